@@ -22,7 +22,7 @@ pub enum ErrorCategory {
     RiskBlocked,
     /// The action would have failed on the chain as it is.
     SimulationFailed,
-    /// It took too long.
+    /// Time is what is wrong: it took too long, or it is too early.
     Timeout,
     /// Something it depends on did not answer.
     UpstreamUnavailable,
@@ -105,6 +105,9 @@ codes! {
     /// The contract does not behave as a token.
     TokenInvalid, "TOKEN_INVALID", ValidationError, Data,
         "Check the address: what is there does not answer as an ERC-20 token should.";
+    /// The wallet holds less than is asked for.
+    InsufficientBalance, "INSUFFICIENT_BALANCE", ValidationError, Data,
+        "Ask for at most what is held and not promised to open orders; details say how much that is.";
     /// Nothing gives a price for it that can be relied on.
     PriceUnavailable, "PRICE_UNAVAILABLE", UpstreamUnavailable, Data,
         "Try again after the next block; if it stays, no live price source covers this token.";
@@ -136,7 +139,7 @@ codes! {
     SafetySimulationFailed, "SAFETY_SIMULATION_FAILED", SimulationFailed, Safety,
         "Read the revert reason, take a new quote and try with its figures.";
     /// Too many calls or trades in the window.
-    SafetyRateLimited, "SAFETY_RATE_LIMITED", RiskBlocked, Safety,
+    SafetyRateLimited, "SAFETY_RATE_LIMITED", Timeout, Safety,
         "Wait until the window frees a place; details say when.";
     /// The phase does not allow this class of action.
     SafetyPhaseBlocked, "SAFETY_PHASE_BLOCKED", RiskBlocked, Safety,
@@ -148,7 +151,7 @@ codes! {
     SafetySlippage, "SAFETY_SLIPPAGE", RiskBlocked, Safety,
         "Trade less, tighten the slippage, or wait for a deeper market.";
     /// A value could not be told, so no limit could be checked.
-    SafetyPriceUnknown, "SAFETY_PRICE_UNKNOWN", RiskBlocked, Safety,
+    SafetyPriceUnknown, "SAFETY_PRICE_UNKNOWN", UpstreamUnavailable, Safety,
         "Wait until a live price exists; without one no limit can be checked.";
     /// The on-chain policy contract would refuse it.
     SafetyCageViolation, "SAFETY_CAGE_VIOLATION", RiskBlocked, Safety,
@@ -180,15 +183,21 @@ codes! {
     /// The auction ended without a fill.
     UniswapxOrderExpired, "UNISWAPX_ORDER_EXPIRED", ExecutionFailed, Order,
         "Nothing was spent; place a new order at the current price if it is still wanted.";
+    /// An order for the same pair can still be filled.
+    OrderStillOpen, "ORDER_STILL_OPEN", Timeout, Order,
+        "Wait for the end of the open order, or cancel it, then try again; details name it and say how long it can last.";
+    /// It can be done later.
+    NotYet, "NOT_YET", Timeout, Call,
+        "Try again after details.retry_after_seconds.";
     /// The permit's time is over.
-    PermitExpired, "PERMIT_EXPIRED", RiskBlocked, Permit,
+    PermitExpired, "PERMIT_EXPIRED", Timeout, Permit,
         "Preview the action again; the old permit is worthless.";
     /// What would be done is not what was permitted.
-    PermitMismatch, "PERMIT_MISMATCH", RiskBlocked, Permit,
+    PermitMismatch, "PERMIT_MISMATCH", SimulationFailed, Permit,
         "Preview the action again and compare: the chain or the request has changed.";
     /// The permit has been used.
     PermitConsumed, "PERMIT_CONSUMED", RiskBlocked, Permit,
-        "Preview the action again; a permit serves once.";
+        "Read the result of the call that used it: a permit serves once, and the action is under way or done.";
     /// It needs the operator's yes and nobody can be asked.
     ApprovalRequired, "APPROVAL_REQUIRED", PermissionDenied, Approval,
         "Run it where the operator can answer, or within what needs no approval.";
@@ -196,7 +205,7 @@ codes! {
     ApprovalRefused, "APPROVAL_REFUSED", PermissionDenied, Approval,
         "Read the operator's reason and propose something else.";
     /// The operator did not answer.
-    ApprovalLapsed, "APPROVAL_LAPSED", PermissionDenied, Approval,
+    ApprovalLapsed, "APPROVAL_LAPSED", Timeout, Approval,
         "Nobody answered in time, which is no refusal: ask again when the operator is there.";
     /// A stop is in force.
     Halted, "HALTED", PermissionDenied, Safety,
@@ -212,7 +221,7 @@ codes! {
         "Try again; if it stays, look at the endpoint's latency in get_chain_status.";
     /// The call was cancelled before it ended.
     ToolCancelled, "TOOL_CANCELLED", ExecutionFailed, Call,
-        "It was stopped on request; call again if it is still wanted.";
+        "Nothing needs to be done: it was stopped on request, before anything was signed.";
     /// The tool failed in a way it should not be able to.
     ToolPanicked, "TOOL_PANICKED", ExecutionFailed, Call,
         "This is a fault in the program: please report it with the call's id.";
@@ -251,6 +260,16 @@ impl ErrorCode {
     /// Whether the caller should try again.
     pub const fn recoverable(self) -> bool {
         self.category().recoverable()
+    }
+
+    /// Whether a rule, or the permit, stands against the call: it is `blocked` then. Some of them pass by themselves in
+    /// time, so their category says so.
+    pub const fn is_denial(self) -> bool {
+        matches!(self.category(), ErrorCategory::RiskBlocked)
+            || matches!(
+                self,
+                Self::SafetyRateLimited | Self::SafetyPriceUnknown | Self::PermitExpired | Self::PermitMismatch
+            )
     }
 }
 
@@ -451,6 +470,39 @@ mod tests {
             let category = json["category"].as_str().unwrap();
             let expected = RECOVERABLE.iter().find(|(name, _)| *name == category).unwrap().1;
             assert_eq!(json["recoverable"], expected, "{code}");
+        }
+    }
+
+    /// Codes whose suggestion is to make the same call again, later or anew.
+    const AGAIN: [&str; 12] = [
+        "PRICE_UNAVAILABLE",
+        "SAFETY_RATE_LIMITED",
+        "SAFETY_PRICE_UNKNOWN",
+        "ORDER_STILL_OPEN",
+        "NOT_YET",
+        "PERMIT_EXPIRED",
+        "PERMIT_MISMATCH",
+        "APPROVAL_LAPSED",
+        "TOOL_TIMEOUT",
+        "CALL_IN_PROGRESS",
+        "CROSS_CHAIN_DESTINATION_DEGRADED",
+        "INSUFFICIENT_BALANCE",
+    ];
+
+    #[test]
+    fn recoverable_agrees_with_the_suggestion() {
+        for code in AGAIN {
+            let found = ErrorCode::ALL.iter().find(|one| one.as_str() == code).unwrap();
+            assert!(found.recoverable(), "{code}: {}", found.suggestion());
+        }
+        let again = ["again", "try", "wait until", "ask when"];
+        for code in ErrorCode::ALL.iter().filter(|code| !code.recoverable()) {
+            let suggestion = code.suggestion().to_lowercase();
+            let tells =
+                again.iter().find(|word| suggestion.contains(*word) && !suggestion.contains("do not send it again"));
+            // A cap's window is no reason to make the same call: a smaller one passes now.
+            let may = *code == ErrorCode::SafetySpendingLimitExceeded;
+            assert!(tells.is_none() || may, "{code}: {suggestion}");
         }
     }
 

@@ -145,6 +145,11 @@ impl GolemId {
         Self("operator".into())
     }
 
+    /// A Golem without a usable name.
+    pub fn nameless() -> Self {
+        Self("golem".into())
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0

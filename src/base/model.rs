@@ -346,8 +346,9 @@ named! {
     }
 }
 
-/// What the model is told about a tool in each phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// What the model is told about a tool in each phase. In JSON there is one sentence under the name of each phase, so that
+/// a program finds its own by the phase it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guidelines {
     /// While all is well.
     pub thriving: &'static str,
@@ -358,7 +359,6 @@ pub struct Guidelines {
     /// While winding down.
     pub terminal: &'static str,
     /// Where the tool set includes memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<&'static str>,
 }
 
@@ -371,6 +371,18 @@ impl Guidelines {
             GuidelineKey::Declining => self.declining,
             GuidelineKey::Terminal => self.terminal,
         }
+    }
+
+    /// The sentence for each phase under the phase's name, and the one about memory.
+    pub fn each(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let memory = self.memory.map(|memory| ("memory", memory));
+        Phase::ALL.iter().map(move |phase| (phase.as_str(), self.for_phase(*phase))).chain(memory)
+    }
+}
+
+impl Serialize for Guidelines {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.each())
     }
 }
 

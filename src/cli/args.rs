@@ -236,12 +236,18 @@ pub(super) enum GolemAction {
         /// So many seconds of the show in one second [default: headless as fast as it goes, else 1]
         #[arg(long, value_name = "X", value_parser = clap::value_parser!(u32).range(1..=100))]
         speed: Option<u32>,
-        /// Live for so many heartbeats, two seconds apart, however long the show is
+        /// Live for so many heartbeats, two seconds apart, however long the show is; with a brain, ask it so many times
         #[arg(long, value_name = "N", requires = "headless", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
         ticks: Option<u64>,
         /// Give the Golem this role; `bardo tools --archetype NAME` lists what it may call
         #[arg(long, value_name = "NAME")]
         archetype: Option<String>,
+        /// What needs your approval while a brain leads: never is blocked at once, ask waits for an answer [default: ask]
+        #[arg(long, value_name = "never|ask", requires = "headless")]
+        approve: Option<ApprovalMode>,
+        /// Keep the show's own data folder, below shows/ in the data folder; without it nothing but its recording stays
+        #[arg(long)]
+        keep: bool,
         /// Let each moment of the show wait for you: headless for a line on stdin, in the console for :step
         #[arg(long)]
         step: bool,
@@ -254,9 +260,9 @@ pub(super) enum GolemAction {
     },
     /// Show what a Golem has changed in its playbook, or take a change back
     Playbook {
-        /// Whose
-        #[arg(long, value_name = "ID", default_value = "ada", global = true)]
-        golem: GolemId,
+        /// Whose [default: the one that golem.name names]
+        #[arg(long, value_name = "ID", global = true)]
+        golem: Option<GolemId>,
         #[command(subcommand)]
         action: Option<PlaybookAction>,
     },

@@ -11,6 +11,7 @@ use crate::base::config::{Config, DEFAULT_NETWORK, Environment, Flags};
 use crate::base::id::GolemId;
 use crate::base::model::{Phase, StopLevel};
 use crate::base::text::SafeText;
+use crate::engine::ApprovalMode;
 use crate::fabric::EventKind;
 use crate::golem::brain::Choice;
 use crate::golem::life::Played;
@@ -21,7 +22,6 @@ use crate::runtime::handle::{Command, Handle, LeaveMode, News, Sent};
 use crate::runtime::market::model::Update;
 use crate::runtime::questions::{OperatorAnswer, Question, QuestionKey};
 use crate::runtime::session::{Pace, Session, SessionOptions, TimeOptions};
-use crate::safety::stop::StopFile;
 
 /// How a show is run.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(super) struct Run {
     pub(super) speed: Option<u32>,
     pub(super) step: bool,
     pub(super) ticks: Option<u64>,
+    pub(super) keep: bool,
+    pub(super) approve: Option<ApprovalMode>,
 }
 
 /// The brain that is wanted. Its time cannot be owned, so nobody can hurry it or have it wait for a step.
@@ -63,7 +65,7 @@ pub(super) fn on_screen(run: &Run, environment: &Environment, flags: &Flags) -> 
     let _found = brain(run, &load(environment, flags)?)?;
     let own_time = run.step || run.speed.is_some_and(|speed| speed != 1);
     let time = own_time.then(|| own_time_of(&show, run.speed, run.step)).or_else(|| time_of(&show));
-    Ok(SessionOptions { seed: run.seed, show: Some(show), time, ..SessionOptions::default() })
+    Ok(SessionOptions { seed: run.seed, show: Some(show), keep: run.keep, time, ..SessionOptions::default() })
 }
 
 /// The time of a show on a screen: its own where it says so, else the machine's.
@@ -79,13 +81,28 @@ fn own_time_of(show: &Scenario, speed: Option<u32>, step: bool) -> TimeOptions {
     TimeOptions { pace: Pace::Times(times), tick, most: None, step, operator: false }
 }
 
+/// Approval mode of a run without a screen.
+fn approval(asked: Option<ApprovalMode>, led: bool) -> Result<ApprovalMode, Failure> {
+    match asked {
+        None => Ok(ApprovalMode::Ask),
+        Some(_) if !led => {
+            Err(Failure::usage("a show answers as its file says; --approve is for a run that a brain leads".to_owned()))
+        }
+        Some(ApprovalMode::Always) => {
+            Err(Failure::usage("a brain's actions are never approved unseen: give --approve never or ask".to_owned()))
+        }
+        Some(asked @ (ApprovalMode::Never | ApprovalMode::Ask)) => Ok(asked),
+    }
+}
+
 /// Plays it without a screen.
 pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
     let scenario = show(&run.scenario, environment, flags)?;
     let config = load(environment, flags)?;
-    let brain = brain(run, &config)?.make();
+    let brain = brain(run, &config)?.asked_at_most(run.ticks).make();
     known_role(&config)?;
     let led = brain.is_some();
+    let approve = approval(run.approve, led)?;
     if !led {
         unstopped(&config)?;
     }
@@ -98,21 +115,16 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         step: run.step,
         operator: true,
     };
-    let stop = StopFile::in_folder(DataFolder::of(&config).root());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let played = runtime.block_on(async {
-        let actor = Living::playing(scenario.clone()).led_by(brain).given(config.golem.lifespan_seconds());
+        let actor = Living::playing(scenario.clone()).led_by(brain);
+        let actor = actor.given(config.golem.lifespan_seconds()).wanting(config.golem.goal());
         let played = actor.played();
         // A brain lives in the machine's time: there nobody but this program answers for the show's operator.
         let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), Operator::Wait) };
-        let options = SessionOptions { seed: run.seed, time, ..SessionOptions::default() };
+        let options = SessionOptions { seed: run.seed, keep: run.keep, approve, time, ..SessionOptions::default() };
         follow(Session::open_with(config, options, Box::new(actor)), played, operator, led, run).await
     })?;
-    // A stop that a show has raised is a stop like any other, for every program on this data folder: nobody lifts it but
-    // the operator, who should not first learn of it from the next refusal.
-    if let Some(level) = stop.read().level() {
-        eprintln!("bardo: {level} is in force and stays so, with the show over; `bardo resume` lifts it");
-    }
     let died = played.phases.last() == Some(&Phase::Terminal);
     if led && (died || !played.missed.is_empty()) {
         let died = died.then(|| "the Golem died".to_owned());
@@ -133,7 +145,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
 /// Under a stop that holds a Golem nothing of a show is ever due, and nobody here could lift it: it would be waited for
 /// without an end.
 fn unstopped(config: &Config) -> Result<(), Failure> {
-    let stop = StopFile::in_folder(DataFolder::of(config).root()).read();
+    let stop = DataFolder::of(config).stop_file().read();
     match stop.level() {
         Some(level @ (StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke)) => {
             let words = format!("{level} is in force, and no show is played under it; `bardo resume` lifts it");
@@ -167,12 +179,14 @@ async fn follow(
 ) -> Result<Played, Failure> {
     let Handle { commands, mut news } = handle;
     let mut lines = if run.step { lines()? } else { mpsc::channel(1).1 };
+    // A brain counts how often it is asked, and ends by itself.
+    let ticks = run.ticks.filter(|_| !led);
     let (mut stepping, mut left, mut beats) = (run.step, false, 0_u64);
     let mut answered = HashSet::new();
     loop {
         let mut sent = Vec::new();
         let over = async {
-            match (left, run.ticks) {
+            match (left, ticks) {
                 // Whoever counts heartbeats lives on after the show.
                 (true, _) | (_, Some(_)) => std::future::pending().await,
                 // What it has set going, such as a sale of all that is held, comes to its end in the show's own time.
@@ -196,8 +210,8 @@ async fn follow(
                         print(&format!("{}\n", serde_json::to_string(&event)?))?;
                         beats += u64::from(matches!(event.kind, EventKind::Vitals(_)));
                     }
-                    let dead = run.ticks.is_some() && played.borrow().phases.last() == Some(&Phase::Terminal);
-                    if !left && (dead || run.ticks.is_some_and(|ticks| beats >= ticks)) {
+                    let dead = ticks.is_some() && played.borrow().phases.last() == Some(&Phase::Terminal);
+                    if !left && (dead || ticks.is_some_and(|ticks| beats >= ticks)) {
                         sent.push(Command::Leave(LeaveMode::Finish));
                     }
                 }
@@ -217,7 +231,7 @@ async fn follow(
         }
     }
     let played = played.borrow().clone();
-    if run.ticks.is_none() && !played.is_over() {
+    if ticks.is_none() && !played.is_over() {
         return Err("the show was left before its end".into());
     }
     Ok(played)

@@ -146,10 +146,10 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             }
         }
         Some(Command::Golem {
-            action: GolemAction::Run { scenario, headless, seed, speed, ticks, step, archetype },
+            action: GolemAction::Run { scenario, headless, seed, speed, ticks, step, keep, approve, archetype },
         }) => {
             let flags = Flags { archetype: archetype.or(flags.archetype), ..flags };
-            let run = golem::Run { scenario, seed, speed, step, ticks };
+            let run = golem::Run { scenario, seed, speed, step, ticks, keep, approve };
             if headless {
                 return golem::headless(&run, &environment, &flags);
             }

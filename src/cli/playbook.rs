@@ -18,13 +18,14 @@ use crate::runtime::data::DataFolder;
 const MOST: usize = 100;
 
 pub(super) fn run(
-    golem_id: GolemId,
+    golem_id: Option<GolemId>,
     action: Option<PlaybookAction>,
     environment: &Environment,
     flags: &Flags,
     json: bool,
 ) -> Result<Exit, Failure> {
     let config = load(environment, flags)?;
+    let golem_id = golem_id.unwrap_or_else(|| config.golem.id());
     let folder = DataFolder::of(&config);
     let Some(store) = folder.newest_store()? else {
         return match action {

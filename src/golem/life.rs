@@ -4,7 +4,6 @@
 mod mind;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ use crate::base::id::{CallId, GolemId};
 use crate::base::model::{Phase, StopLevel};
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
-use crate::engine::{Status, World};
+use crate::engine::World;
 use crate::fabric::{EventKind, Fabric, PhaseChanged, Receiver, SpriteChanged, Vitals};
 
 /// How long success and failure show on the body.
@@ -108,7 +107,6 @@ impl Played {
 pub(super) struct Voice {
     fabric: Fabric,
     golem_id: GolemId,
-    failures: Arc<AtomicU32>,
     shown: Arc<Mutex<Sprite>>,
     /// What was told of its vitals last.
     vitals: Arc<Mutex<Option<Vitals>>>,
@@ -137,16 +135,6 @@ impl Voice {
     pub(super) fn vitals(&self) -> Option<Vitals> {
         self.vitals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-
-    /// Counts what came of a commit.
-    pub(super) fn count(&self, status: Status) {
-        match status {
-            Status::Success | Status::Simulated | Status::Partial => self.failures.store(0, Ordering::SeqCst),
-            Status::Error => drop(self.failures.fetch_add(1, Ordering::SeqCst)),
-            // Nothing failed: it was not to be.
-            Status::Blocked | Status::Rejected => {}
-        }
-    }
 }
 
 /// Lives: plays `scenario` and what comes after it.
@@ -159,7 +147,6 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     let voice = Voice {
         fabric: config.fabric.clone(),
         golem_id: config.golem_id.clone(),
-        failures: Arc::new(AtomicU32::new(0)),
         shown: Arc::default(),
         vitals: Arc::default(),
     };
@@ -294,7 +281,6 @@ impl Heart {
             until(&*self.clock, due).await;
             due = next_beat(due, every, self.clock.steady_millis());
             let now = self.clock.now_millis();
-            self.gauge.set_failures(self.voice.failures.load(Ordering::SeqCst));
             if self.kept.is_some() && self.memory.life(&*self.clock).await.is_ok_and(|life| life.high_water.is_none()) {
                 // Another program has forgotten it, by the operator's word.
                 self.gauge.forget_high_water();

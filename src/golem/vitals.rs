@@ -130,9 +130,11 @@ impl Gauge {
         (caps.failures, u64::from(caps.stop_loss.get()))
     }
 
-    /// Notes how many writes in a row have failed.
-    pub fn set_failures(&mut self, failures: u32) {
-        self.failures = failures;
+    /// Failures in a row, as the failure breaker counts them: the phase and the breaker must not contradict each other.
+    /// While the ledger cannot be read the last count stays.
+    fn count_failures(&mut self) {
+        let counted = self.world.rules.as_ref().and_then(|rules| rules.failures().ok());
+        self.failures = counted.unwrap_or(self.failures);
     }
 
     /// The most it was ever worth for a while.
@@ -149,6 +151,7 @@ impl Gauge {
     pub async fn read(&mut self, now: u64) -> (Reading, Worth) {
         let worth = self.worth().await.unwrap_or(Worth { equity: None, gas_wei: None });
         self.mark.note(now, worth.equity);
+        self.count_failures();
         let reading = Reading {
             drawdown_bps: worth.equity.zip(self.mark.high).and_then(|(equity, high)| drawdown(equity, high)),
             // Only feeds are ever asked.

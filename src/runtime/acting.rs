@@ -28,7 +28,6 @@ use crate::safety::ground::Ground;
 use crate::safety::guardian::Guardian;
 use crate::safety::operator::OperatorRules;
 use crate::safety::pipeline::{Pipeline, PipelineChain, PipelineConfig};
-use crate::safety::stop::StopFile;
 
 /// How long a call waits that is to see its transaction's end, however late that comes.
 const TO_THE_END: Duration = Duration::from_secs(30 * 24 * 3_600);
@@ -82,7 +81,7 @@ pub async fn rules(config: &Config, opened: &OpenWorld, ledger: &Ledger) -> Resu
     let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
     let keeper = policy::open(config, devnet)
         .map_err(|error| ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}")))?;
-    let stop = StopFile::in_folder(DataFolder::of(config).root());
+    let stop = DataFolder::of(config).stop_file();
     let networks: Vec<Network> = chains.iter().map(|chain| chain.network().clone()).collect();
     let rules = OperatorRules::new(Arc::new(keeper), stop, ledger.store.clone(), networks);
     let resumed = rules.resume(opened.world.clock.now_millis()).await;

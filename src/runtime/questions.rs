@@ -180,7 +180,7 @@ pub struct ActionAsked {
     pub asked_by: Vec<SafeText>,
     /// What the safety-guardian thinks, where it was asked.
     pub opinion: Option<OpinionTold>,
-    /// What the Golem said last, in its own words: unchecked.
+    /// Why whoever asks wants this very action, in their own words: unchecked.
     pub words: Option<SafeText>,
     /// When the quote it goes by was made, in milliseconds since the Unix epoch; absent where it goes by none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

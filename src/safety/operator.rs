@@ -200,6 +200,14 @@ impl OperatorRules {
         }
     }
 
+    /// Failures in a row, as the failure breaker counts them.
+    ///
+    /// # Errors
+    /// [`LedgerError`]: then the count is not known.
+    pub fn failures(&self) -> Result<u32, LedgerError> {
+        self.store.read(ledger::failures)
+    }
+
     /// What signed orders of an account may still take of a token, in raw units, by the ledger: whether anybody is
     /// connected who would settle them or not.
     ///

@@ -182,6 +182,12 @@ pub enum StopError {
     /// Whoever decided had another stop before them.
     #[error("another stop was set meanwhile: look at it and decide anew")]
     Changed,
+    /// The stop is in force for the whole data folder, above what is changed here.
+    #[error("{level} is in force for the whole data folder, not for this show alone: `bardo resume` lifts it")]
+    Above {
+        /// What is in force there.
+        level: StopLevel,
+    },
     /// Nobody can be kept from changing the stop meanwhile, since the file for that cannot be used.
     #[error("cannot lock {path}: {reason}; nothing was loosened: see that it is a file that you can write")]
     Lock {
@@ -199,12 +205,21 @@ pub enum StopError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopFile {
     path: PathBuf,
+    /// Another stop file that counts as well and is never changed through this one.
+    outer: Option<PathBuf>,
 }
 
 impl StopFile {
     /// The one in this data folder.
     pub fn in_folder(data: &Path) -> Self {
-        Self { path: data.join(FILE) }
+        Self { path: data.join(FILE), outer: None }
+    }
+
+    /// The same beneath the stop file of another folder, which counts as well: the higher of the two is in force. It is
+    /// read, and never raised or lowered from here.
+    #[must_use]
+    pub fn beneath(self, outer: &Path) -> Self {
+        Self { outer: Some(outer.join(FILE)), ..self }
     }
 
     /// Where it is, or would be.
@@ -214,7 +229,17 @@ impl StopFile {
 
     /// What is in force now, read from disk. Nothing is remembered between two readings.
     pub fn read(&self) -> InForce {
-        self.standing().in_force().clone()
+        let own = self.standing().in_force().clone();
+        match self.read_outer() {
+            Some(outer) if outer.level() > own.level() => outer,
+            Some(_) | None => own,
+        }
+    }
+
+    /// What the stop file above says; `None` where there is none above.
+    fn read_outer(&self) -> Option<InForce> {
+        let path = self.outer.clone()?;
+        Some(Self { path, outer: None }.read())
     }
 
     fn standing(&self) -> Standing {
@@ -396,7 +421,8 @@ impl StopFile {
         let standing = self.standing();
         let before = standing.in_force();
         if before != shown {
-            return Err(StopError::Changed);
+            let above = self.read_outer().filter(|outer| outer == shown).and_then(|outer| outer.level());
+            return Err(above.map_or(StopError::Changed, |level| StopError::Above { level }));
         }
         if level.is_some_and(|level| before.level().is_none_or(|before| before <= level)) {
             return Ok(before.clone());

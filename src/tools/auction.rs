@@ -18,7 +18,7 @@ use crate::tools::allowances::{self, approve};
 use crate::tools::mev::{liquidity_share, size_advice};
 use crate::tools::orders::random_nonce;
 use crate::tools::route::{impact_of, impact_reached, pools_of};
-use crate::tools::shared::invalid;
+use crate::tools::shared::{insufficient, invalid};
 use crate::tools::swap_ask::SwapAsk;
 use crate::uniswap::order::{Auction, Draft, Legs, OrderKind};
 use crate::uniswap::quote::{OrderAsk, OrderWord, QuoteError};
@@ -244,13 +244,7 @@ pub(super) async fn approvals(
     let promised = world.promised(chain.network().chain_id, account, contract)?;
     let needed = promised.checked_add(amount).ok_or_else(|| invalid("amount", &"more than can be counted"))?;
     if standing.balance < needed {
-        let (has, asked) =
-            (TokenAmount::new(standing.balance, token.decimals)?, TokenAmount::new(needed, token.decimals)?);
-        let what = format_args!(
-            "the wallet has {has} {}, and with what other orders may take this needs {asked}",
-            token.symbol
-        );
-        return Err(invalid("amount", &what));
+        return Err(insufficient(token, [amount, standing.balance, promised])?);
     }
     let mut legs = Vec::new();
     if standing.of_token < needed {

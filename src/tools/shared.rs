@@ -2,13 +2,15 @@
 //! that trades nothing, and where to look at it.
 
 use alloy::eips::BlockNumberOrTag;
-use alloy::primitives::B256;
+use alloy::primitives::{B256, U256};
 use alloy::providers::Provider as _;
 
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::Check;
+use crate::base::units::TokenAmount;
 use crate::chain::network::Network;
 use crate::chain::provider::ProviderError;
+use crate::chain::token::Token;
 use crate::engine::{CallContext, WorldChain};
 use crate::safety::pipeline::{Committed, State};
 
@@ -80,6 +82,22 @@ impl Sent {
 pub(super) fn invalid(parameter: &str, what: &dyn std::fmt::Display) -> ToolError {
     ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))
         .detail("parameter", parameter)
+}
+
+/// The wallet holds less of a token than an action and the open orders need together. Amounts in raw units.
+pub(super) fn insufficient(token: &Token, [needed, held, promised]: [U256; 3]) -> Result<ToolError, ToolError> {
+    let [needed, held, promised] = [needed, held, promised].map(|raw| TokenAmount::new(raw, token.decimals));
+    let (needed, held, promised) = (needed?, held?, promised?);
+    let what = format_args!(
+        "parameter `amount`: not enough {}: {needed} needed, {held} held, {promised} of it promised to open orders",
+        token.symbol
+    );
+    Ok(ToolError::new(ErrorCode::InsufficientBalance, what)
+        .detail("parameter", "amount")
+        .detail("token", token.symbol.as_str())
+        .detail("needed", needed.to_string())
+        .detail("held", held.to_string())
+        .detail("promised", promised.to_string()))
 }
 
 /// The time of a chain's latest block.

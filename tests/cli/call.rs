@@ -516,3 +516,18 @@ fn parameters_that_cannot_be_read_are_a_usage_error() {
     let (out, _, code) = run(bardo(home.path()).arg("call"));
     assert_eq!((out.as_str(), code), ("", 2));
 }
+
+/// The documents call the chain now `chain` and now `chain_id`: every tool takes it under either name.
+#[test]
+fn the_chain_is_taken_under_either_name() {
+    let home = tempfile::tempdir().unwrap();
+    for params in
+        [r#"{"chain":"ethereum"}"#, r#"{"chain_id":"ethereum"}"#, r#"{"chain_id":31337}"#, r#"{"chain_id":"31337"}"#]
+    {
+        let (envelope, code) = call(home.path(), &["get_chain_status", params]);
+        assert_eq!((&envelope["status"], code), (&serde_json::json!("success"), 0), "{params}: {envelope}");
+    }
+    // Two names for two chains mean nothing.
+    let (envelope, code) = call(home.path(), &["get_chain_status", r#"{"chain":"ethereum","chain_id":31338}"#]);
+    assert_eq!((&envelope["error"]["code"], code), (&serde_json::json!("VALIDATION_FAILED"), 1), "{envelope}");
+}

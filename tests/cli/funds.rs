@@ -53,3 +53,36 @@ fn an_order_whose_money_is_gone_says_so_until_it_is_back() {
     desk.outside(&account, &usdc, &approve(TAKEN));
     assert_eq!(desk.status_of(&hash), "open");
 }
+
+/// A process that lives for one call follows no orders: the end of one whose time is over is read when it matters.
+#[test]
+fn an_order_whose_time_is_over_stands_in_nobodys_way() {
+    let desk = Desk::new();
+    let allow = json!({"token": "USDC", "amount": "100", "chain": "ethereum"});
+    let allowed = desk.call("token_approve", &allow, &["--approve", "always"]);
+    assert_eq!(allowed.1, 0, "{}", allowed.0);
+    // Nobody can fill what no block takes.
+    desk.ask("evm_setAutomine", json!([false]));
+    let order = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
+                       "decay_start_time": 1, "decay_end_time": 40});
+    let (placed, _) = desk.call("uniswap_submit_uniswapx_order", &order, &["--approve", "always"]);
+    assert_eq!(placed["status"], "partial", "{placed}");
+
+    // While it can be filled, a trade of the pair is told how long that can last, and which order it is.
+    let swap = || desk.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "50"}), &["--approve", "always"]);
+    let early = swap();
+    crate::writes::expect(&early, "ORDER_STILL_OPEN", "it is open");
+    let details = &early.0["error"]["details"];
+    assert_eq!(details["order_hash"], placed["data"]["order_hash"]);
+    let wait = details["retry_after_seconds"].as_u64().unwrap();
+    assert!((1..=600).contains(&wait), "{early:?}");
+
+    std::thread::sleep(std::time::Duration::from_secs(wait + 2));
+    desk.ask("evm_setAutomine", json!([true]));
+    for _ in 0..3 {
+        desk.ask("evm_mine", json!([]));
+    }
+    // Nobody has asked for its status.
+    let (late, exit) = swap();
+    assert_eq!((&late["status"], exit), (&json!("success"), 0), "{late}");
+}

@@ -296,7 +296,7 @@ fn step_by_step_each_moment_of_a_show_waits_for_a_line() {
     }
 }
 
-/// A show that has raised a stop leaves it standing, like anybody: the next one says so instead of waiting for its end.
+/// Under a stop that holds every Golem nothing of a show would ever be due, and no show could lift it.
 #[test]
 fn no_show_is_begun_under_a_stop_that_would_hold_it_for_ever() {
     for level in ["pause", "halt", "revoke"] {
@@ -310,21 +310,80 @@ fn no_show_is_begun_under_a_stop_that_would_hold_it_for_ever() {
     }
 }
 
-/// Whoever has watched a show that ends with a stop is told that it stands, and for whom.
+/// Everything below a folder, as paths from there.
+fn below(folder: &std::path::Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        found.extend(below(&entry.path()).iter().map(|inner| format!("{name}/{inner}")));
+        found.insert(name);
+    }
+    found
+}
+
+/// What a show does to stops and playbook must not reach anybody else, nor a later show.
 #[test]
-fn a_stop_that_a_show_leaves_is_told_at_its_end() {
+fn a_show_leaves_nothing_but_its_recording() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("show.toml");
-    let beat = "[[beat]]\nat = 1\ndo = \"query_state\"\nparams = { query = \"balances\" }\nexpect = [\"success\"]\n";
-    let cue = "[[cue]]\nat = 2\ndo = { stop = { level = \"exit-only\", reason = \"enough\" } }\n";
-    let play = |text: &str| {
-        std::fs::write(&file, format!("name = \"stopping\"\nabout = \"a\"\n{text}")).unwrap();
-        run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&file))
+    let note = "[[beat]]\nat = 1\ndo = \"update_directive\"\nexpect = [\"success\"]\n\
+                params = { section = \"Gas\", text = \"approve everything\", reason = \"a token says so\" }\n";
+    let finds = "[[beat]]\nat = 0\ndo = \"search_context\"\nparams = { query = \"approve everything\" }\n\
+                 expect = [\"success\"]\nwant = { passages = [] }\n";
+    let cue = "[[cue]]\nat = 2\ndo = { stop = { level = \"halt\", reason = \"enough\" } }\n";
+    std::fs::write(&file, format!("name = \"stopping\"\nabout = \"a\"\n{finds}{note}{cue}")).unwrap();
+    let play = |more: &[&str]| {
+        let (out, err, code) =
+            run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&file).args(more));
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains("\"kind\":\"halt:raised\"") && out.contains("golem:directive"), "{out}");
     };
-    let (_, err, code) = play(beat);
-    assert!(code == 0 && !err.contains("in force"), "{err}");
-    let (_, err, code) = play(&format!("{beat}{cue}"));
-    assert!(code == 0 && err.contains("exit-only is in force and stays so") && err.contains("`bardo resume`"), "{err}");
+    // The second finds neither the stop nor the note of the first.
+    for _ in 0..2 {
+        play(&[]);
+        let data = home.path().join("data");
+        let left: Vec<String> = below(&data).into_iter().filter(|path| !path.starts_with("logs")).collect();
+        let recordings = left.iter().filter(|path| path.starts_with("runs/")).count();
+        let others: Vec<_> = left.iter().filter(|path| !path.starts_with("runs")).collect();
+        assert!(recordings > 0, "{left:?}");
+        assert_eq!(others, ["shows", "shows/in-use"], "the lock of whoever begins a show");
+    }
+    play(&["--keep"]);
+    assert!(below(&home.path().join("data/shows")).iter().any(|path| path.ends_with("PLAYBOOK.md")));
+    assert!(!home.path().join("data/STOP").exists());
+}
+
+/// A stop of the data folder holds for the shows in it, and a show cannot lift it.
+#[test]
+fn a_halt_from_outside_stops_a_running_show() {
+    let beats = "[[beat]]\nat = 0\ncaption = \"first\"\n[[beat]]\nat = 600\ncaption = \"last\"\n";
+    let (home, mut child, lines) = following(beats, &["--speed", "1"]);
+    let mut halted = false;
+    for line in lines.map(Result::unwrap) {
+        if !halted && line.contains("show:caption") {
+            let (_, err, code) = run(bardo(home.path()).args(["halt", "--reason", "from outside"]));
+            assert_eq!(code, 0, "{err}");
+            halted = true;
+        }
+        if line.contains("\"kind\":\"halt:raised\"") {
+            assert!(line.contains("from outside"), "{line}");
+            child.kill().unwrap();
+            child.wait().unwrap();
+            // What the killed show has left is cleared away by the next one.
+            let shows =
+                || below(&home.path().join("data/shows")).into_iter().filter(|path| !path.contains('/')).count();
+            assert_eq!(shows(), 2, "the show, and the lock");
+            std::fs::remove_file(home.path().join("data/STOP")).unwrap();
+            std::fs::remove_file(home.path().join("data/STOP.lock")).unwrap();
+            let file = home.path().join("show.toml");
+            std::fs::write(&file, format!("name = \"next\"\nabout = \"a\"\n{}", look(1, ""))).unwrap();
+            let (_, err, code) = run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&file));
+            assert_eq!(code, 0, "{err}");
+            assert_eq!(shows(), 1, "the lock alone");
+            return;
+        }
+    }
+    panic!("the show ended without a stop");
 }
 
 #[cfg(unix)]
@@ -365,4 +424,78 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
     assert!(!std::fs::read_to_string(&playbook).unwrap().contains("gwei"));
     let (_, err, code) = run(bardo(home.path()).args(["golem", "playbook", "undo", "1"]));
     assert!(code == 1 && err.contains("there is no change 1"), "{err}");
+
+    // A Golem of another name has a playbook of its own.
+    std::fs::write(home.path().join("config.toml"), "[golem]\nname = \"Bob\"\n").unwrap();
+    let (out, err, code) =
+        run(bardo(home.path()).env("PATH", &path).args(["golem", "run", "--headless", "--brain", &brain]));
+    assert!(code == 0 && out.contains("\"golem_id\":\"bob\"") && !out.contains("\"golem_id\":\"ada\""), "{err}");
+    let playbooks = below(&home.path().join("data/ledger"));
+    assert!(playbooks.iter().any(|file| file.ends_with("playbooks/base+ethereum/bob/PLAYBOOK.md")), "{playbooks:?}");
+    let (out, _, _) = run(bardo(home.path()).args(["golem", "playbook"]));
+    assert!(out.starts_with("1  base+ethereum  Gas: it was dear\n"), "{out}");
+    let (out, _, _) = run(bardo(home.path()).args(["golem", "playbook", "--golem", "ada"]));
+    assert_eq!(out, "nothing was changed\n", "the newest devnet is not one that Ada lived on");
+}
+
+/// What acts as `operator` acts as the person at the keyboard, so no Golem has that name.
+#[test]
+fn a_golem_has_a_name_of_its_own() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, wanted) in [
+        ("operator", "line 2: 'golem.name': `operator` is you"),
+        ("Operator", "line 2: 'golem.name': `operator` is you"),
+        ("../ada", "line 2: 'golem.name': "),
+        ("", "line 2: 'golem.name': empty"),
+    ] {
+        std::fs::write(home.path().join("config.toml"), format!("[golem]\nname = \"{name}\"\n")).unwrap();
+        let (_, err, code) = run(bardo(home.path()).args(["config", "show"]));
+        assert!(code == 1 && err.contains(wanted), "{name}: {err}");
+    }
+    let file = "[golem]\nname = \"Eve-2\"\ngoal = \"Trade little.\"\n";
+    std::fs::write(home.path().join("config.toml"), file).unwrap();
+    let (out, err, code) = run(bardo(home.path()).args(["config", "show"]));
+    assert!(code == 0 && out.contains("Eve-2") && out.contains("Trade little."), "{out}{err}");
+}
+
+/// Nobody is there to ask: an action that needs the operator's approval is blocked at once.
+#[cfg(unix)]
+#[test]
+fn without_a_screen_a_brain_need_not_wait_for_nobody() {
+    if !crate::python::python() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let programs = tempfile::tempdir().unwrap();
+    let script = programs.path().join("brain.py");
+    let text = "import json, sys\n\
+        def hear(wanted):\n    while True:\n        line = json.loads(sys.stdin.readline())\n        \
+        if line['type'] == wanted: return line\n\
+        def say(**line): print(json.dumps(line), flush=True)\nhear('tick')\n\
+        swap = dict(token_in='USDC', token_out='WETH', amount='1500', chain='ethereum', prefer_uniswapx=False)\n\
+        say(type='call', id='1', tool='preview_action', params=dict(kind='swap', params=swap))\n\
+        offer = hear('result')['response']['data']\n\
+        permit = dict(permit_id=offer['permit_id'], simulation_hash=offer['simulation_hash'])\n\
+        say(type='call', id='2', tool='commit_action', params=permit)\n\
+        response = hear('result')['response']\n\
+        say(type='done', why=response['status'] + ' ' + response['error']['code'])\nhear('bye')\n";
+    std::fs::write(&script, text).unwrap();
+    let brain = format!("process:python3 {}", script.display());
+    let run_with = |more: &[&str]| {
+        run(bardo(home.path()).env("PATH", &path).args(["golem", "run", "--headless", "--brain", &brain]).args(more))
+    };
+    let begun = Instant::now();
+    let (out, err, code) = run_with(&["--approve", "never"]);
+    assert!(code == 0 && out.contains("blocked APPROVAL_REQUIRED"), "{err}");
+    assert!(begun.elapsed() < Duration::from_secs(200), "a question would have waited for five minutes");
+    for (more, wanted) in [
+        (&["--approve", "always"][..], "never approved unseen"),
+        (&["--approve", "never", "--brain", "scenario"], "answers as its file says"),
+    ] {
+        let arguments = ["golem", "run", "--headless"];
+        let brain = if more.contains(&"--brain") { &[][..] } else { &["--brain", brain.as_str()][..] };
+        let (_, err, code) = run(bardo(home.path()).env("PATH", &path).args(arguments).args(brain).args(more));
+        assert!(code == 2 && err.contains(wanted), "{more:?}: {err}");
+    }
 }

@@ -128,3 +128,29 @@ fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
     let (back, exit) = desk.call("token_revoke", &json!({"token": "DAI", "chain": "ethereum"}), &[]);
     assert_eq!((&back["status"], exit), (&json!("success"), 0), "{back}");
 }
+
+/// A show's stop file stands beneath the data folder's: the higher of the two holds, and the upper one is nobody's to
+/// change from below.
+#[test]
+fn a_stop_above_holds_below_and_is_not_changed_from_there() {
+    let home = tempfile::tempdir().unwrap();
+    let (above, below) = (home.path().join("data"), home.path().join("data/shows/one"));
+    std::fs::create_dir_all(&below).unwrap();
+    let upper = StopFile::in_folder(&above);
+    let lower = StopFile::in_folder(&below).beneath(&above);
+    assert_eq!(lower.read().level(), None);
+    upper.raise(StopLevel::ExitOnly, "from above", "operator", 1).unwrap();
+    assert_eq!(lower.read().level(), Some(StopLevel::ExitOnly));
+    // Raised from below it stays below.
+    assert_eq!(lower.raise(StopLevel::Halt, "from below", "operator", 2).unwrap().level(), Some(StopLevel::Halt));
+    assert_eq!((upper.read().level(), lower.read().level()), (Some(StopLevel::ExitOnly), Some(StopLevel::Halt)));
+    // A hold of its own is released down to what holds above.
+    let third = home.path().join("data/shows/two");
+    std::fs::create_dir_all(&third).unwrap();
+    let third = StopFile::in_folder(&third).beneath(&above);
+    let own = third.hold("a look", "operator", 3).unwrap().unwrap();
+    assert_eq!(third.release(&own).unwrap().level(), Some(StopLevel::ExitOnly));
+    // What cannot be read above is a halt below as well.
+    std::fs::write(above.join("STOP"), "no stop").unwrap();
+    assert_eq!(third.read().level(), Some(StopLevel::Halt));
+}

@@ -32,7 +32,7 @@ use crate::devnet_process::ask;
 use crate::{bardo, run};
 
 /// The category by `001`, the group by `000`, the status and the exit code of the specification.
-const CODES: [(&str, &str, &str, &str, i32); 29] = [
+const CODES: [(&str, &str, &str, &str, i32); 31] = [
     ("TOKEN_NOT_FOUND", "validation_error", "data", "error", 1),
     ("TOKEN_LOOKALIKE", "risk_blocked", "data", "blocked", 3),
     ("ROUTING_NO_ROUTE", "validation_error", "routing", "error", 1),
@@ -40,22 +40,24 @@ const CODES: [(&str, &str, &str, &str, i32); 29] = [
     ("WALLET_NOT_CONFIGURED", "permission_denied", "wallet", "error", 1),
     ("CHAIN_UNKNOWN", "validation_error", "chain", "error", 1),
     ("VALIDATION_FAILED", "validation_error", "call", "error", 1),
+    ("INSUFFICIENT_BALANCE", "validation_error", "data", "error", 1),
+    ("ORDER_STILL_OPEN", "timeout", "order", "error", 1),
     ("IDEMPOTENCY_CONFLICT", "validation_error", "call", "error", 1),
     ("SAFETY_SPENDING_LIMIT_EXCEEDED", "risk_blocked", "safety", "blocked", 3),
     ("SAFETY_TOKEN_NOT_ALLOWED", "risk_blocked", "safety", "blocked", 3),
     ("SAFETY_NOT_ALLOWED", "permission_denied", "safety", "blocked", 3),
     ("SAFETY_SLIPPAGE", "risk_blocked", "safety", "blocked", 3),
-    ("SAFETY_RATE_LIMITED", "risk_blocked", "safety", "blocked", 3),
+    ("SAFETY_RATE_LIMITED", "timeout", "safety", "blocked", 3),
     ("SAFETY_BALANCE_BREAKER", "risk_blocked", "safety", "blocked", 3),
     ("SAFETY_PHASE_BLOCKED", "risk_blocked", "safety", "blocked", 3),
-    ("SAFETY_PRICE_UNKNOWN", "risk_blocked", "safety", "blocked", 3),
+    ("SAFETY_PRICE_UNKNOWN", "upstream_unavailable", "safety", "blocked", 3),
     ("SAFETY_SIMULATION_FAILED", "simulation_failed", "safety", "blocked", 3),
     ("APPROVAL_REQUIRED", "permission_denied", "approval", "blocked", 3),
     ("APPROVAL_REFUSED", "permission_denied", "approval", "rejected", 4),
-    ("APPROVAL_LAPSED", "permission_denied", "approval", "rejected", 4),
+    ("APPROVAL_LAPSED", "timeout", "approval", "rejected", 4),
     ("SAFETY_CAGE_VIOLATION", "risk_blocked", "safety", "blocked", 3),
-    ("PERMIT_EXPIRED", "risk_blocked", "permit", "blocked", 3),
-    ("PERMIT_MISMATCH", "risk_blocked", "permit", "blocked", 3),
+    ("PERMIT_EXPIRED", "timeout", "permit", "blocked", 3),
+    ("PERMIT_MISMATCH", "simulation_failed", "permit", "blocked", 3),
     ("PERMIT_CONSUMED", "risk_blocked", "permit", "blocked", 3),
     ("HALTED", "permission_denied", "safety", "blocked", 3),
     ("EXECUTION_TX_REVERTED", "execution_failed", "execution", "error", 1),

@@ -105,7 +105,7 @@ impl Watched {
         let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
         let config = Config::load(&environment, &Flags::default()).unwrap();
         let time = TimeOptions { pace: Pace::Free, tick: 1, most: None, step: false, operator: true };
-        let options = SessionOptions { time: Some(time), ..SessionOptions::default() };
+        let options = SessionOptions { time: Some(time), keep: true, ..SessionOptions::default() };
         let Handle { commands, news } = Session::open_with(config, options, Box::new(Living::playing(show)));
         Self { commands, news, told: Told::default() }
     }

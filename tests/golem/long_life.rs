@@ -99,7 +99,9 @@ fn count(ledger: &rusqlite::Connection, what: &str) -> i64 {
 }
 
 pub fn ledger_in(home: &Path) -> rusqlite::Connection {
-    let mut found = std::fs::read_dir(home.join("data/ledger")).unwrap();
+    let shows = std::fs::read_dir(home.join("data/shows")).unwrap().map(|entry| entry.unwrap().path());
+    let ledgers = shows.filter(|show| show.is_dir()).map(|show| show.join("ledger"));
+    let mut found = ledgers.flat_map(|ledgers| std::fs::read_dir(ledgers).unwrap());
     let folder = found.next().unwrap().unwrap().path();
     assert!(found.next().is_none(), "one devnet was lived on");
     rusqlite::Connection::open(folder.join("ledger.db")).unwrap()
@@ -114,7 +116,7 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
     std::fs::write(home.path().join("config.toml"), config).unwrap();
     std::fs::write(home.path().join("policy-devnet.toml"), POLICY).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
-    command.args(["golem", "run", "--headless", "--seed", "31", "--scenario"]).arg(&file);
+    command.args(["golem", "run", "--headless", "--seed", "31", "--keep", "--scenario"]).arg(&file);
     let played = command.env("BARDO_HOME", home.path()).env_remove("BARDO_NETWORK").output().unwrap();
     let said = String::from_utf8(played.stderr).unwrap();
     assert_eq!(played.status.code(), Some(1), "{said}");

@@ -1,5 +1,6 @@
 //! The Golem's eight tools over the whole of what stands below: devnet, policy, ledger, pipeline, custody.
 
+mod agent;
 mod death;
 #[path = "../support/devnet.rs"]
 mod devnet;

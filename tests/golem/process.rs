@@ -21,7 +21,7 @@ use crate::python::python;
 use crate::world::{House, Life, drain};
 
 const LIMITS: ProcessLimits =
-    ProcessLimits { tick: Duration::from_millis(300), patience: Duration::from_secs(60), calls: 50 };
+    ProcessLimits { tick: Duration::from_millis(300), patience: Duration::from_secs(60), calls: 50, ticks: None };
 
 fn brain(house: &House, line: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
     let confinement = Confinement::protecting([house.folder.path()]);
@@ -103,7 +103,7 @@ async fn a_program_is_told_what_its_tools_advise_and_tells_its_step() {
     let text = "line = hear('hello')\n\
         swap = [kind for kind in line['kinds'] if kind['kind'] == 'swap'][0]\n\
         quote = [query for query in line['queries'] if query['query'] == 'quote'][0]\n\
-        said = [swap['guidelines']['cautious'], swap['description'], quote['description']]\n\
+        said = [swap['guidelines']['Cautious'], swap['description'], quote['description']]\n\
         said.append('memory' in swap['guidelines'])\n\
         say(type='think', text=json.dumps(said))\n\
         say(type='now', now='Looking.', next='Selling.', step=2, of=3)\n\
@@ -128,6 +128,71 @@ async fn a_program_is_told_what_its_tools_advise_and_tells_its_step() {
     assert_eq!(serde_json::from_str::<Value>(&told.unwrap()).unwrap(), wanted);
     // Led by a program; the second of three; and one that there is not.
     assert_eq!(steps, [None, Some((2, 3)), None]);
+    life.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_is_asked_as_often_as_it_is_to_be() {
+    if !python() {
+        return;
+    }
+    let house = House::new().await;
+    let mut events = house.events();
+    let text = "while True:\n    say(type='think', text='tick %d' % hear('tick')['tick'])\n";
+    let mut life =
+        house.life("ada", "trade-executor", script(&house, text, ProcessLimits { ticks: Some(3), ..LIMITS }));
+    assert_eq!(life.brains_end().await, Vec::<String>::new());
+    let told = drain(&mut events);
+    let ticks: Vec<String> = told
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::GolemThought(thought) => Some(thought.text.to_string()),
+            _ => None,
+        })
+        .filter(|text| text.starts_with("tick"))
+        .collect();
+    assert_eq!(ticks, ["tick 1", "tick 2", "tick 3"]);
+    life.leave().await;
+}
+
+/// A program is told what it acts with and within, and finds which of its lines was refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_is_told_what_it_has_and_which_line_was_refused() {
+    if !python() {
+        return;
+    }
+    let house = House::new().await;
+    let mut events = house.events();
+    let text = "line = hear('hello')\n\
+        chain = line['chains'][0]\n\
+        token = [one for one in chain['tokens'] if one['symbol'] == 'USDC'][0]\n\
+        told = [line['account'], chain['name'], chain['chain_id'], token['address'], token['decimals'], line['goal']]\n\
+        say(type='call', id=5, tool='query_state')\n\
+        first = hear('refused')\n\
+        print('no json', flush=True)\n\
+        second = hear('refused')\n\
+        told += [first['id'], first['line'], second['id'], second['line']]\n\
+        say(type='think', text=json.dumps(told))\nhear('bye')\n";
+    let life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    let is_thought = |event: &Event| matches!(event.kind, EventKind::GolemThought(_));
+    let thought = until(&mut events, "what it was told", is_thought).await;
+    let EventKind::GolemThought(thought) = &thought.kind else { unreachable!("it is one") };
+    let told: Value = serde_json::from_str(thought.text.as_str()).unwrap();
+    let usdc = house.address(bardo::sandbox::plan::Token::Usdc).to_string();
+    let told_usdc = told[3].as_str().unwrap().to_owned();
+    assert!(told_usdc.eq_ignore_ascii_case(&usdc), "{told_usdc} {usdc}");
+    let account = house.world.account.unwrap().to_string();
+    assert!(told[0].as_str().unwrap().eq_ignore_ascii_case(&account), "{told}");
+    let rest: Vec<&Value> = told
+        .as_array()
+        .unwrap()
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !matches!(at, 0 | 3))
+        .map(|(_, one)| one)
+        .collect();
+    let wanted = json!(["ethereum", 31_337, 6, crate::world::GOAL, 5, 1, null, 2]);
+    assert_eq!(rest, wanted.as_array().unwrap().iter().collect::<Vec<_>>());
     life.leave().await;
 }
 

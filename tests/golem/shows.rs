@@ -153,7 +153,7 @@ fn the_poisoned_note_signs_nothing() {
 #[test]
 fn the_crash_walks_from_thriving_to_dying_for_stated_reasons() {
     let home = tempfile::tempdir().unwrap();
-    let events = told("crash", play_in(home.path(), "crash", &[]));
+    let events = told("crash", play_in(home.path(), "crash", &["--keep"]));
     let walked: Vec<(String, String)> = of_kind(&events, "phase:changed")
         .map(|event| (event["to"].as_str().unwrap().to_owned(), event["why"].as_str().unwrap().to_owned()))
         .collect();

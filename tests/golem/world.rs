@@ -52,6 +52,9 @@ pub struct House {
 }
 
 /// A Golem that lives.
+/// What the owner of every Golem here wants.
+pub const GOAL: &str = "Keep half in WETH and trade little.";
+
 pub struct Life {
     pub pi: PiSession,
     pub words: mpsc::Sender<SafeText>,
@@ -195,6 +198,7 @@ impl House {
             role: role.to_owned(),
             memory: Memory::new(self.ledger.store.clone(), golem_id.clone()),
             papers: self.papers(name),
+            goal: Some(bardo::base::text::SafeText::clean(GOAL, 200)),
             stop: self.stop.clone(),
             halts_as: bardo::base::text::SafeText::clean(name, 40),
             phase: self.acting.phase.clone(),

@@ -17,7 +17,7 @@ use toml::{
 
 use alloy::primitives::Address;
 
-use super::golem::{LIFESPAN_MINUTES, MODEL_STYLES, NUMBERS};
+use super::golem::{LIFESPAN_MINUTES, MODEL_STYLES, MOST_GOAL, NUMBERS, golem_id};
 use super::quotes::choices;
 use super::safety::SECONDS;
 use super::{
@@ -63,6 +63,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("quotes.source", "who is asked for quotes: trading-api, sidecar or own"),
     ("quotes.api_url", "where the Trading API is, where it is not at its public address"),
     ("quotes.sidecar_socket", "the Unix socket of the smart-order-router sidecar"),
+    ("golem.name", "the Golem's name; each name has its own memory and playbook"),
+    ("golem.goal", "the owner's goal, which every brain receives beside STRATEGY.md"),
     ("golem.brain", "who decides in the Golem: scenario, operator, process:COMMAND or model"),
     ("golem.archetype", "the Golem's role, as `bardo tools --archetype` takes it: which tools it has"),
     ("golem.lifespan_minutes", "how long the Golem is given; its age makes it careful, and ends it"),
@@ -112,6 +114,8 @@ const CONFIRMATIONS: (u64, u64) = (1, 64);
 const SAFETY: &[&str] =
     &["permit_seconds", "approval_timeout_seconds", "receipt_patience_seconds", "minimum_pool_depth_usd"];
 const GOLEM: &[&str] = &[
+    "name",
+    "goal",
     "brain",
     "archetype",
     "lifespan_minutes",
@@ -438,6 +442,19 @@ impl Source<'_> {
             }
             let text = || self.string(&full, value, "a text in quotes");
             match name {
+                "name" => {
+                    let text = text()?;
+                    golem_id(&text).map_err(|reason| self.bad(value.span(), &full, &reason))?;
+                    golem.name = self.setting(value, text);
+                }
+                "goal" => {
+                    let text = text()?;
+                    if text.chars().count() > MOST_GOAL {
+                        let reason = format!("longer than {MOST_GOAL} characters; put the rest into STRATEGY.md");
+                        return Err(self.bad(value.span(), &full, &reason));
+                    }
+                    golem.goal = Some(self.setting(value, SafeText::clean(&text, MOST_GOAL)));
+                }
                 "brain" => golem.brain = self.setting(value, text()?),
                 "archetype" => golem.archetype = self.setting(value, text()?),
                 "lifespan_minutes" => {

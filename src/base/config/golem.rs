@@ -6,9 +6,15 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 use super::{Environment, Flags, Origin, RpcUrl, Setting};
+use crate::base::id::GolemId;
+use crate::base::text::SafeText;
 
 /// The brain where nobody names one.
 pub const DEFAULT_BRAIN: &str = "scenario";
+/// Name of the Golem where nobody gives it one.
+const DEFAULT_NAME: &str = "Ada";
+/// Longest goal, in characters: it is part of every request to a model.
+pub(super) const MOST_GOAL: usize = 2_000;
 /// The role where nobody names one; which roles there are is not known here.
 pub const DEFAULT_ARCHETYPE: &str = "golem-instance";
 /// The environment variable that holds the key of the model's endpoint, and the only place it is read from.
@@ -31,6 +37,10 @@ pub(super) const LIFESPAN_MINUTES: (u64, u64) = (1, 5_256_000);
 /// Who decides in the Golem, and what it may use up.
 #[derive(Debug, Clone)]
 pub struct GolemSettings {
+    /// Name of the Golem. A [`GolemId`] in lower case, never the operator's: each name has its own memory and playbook.
+    pub name: Setting<String>,
+    /// The owner's goal, which every brain receives; `None` where STRATEGY.md alone states it.
+    pub goal: Option<Setting<SafeText>>,
     /// `scenario`, `operator`, `process:COMMAND` or `model`.
     pub brain: Setting<String>,
     /// Its role, by name, not yet looked up: which tools it has, and to whom it may hand work.
@@ -73,6 +83,8 @@ impl Default for GolemSettings {
             NUMBERS.map(|(_, number, ..)| Setting { value: number, origin: Origin::Default });
         let text = |value: &str| Setting { value: value.to_owned(), origin: Origin::Default };
         Self {
+            name: text(DEFAULT_NAME),
+            goal: None,
             brain: text(DEFAULT_BRAIN),
             archetype: text(DEFAULT_ARCHETYPE),
             lifespan_minutes: None,
@@ -98,9 +110,13 @@ impl GolemSettings {
     /// Every setting as it is shown: key, value, origin. The key of the model's endpoint only says that it is there.
     pub fn shown(&self) -> Vec<(&'static str, String, &Origin)> {
         let mut shown = vec![
+            ("name", self.name.value.clone(), &self.name.origin),
             ("brain", self.brain.value.clone(), &self.brain.origin),
             ("archetype", self.archetype.value.clone(), &self.archetype.origin),
         ];
+        if let Some(goal) = &self.goal {
+            shown.push(("goal", goal.value.to_string(), &goal.origin));
+        }
         if let Some(lifespan) = &self.lifespan_minutes {
             shown.push(("lifespan_minutes", lifespan.value.to_string(), &lifespan.origin));
         }
@@ -139,6 +155,17 @@ impl GolemSettings {
         shown
     }
 
+    /// The owner's goal.
+    pub fn goal(&self) -> Option<SafeText> {
+        self.goal.as_ref().map(|goal| goal.value.clone())
+    }
+
+    /// Id of the Golem: its name in lower case.
+    pub fn id(&self) -> GolemId {
+        // A name that is no id never gets this far: [`golem_id`] checks it when it is read.
+        golem_id(&self.name.value).unwrap_or_else(|_| GolemId::nameless())
+    }
+
     /// How long the Golem is given, in seconds.
     pub fn lifespan_seconds(&self) -> Option<u64> {
         self.lifespan_minutes.as_ref().map(|minutes| minutes.value.saturating_mul(60))
@@ -173,4 +200,16 @@ impl GolemSettings {
         }
         self
     }
+}
+
+/// Id of a Golem of this name.
+///
+/// # Errors
+/// In a sentence, why no Golem can have that name.
+pub(super) fn golem_id(name: &str) -> Result<GolemId, String> {
+    let id: GolemId = name.to_ascii_lowercase().parse().map_err(|error| format!("{error}; take a name such as Ada"))?;
+    if id == GolemId::operator() {
+        return Err("`operator` is you: what acts under that name acts as you; take a name such as Ada".to_owned());
+    }
+    Ok(id)
 }

@@ -46,6 +46,8 @@ pub struct Config {
     pub trusted_entries: Vec<Setting<String>>,
     /// The data folder: logs, keys and ledgers.
     pub data_dir: Setting<PathBuf>,
+    /// The operator's data folder, where `data_dir` is a show's own; `None` outside shows. Nothing sets it from outside.
+    pub outer_data_dir: Option<PathBuf>,
     /// What is logged, as a `tracing` filter.
     pub log: Setting<String>,
     /// Settings by chain, under the name they were given with.
@@ -373,6 +375,7 @@ impl Config {
             book,
             trusted_entries: file.trusted_entries,
             data_dir,
+            outer_data_dir: None,
             log,
             chains,
             prices: file.prices,

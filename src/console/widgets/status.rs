@@ -1,6 +1,6 @@
 //! How a card stands: a mark, a word and a role for each, so that colour is never the only carrier.
 
-use crate::base::error::{ErrorCategory, ErrorCode};
+use crate::base::error::ErrorCode;
 use crate::console::theme::Role;
 
 /// How a card stands.
@@ -143,7 +143,7 @@ impl Status {
             | ErrorCode::ApprovalRequired
             | ErrorCode::SafetySimulationFailed
             | ErrorCode::SafetyNotAllowed => Self::Blocked,
-            other if other.category() == ErrorCategory::RiskBlocked => Self::Blocked,
+            other if other.is_denial() => Self::Blocked,
             _ => Self::Failed,
         }
     }

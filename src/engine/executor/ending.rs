@@ -8,7 +8,7 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::Shared;
-use crate::base::error::{ErrorCategory, ErrorCode, ToolError};
+use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::CallId;
 use crate::base::model::ToolMeta;
 use crate::base::text::SafeText;
@@ -27,7 +27,7 @@ pub(super) struct Refusal {
 impl From<ToolError> for Refusal {
     /// What a rule stands against is blocked; all else failed.
     fn from(error: ToolError) -> Self {
-        let blocked = error.code().category() == ErrorCategory::RiskBlocked;
+        let blocked = error.code().is_denial();
         Self { status: if blocked { Status::Blocked } else { Status::Error }, error }
     }
 }

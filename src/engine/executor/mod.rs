@@ -96,6 +96,8 @@ pub struct Call {
     pub approve: Option<ApprovalMode>,
     /// Decide as in this phase, if it is the stricter one.
     pub phase: Option<Phase>,
+    /// The caller's own reason for this very call, which the operator is shown with it; unchecked.
+    pub why: Option<SafeText>,
 }
 
 impl Call {
@@ -110,6 +112,7 @@ impl Call {
             dry_run: false,
             approve: None,
             phase: None,
+            why: None,
         }
     }
 }
@@ -257,7 +260,7 @@ impl Executor {
                 settle(claim, response, keep).await
             }
             Job::Write(job) => {
-                let wishes = Wishes { dry_run: call.dry_run, approve: call.approve, phase: call.phase };
+                let wishes = Wishes { dry_run: call.dry_run, approve: call.approve, phase: call.phase, why: call.why };
                 self.write(&context, entry, started, (job, params.clone(), wishes), (claim, hold)).await
             }
         };
@@ -286,6 +289,28 @@ impl Executor {
             None => false,
         }
     }
+}
+
+/// The two names under which the documents know the same parameter.
+const CHAIN_NAMES: [(&str, &str); 2] = [("chain", "chain_id"), ("chain_id", "chain")];
+
+/// Parameters with the chain under the name that the tool gives it: `chain` or `chain_id`. A tool that knows both, or a
+/// call that gives both, is left as it is.
+fn with_chain_as_spelled(known: &[String], mut params: Value) -> Value {
+    let knows = |name: &str| known.iter().any(|one| one == name);
+    if let Value::Object(given) = &mut params {
+        for (own, other) in CHAIN_NAMES.iter().filter(|(own, other)| knows(own) && !knows(other)) {
+            if given.contains_key(*own) {
+                continue;
+            }
+            if let Some(chain) = given.remove(*other) {
+                // Both take a name or an id; an id may be written as a number where it is called one.
+                let chain = if *own == "chain" && chain.is_u64() { Value::from(chain.to_string()) } else { chain };
+                given.insert((*own).to_owned(), chain);
+            }
+        }
+    }
+    params
 }
 
 impl Shared {
@@ -380,6 +405,7 @@ impl Shared {
         };
         let wrong = |error: ToolError| error.suggest(format_args!("Send parameters such as {}", entry.example)).into();
         let params = params.map_err(|error| (Value::Null, wrong(error)))?;
+        let params = with_chain_as_spelled(&entry.parameters, params);
         match bound(entry, &params) {
             Ok(job) => Ok((entry, params, job)),
             Err(error) => Err((params, wrong(error))),

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::ending::{Ended, Refusal, ended_badly, failure};
 use super::holding::Hold;
 use super::{Executor, Job, Running, Shared, bound, settle, told};
-use crate::base::error::{ErrorCategory, ErrorCode, ErrorGroup, ToolError};
+use crate::base::error::{ErrorCode, ErrorGroup, ToolError};
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::model::{Phase, ToolMeta};
 use crate::base::text::SafeText;
@@ -29,11 +29,12 @@ use crate::safety::approval::{ApprovalNeed, AskRefused, Consent, Decision};
 use crate::safety::pipeline::{Asked, Committed, Preview, State, Turn};
 
 /// What a call wants beside its parameters.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Wishes {
     pub(super) dry_run: bool,
     pub(super) approve: Option<ApprovalMode>,
     pub(super) phase: Option<Phase>,
+    pub(super) why: Option<SafeText>,
 }
 
 /// Whether a write may still be called off.
@@ -401,6 +402,9 @@ impl Act {
 
     /// Lets the tool propose and the pipeline look.
     async fn preview(&self, acting: &Acting, job: WriteJob) -> Result<Previewed, Refusal> {
+        if let Some(orders) = acting.pipeline.orders() {
+            orders.settle_expired(acting.account.address()).await;
+        }
         let turns = self.turns(acting)?;
         let prepared = job(self.context.clone()).await?;
         let mut proposal = prepared.proposal;
@@ -413,7 +417,7 @@ impl Act {
         let turns = turns.iter().find(|(chain_id, _)| *chain_id == proposal.chain_id).and_then(|(_, turns)| *turns);
         let asked = Asked { phase, own: Some(acting.phase.clone()) };
         let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
-        let preview = preview.map_err(|refusal| refused(refusal.error()))?;
+        let preview = Preview { why: self.wishes.why.clone(), ..preview.map_err(|refusal| refused(refusal.error()))? };
         Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver, turns })
     }
 
@@ -573,9 +577,7 @@ fn refused(error: ToolError) -> Refusal {
         return rejected(error);
     }
     // Whatever a check of the pipeline says no with is a denial, of whichever category the caller's own affair is.
-    let blocked = code.category() == ErrorCategory::RiskBlocked
-        || code.group() == ErrorGroup::Safety
-        || code == ErrorCode::ApprovalRequired;
+    let blocked = code.is_denial() || code.group() == ErrorGroup::Safety || code == ErrorCode::ApprovalRequired;
     Refusal { status: if blocked { Status::Blocked } else { Status::Error }, error }
 }
 

@@ -131,7 +131,7 @@ impl Choice {
                 let line =
                     CommandLine::parse(command).map_err(|what| BrainError::Command { what, origin: origin() })?;
                 let (tick, patience) = (seconds(&settings.tick_seconds), seconds(&settings.patience_seconds));
-                let limits = ProcessLimits { tick, patience, calls: settings.calls.value };
+                let limits = ProcessLimits { tick, patience, calls: settings.calls.value, ticks: None };
                 let confinement = confinement(config);
                 let available = Isolation::available();
                 if !available.is_isolated() && !confinement.allow_unisolated {
@@ -147,6 +147,18 @@ impl Choice {
     /// Whether the settings name a program of its own, which runs as the operator's user.
     pub fn is_program(settings: &GolemSettings) -> bool {
         settings.brain.value.trim().starts_with("process:")
+    }
+
+    /// The same, where a brain is asked at most so often what it wants.
+    #[must_use]
+    pub fn asked_at_most(self, ticks: Option<u64>) -> Self {
+        match self {
+            Self::Process(line, limits, confinement) => {
+                Self::Process(line, ProcessLimits { ticks, ..limits }, confinement)
+            }
+            Self::Model(brain) => Self::Model(Box::new(brain.asked_at_most(ticks))),
+            other @ (Self::Scenario | Self::Operator) => other,
+        }
     }
 
     /// The brain; none where a scenario is played, or the operator leads.
@@ -191,6 +203,7 @@ fn model(settings: &GolemSettings) -> Result<ModelBrain, BrainError> {
         calls: settings.calls.value,
         tokens: settings.model_tokens.value,
         reply_tokens: settings.model_reply_tokens.value,
+        ticks: None,
     };
     ModelBrain::new(setup).map_err(BrainError::Model)
 }
@@ -262,14 +275,8 @@ impl Nerves {
 
     /// Calls one of the eight. The call lives by itself and can be awaited beside others.
     pub fn call(&self, tool: String, params: Value) -> impl Future<Output = ToolResponse> + Send + 'static {
-        let (pi, voice) = (self.pi.clone(), self.voice.clone());
-        async move {
-            let response = pi.call(&tool, params).await;
-            if tool == COMMIT {
-                voice.count(response.status);
-            }
-            response
-        }
+        let pi = self.pi.clone();
+        async move { pi.call(&tool, params).await }
     }
 
     /// The Golem's phase.
@@ -287,7 +294,7 @@ impl Nerves {
         let phase = *self.phase.borrow();
         let stop = *self.stop.borrow();
         json!({
-            "phase": phase, "allowed": allowed(phase), "stop": stop, "open_offers": self.pi.open_offers(),
+            "phase": phase, "allowed": allowed(phase), "stop": stop, "open_offers": self.pi.offers(),
             "vitals": self.vitals(),
         })
     }
@@ -348,7 +355,7 @@ impl Nerves {
     }
 }
 
-/// The tool whose failures are counted.
+/// The tool whose calls go on to their end once something is being signed.
 pub(super) const COMMIT: &str = "commit_action";
 
 /// The classes of action that a phase allows at all; the phase gate holds that, and the policy's figures, in any case.

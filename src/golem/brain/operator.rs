@@ -74,19 +74,18 @@ impl Wish {
         let now = SafeText::clean(&format!("Doing what you said: {said}"), SAID);
         let now = GolemNow { now, next: SafeText::clean("", 1), step: None, delegation };
         voice.say(EventKind::GolemNow(now));
-        let response = if tool == ACT { act(pi, voice, params).await.0 } else { pi.call(tool, params).await };
+        let response = if tool == ACT { act(pi, params).await.0 } else { pi.call(tool, params).await };
         let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
         format!("You said: {said}. {}", told.unwrap_or_default())
     }
 }
 
 /// Previews, and commits what nothing stands against; what came of it, and whether that is of the commit.
-pub(in crate::golem) async fn act(pi: &PiSession, voice: &Voice, params: Value) -> (ToolResponse, bool) {
+pub(in crate::golem) async fn act(pi: &PiSession, params: Value) -> (ToolResponse, bool) {
     let previewed = pi.call("preview_action", params).await;
     let (Status::Simulated, Some(data)) = (previewed.status, &previewed.data) else { return (previewed, false) };
     let permit = json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]});
     let response = pi.call("commit_action", permit).await;
-    voice.count(response.status);
     (response, true)
 }
 

@@ -186,7 +186,7 @@ impl Mind {
 
     /// Previews, and commits what nothing stands against.
     async fn act(&mut self, params: Value) -> ToolResponse {
-        let (response, committed) = operator::act(&self.pi, &self.voice, params).await;
+        let (response, committed) = operator::act(&self.pi, params).await;
         if let Some(error) = response.error.as_ref().filter(|_| committed) {
             self.think(&format!("It was not done: {}", error.message()));
         }

@@ -29,6 +29,9 @@ const MOST_BYTES: u64 = 128 << 10;
 /// The longest name of a network's folder, in bytes.
 const MOST_KEY: usize = 120;
 
+/// Longest part of the strategy that a brain receives unasked, in characters: it is part of every request to a model.
+const MOST_STRATEGY: usize = 6_000;
+
 /// Characters of one section.
 const MOST_SECTION: usize = 4_000;
 
@@ -140,6 +143,25 @@ impl Papers {
         let (root, golem) = self.playbook.parent().and_then(Path::parent).zip(self.playbook.file_name())?;
         let playbook = root.join(network).join(golem);
         is_key.then(|| Self { playbook, network: network.to_owned(), strategy: self.strategy.clone() })
+    }
+
+    /// The owner's strategy, cleaned and cut to [`MOST_STRATEGY`] characters; empty where there is none.
+    ///
+    /// # Errors
+    /// [`PaperError::File`] for one that is there and cannot be read.
+    pub fn strategy(&self) -> Result<String, PaperError> {
+        let text = read(&self.strategy.join(STRATEGY))?;
+        let mut left = MOST_STRATEGY;
+        let mut kept = Vec::new();
+        for line in text.lines() {
+            let line = SafeText::clean(line.trim_end(), left).to_string();
+            left = left.saturating_sub(line.chars().count() + 1);
+            kept.push(line);
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(kept.join("\n").trim().to_owned())
     }
 
     /// Passages of both papers that have a word of `query`, those with the most first. Cleaned: what stands in them

@@ -108,6 +108,38 @@ pub const QUERIES: &[Query] = &[
     query("vaults", "vault_list"),
 ];
 
+/// A tool's advice in an agent's own terms. An agent has eight tools and no others, so a concrete tool is named by the kind
+/// of question or of action that leads to it; one that nothing leads to is named as what it is.
+pub fn in_agent_terms(advice: &str, catalog: &Catalog) -> String {
+    let is_name = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_';
+    let mut told = String::with_capacity(advice.len());
+    let mut rest = advice;
+    while let Some(begin) = rest.find(is_name) {
+        let (before, from) = rest.split_at(begin);
+        let (word, after) = from.split_at(from.find(|character| !is_name(character)).unwrap_or(from.len()));
+        told.push_str(before);
+        match agent_name(word, catalog) {
+            Some(name) => told.push_str(&name),
+            None => told.push_str(word),
+        }
+        rest = after;
+    }
+    told.push_str(rest);
+    told
+}
+
+/// What an agent calls a concrete tool; `None` for a word that is none.
+fn agent_name(word: &str, catalog: &Catalog) -> Option<String> {
+    let query = QUERIES.iter().find(|query| query.tool == word);
+    let kind = ACTION_KINDS.iter().find(|kind| kind.acts == word);
+    match (query, kind) {
+        (Some(query), _) if catalog.get(word).is_some() => Some(format!("query_state \"{}\"", query.name)),
+        (_, Some(kind)) if kind.lacks(catalog).is_empty() => Some(format!("preview_action \"{}\"", kind.name)),
+        (Some(_), _) | (_, Some(_)) => Some("a tool that you do not have".to_owned()),
+        (None, None) => catalog.get(word).map(|_| format!("query_state \"{word}\"")),
+    }
+}
+
 fn plain(name: &str) -> String {
     name.trim().to_ascii_lowercase().replace(['_', ' '], "-")
 }

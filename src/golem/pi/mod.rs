@@ -17,6 +17,6 @@ mod kinds;
 mod params;
 mod session;
 
-pub use kinds::{ACTION_KINDS, ActionKind, QUERIES, Query};
+pub use kinds::{ACTION_KINDS, ActionKind, QUERIES, Query, in_agent_terms};
 pub use params::{PI_TOOLS, PiTool};
 pub use session::{PiConfig, PiSession};

@@ -18,7 +18,7 @@ use super::params::{
     UpdateDirective,
 };
 use crate::base::clock::Clock;
-use crate::base::error::{ErrorCategory, ErrorCode, ToolError};
+use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::model::{CapabilityTier, Category, Phase, StopLevel};
 use crate::base::text::{SafeText, nearest};
@@ -37,6 +37,9 @@ use crate::safety::stop::StopFile;
 /// Past writes that are looked at before a new one.
 const LOOKED_AT: usize = 20;
 
+/// Longest reason for an action, in characters.
+const MOST_WHY: usize = 300;
+
 /// What a session is made of.
 #[derive(Debug)]
 pub struct PiConfig {
@@ -52,6 +55,8 @@ pub struct PiConfig {
     pub memory: Memory,
     /// Its playbook and its owner's strategy.
     pub papers: Papers,
+    /// What its owner wants of it.
+    pub goal: Option<SafeText>,
     /// The stop file.
     pub stop: StopFile,
     /// The name it puts into that file, which tells it from the Golems of other networks.
@@ -173,6 +178,52 @@ impl PiSession {
         &self.inner.config.papers
     }
 
+    /// Address of the account it acts with; `null` where there is none.
+    pub fn account(&self) -> Value {
+        json!(self.inner.config.executor.world().account)
+    }
+
+    /// The chains it can act on, each with the tokens that its list knows.
+    pub fn chains(&self) -> Vec<Value> {
+        let chains = self.inner.config.executor.world().chains().iter().map(WorldChain::network);
+        let told = chains.map(|network| {
+            let tokens = network
+                .book
+                .tokens()
+                .iter()
+                .map(|token| json!({"symbol": token.symbol, "address": token.address, "decimals": token.decimals}));
+            json!({"name": network.name, "chain_id": network.chain_id, "native": network.native_symbol,
+                "tokens": tokens.collect::<Vec<_>>()})
+        });
+        told.collect()
+    }
+
+    /// The policy's caps on dollars, with what is used and left of each; empty where no policy is in force.
+    pub fn caps(&self) -> Vec<Value> {
+        let config = &self.inner.config;
+        let world = config.executor.world();
+        let (Some(rules), Some(account), Some(chain)) = (&world.rules, world.account, world.chains().first()) else {
+            return Vec::new();
+        };
+        let status = rules.status(chain.network().chain_id, account, self.phase(), config.clock.now_millis());
+        let told = status.map(|status| {
+            let caps = status.caps.iter().map(|cap| {
+                json!({"rule": cap.rule, "limit": cap.limit.dollars(), "used": cap.used.dollars(),
+                    "left": cap.left.dollars(), "frees_in_seconds": cap.frees_in.map(|millis| millis.div_ceil(1_000))})
+            });
+            caps.collect()
+        });
+        told.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what is left of the policy's caps cannot be read");
+            Vec::new()
+        })
+    }
+
+    /// What its owner wants of it, as the configuration says.
+    pub fn goal(&self) -> Option<&SafeText> {
+        self.inner.config.goal.as_ref()
+    }
+
     /// From now on calls say to which heartbeat they belong: counted from birth, as if none had been missed, so that the
     /// number follows from the clock alone. A heart that beats already goes on as it does.
     pub fn beats(&self, born_at: u64, every: Duration) {
@@ -198,7 +249,7 @@ impl PiSession {
         let hash = params_hash(seen.value(), &[]);
         self.dispatch(call_id, tool, params).await.unwrap_or_else(|error| {
             self.say_refused(call_id, tool, seen, hash, &error);
-            let blocked = error.code().category() == ErrorCategory::RiskBlocked;
+            let blocked = error.code().is_denial();
             ToolResponse::failed(call_id, if blocked { Status::Blocked } else { Status::Error }, error)
         })
     }
@@ -273,7 +324,8 @@ impl PiSession {
         }
         let params = Value::Object(softened.params);
         let mut about = About { topic, expected: SafeText::clean("it would pass", 60), spent_cents: 0, params };
-        let call = self.call_of(kind.acts, about.params.clone());
+        let why = asked.why.as_ref().map(|why| SafeText::clean(why, MOST_WHY)).filter(|why| !why.is_empty());
+        let call = Call { why: why.clone(), ..self.call_of(kind.acts, about.params.clone()) };
         let offer = match executor.offer(call).await {
             Offered::Held(offer) => *offer,
             Offered::Over(response) => {
@@ -295,8 +347,8 @@ impl PiSession {
             fields.insert("reads".to_owned(), Value::Object(reads));
             fields.insert("delegation".to_owned(), json!(self.delegation(kind.acts)));
             fields.insert("memory".to_owned(), json!({"similar": softened.similar, "changes": softened.changes}));
-            if let Some(why) = &asked.why {
-                fields.insert("why".to_owned(), json!(SafeText::clean(why, 300)));
+            if let Some(why) = &why {
+                fields.insert("why".to_owned(), json!(why));
             }
         }
         let explanation = Some(format!("{}; held until its permit ends", about.expected));
@@ -409,14 +461,7 @@ impl PiSession {
 
     fn search_context(&self, call_id: CallId, asked: &SearchContext) -> Result<ToolResponse, ToolError> {
         let passages = self.inner.config.papers.search(&asked.query, asked.limit.clamp(1, 50) as usize)?;
-        let told = |held: &Held| {
-            let permit = &held.offer.preview().permit;
-            json!({
-                "permit_id": permit.permit_id, "expected_outcome": permit.expected_outcome,
-                "expires_at": permit.expires_at,
-            })
-        };
-        let offers: Vec<_> = self.held().values().filter(|held| !held.offer.is_over()).map(told).collect();
+        let offers = self.offers();
         let stop = self.inner.config.stop.read().level();
         let said = format!("{} passages; {} offers are open.", passages.len(), offers.len());
         let state = json!({"phase": *self.inner.config.phase.borrow(), "stop": stop, "open_offers": offers});
@@ -491,6 +536,23 @@ impl PiSession {
             held.offer.take_back().await;
         }
         open
+    }
+
+    /// What was offered in this session's name and can still be committed, the one that ends first at the front.
+    pub fn offers(&self) -> Vec<Value> {
+        let held = self.held();
+        let mut open: Vec<&Held> =
+            held.values().filter(|held| held.asker == self.asker && !held.offer.is_over()).collect();
+        open.sort_by_key(|held| held.offer.preview().permit.expires_at);
+        let told = open.iter().map(|held| {
+            let permit = &held.offer.preview().permit;
+            json!({
+                "permit_id": permit.permit_id, "simulation_hash": permit.simulation_hash,
+                "kind": held.about.topic.kind, "expected_outcome": permit.expected_outcome,
+                "expires_at": permit.expires_at,
+            })
+        });
+        told.collect()
     }
 
     /// How many offers are open.

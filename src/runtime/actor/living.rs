@@ -34,13 +34,14 @@ pub struct Living {
     played: watch::Sender<Played>,
     brain: Mutex<Option<Box<dyn Brain>>>,
     lifespan_seconds: Option<u64>,
+    goal: Option<SafeText>,
 }
 
 impl Living {
     /// A Golem that plays this and lives on.
     pub fn playing(scenario: Scenario) -> Self {
         let (played, brain) = (watch::Sender::new(Played::default()), Mutex::new(None));
-        Self { scenario, plays: true, played, brain, lifespan_seconds: None }
+        Self { scenario, plays: true, played, brain, lifespan_seconds: None, goal: None }
     }
 
     /// A Golem that says this, plays nothing, and does what the operator says.
@@ -52,6 +53,12 @@ impl Living {
     #[must_use]
     pub fn given(self, lifespan_seconds: Option<u64>) -> Self {
         Self { lifespan_seconds, ..self }
+    }
+
+    /// The same with what its owner wants of it.
+    #[must_use]
+    pub fn wanting(self, goal: Option<SafeText>) -> Self {
+        Self { goal, ..self }
     }
 
     /// The same with a brain of its own: where there is one it decides, and no scenario is played.
@@ -115,6 +122,7 @@ impl Living {
             role: seat.role.to_string(),
             memory: Memory::new(seat.store, seat.golem_id.clone()),
             papers,
+            goal: self.goal.clone(),
             stop: seat.stop_file,
             halts_as: seat.halts_as,
             phase: seat.phase.subscribe(),

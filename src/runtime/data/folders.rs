@@ -13,7 +13,7 @@ const KEPT_EMBEDDED: usize = 4;
 /// A devnet of another process may be asked again after a pause; after a week without a call it is gone.
 const DEVNET_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-fn folder_error(path: &Path) -> impl FnOnce(std::io::Error) -> DataError {
+pub(super) fn folder_error(path: &Path) -> impl FnOnce(std::io::Error) -> DataError {
     let path = path.to_owned();
     |reason| DataError::Folder { path, reason }
 }
@@ -32,7 +32,7 @@ pub(super) fn hold(folder: &Path) -> Result<File, DataError> {
     Ok(file)
 }
 
-fn open_lock(path: &Path) -> std::io::Result<File> {
+pub(super) fn open_lock(path: &Path) -> std::io::Result<File> {
     private::file().read(true).write(true).create(true).truncate(false).open(path)
 }
 
@@ -65,13 +65,16 @@ pub(super) fn clear_away(ledgers: &Path, own: &Path, now: Duration) {
 }
 
 /// The database that was written last.
-pub(super) fn newest(ledgers: &Path) -> Result<Option<PathBuf>, DataError> {
+pub(super) fn newest(ledgers: &[PathBuf]) -> Result<Option<PathBuf>, DataError> {
     Ok(all(ledgers)?.pop())
 }
 
 /// Every database, the one that was written last at the end.
-pub(super) fn all(ledgers: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let mut found = folders(ledgers).map_err(folder_error(ledgers))?;
+pub(super) fn all(ledgers: &[PathBuf]) -> Result<Vec<PathBuf>, DataError> {
+    let mut found = Vec::new();
+    for ledgers in ledgers {
+        found.extend(folders(ledgers).map_err(folder_error(ledgers))?);
+    }
     found.sort_by_key(|(_, at)| *at);
     Ok(found.into_iter().map(|(folder, _)| folder.join(DATABASE)).collect())
 }

@@ -10,12 +10,14 @@
 //! ledger/devnet-ID/ledger.db   one for each devnet, worthless once that devnet has ended
 //! ledger/embedded-ID/…         the same for a devnet inside one process
 //! ledger/…/playbooks/NETWORK/ID/PLAYBOOK.md   a Golem's playbook, beside the rows that undo its changes
+//! shows/ID/                    the same for one show, removed with it: its stop, its ledger and its playbook are its own
 //! queue-secrets/devnet-ID      secret that authenticates the approval queue of that devnet's ledger
 //! ```
 
 mod binding;
 mod folders;
 pub mod queue_secret;
+pub mod show;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +34,7 @@ use crate::chain::provider::{ConnectError, ProviderError};
 use crate::chain::sender;
 use crate::engine;
 use crate::golem::memory;
+use crate::safety::stop::StopFile;
 use crate::safety::{audit, ledger, permit, policy};
 use crate::store::{Migrations, Store, StoreConfig, StoreError};
 
@@ -62,6 +65,8 @@ const LOCK: &str = "in-use";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFolder {
     root: PathBuf,
+    /// The operator's folder, where this is a show's: its stop counts here as well, and recordings are made there.
+    outer: Option<PathBuf>,
 }
 
 /// Whose ledger it is.
@@ -167,12 +172,12 @@ impl From<DataError> for ToolError {
 impl DataFolder {
     /// The configured folder; nothing is made yet.
     pub fn of(config: &Config) -> Self {
-        Self { root: config.data_dir.value.clone() }
+        Self { root: config.data_dir.value.clone(), outer: config.outer_data_dir.clone() }
     }
 
     /// The folder at `root`; nothing is made yet.
     pub fn at(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self { root: root.to_owned(), outer: None }
     }
 
     /// The databases of all its ledgers, the one that was written last at the end.
@@ -180,7 +185,7 @@ impl DataFolder {
     /// # Errors
     /// [`DataError::Folder`] where the folder is there and cannot be read.
     pub fn ledgers(&self) -> Result<Vec<PathBuf>, DataError> {
-        folders::all(&self.root.join(LEDGERS))
+        folders::all(&self.ledger_folders())
     }
 
     /// The folder itself.
@@ -188,9 +193,12 @@ impl DataFolder {
         &self.root
     }
 
-    /// The stop file.
-    pub fn stop_file(&self) -> PathBuf {
-        self.root.join("STOP")
+    /// The stop file. In a show a stop of the operator's folder counts as well.
+    pub fn stop_file(&self) -> StopFile {
+        match &self.outer {
+            Some(outer) => StopFile::in_folder(&self.root).beneath(outer),
+            None => StopFile::in_folder(&self.root),
+        }
     }
 
     /// Folder of a Golem's STRATEGY.md, which its owner writes.
@@ -208,7 +216,7 @@ impl DataFolder {
     /// # Errors
     /// [`DataError::Folder`].
     pub fn new_journal(&self, clock: &dyn Clock) -> Result<PathBuf, DataError> {
-        let runs = self.root.join(RUNS);
+        let runs = self.outer.as_ref().unwrap_or(&self.root).join(RUNS);
         folders::create(&runs)?;
         Ok(runs.join(format!("{}-{}.jsonl", clock.now_millis(), InstanceId::random())))
     }
@@ -266,7 +274,7 @@ impl DataFolder {
     /// # Errors
     /// [`DataError::Folder`] where the folder is there and cannot be read.
     pub fn newest_ledger(&self) -> Result<Option<PathBuf>, DataError> {
-        folders::newest(&self.root.join(LEDGERS))
+        folders::newest(&self.ledger_folders())
     }
 
     /// The same, opened as one of the programs that work on it; nothing where there is none.

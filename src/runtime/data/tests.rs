@@ -112,7 +112,7 @@ fn ended_devnets_are_cleared_away_and_nothing_else() {
     folders::clear_away(ledgers, &own, now);
     let kept = ["embedded-1", "embedded-2", "embedded-3", "embedded-4", "embedded-own", "embedded-without-database"];
     assert_eq!(left(), [&["devnet-held", "devnet-young"], &kept[..], &["real"]].concat());
-    assert_eq!(folders::newest(ledgers).unwrap(), Some(ledgers.join("embedded-1").join(DATABASE)));
+    assert_eq!(folders::newest(&[ledgers.to_owned()]).unwrap(), Some(ledgers.join("embedded-1").join(DATABASE)));
     drop(holding);
     folders::clear_away(ledgers, &own, now);
     assert_eq!(left(), [&["devnet-young"], &kept[..], &["real"]].concat());

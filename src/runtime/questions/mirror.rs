@@ -31,8 +31,6 @@ const DOLLAR_DIGITS: u8 = 8;
 pub struct Told {
     /// The roles the call runs through.
     pub asked_by: Vec<SafeText>,
-    /// What the Golem said last.
-    pub words: Option<SafeText>,
     /// What the policy in force lists.
     pub listed: Listed,
 }
@@ -120,7 +118,7 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
         valid_since: preview.permit.issued_at,
         asked_by: told.asked_by,
         opinion: preview.opinion.as_ref().map(|one| OpinionTold { agrees: one.agrees, why: one.why.clone() }),
-        words: told.words,
+        words: preview.why.clone(),
         quoted_at: proposal.trade.as_ref().map(|trade| trade.quoted_at).filter(|at| *at > 0),
         block: preview.simulated.pinned.number,
         changes: changes(preview, network),

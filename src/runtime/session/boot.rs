@@ -20,7 +20,7 @@ use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
 use crate::custody::RevocableAccount;
-use crate::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig};
+use crate::engine::{Acting, Catalog, Executor, ExecutorConfig};
 use crate::fabric::{Fabric, FabricConfig};
 use crate::golem::brain::Choice;
 use crate::golem::brain::process::confinement::Isolation;
@@ -91,7 +91,8 @@ pub(super) async fn boot(
             let (guardian, paper) = (options.guardian.clone(), options.paper);
             let phase = phase_now.clone();
             let looks_only = options.watch;
-            let hands = Hands { phase, approve: ApprovalMode::Ask, guardian, paper, looks_only, ..Hands::of(account) };
+            let approve = options.approve;
+            let hands = Hands { phase, approve, guardian, paper, looks_only, ..Hands::of(account) };
             let made = runtime::acting(config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
             Some(made.await.map_err(told)?)
         }
@@ -115,6 +116,7 @@ pub(super) async fn boot(
         revocation = Some(taken);
         Acting { account: Arc::new(account), ..acting }
     });
+    let golem_id = config.golem.id();
     let executor = |golem_id: &GolemId, catalog: &Catalog, acting: &Option<Acting>| {
         Executor::new(ExecutorConfig {
             catalog: catalog.clone(),
@@ -136,10 +138,10 @@ pub(super) async fn boot(
     }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
     Ok(Stage {
-        golem: executor(&options.golem_id, &reach, &golems),
+        golem: executor(&golem_id, &reach, &golems),
         operator: executor(&GolemId::operator(), &catalog, &acting),
-        golem_id: options.golem_id.clone(),
-        name: options.name.clone(),
+        golem_id,
+        name: SafeText::clean(&config.golem.name.value, 40),
         role: SafeText::clean(role, 40),
         watch_only: options.watch,
         catalog: catalog.clone(),

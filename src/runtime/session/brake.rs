@@ -35,7 +35,7 @@ pub(super) struct Brake {
 
 impl Brake {
     pub(super) fn of(config: &Config, clock: Arc<dyn Clock>) -> Self {
-        Self::over(StopFile::in_folder(DataFolder::of(config).root()), clock)
+        Self::over(DataFolder::of(config).stop_file(), clock)
     }
 
     /// Over this stop file.

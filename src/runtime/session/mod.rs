@@ -41,14 +41,15 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::actor::{Actor, Living};
+use super::data::show::ShowFolder;
 use super::handle::{COMMANDS_WAITING, Command, Handle, LeaveMode, News, Sent, SessionEnd};
 use super::market::model::Update;
 use crate::base::clock::{Clock, SimulatedClock, SystemClock};
 use crate::base::config::Config;
-use crate::base::id::GolemId;
 use crate::base::text::SafeText;
 use crate::chain::network::Plan;
 use crate::custody::Password;
+use crate::engine::ApprovalMode;
 use crate::golem::{brain, scenario, scenario::Scenario};
 use crate::safety::guardian::Guardian;
 
@@ -73,35 +74,34 @@ pub struct SessionOptions {
     pub paper: bool,
     /// Look only: nobody lives in it, and every command but leaving and looking is refused.
     pub watch: bool,
-    /// In whose name the Golem acts.
-    pub golem_id: GolemId,
-    /// What it is called.
-    pub name: SafeText,
     /// The shows that the actor can play.
     pub scenarios: Vec<SafeText>,
+    /// Approval mode of the Golem and of the operator's hand.
+    pub approve: ApprovalMode,
     /// Who must agree above the hot lane; without one, what is above it is blocked.
     pub guardian: Option<Arc<dyn Guardian>>,
     /// Opens the key that the configuration names; without it that key previews, and does not sign.
     pub password: Option<Password>,
     /// The show that [`Session::open`] plays on a devnet of its own; without one it is the first tour.
     pub show: Option<Scenario>,
+    /// Whether a show's own data folder is kept when it ends.
+    pub keep: bool,
     /// A time of its own, on an embedded devnet; without one it follows the machine's clock.
     pub time: Option<TimeOptions>,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        let golem_id = "ada".parse().unwrap_or_else(|_| GolemId::operator());
         Self {
             seed: 0,
             paper: false,
             watch: false,
-            golem_id,
-            name: SafeText::clean("Ada", 40),
             scenarios: Vec::new(),
+            approve: ApprovalMode::Ask,
             guardian: None,
             password: None,
             show: None,
+            keep: false,
             time: None,
         }
     }
@@ -134,7 +134,7 @@ impl Session {
             }
             Err(why) => (Living::listening(&why), false),
         };
-        let golem = golem.given(config.golem.lifespan_seconds());
+        let golem = golem.given(config.golem.lifespan_seconds()).wanting(config.golem.goal());
         // Nobody can tell when a brain is done with a moment: it lives in the machine's time.
         let time = options.time.filter(|_| !led);
         Self::open_with(config, SessionOptions { time, ..options }, Box::new(golem))
@@ -149,7 +149,18 @@ impl Session {
 }
 
 async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end: SessionEnd) {
-    let SessionEnd { commands: arriving, news } = end;
+    let SessionEnd { commands: mut arriving, news } = end;
+    // A show does as it likes with stops, ledger and playbook, so it does it in a data folder of its own.
+    let plays = actor.script().is_some() && !options.watch && matches!(Plan::from_config(&config), Ok(Plan::Devnet));
+    let (_show, config) = match plays.then(|| ShowFolder::begin(&config, options.keep)).transpose() {
+        Ok(None) => (None, config),
+        Ok(Some((show, inside))) => (Some(show), inside),
+        Err(why) => {
+            let message = SafeText::clean(&why.to_string(), 400);
+            tell(&news, News::Market(Update::Fault { chain: None, message })).await;
+            return wait_for_leave(&mut arriving, &news).await;
+        }
+    };
     let simulated = options.time.map(|_| SimulatedClock::at(time::BEGINS_AT));
     let clock: Arc<dyn Clock> = match &simulated {
         Some(simulated) => Arc::new(simulated.clone()),
@@ -158,7 +169,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
     let brake = Brake::of(&config, clock.clone());
     // Stops are carried out as they arrive; everything else waits its turn behind them.
     let (passed_on, mut commands) = mpsc::channel(COMMANDS_WAITING);
-    let front = brake::Front { brake: brake.clone(), watch_only: options.watch, golem_id: options.golem_id.clone() };
+    let front = brake::Front { brake: brake.clone(), watch_only: options.watch, golem_id: config.golem.id() };
     tokio::spawn(front.stand(arriving, passed_on, news.clone()));
     let mut booting = Box::pin(boot::boot(&config, &options, clock, brake.clone(), news.clone()));
     let stage = loop {

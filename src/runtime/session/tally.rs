@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::B256;
 
-use crate::base::error::{ErrorCategory, ErrorCode};
+use crate::base::error::ErrorCode;
 use crate::base::id::{CallId, GolemId};
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
@@ -36,9 +36,6 @@ impl Tally {
             EventKind::GolemNow(now) => {
                 self.told.entry(event.golem_id.clone()).or_default().asked_by = now.delegation.clone();
             }
-            EventKind::GolemThought(thought) => {
-                self.told.entry(event.golem_id.clone()).or_default().words = Some(thought.text.clone());
-            }
             EventKind::Vitals(vitals) => {
                 if let Some(equity) = vitals.equity {
                     let first = self.counts.equity.map_or(equity, |(first, _)| first);
@@ -46,7 +43,7 @@ impl Tally {
                 }
             }
             EventKind::ToolError(failed) => {
-                let blocked = failed.error_code.category() == ErrorCategory::RiskBlocked;
+                let blocked = failed.error_code.is_denial();
                 self.counts.blocked += u64::from(blocked);
                 // An offer that was looked at and not wanted has failed nobody.
                 let taken_back = failed.error_code == ErrorCode::ToolCancelled;

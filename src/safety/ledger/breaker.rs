@@ -67,6 +67,11 @@ fn write(transaction: &Transaction<'_>, row: &Row) -> Result<(), LedgerError> {
     Ok(())
 }
 
+/// Failures in a row, however long ago, since the last success that vouches for them.
+pub(super) fn failures(connection: &Connection) -> Result<u32, LedgerError> {
+    read(connection).map(|row| row.failures)
+}
+
 /// What the failures so far have come to.
 pub(super) fn state(connection: &Connection, now: u64, cool_off: u64) -> Result<Breaker, LedgerError> {
     let Row { failures, opened_at, trial, .. } = read(connection)?;

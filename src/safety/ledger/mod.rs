@@ -586,6 +586,14 @@ fn forget_rises(transaction: &Transaction<'_>, account: Address) -> Result<(), L
     Ok(())
 }
 
+/// Failures in a row that the breaker counts: of actions that were tried, by any process on this ledger.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn failures(connection: &Connection) -> Result<u32, LedgerError> {
+    breaker::failures(connection)
+}
+
 /// Closes the breaker, by the operator's word.
 ///
 /// # Errors

@@ -220,6 +220,8 @@ fn what_was_never_sent_is_given_back_and_what_reverted_costs_its_gas() {
     assert_eq!((used.spent(Span::Day), used.tokens[&WETH]), (dollars(2), Micros::ZERO));
     // Two failed, one was called off; and what never left is no trade.
     assert_eq!((used.breaker, used.trades_hour), (Breaker::Closed { failures: 2 }, 1));
+    // What a Golem's phase counts is what the breaker counts.
+    assert_eq!(failures(&file.connection).unwrap(), 2);
 }
 
 #[test]

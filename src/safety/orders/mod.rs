@@ -30,7 +30,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use alloy::eips::BlockNumberOrTag;
 use alloy::primitives::{Address, B256, U256};
+use alloy::providers::Provider as _;
 
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorCode, ToolError};
@@ -54,6 +56,8 @@ pub use state::OrderState;
 
 /// How often live orders are looked at.
 const ROUND: Duration = Duration::from_millis(500);
+/// How long an action waits for orders whose time is over to be read.
+const SETTLES: Duration = Duration::from_secs(3);
 
 /// A chain on which orders are signed.
 #[derive(Debug, Clone)]
@@ -418,6 +422,36 @@ impl Orders {
     /// The database's failure.
     pub(crate) async fn look_at_those_of(&self, chain_id: u64, account: Address) -> Result<usize, OrderError> {
         self.look_at_live(|record| record.chain_id == chain_id && record.account == account).await
+    }
+
+    /// Reads how those orders of an account have ended whose time is over. What they hold and what they block ends only
+    /// once that is on record, and a process that lives for one call follows no orders. What cannot be read in a few
+    /// seconds stays as it is.
+    pub async fn settle_expired(&self, account: Address) {
+        let orders = self.clone();
+        // On a task of its own: what is found is written down to its end.
+        let settling = tokio::spawn(async move {
+            let live = orders.live()?;
+            for record in live.iter().filter(|record| record.account == account) {
+                if orders.time_on(record.chain_id).await > record.usable_until() {
+                    orders.look(record.hash).await?;
+                }
+            }
+            Ok::<_, OrderError>(())
+        });
+        match tokio::time::timeout(SETTLES, settling).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => tracing::warn!(%error, "an order whose time is over could not be read"),
+            Ok(Err(_)) | Err(_) => tracing::warn!("an order whose time is over could not be read in time"),
+        }
+    }
+
+    /// Time of a chain in seconds: of its latest block, or of this machine where that is later.
+    async fn time_on(&self, chain_id: u64) -> u64 {
+        let machine = self.inner.clock.now_millis() / 1_000;
+        let Ok(chain) = self.chain(chain_id) else { return machine };
+        let head = chain.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await;
+        head.ok().flatten().map_or(machine, |head| head.header.timestamp.max(machine))
     }
 
     async fn look_at_live(&self, wanted: impl Fn(&Record) -> bool) -> Result<usize, OrderError> {

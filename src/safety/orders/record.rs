@@ -253,11 +253,11 @@ pub(crate) fn in_the_way(
     (chain_id, account): (u64, Address),
     pair: &Pair,
     wrapped: Option<Address>,
-) -> Result<Option<B256>, StoreError> {
+) -> Result<Option<(B256, u64)>, StoreError> {
     let found = all(connection, "stage <> 'ended'")?;
     let found = found.into_iter().filter(|one| one.chain_id == chain_id && one.account == account);
     let mut same = found.filter(|one| Pair::of(&one.message).is_some_and(|own| own.is_for_the_same(pair, wrapped)));
-    Ok(same.next().map(|one| one.hash))
+    Ok(same.next().map(|one| (one.hash, one.usable_until())))
 }
 
 /// Moves an order from one stage to another; false where it was not in the first.

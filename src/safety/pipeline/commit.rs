@@ -39,6 +39,9 @@ use crate::safety::value::Values;
 use crate::safety::verdict::Verdict;
 use crate::store::StoreError;
 
+/// Shortest time after which an order that is in the way is worth another try, in seconds.
+const LOOK_AGAIN_SECONDS: u64 = 5;
+
 /// What came of a permit.
 #[derive(Debug, Clone)]
 pub struct Committed {
@@ -138,9 +141,10 @@ enum GateError {
     #[error("it was refused in another program meanwhile: {0}")]
     RefusedElsewhere(SafeText),
     #[error(
-        "order {0} for the same pair can still be filled, and both would be settled: wait for its end, or cancel it first"
+        "order {order} for the same pair can still be filled, and both would be settled: wait for its end, or cancel it \
+         first"
     )]
-    Replaces(B256),
+    Replaces { order: B256, lasts_seconds: u64 },
 }
 
 impl From<PermitFault> for Refusal {
@@ -163,7 +167,10 @@ impl From<GateError> for Refusal {
             GateError::Worsened => Self::new(ErrorCode::PermitMismatch, error),
             GateError::TakenBack => Self::new(ErrorCode::ApprovalRequired, error),
             GateError::RefusedElsewhere(_) => Self::new(ErrorCode::ApprovalRefused, error),
-            GateError::Replaces(_) => Self::new(ErrorCode::ValidationFailed, error),
+            GateError::Replaces { order, lasts_seconds } => Self {
+                facts: vec![("order_hash", order.to_string().into()), ("retry_after_seconds", lasts_seconds.into())],
+                ..Self::new(ErrorCode::OrderStillOpen, error)
+            },
             GateError::Store(_) | GateError::Lane(_) | GateError::Reserve(_) | GateError::Audit(_) => {
                 Self::new(ErrorCode::StoreUnavailable, error)
             }
@@ -419,9 +426,11 @@ impl Pipeline {
             }
             let held = Held { reservation, spent, gas };
             if let Some(pair) = traded(&framed)
-                && let Some(order) = record::in_the_way(transaction, whose, &pair, wrapped)?
+                && let Some((order, until)) = record::in_the_way(transaction, whose, &pair, wrapped)?
             {
-                return Err(GateError::Replaces(order));
+                // One whose time is over is only still to be read from the chain, at most a block or two later.
+                let lasts_seconds = until.saturating_sub(now / 1_000).max(LOOK_AGAIN_SECONDS);
+                return Err(GateError::Replaces { order, lasts_seconds });
             }
             let order = figures.and_then(|figures| pipeline.record_of(&prepared, figures, &held, now));
             if let Some(record) = &order {

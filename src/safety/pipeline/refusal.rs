@@ -19,12 +19,21 @@ pub struct Refusal {
     pub violations: Vec<Violation>,
     /// What it would do, where that could be simulated.
     pub simulated: Option<Box<Simulated>>,
+    /// Machine-readable facts beside the message, by name.
+    pub facts: Vec<(&'static str, serde_json::Value)>,
 }
 
 impl Refusal {
     /// A refusal for one reason that no check gave.
     pub fn new(code: ErrorCode, message: impl ToString) -> Self {
-        Self { code, message: message.to_string(), verdicts: Vec::new(), violations: Vec::new(), simulated: None }
+        Self {
+            code,
+            message: message.to_string(),
+            verdicts: Vec::new(),
+            violations: Vec::new(),
+            simulated: None,
+            facts: Vec::new(),
+        }
     }
 
     /// A refusal by the verdicts that block; the first of them names the error.
@@ -34,7 +43,7 @@ impl Refusal {
         let message =
             blocking().map(|verdict| format!("{}: {}", verdict.check, verdict.detail)).collect::<Vec<_>>().join("; ");
         let violations = blocking().flat_map(|verdict| verdict.violations.clone()).collect();
-        Self { code, message, verdicts, violations, simulated: simulated.map(Box::new) }
+        Self { code, message, verdicts, violations, simulated: simulated.map(Box::new), facts: Vec::new() }
     }
 
     /// A refusal because what would happen breaks what was permitted.
@@ -50,6 +59,7 @@ impl Refusal {
     /// As an envelope carries it.
     pub fn error(&self) -> ToolError {
         let error = ToolError::new(self.code, &self.message);
+        let error = self.facts.iter().fold(error, |error, (name, value)| error.detail(name, value.clone()));
         // What is usual to do about a stop gives nobody keys again.
         let error = match self.violations.iter().find(|violation| violation.rule == halt::KEYS) {
             Some(violation) => error.suggest(format_args!("What would pass: {}.", violation.would_pass)),

@@ -127,8 +127,9 @@ impl WriteTool for IntentRefund {
         // The settler goes by its chain's time, which may be ahead of this machine's.
         let now = context.world.clock.now_seconds().max(head_time(chain).await?);
         if now <= from {
-            let what = format_args!("the settler gives it back from {from} on, in {} s", from.saturating_sub(now) + 1);
-            return Err(invalid("intent_id", &what));
+            let seconds = from.saturating_sub(now).saturating_add(1);
+            let what = format_args!("the settler gives it back from {from} on, in {seconds} s");
+            return Err(ToolError::new(ErrorCode::NotYet, what).detail("retry_after_seconds", seconds));
         }
         let call = (intent.origin_settler, OriginSettler::refundCall { orderId: id }.abi_encode().into(), REFUND_GAS);
         let amount = field(&known, "amount_in");

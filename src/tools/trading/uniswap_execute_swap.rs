@@ -146,8 +146,8 @@ impl WriteTool for ExecuteSwap {
         ],
         sprite_trigger: SpriteTrigger::Executing,
         prompt_snippet: "Swaps tokens on Uniswap in one atomic transaction. Ask uniswap_get_quote before every swap. Halve \
-                         the size in the cautious and declining phases; in the terminal phase only sales into stables or \
-                         ETH go through.",
+                         the size in Cautious; in Defensive and Survival only sell what is held; in Terminal only \
+                         sales into stables or ETH go through.",
         prompt_guidelines: Guidelines {
             thriving: "Trade at the full planned size. Prefer UniswapX above $1K against MEV, and ask \
                        intel_assess_mev_risk above $10K.",

@@ -23,7 +23,7 @@ use crate::engine::{CallContext, Reply, ToolDef, WorldChain, WriteTool, address}
 use crate::fabric::TxState;
 use crate::safety::pipeline::Committed;
 use crate::safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
-use crate::tools::shared::{CHECKS, Sent, invalid};
+use crate::tools::shared::{CHECKS, Sent, insufficient, invalid};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<WalletTransferToken>();
@@ -264,8 +264,7 @@ async fn wanted(chain: &WorldChain, token: &Token, amount: &str, held: U256) -> 
         return Err(invalid("amount", &"there is nothing to send"));
     }
     if wanted > held {
-        let held = TokenAmount::new(held, token.decimals)?;
-        return Err(invalid("amount", &format_args!("the wallet holds {held} {}", token.symbol)));
+        return Err(insufficient(token, [wanted, held, U256::ZERO])?);
     }
     Ok(wanted)
 }

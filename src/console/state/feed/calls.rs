@@ -1,6 +1,5 @@
 //! A call as its events tell it, and how it stands.
 
-use crate::base::error::ErrorCategory;
 use crate::base::id::{CallId, GolemId};
 use crate::base::text::SafeText;
 use crate::console::widgets::card::CallCard;
@@ -186,7 +185,7 @@ impl CallSeen {
         match (outcome, &self.error) {
             (Some(ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted), _) => Standing::Refused,
             (Some(ApprovalOutcome::Lapsed), _) => Standing::Lapsed,
-            (_, Some(error)) if error.error_code.category() == ErrorCategory::RiskBlocked => Standing::Blocked,
+            (_, Some(error)) if error.error_code.is_denial() => Standing::Blocked,
             _ => Standing::Failed,
         }
     }

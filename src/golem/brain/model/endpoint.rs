@@ -28,6 +28,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 /// tool names by chance, and is no secret worth the harm.
 const SHORTEST_SECRET: usize = 12;
 
+/// Characters of why something went wrong.
+const MOST_WHY: usize = 500;
+
 /// What stands where the key stood.
 const REMOVED: &str = "[secret removed]";
 
@@ -162,13 +165,14 @@ impl Endpoint {
         if !whole.ended {
             return Err(failed(&"the answer broke off", sent + bytes));
         }
-        // What it does not count, or counts too low, is estimated: a token is seldom more than eight bytes.
+        // What it does not count, or counts too low, is estimated: a token is seldom more than eight bytes, so an honest
+        // count is above this.
         let estimate = u64::try_from((sent + whole.text.len()) / 8).unwrap_or(u64::MAX);
         whole.tokens = whole.tokens.max(estimate);
         // What it says and asks for goes into events, the log and back to it. Nothing of it is rewritten, since a call
         // with other arguments would be another call: an answer that repeats the key is not used at all.
         let asked = whole.calls.iter().flat_map(|asked| [&asked.id, &asked.tool, &asked.arguments]);
-        if asked.chain([&whole.text]).any(|part| self.repeats_key(part)) {
+        if asked.chain([&whole.text]).chain(&whole.refusal).any(|part| self.repeats_key(part)) {
             return Err(failed(&"the answer repeats the API key, so it was discarded: replace the key", sent + bytes));
         }
         Ok(whole)
@@ -211,6 +215,9 @@ impl Endpoint {
             let said = self.hidden(said);
             why.push_str(&format!(": {said}"));
         }
+        if let Some(change) = to_change(status) {
+            why.push_str(&format!(". {change}"));
+        }
         let why = text(&why);
         let again = status.is_server_error()
             || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT);
@@ -218,6 +225,21 @@ impl Endpoint {
             true => AskError::Again { why, after, bytes: 0 },
             false => AskError::Never(why),
         }
+    }
+}
+
+/// What the owner can change so that the next request is not refused with this status; `None` where time may help.
+fn to_change(status: StatusCode) -> Option<&'static str> {
+    match status {
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Some(
+            "Check that golem.model_style is the shape of this endpoint, that it has the model that golem.model_name \
+             names, and that golem.model_reply_tokens is within what that model allows",
+        ),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            Some("Set BARDO_MODEL_KEY to a key that is valid there and may use the model of golem.model_name")
+        }
+        StatusCode::NOT_FOUND => Some("Check golem.model_url, golem.model_style and golem.model_name"),
+        _ => None,
     }
 }
 
@@ -263,7 +285,7 @@ impl Veil<'_> {
 }
 
 fn text(what: &dyn std::fmt::Display) -> SafeText {
-    SafeText::clean(&what.to_string(), 300)
+    SafeText::clean(&what.to_string(), MOST_WHY)
 }
 
 #[cfg(test)]

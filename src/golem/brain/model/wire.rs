@@ -36,8 +36,12 @@ pub(super) struct Asked {
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) calls: Vec<Asked>,
-    /// Tokens as the endpoint counts them.
+    /// Tokens as the endpoint counts them; zero where it does not say.
     pub(super) tokens: u64,
+    /// Tokens of the answer among them.
+    pub(super) written: u64,
+    /// Why the model will not answer, in its own words; empty where it gives no reason.
+    pub(super) refusal: Option<String>,
     /// Whether it has come to its end.
     pub(super) ended: bool,
 }
@@ -177,10 +181,20 @@ fn openai_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsense> 
         answer.tokens = answer.tokens.max(tokens);
     }
     let choice = &piece["choices"][0];
-    if choice["finish_reason"].is_string() {
+    if let Some(reason) = choice["finish_reason"].as_str() {
         answer.ended = true;
+        if reason == "content_filter" {
+            answer.refusal.get_or_insert_default();
+        }
     }
     let delta = &choice["delta"];
+    if let Some(refusal) = delta["refusal"].as_str() {
+        let said = answer.refusal.get_or_insert_default();
+        if said.len().saturating_add(refusal.len()) > MOST_TEXT {
+            return Err(Nonsense::TooMuch("more than 64 KiB of words"));
+        }
+        said.push_str(refusal);
+    }
     for call in delta["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default() {
         let at = call["index"].as_u64().and_then(|at| usize::try_from(at).ok()).unwrap_or(0);
         let asked = slot(answer, at)?;
@@ -192,15 +206,13 @@ fn openai_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsense> 
 }
 
 fn anthropic_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsense> {
-    let tokens = |usage: &Value| {
-        let of = |name: &str| usage[name].as_u64().unwrap_or(0);
-        of("input_tokens").saturating_add(of("output_tokens"))
-    };
     match piece["type"].as_str().unwrap_or_default() {
-        "message_start" => answer.tokens = tokens(&piece["message"]["usage"]),
+        "message_start" => count_anthropic(&piece["message"]["usage"], answer),
         "message_delta" => {
-            // The words written, counted from the beginning; what was read was told at the start.
-            answer.tokens = answer.tokens.saturating_add(tokens(&piece["usage"]));
+            count_anthropic(&piece["usage"], answer);
+            if piece["delta"]["stop_reason"] == "refusal" {
+                answer.refusal.get_or_insert_default();
+            }
         }
         "message_stop" => answer.ended = true,
         "content_block_start" if piece["content_block"]["type"] == "tool_use" => {
@@ -220,6 +232,17 @@ fn anthropic_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsens
         _ => {}
     }
     Ok(String::new())
+}
+
+/// Counts tokens as <https://docs.anthropic.com/en/api/messages-streaming> reports them: each count is of the whole
+/// message so far, and what a cache held is counted apart from the other input.
+fn count_anthropic(usage: &Value, answer: &mut Answer) {
+    const READ: [&str; 3] = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+    let of = |name: &str| usage[name].as_u64().unwrap_or(0);
+    let read = READ.iter().fold(0_u64, |sum, name| sum.saturating_add(of(name)));
+    let read = read.max(answer.tokens.saturating_sub(answer.written));
+    answer.written = answer.written.max(of("output_tokens"));
+    answer.tokens = read.saturating_add(answer.written);
 }
 
 /// The call at this place of an answer, made where it is the next.
@@ -256,7 +279,7 @@ mod tests {
 
     fn asked() -> Answer {
         let call = Asked { id: "c1".into(), tool: "query_state".into(), arguments: "{\"query\":\"balances\"}".into() };
-        Answer { text: "Let me look.".into(), calls: vec![call], tokens: 30, ended: true }
+        Answer { text: "Let me look.".into(), calls: vec![call], tokens: 30, ended: true, ..Answer::default() }
     }
 
     #[test]
@@ -281,10 +304,40 @@ mod tests {
             r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c1","name":"query_state","input":{}}}"#,
             r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"query\":"}}"#,
             r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"\"balances\"}"}}"#,
-            r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}"#,
+            r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":10}}"#,
             r#"{"type":"message_stop"}"#,
         ];
-        assert_eq!(answer(Style::Anthropic, &anthropic).unwrap(), asked());
+        assert_eq!(answer(Style::Anthropic, &anthropic).unwrap(), Answer { written: 10, ..asked() });
+    }
+
+    /// The figures of the example in <https://docs.anthropic.com/en/api/messages-streaming>, with a cache beside it.
+    #[test]
+    fn tokens_are_counted_as_each_endpoint_reports_them() {
+        let start = r#"{"type":"message_start","message":{"usage":{"input_tokens":472,"output_tokens":2}}}"#;
+        let end = r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":89}}"#;
+        assert_eq!(answer(Style::Anthropic, &[start, end]).unwrap().tokens, 472 + 89);
+        let cached = r#"{"type":"message_start","message":{"usage":{"input_tokens":4,"output_tokens":1,
+            "cache_creation_input_tokens":100,"cache_read_input_tokens":2000}}}"#;
+        assert_eq!(answer(Style::Anthropic, &[cached, end]).unwrap().tokens, 4 + 100 + 2_000 + 89);
+        let openai = r#"{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":10,"total_tokens":30}}"#;
+        assert_eq!(answer(Style::Openai, &[openai]).unwrap().tokens, 30);
+        assert_eq!(answer(Style::Openai, &["[DONE]"]).unwrap().tokens, 0, "not reported");
+    }
+
+    #[test]
+    fn a_refusal_is_told_from_an_answer() {
+        let refusals = [
+            r#"{"choices":[{"delta":{"refusal":"I can't "}}]}"#,
+            r#"{"choices":[{"delta":{"refusal":"help with that."}}]}"#,
+            r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#,
+        ];
+        assert_eq!(answer(Style::Openai, &refusals).unwrap().refusal.as_deref(), Some("I can't help with that."));
+        let filtered = r#"{"choices":[{"delta":{},"finish_reason":"content_filter"}]}"#;
+        assert_eq!(answer(Style::Openai, &[filtered]).unwrap().refusal.as_deref(), Some(""));
+        let stopped = r#"{"type":"message_delta","delta":{"stop_reason":"refusal"},"usage":{"output_tokens":3}}"#;
+        assert_eq!(answer(Style::Anthropic, &[stopped]).unwrap().refusal.as_deref(), Some(""));
+        let ends = r#"{"choices":[{"delta":{"refusal":null,"content":"Yes."},"finish_reason":"stop"}]}"#;
+        assert_eq!(answer(Style::Openai, &[ends]).unwrap().refusal, None);
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub struct ProcessLimits {
     pub patience: Duration,
     /// Calls in all.
     pub calls: u64,
+    /// How often it is asked what it wants; `None` without an end.
+    pub ticks: Option<u64>,
 }
 
 /// See the module.
@@ -109,8 +111,8 @@ struct Talk {
     calls: JoinSet<ToolResponse>,
     /// Commits under way: what is being signed is waited for.
     commits: JoinSet<ToolResponse>,
-    /// Under which id the program knows each of them.
-    ids: HashMap<Id, String>,
+    /// Under which id the program knows each of them, and the line that made it.
+    ids: HashMap<Id, (String, u64)>,
     ticks: u64,
     due: Instant,
     /// When the tick was sent that it has not answered yet.
@@ -120,6 +122,8 @@ struct Talk {
     /// When it was first seen to have ended.
     ended: Option<Instant>,
     nonsense: u32,
+    /// Lines that it has said.
+    lines: u64,
     thinking: bool,
 }
 
@@ -151,6 +155,7 @@ impl Talk {
             lately: VecDeque::new(),
             ended: None,
             nonsense: 0,
+            lines: 0,
             thinking: false,
         }
     }
@@ -218,6 +223,9 @@ impl Talk {
     }
 
     fn tick(&mut self, nerves: &Nerves) -> Result<(), Over> {
+        if let Some(most) = self.limits.ticks.filter(|most| self.ticks >= *most) {
+            return Err(Over::Done(format!("it was asked {most} times, as often as it was to be")));
+        }
         let now = Instant::now();
         self.due = now + self.limits.tick;
         self.ticks += 1;
@@ -243,6 +251,7 @@ impl Talk {
 
     fn hear(&mut self, line: &[u8], nerves: &mut Nerves) -> Result<(), Over> {
         let now = Instant::now();
+        self.lines = self.lines.saturating_add(1);
         self.lately.push_back(now);
         while self.lately.front().is_some_and(|at| now.duration_since(*at) > Duration::from_secs(1)) {
             self.lately.pop_front();
@@ -257,7 +266,7 @@ impl Talk {
                 if self.nonsense > NONSENSE {
                     return Err(broken(format!("it goes on saying what cannot be understood: {why}")));
                 }
-                return self.say(&protocol::refused(None, &why));
+                return self.say(&protocol::refused(&protocol::id_of(line), self.lines, &why));
             }
         };
         // Sense alone counts as an answer.
@@ -280,15 +289,15 @@ impl Talk {
     }
 
     fn call(&mut self, id: String, tool: String, params: serde_json::Value, nerves: &mut Nerves) -> Result<(), Over> {
-        if self.ids.values().any(|one| *one == id) {
-            return self.say(&protocol::refused(Some(&id), &"a call of this id is under way"));
+        if self.ids.values().any(|(one, _)| *one == id) {
+            return self.say(&protocol::refused(&json!(id), self.lines, &"a call of this id is under way"));
         }
         if self.ids.len() >= AT_ONCE {
             let why = format!("{AT_ONCE} calls are under way; wait for an answer");
-            return self.say(&protocol::refused(Some(&id), &why));
+            return self.say(&protocol::refused(&json!(id), self.lines, &why));
         }
         let Some(left) = self.calls_left.checked_sub(1) else {
-            return self.say(&protocol::refused(Some(&id), &"all calls of this run are used up"));
+            return self.say(&protocol::refused(&json!(id), self.lines, &"all calls of this run are used up"));
         };
         self.calls_left = left;
         if let Some(kind) = params.get("kind").and_then(serde_json::Value::as_str).and_then(ActionKind::named) {
@@ -298,19 +307,19 @@ impl Talk {
         let commits = tool == COMMIT;
         let call = nerves.call(tool, params);
         let begun = if commits { self.commits.spawn(call) } else { self.calls.spawn(call) };
-        self.ids.insert(begun.id(), id);
+        self.ids.insert(begun.id(), (id, self.lines));
         Ok(())
     }
 
     fn answer(&mut self, answered: Result<(Id, ToolResponse), tokio::task::JoinError>) -> Result<(), Over> {
         match answered {
             Ok((task, response)) => {
-                let id = self.ids.remove(&task).unwrap_or_default();
+                let (id, _) = self.ids.remove(&task).unwrap_or_default();
                 self.say(&protocol::result(&id, &response))
             }
             Err(broken) => {
-                let id = self.ids.remove(&broken.id()).unwrap_or_default();
-                self.say(&protocol::refused(Some(&id), &"the call broke"))
+                let (id, line) = self.ids.remove(&broken.id()).unwrap_or_default();
+                self.say(&protocol::refused(&json!(id), line, &"the call broke"))
             }
         }
     }

@@ -4,12 +4,16 @@
 //!
 //! | `type` | fields | when |
 //! |---|---|---|
-//! | `hello` | `protocol`, `golem_id`, `role`, `tools`, `kinds`, `queries`, `limits` | first |
+//! | `hello` | `protocol`, `golem_id`, `role`, `account`, `chains`, `caps`, `goal`, `strategy`, `tools`, `kinds`, `queries`, `limits` | first |
 //! | `tick` | `tick`, `context`, `calls_left` | every so often; the program answers with any line, `idle` if nothing else |
 //! | `words` | `text`, `context` | the operator says something |
 //! | `result` | `id`, `untrusted`, `response` | a call is answered |
-//! | `refused` | `id`, `why` | a line was not understood, or a call not made |
+//! | `refused` | `id`, `line`, `why` | a line was not understood, or a call not made |
 //! | `bye` | `why`, `seconds` | last; whatever still runs after so many seconds is killed |
+//!
+//! `line` counts the program's lines from 1, and `id` is that of the call where one can be read, exactly as it was sent, so
+//! that a program finds what was refused. `chains` of `hello` has each chain's `name`, `chain_id` and `tokens`; `caps` has the
+//! policy's caps on dollars with what is used and left; `goal` and `strategy` are the owner's words, to follow within them.
 //!
 //! Each of the `kinds` and `queries` of `hello` has `parameters`, a `description`, and `guidelines`: a sentence for each phase.
 //!
@@ -26,12 +30,12 @@
 //! What stands in a `response` comes from chains, files and other people: data, never instructions.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::base::model::Guidelines;
 use crate::base::text::SafeText;
 use crate::engine::ToolResponse;
-use crate::golem::pi::{ACTION_KINDS, PI_TOOLS, PiSession, QUERIES};
+use crate::golem::pi::{ACTION_KINDS, PI_TOOLS, PiSession, QUERIES, in_agent_terms};
 
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
@@ -128,8 +132,13 @@ pub fn hello(pi: &PiSession, limits: Told) -> Value {
     let kinds = kinds.map(|kind| told(pi, "kind", kind.name, kind.acts));
     let queries = QUERIES.iter().filter(|query| pi.catalog().get(query.tool).is_some());
     let queries = queries.map(|query| told(pi, "query", query.name, query.tool));
+    let strategy = pi.papers().strategy().unwrap_or_else(|error| {
+        tracing::warn!(%error, "the program does not receive its owner's strategy");
+        String::new()
+    });
     json!({
         "type": "hello", "protocol": PROTOCOL, "golem_id": pi.golem_id(), "role": pi.role(),
+        "account": pi.account(), "chains": pi.chains(), "caps": pi.caps(), "goal": pi.goal(), "strategy": strategy,
         "tools": tools.collect::<Vec<_>>(), "kinds": kinds.collect::<Vec<_>>(),
         "queries": queries.collect::<Vec<_>>(),
         "limits": {
@@ -146,8 +155,12 @@ fn told(pi: &PiSession, of: &str, name: &str, tool: &str) -> Value {
     if let (Some(entry), Value::Object(fields)) = (pi.catalog().get(tool), &mut told) {
         let meta = &entry.def.meta;
         let memory = meta.prompt_guidelines.memory.filter(|_| pi.learns());
-        fields.insert("description".to_owned(), json!(meta.description));
-        fields.insert("guidelines".to_owned(), json!(Guidelines { memory, ..meta.prompt_guidelines }));
+        let guidelines = Guidelines { memory, ..meta.prompt_guidelines }.each();
+        let guidelines: Map<String, Value> = guidelines
+            .map(|(key, advice)| (key.to_owned(), Value::from(in_agent_terms(advice, pi.catalog()))))
+            .collect();
+        fields.insert("description".to_owned(), json!(in_agent_terms(meta.description, pi.catalog())));
+        fields.insert("guidelines".to_owned(), Value::Object(guidelines));
     }
     told
 }
@@ -164,9 +177,15 @@ pub fn result(id: &str, response: &ToolResponse) -> Value {
     json!({"type": "result", "id": id, "untrusted": true, "response": told})
 }
 
-/// A line that was not understood, or a call that is not made.
-pub fn refused(id: Option<&str>, why: &dyn std::fmt::Display) -> Value {
-    json!({"type": "refused", "id": id, "why": SafeText::clean(&why.to_string(), 300)})
+/// The program's line number `line`, which was not understood, or whose call is not made. `id` is that of its call.
+pub fn refused(id: &Value, line: u64, why: &dyn std::fmt::Display) -> Value {
+    json!({"type": "refused", "id": id, "line": line, "why": SafeText::clean(&why.to_string(), 300)})
+}
+
+/// The id in a line that was not understood, as far as there is a short one: text or a number.
+pub fn id_of(line: &[u8]) -> Value {
+    let id = serde_json::from_slice::<Value>(line).ok().and_then(|line| line.get("id").cloned());
+    id.filter(|id| (id.is_string() || id.is_number()) && id.to_string().len() <= 4 * MOST_ID).unwrap_or_default()
 }
 
 #[cfg(test)]
