@@ -179,7 +179,8 @@ codes! {
         "Wait until get_chain_status shows the destination healthy, or choose another one.";
     /// The auction ended without a fill.
     UniswapxOrderExpired, "UNISWAPX_ORDER_EXPIRED", ExecutionFailed, Order,
-        "Nothing was spent; place a new order at the current price if it is still wanted.";
+        "The order took no tokens; an approval sent for it has cost its gas. Place a new order at the current price if it \
+         is still wanted.";
     /// The permit's time is over.
     PermitExpired, "PERMIT_EXPIRED", RiskBlocked, Permit,
         "Preview the action again; the old permit is worthless.";
@@ -191,7 +192,7 @@ codes! {
         "Preview the action again; a permit serves once.";
     /// It needs the operator's yes and nobody can be asked.
     ApprovalRequired, "APPROVAL_REQUIRED", PermissionDenied, Approval,
-        "Run it where the operator can answer, or within what needs no approval.";
+        "Approve it on a terminal (`bardo call --approve ask`) or in the console, or stay within what needs no approval.";
     /// The operator said no.
     ApprovalRefused, "APPROVAL_REFUSED", PermissionDenied, Approval,
         "Read the operator's reason and propose something else.";

@@ -231,7 +231,8 @@ fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, 
     let _found = Choice::of(&config)?;
     known_role(&config)?;
     // Stopping the process stops the Golem: only where it trades with play money.
-    let may_suspend = runtime::policy::is_devnet(&config).unwrap_or(false);
+    // A network that cannot be worked on is better said here than by a console without one.
+    let may_suspend = runtime::policy::is_devnet(&config)?;
     let scenarios = scenario::names().map(|name| SafeText::clean(name, 40)).collect();
     let session = SessionOptions { watch: look.watch, paper: look.paper, scenarios, ..session };
     let options = look.options(&config, may_suspend)?;

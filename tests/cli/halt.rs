@@ -128,3 +128,18 @@ fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
     let (back, exit) = desk.call("token_revoke", &json!({"token": "DAI", "chain": "ethereum"}), &[]);
     assert_eq!((&back["status"], exit), (&json!("success"), 0), "{back}");
 }
+
+#[test]
+fn raising_the_ladder_says_what_it_has_changed() {
+    let home = tempfile::tempdir().unwrap();
+    let halt = |level: &str| {
+        let (out, err, code) = run(bardo(home.path()).args(["halt", "--level", level]));
+        assert_eq!((err.as_str(), code), ("", 0));
+        out.lines().last().unwrap().to_owned()
+    };
+    assert_eq!(halt("exit-only"), "Changed: from no stop to exit-only.");
+    assert_eq!(halt("halt"), "Changed: from exit-only to halt.");
+    assert_eq!(halt("halt"), "Nothing changed: halt was in force already.");
+    let flatten = halt("flatten");
+    assert!(flatten.starts_with("Nothing changed: halt was in force already") && flatten.contains("--level flatten`"));
+}

@@ -457,7 +457,7 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
         (json!({"amount": "-1"}), ErrorCode::ValidationFailed, "amount"),
         (json!({"amount": "1e3"}), ErrorCode::ValidationFailed, "amount"),
         (json!({"amount": "1.0000001"}), ErrorCode::ValidationFailed, "decimals"),
-        (json!({"amount": "5001"}), ErrorCode::ValidationFailed, "the wallet has"),
+        (json!({"amount": "5001"}), ErrorCode::ValidationFailed, "5,001 needed, "),
         (json!({"deadline": 0}), ErrorCode::ValidationFailed, "deadline"),
         (json!({"deadline": 59}), ErrorCode::ValidationFailed, "deadline"),
         (json!({"deadline": 604_801}), ErrorCode::ValidationFailed, "deadline"),

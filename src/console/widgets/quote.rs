@@ -47,6 +47,8 @@ pub struct Quote {
     pub amount_out: SafeText,
     /// The least that a swap would take.
     pub minimum_out: Option<SafeText>,
+    /// The most that a swap for an exact output would pay.
+    pub maximum_in: Option<SafeText>,
     /// The token paid.
     pub token_in: SafeText,
     /// The token received.
@@ -120,6 +122,7 @@ impl Quote {
             amount_in: text(data, "amount_in")?,
             amount_out: text(data, "amount_out")?,
             minimum_out: text(hints, "minimum_out"),
+            maximum_in: text(hints, "maximum_in"),
             token_in: text(data, "token_in")?,
             token_out: text(data, "token_out")?,
             usd_in: usd("amount_in_usd"),
@@ -142,7 +145,11 @@ impl Quote {
         })
     }
 
+    /// How far it moves the price, as a badge; nothing for an auction, which trades through no pool.
     fn badge(&self) -> Vec<Piece> {
+        if self.route_type.as_str() != "CLASSIC" && self.hops.is_empty() {
+            return vec![(route_words(self.route_type.as_str()), Role::TextDim)];
+        }
         let (word, role) = impact_badge(self.impact);
         let figure = self.impact.map_or(String::new(), |impact| format!("{} ", percent(impact)));
         vec![("impact ".to_owned(), Role::TextDim), (figure, Role::Text), (word.to_owned(), role)]
@@ -295,7 +302,9 @@ impl Sheet for QuoteModel {
                 .then(worth(quote.usd_in), Role::Text),
         );
         let mut second = Row::of(quote.badge());
-        second = second.then(format!("  {}", route_words(quote.route_type.as_str())), Role::TextDim);
+        if !quote.hops.is_empty() {
+            second = second.then(format!("  {}", route_words(quote.route_type.as_str())), Role::TextDim);
+        }
         if let Some(gas) = quote.gas_usd {
             second = second.then(format!("  gas ${gas:.2}"), Role::TextDim);
         }
@@ -329,9 +338,11 @@ impl Sheet for QuoteModel {
                 .then(format!("{} {}", amount(quote.amount_out.as_str()), quote.token_out), Role::TextStrong)
                 .end(worth(quote.usd_out), Role::TextStrong),
         );
-        if let Some(least) = &quote.minimum_out {
-            let mut row = Row::new("least ", Role::TextDim)
-                .then(format!("{} {}", amount(least.as_str()), quote.token_out), Role::Text);
+        // Cut amounts never promise more than there is: the least is rounded down, the most up.
+        let least = quote.minimum_out.as_ref().map(|least| ("least ", amount(least.as_str()), &quote.token_out));
+        let most = quote.maximum_in.as_ref().map(|most| ("most  ", paid(most.as_str()), &quote.token_in));
+        for (word, bound, token) in least.into_iter().chain(most) {
+            let mut row = Row::new(word, Role::TextDim).then(format!("{bound} {token}"), Role::Text);
             if let Some(bps) = quote.slippage_bps {
                 row = row.end(format!("slippage {} %", Decimal::from(bps) / Decimal::ONE_HUNDRED), Role::TextDim);
             }
@@ -344,11 +355,13 @@ impl Sheet for QuoteModel {
                     .end(price(&quote.token_out, &quote.token_in, back), Role::TextDim),
             );
         }
-        let mut impact = Row::of(quote.badge());
-        if let Some(all) = quote.impact_with_fee {
-            impact = impact.end(format!("with fees {}", percent(all)), Role::TextDim);
+        if !quote.hops.is_empty() {
+            let mut impact = Row::of(quote.badge());
+            if let Some(all) = quote.impact_with_fee {
+                impact = impact.end(format!("with fees {}", percent(all)), Role::TextDim);
+            }
+            rows.push(impact);
         }
-        rows.push(impact);
         rows.push(Row::new("route ", Role::TextDim).then(route_words(quote.route_type.as_str()), Role::Text).end(
             match quote.gas_usd {
                 Some(gas) => format!("gas ${gas:.2}"),

@@ -27,7 +27,8 @@ pub(super) struct Refusal {
 impl From<ToolError> for Refusal {
     /// What a rule stands against is blocked; all else failed.
     fn from(error: ToolError) -> Self {
-        let blocked = error.code().category() == ErrorCategory::RiskBlocked;
+        let blocked =
+            error.code().category() == ErrorCategory::RiskBlocked || error.code() == ErrorCode::SafetyNotAllowed;
         Self { status: if blocked { Status::Blocked } else { Status::Error }, error }
     }
 }
