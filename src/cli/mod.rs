@@ -2,6 +2,15 @@
 //!
 //! Nothing but a command's result goes to stdout; what it has to say besides goes to stderr, and logs to a file.
 
+/// Writes a line for people to stderr. Unlike the standard macro, which panics there, it leaves a reader that has gone
+/// (`bardo … 2>&1 | head`) alone: there is nobody to tell.
+macro_rules! eprintln {
+    ($($what:tt)*) => {{
+        use std::io::Write as _;
+        let _gone = writeln!(std::io::stderr().lock(), $($what)*);
+    }};
+}
+
 mod args;
 mod call;
 mod config;

@@ -644,7 +644,7 @@ async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
     assert_eq!(raw(&data["amount_out"]), through_pools * uint!(1_001_U256) / uint!(1_000_U256));
     assert_eq!(raw(&hints["minimum_out"]), through_pools * uint!(995_U256) / uint!(1_000_U256));
     assert_eq!(hints["amount_out_raw"], raw(&data["amount_out"]).to_string());
-    assert_eq!((&data["price_impact_pct"], &hints["legs"]), (&json!(0.0), &json!([])));
+    assert_eq!((&data["price_impact_pct"], &hints["legs"]), (&pools["price_impact_pct"], &json!([])));
     assert!(said.contains("at first") && !said.contains("path"), "{said}");
     // The pools stand beside it as what they are.
     assert_eq!(hints["alternative"]["route_type"], "CLASSIC");

@@ -145,11 +145,7 @@ impl Quote {
         })
     }
 
-    /// How far it moves the price, as a badge; nothing for an auction, which trades through no pool.
     fn badge(&self) -> Vec<Piece> {
-        if self.route_type.as_str() != "CLASSIC" && self.hops.is_empty() {
-            return vec![(route_words(self.route_type.as_str()), Role::TextDim)];
-        }
         let (word, role) = impact_badge(self.impact);
         let figure = self.impact.map_or(String::new(), |impact| format!("{} ", percent(impact)));
         vec![("impact ".to_owned(), Role::TextDim), (figure, Role::Text), (word.to_owned(), role)]
@@ -302,9 +298,7 @@ impl Sheet for QuoteModel {
                 .then(worth(quote.usd_in), Role::Text),
         );
         let mut second = Row::of(quote.badge());
-        if !quote.hops.is_empty() {
-            second = second.then(format!("  {}", route_words(quote.route_type.as_str())), Role::TextDim);
-        }
+        second = second.then(format!("  {}", route_words(quote.route_type.as_str())), Role::TextDim);
         if let Some(gas) = quote.gas_usd {
             second = second.then(format!("  gas ${gas:.2}"), Role::TextDim);
         }
@@ -355,13 +349,11 @@ impl Sheet for QuoteModel {
                     .end(price(&quote.token_out, &quote.token_in, back), Role::TextDim),
             );
         }
-        if !quote.hops.is_empty() {
-            let mut impact = Row::of(quote.badge());
-            if let Some(all) = quote.impact_with_fee {
-                impact = impact.end(format!("with fees {}", percent(all)), Role::TextDim);
-            }
-            rows.push(impact);
+        let mut impact = Row::of(quote.badge());
+        if let Some(all) = quote.impact_with_fee {
+            impact = impact.end(format!("with fees {}", percent(all)), Role::TextDim);
         }
+        rows.push(impact);
         rows.push(Row::new("route ", Role::TextDim).then(route_words(quote.route_type.as_str()), Role::Text).end(
             match quote.gas_usd {
                 Some(gas) => format!("gas ${gas:.2}"),

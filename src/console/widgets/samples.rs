@@ -145,12 +145,11 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
         with(&[(5, error), (6, end)])
     };
     // An order goes through no pool, and its filler pays the gas.
-    let mut offered = quote_answer(false, 0.0);
+    let mut offered = quote_answer(false, 0.21);
     offered.0["route_type"] = json!("DUTCH_V2");
     offered.0["route"] = json!([]);
     offered.0["gas_estimate_usd"] = json!(0.0);
     offered.1["gas_units"] = json!(0);
-    offered.1["price_impact_with_fee_pct"] = json!("0.0000");
     offered.1["uniswapx"] = json!({
         "offered": true, "preferred": true,
         "why": "fillers compete for it out of public sight, and the filler pays the gas",

@@ -76,8 +76,8 @@ pub struct Output {
     amount_in: String,
     /// Received, in whole tokens; of an auction what it asks for at first.
     amount_out: String,
-    /// How far the trade moves the price, in percent, pool fees not counted. 0 for an auction, which trades through no
-    /// pool. For display.
+    /// How far the trade moves the price, in percent, pool fees not counted; of an auction how far its price lies from that
+    /// of the pools. For display.
     price_impact_pct: f64,
     /// Cost of the wallet's own gas in dollars; absent where the coin has no price. The filler of an auction pays for the
     /// fill, so that only an approval is left. For display.
@@ -214,8 +214,9 @@ async fn by_auction(
         amount_in: TokenAmount::new(found.route.amount_in, ask.token_in.decimals)?,
         amount_out: TokenAmount::new(terms.start_out, ask.token_out.decimals)?,
         bound: Some(TokenAmount::new(terms.least_out, ask.token_out.decimals)?),
-        impact: Ratio::whole(U256::ZERO),
-        impact_with_fee: Ratio::whole(U256::ZERO),
+        // Its price is taken from the pools as this amount would leave them, and the slippage guard judges it by that.
+        impact: found.route.price_impact.clone(),
+        impact_with_fee: found.route.price_impact_with_fee.clone(),
         gas_units: approves?,
     })
 }
@@ -331,8 +332,11 @@ async fn answer(
     let said = match (way.auction, &terms.bound) {
         (Some(kind), Some(least)) => format!(
             "{} {paid} would be sold by {kind}: it asks {} {got} at first and {least} {got} at least, and the filler pays \
-             the gas; {}.",
-            terms.amount_in, terms.amount_out, way.why
+             the gas; {}.{}",
+            terms.amount_in,
+            terms.amount_out,
+            way.why,
+            warning.map(|(_, words)| words).unwrap_or_default()
         ),
         (Some(_) | None, _) => format!(
             "{} {paid} gives {} {got} over {} {}; price impact {} %.{}",
