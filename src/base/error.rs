@@ -182,7 +182,8 @@ codes! {
         "Wait until get_chain_status shows the destination healthy, or choose another one.";
     /// The auction ended without a fill.
     UniswapxOrderExpired, "UNISWAPX_ORDER_EXPIRED", ExecutionFailed, Order,
-        "Nothing was spent; place a new order at the current price if it is still wanted.";
+        "The order took no tokens; an approval sent for it has cost its gas. Place a new order at the current price if it \
+         is still wanted.";
     /// An order for the same pair can still be filled.
     OrderStillOpen, "ORDER_STILL_OPEN", Timeout, Order,
         "Wait for the end of the open order, or cancel it, then try again; details name it and say how long it can last.";
@@ -200,7 +201,7 @@ codes! {
         "Read the result of the call that used it: a permit serves once, and the action is under way or done.";
     /// It needs the operator's yes and nobody can be asked.
     ApprovalRequired, "APPROVAL_REQUIRED", PermissionDenied, Approval,
-        "Run it where the operator can answer, or within what needs no approval.";
+        "Approve it on a terminal (`bardo call --approve ask`) or in the console, or stay within what needs no approval.";
     /// The operator said no.
     ApprovalRefused, "APPROVAL_REFUSED", PermissionDenied, Approval,
         "Read the operator's reason and propose something else.";
@@ -268,7 +269,11 @@ impl ErrorCode {
         matches!(self.category(), ErrorCategory::RiskBlocked)
             || matches!(
                 self,
-                Self::SafetyRateLimited | Self::SafetyPriceUnknown | Self::PermitExpired | Self::PermitMismatch
+                Self::SafetyNotAllowed
+                    | Self::SafetyRateLimited
+                    | Self::SafetyPriceUnknown
+                    | Self::PermitExpired
+                    | Self::PermitMismatch
             )
     }
 }

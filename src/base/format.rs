@@ -150,6 +150,28 @@ pub fn share(part: u64, whole: u64) -> String {
     if percent == 0 && part > 0 { "<1 %".to_owned() } else { format!("{percent} %") }
 }
 
+/// Whole percents that parts are of a whole, such that they add up to what all of them are together: the largest remainders
+/// are rounded up. `None` where a part is not known, or the whole is nothing.
+pub fn whole_percents(parts: &[Option<u128>], whole: u128) -> Vec<Option<u128>> {
+    if whole == 0 {
+        return vec![None; parts.len()];
+    }
+    let hundredfold = |part: u128| part.saturating_mul(100);
+    let mut percents: Vec<Option<u128>> = parts.iter().map(|part| part.map(|part| hundredfold(part) / whole)).collect();
+    let sum = parts.iter().flatten().copied().fold(0, u128::saturating_add);
+    let together = hundredfold(sum).saturating_add(whole / 2) / whole;
+    let missing = together.saturating_sub(percents.iter().flatten().copied().fold(0, u128::saturating_add));
+    let rest = |at: &usize| parts.get(*at).copied().flatten().map_or(0, |part| hundredfold(part) % whole);
+    let mut order: Vec<usize> = (0..parts.len()).filter(|at| rest(at) > 0).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(rest(at)));
+    for at in order.into_iter().take(usize::try_from(missing).unwrap_or(usize::MAX)) {
+        if let Some(Some(percent)) = percents.get_mut(at) {
+            *percent = percent.saturating_add(1);
+        }
+    }
+    percents
+}
+
 /// How long ago, in one unit: `now`, `12 s`, `5 min`, `3 h`, `2 d`.
 pub fn age(seconds: u64) -> String {
     match seconds {
@@ -206,6 +228,22 @@ mod tests {
 
     fn usd(text: &str) -> Usd {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn percents_add_up_to_what_the_parts_are_together() {
+        let shares = |parts: &[u128], whole| {
+            let parts: Vec<_> = parts.iter().copied().map(Some).collect();
+            whole_percents(&parts, whole).into_iter().map(Option::unwrap).collect::<Vec<_>>()
+        };
+        // Each is a third: one of them has the percent that is left.
+        assert_eq!(shares(&[1, 1, 1], 3), [34, 33, 33]);
+        // 58.9, 19.9, 15.8 and 5.4 percent: rounded down they were 97.
+        assert_eq!(shares(&[589, 199, 158, 54], 1_000), [59, 20, 16, 5]);
+        assert_eq!(shares(&[589, 199, 158], 1_000), [59, 20, 16], "without the rest they are 94.6 together");
+        assert_eq!(shares(&[5, 0], 5), [100, 0]);
+        assert_eq!(whole_percents(&[Some(1), None], 2), [Some(50), None]);
+        assert_eq!(whole_percents(&[Some(1), None], 0), [None, None]);
     }
 
     #[test]

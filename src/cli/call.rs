@@ -27,6 +27,10 @@ const RING: usize = 1_024;
 /// Calls a minute; one process makes one.
 const CALLS_PER_MINUTE: u32 = 60;
 
+/// What is said of a write on the devnet of this process.
+const ENDS_WITH_IT: &str = " This devnet ends with the call, and its state with it: run `bardo devnet` and pass its \
+                            endpoints with --rpc to keep one.";
+
 /// What a call wants beside its parameters.
 #[derive(Default)]
 pub(super) struct Wishes {
@@ -93,8 +97,8 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             },
             false => None,
         };
-        let journal = catalog.get(tool).is_some_and(|entry| writes(entry));
-        let fabric = match fabric(config, clock.clone(), journal) {
+        let signs = catalog.get(tool).is_some_and(|entry| writes(entry));
+        let fabric = match fabric(config, clock.clone(), signs) {
             Ok(fabric) => fabric,
             Err(error) => return Ok(not_called(&*clock, error)),
         };
@@ -121,6 +125,16 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
                 orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
             } else if catalog.get(tool).is_some_and(|entry| follows(entry)) {
                 orders = Some(runtime::orders(config, &opened, ledger, rules, &fabric, clock.clone(), || false).await);
+            }
+        }
+        if ledger.is_none() {
+            // Without a ledger the file alone says what is allowed: reading it leaves nothing behind either.
+            match runtime::policy::open(config, runtime::policy::is_devnet(config)?) {
+                Ok(keeper) => opened.world = opened.world.bound_by(keeper.current().policy),
+                Err(error) => {
+                    let error = ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}"));
+                    return Ok(not_called(&*clock, error));
+                }
             }
         }
         if ledger.is_none() && catalog.get(tool).is_some_and(|entry| quotes(entry)) {
@@ -151,11 +165,21 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             acting,
         });
         let Wishes { idempotency_key, dry_run, approve, phase, wait, .. } = wishes;
-        let approve = Some(approve.unwrap_or_else(as_attended));
+        // The chain and the ledger of an embedded devnet end with this process: no other one could answer.
+        let unanswerable = opened.sandbox.is_some() && as_attended() == ApprovalMode::Never;
+        let approve = match approve {
+            Some(ApprovalMode::Ask) if unanswerable => ApprovalMode::Never,
+            asked => asked.unwrap_or_else(as_attended),
+        };
+        let approve = Some(approve);
         let call = Call { idempotency_key, dry_run, approve, phase, ..Call::new(tool, input) };
         let mut response = executor.call(call).await;
         if let Some(orders) = orders.filter(|_| wait && response.status == Status::Partial) {
             response = wait::until_ended(&orders, opened.sandbox.as_ref(), clock.now_seconds(), response).await;
+        }
+        if opened.sandbox.is_some() && signs && matches!(response.status, Status::Success | Status::Partial) {
+            let said = response.explanation.take().unwrap_or_default();
+            response.explanation = Some(format!("{said}{ENDS_WITH_IT}"));
         }
         // A disk that cannot take the last events has told so in the log.
         let _flushed = tokio::task::spawn_blocking(move || fabric.flush()).await;

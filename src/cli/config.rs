@@ -141,6 +141,8 @@ fn settings(config: &Config) -> Vec<Shown> {
     for (chain, kind) in &config.order_types {
         add(format!("order_type.{chain}"), kind.value.clone(), kind.origin.to_string());
     }
+    let margin = &config.intent_margin;
+    add("intents.margin_bps".into(), margin.value.get().to_string(), margin.origin.to_string());
     let quotes = &config.quotes;
     let origin = quotes.source.as_ref().map_or_else(|| "default".to_owned(), |source| source.origin.to_string());
     add("quotes.source".into(), quotes.choice().word().into(), origin);

@@ -35,8 +35,9 @@ use crate::{
         network::{ChainPlan, Network, NetworkKind, Plan},
         provider::{Backing, ChainClient, ConnectRules, Dispute, Thresholds},
     },
+    custody::Keystore,
     golem::brain::process::confinement::{Isolation, IsolationLevel},
-    runtime,
+    runtime::{self, data::DataFolder},
     safety::stop::{StopFile, meaning},
     sandbox::{MarketMode, Pace, Sandbox},
     uniswap::sidecar::Sidecar,
@@ -98,6 +99,8 @@ pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Resul
             findings.push(data_folder(&config.data_dir.value));
             findings.extend(stop(&config.data_dir.value));
             findings.push(network(&config));
+            findings.extend([false, true].map(|devnet| policy(&config, devnet)));
+            findings.extend(keys(&config));
             findings.extend(runtime.block_on(endpoints(&config)));
             findings.push(runtime.block_on(quotes(&config)));
         }
@@ -303,6 +306,46 @@ fn network(config: &Config) -> Finding {
         }
         Err(error) => Finding::fail(CHECK, error, "see `bardo config show` for what is set and where"),
     }
+}
+
+/// The policy of devnets, or of all other networks: whether its file can be used.
+fn policy(config: &Config, devnet: bool) -> Finding {
+    const CHECK: &str = "policy";
+    let (file, absent) = runtime::policy::place(config, devnet);
+    let of = if devnet { "devnets" } else { "real and test networks" };
+    match runtime::policy::open(config, devnet) {
+        Ok(_) if !file.exists() => {
+            Finding::ok(CHECK, format!("of {of}: none at {}; {} holds", file.display(), absent.as_str()))
+        }
+        Ok(keeper) => {
+            Finding::ok(CHECK, format!("of {of}: {} is valid ({})", file.display(), keeper.current().policy.name()))
+        }
+        Err(error) => {
+            Finding::fail(CHECK, format!("of {of}: {error}"), "correct it; until then nothing is signed there")
+        }
+    }
+}
+
+/// The key files, and whether the account that the configuration names is among them.
+fn keys(config: &Config) -> Vec<Finding> {
+    const CHECK: &str = "keys";
+    const FIX: &str = "`bardo keys list` shows what is there; `bardo keys import NAME` brings a key in again";
+    let listed = match Keystore::at(DataFolder::of(config).keys()).list() {
+        Ok(listed) => listed,
+        Err(error) => return vec![Finding::fail(CHECK, error, FIX)],
+    };
+    let broken = listed.iter().filter_map(|one| one.entry.as_ref().err().map(|error| (&one.name, error)));
+    let mut found: Vec<_> = broken.map(|(name, error)| Finding::fail(CHECK, format!("{name}: {error}"), FIX)).collect();
+    match runtime::account::named_key(config) {
+        Ok(Some(entry)) => found.push(Finding::ok(CHECK, format!("{} acts: {}", entry.name, entry.address))),
+        Ok(None) if found.is_empty() => {
+            let (count, files) = (listed.len(), if listed.len() == 1 { "key file" } else { "key files" });
+            found.push(Finding::ok(CHECK, format!("{count} {files}; none is named to act")));
+        }
+        Ok(None) => {}
+        Err(error) => found.push(Finding::fail(CHECK, error.message(), FIX)),
+    }
+    found
 }
 
 /// Every chain with endpoints, whether it is the network to work on or not.

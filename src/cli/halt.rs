@@ -52,6 +52,8 @@ pub(super) fn halt(
     let beneath = in_force.is_hold() && set.as_ref().is_some_and(|set| *set != in_force);
     if beneath && !json {
         print(&format!("{level} is set beneath it, and stays when it is released\n"))?;
+    } else if !json {
+        print(&format!("{}\n", changed(level, &before, set.is_some())))?;
     }
     if in_force.level() == Some(StopLevel::Revoke) && !json {
         print(KEYS)?;
@@ -163,6 +165,20 @@ fn data_folder(environment: &Environment, flags: &Flags) -> Result<PathBuf, Fail
             );
             Ok(folder)
         }
+    }
+}
+
+/// What raising the ladder to a level has changed.
+fn changed(to: StopLevel, before: &InForce, set: bool) -> String {
+    match before.level() {
+        None => format!("Changed: from no stop to {to}."),
+        Some(from) if set && to > from => format!("Changed: from {from} to {to}."),
+        Some(_) if set => format!("Changed: {to} takes the place of a hold, and no release lifts it."),
+        Some(from) if from == to => format!("Nothing changed: {to} was in force already."),
+        Some(from) => format!(
+            "Nothing changed: {from} was in force already and stops all that {to} stops. To go down to {to}, run \
+             `bardo resume --level {to}`."
+        ),
     }
 }
 

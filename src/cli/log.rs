@@ -145,6 +145,7 @@ const fn worth_a_line(kind: Kind) -> Option<&'static [&'static str]> {
         Kind::PermitIssued => Some(&["expected_outcome", "spent_usd", "needs", "reasons", "permit_id"]),
         Kind::PermitRefused => Some(&["code", "why", "permit_id"]),
         Kind::PermitConsumed => Some(&["consent", "nonce", "reservation", "permit_id"]),
+        Kind::PermitRehearsed => Some(&["expected_outcome", "permit_id"]),
         Kind::ApprovalRequested => Some(&["asked", "reasons", "permit_id"]),
         Kind::ApprovalResolved => Some(&["outcome", "by", "reason", "amount", "stands_up_to_usd", "permit_id"]),
         Kind::ActionRefused => Some(&["code", "why", "wanted"]),

@@ -2,6 +2,15 @@
 //!
 //! Nothing but a command's result goes to stdout; what it has to say besides goes to stderr, and logs to a file.
 
+/// Writes a line for people to stderr. Unlike the standard macro, which panics there, it leaves a reader that has gone
+/// (`bardo … 2>&1 | head`) alone: there is nobody to tell.
+macro_rules! eprintln {
+    ($($what:tt)*) => {{
+        use std::io::Write as _;
+        let _gone = writeln!(std::io::stderr().lock(), $($what)*);
+    }};
+}
+
 mod args;
 mod call;
 mod config;
@@ -231,7 +240,8 @@ fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, 
     let _found = Choice::of(&config)?;
     known_role(&config)?;
     // Stopping the process stops the Golem: only where it trades with play money.
-    let may_suspend = runtime::policy::is_devnet(&config).unwrap_or(false);
+    // A network that cannot be worked on is better said here than by a console without one.
+    let may_suspend = runtime::policy::is_devnet(&config)?;
     let scenarios = scenario::names().map(|name| SafeText::clean(name, 40)).collect();
     let session = SessionOptions { watch: look.watch, paper: look.paper, scenarios, ..session };
     let options = look.options(&config, may_suspend)?;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::world::World;
 use crate::base::id::{CallId, GolemId};
 use crate::base::model::{Phase, ToolMeta};
+use crate::base::units::BasisPoints;
 use crate::fabric::{EventKind, Fabric, ToolUpdate};
 use crate::safety::approval::ApprovalDesk;
 
@@ -38,6 +39,8 @@ pub struct Standing {
     pub desk: Option<ApprovalDesk>,
     /// Whether the account that acts signs messages for itself. Of one that nobody has named it is taken to.
     pub signs_messages: bool,
+    /// The most slippage that phase and policy allow; `None` where no account acts.
+    pub max_slippage: Option<BasisPoints>,
 }
 
 impl CallContext {

@@ -9,7 +9,9 @@ use alloy::providers::Provider as _;
 
 use crate::base::chance::Chance;
 use crate::base::clock::Clock;
-use crate::base::error::{ErrorCode, ToolError};
+use crate::base::config::DEFAULT_INTENT_MARGIN;
+use crate::base::error::{ErrorCode, ToolError, Violation};
+use crate::base::units::{BasisPoints, Usd};
 use crate::chain::fork::{Fork, NextBlock, Source};
 use crate::chain::multicall::{Answers, Calls};
 use crate::chain::network::{Contract, Network, resolve};
@@ -18,6 +20,7 @@ use crate::chain::provider::{ChainClient, ConnectError, ProviderError};
 use crate::chain::token::{self, Token};
 use crate::safety::operator::OperatorRules;
 use crate::safety::orders::Orders;
+use crate::safety::policy::{ChainId, Policy, Preset, Scope};
 use crate::uniswap::discovery::{DiscoveryError, PoolReader};
 use crate::uniswap::order::OrderKind;
 use crate::uniswap::quote::{OwnRouter, QuoteSource};
@@ -33,6 +36,8 @@ pub struct World {
     pub account: Option<Address>,
     /// Where quotes come from.
     pub quotes: Arc<dyn QuoteSource>,
+    /// How far below the fillers' bids a cross-chain intent asks.
+    pub intent_margin: BasisPoints,
     /// The operator's rules, where a ledger is open: they count calls, and tools can tell how they stand.
     pub rules: Option<Arc<OperatorRules>>,
     /// Signed orders and who settles them, where somebody is connected.
@@ -43,6 +48,10 @@ pub struct World {
     /// The networks of `chains`, in the same order.
     networks: Vec<Network>,
     lost: Vec<LostChain>,
+    /// The policy of calls that open no ledger.
+    policy: Option<Arc<Policy>>,
+    /// Chains that are there and that the policy does not allow, with its list in words.
+    closed: Option<(Vec<Network>, String)>,
 }
 
 /// A chain that can be worked on.
@@ -78,12 +87,15 @@ impl World {
             chance: Chance::machine(),
             account,
             quotes: Arc::new(OwnRouter),
+            intent_margin: DEFAULT_INTENT_MARGIN,
             rules: None,
             orders: None,
             auctions: BTreeMap::new(),
             chains,
             networks,
             lost,
+            policy: None,
+            closed: None,
         }
     }
 
@@ -99,6 +111,32 @@ impl World {
     pub fn under(mut self, rules: Arc<OperatorRules>) -> Self {
         self.rules = Some(rules);
         self
+    }
+
+    /// The same world under a policy, for calls that open no ledger and so have no [`OperatorRules`].
+    #[must_use]
+    pub fn bound_by(mut self, policy: Arc<Policy>) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// The policy in force; `None` where none is set up.
+    pub fn policy(&self) -> Option<Arc<Policy>> {
+        self.rules.as_ref().map(|rules| rules.policy()).or_else(|| self.policy.clone())
+    }
+
+    /// The same world with only those of its chains that are allowed.
+    pub(super) fn limited_to(self: &Arc<Self>, allowed: &Scope<ChainId>) -> Arc<Self> {
+        let is_allowed = |network: &Network| allowed.allows(&ChainId(network.chain_id), false);
+        if self.networks.iter().all(is_allowed) {
+            return Arc::clone(self);
+        }
+        let mut limited = Self::clone(self);
+        let (networks, closed) = limited.networks.into_iter().partition(is_allowed);
+        limited.networks = networks;
+        limited.chains.retain(|chain| is_allowed(chain.network()));
+        limited.closed = Some((closed, allowed.words()));
+        Arc::new(limited)
     }
 
     /// The same world with somebody who settles signed orders.
@@ -120,6 +158,14 @@ impl World {
         let connected = self.orders.as_ref().and_then(|orders| orders.chain(chain_id).ok());
         let connected = connected.filter(|chain| chain.auctions.is_some()).map(|chain| chain.kind);
         connected.or_else(|| self.auctions.get(&chain_id).copied())
+    }
+
+    /// Dollars from which a swap that prefers an auction becomes one, by the policy; `None` for never.
+    pub fn auction_from(&self) -> Option<Usd> {
+        match self.policy() {
+            Some(policy) => policy.rules().uniswapx_from_usd.0,
+            None => Preset::DefiTrading.rules().uniswapx_from_usd.0,
+        }
     }
 
     /// Signed orders and who settles them.
@@ -160,6 +206,20 @@ impl World {
         &self.chains
     }
 
+    /// The same, for a caller that names no chain.
+    ///
+    /// # Errors
+    /// `SAFETY_NOT_ALLOWED` where the policy leaves none of them.
+    pub fn some_chains(&self) -> Result<&[WorldChain], ToolError> {
+        match &self.closed {
+            Some((closed, allowed)) if self.chains.is_empty() => match closed.first() {
+                Some(network) => Err(not_allowed(network, allowed)),
+                None => Ok(&self.chains),
+            },
+            Some(_) | None => Ok(&self.chains),
+        }
+    }
+
     /// The chains that were configured and are not there.
     pub fn lost(&self) -> &[LostChain] {
         &self.lost
@@ -168,8 +228,8 @@ impl World {
     /// The chain of that name, alias or decimal id.
     ///
     /// # Errors
-    /// `CHAIN_UNREACHABLE` or `CHAIN_INCONSISTENT` for a chain that was configured and is not there,
-    /// `CHAIN_UNKNOWN` for any other.
+    /// `CHAIN_UNREACHABLE` or `CHAIN_INCONSISTENT` for a chain that was configured and is not there, `SAFETY_NOT_ALLOWED`
+    /// for one that the policy does not allow, `CHAIN_UNKNOWN` for any other.
     pub fn chain(&self, asked: &str) -> Result<&WorldChain, ToolError> {
         let unknown = match resolve(asked, &self.networks) {
             Ok(found) => {
@@ -178,6 +238,11 @@ impl World {
             }
             Err(unknown) => unknown,
         };
+        if let Some((closed, allowed)) = &self.closed
+            && let Ok(network) = resolve(asked, closed)
+        {
+            return Err(not_allowed(network, allowed));
+        }
         let meant = |lost: &&LostChain| {
             let known = lost.network.as_ref();
             lost.name.eq_ignore_ascii_case(asked.trim())
@@ -284,6 +349,22 @@ impl WorldChain {
         let head = head.ok_or_else(|| ToolError::new(ErrorCode::ChainInconsistent, "there is no newest block"))?;
         Ok(calls.send(provider, multicall, BlockId::hash(head.header.hash)).await?)
     }
+}
+
+/// The error of a chain that the policy does not allow; `allowed` is its list in words.
+fn not_allowed(network: &Network, allowed: &str) -> ToolError {
+    let chain = ChainId(network.chain_id).to_string();
+    ToolError::new(
+        ErrorCode::SafetyNotAllowed,
+        format_args!("the policy allows these chains: {allowed}; {chain} is not one of them"),
+    )
+    .suggest("Name an allowed chain, or ask the operator to add this one to allowed_chains.")
+    .violating(&[Violation {
+        rule: "allowed_chains".to_owned(),
+        limit: allowed.to_owned(),
+        value: chain,
+        would_pass: "the same on a chain of the list".to_owned(),
+    }])
 }
 
 /// An address as a parameter carries it: 0x and 40 hexadecimal digits, the checksum of EIP-55

@@ -105,6 +105,7 @@ async fn embedded(
 
 fn watching(config: &Config, mut world: World) -> World {
     world.quotes = super::quotes::source(config, &world);
+    world.intent_margin = config.intent_margin.value;
     world.account = account::pick(config, &world).ok().flatten().map(|picked| picked.address());
     world
 }

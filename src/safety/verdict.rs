@@ -26,6 +26,8 @@ pub struct Verdict {
     pub violations: Vec<Violation>,
     /// Whether it passes only with the operator's yes, and why.
     pub asks: Vec<SafeText>,
+    /// What to do about it, where the error's usual suggestion would not help.
+    pub suggestion: Option<SafeText>,
 }
 
 impl Verdict {
@@ -38,6 +40,7 @@ impl Verdict {
             code: None,
             violations: Vec::new(),
             asks: Vec::new(),
+            suggestion: None,
         }
     }
 
@@ -55,6 +58,13 @@ impl Verdict {
     #[must_use]
     pub fn asking(mut self, why: impl fmt::Display) -> Self {
         self.asks.push(SafeText::clean(&why.to_string(), MAX_DETAIL));
+        self
+    }
+
+    /// The same with what to do about it.
+    #[must_use]
+    pub fn suggesting(mut self, what: impl fmt::Display) -> Self {
+        self.suggestion = Some(SafeText::clean(&what.to_string(), MAX_DETAIL));
         self
     }
 

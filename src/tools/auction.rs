@@ -4,6 +4,7 @@
 use alloy::primitives::{Address, B256, U256};
 
 use crate::base::error::{ErrorCode, ToolError};
+use crate::base::format::grouped;
 use crate::base::text::SafeText;
 use crate::base::units::{BasisPoints, TokenAmount};
 use crate::chain::network::Contract;
@@ -21,7 +22,8 @@ use crate::tools::route::{impact_of, impact_reached, pools_of};
 use crate::tools::shared::{insufficient, invalid};
 use crate::tools::swap_ask::SwapAsk;
 use crate::uniswap::order::{Auction, Draft, Legs, OrderKind};
-use crate::uniswap::quote::{OrderAsk, OrderWord, QuoteError};
+use crate::uniswap::quote::{NOBODY, OrderAsk, OrderWord, QuoteError};
+use crate::uniswap::routing::Route;
 
 /// What the first output is above the quote, in hundredths of a percent.
 const HOPE_BPS: u32 = 10;
@@ -32,7 +34,7 @@ const MOST_ABOVE_BPS: u32 = 200;
 /// Blocks until a priority auction opens to all; the cosigner may let it open before.
 const LEAD_BLOCKS: u64 = 3;
 
-/// Seconds until the price begins to fall, where nobody says otherwise.
+/// Default of `decay_start_time`, in seconds. Cosigners of the Dutch kinds begin about then.
 pub(super) const STARTS_IN: u64 = 10;
 
 /// What is remembered of preparing.
@@ -54,9 +56,58 @@ pub(super) struct Wish<'a> {
     pub(super) token_out: &'a str,
     pub(super) amount: &'a str,
     pub(super) chain: &'a str,
+    /// Seconds until the auction starts; [`STARTS_IN`] leaves it to the kind of order.
     pub(super) starts_in: u64,
     pub(super) ends_in: u64,
     pub(super) slippage: BasisPoints,
+}
+
+/// What an auction asks for the input of a route, in raw units of the token received.
+pub(super) struct Terms {
+    /// What is asked at first.
+    pub(super) start_out: U256,
+    /// What is accepted at least.
+    pub(super) least_out: U256,
+    /// What the quote source says of the order, in words.
+    heard: Option<String>,
+}
+
+/// The auction that `ask` and its route lead to: what an order is built from, and what a quote of it shows.
+pub(super) async fn terms(
+    world: &World,
+    ask: &SwapAsk<'_>,
+    route: &Route,
+    kind: OrderKind,
+    now: u64,
+) -> Result<Terms, ToolError> {
+    let chain = ask.chain;
+    let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
+    let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not placed here")))?;
+    let least_out = ask.slippage.minimum_out(route.amount_out);
+    let hoped = points(HOPE_BPS)?.maximum_in(route.amount_out).map_err(|error| invalid("amount", &error))?;
+    let asked = OrderAsk {
+        kind,
+        chain_id: chain.network().chain_id,
+        now,
+        swapper: world.account.unwrap_or(NOBODY),
+        reactor: chain.contract(role)?,
+        cosigner: chain.contract(Contract::OrderCosigner)?,
+        token_in: ask.contract_in,
+        token_out: match ask.token_out.id {
+            TokenId::Erc20(address) => address,
+            TokenId::Native => Address::ZERO,
+        },
+        amount_in: route.amount_in,
+        slippage: ask.slippage,
+    };
+    let name = world.quotes.name();
+    let said = world.quotes.order(&asked).await?;
+    // A priority order has no start: it asks its least, and what fillers bid comes on top.
+    let start_out = match kind {
+        OrderKind::Priority => least_out,
+        OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => start_of(name, hoped, least_out, said)?,
+    };
+    Ok(Terms { start_out, least_out, heard: said.map(|said| heard(name, said, hoped)) })
 }
 
 pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
@@ -70,6 +121,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
     let account = world.account(None)?;
     let orders = world.orders()?;
     let kind = orders.chain(chain.network().chain_id)?.kind;
+    settable_start(kind, wish)?;
     let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
     let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not placed here")))?;
     let reactor = chain.contract(role)?;
@@ -92,44 +144,28 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
     }
     let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
-    let least = wish.slippage.minimum_out(route.amount_out);
-    let hoped = points(HOPE_BPS)?.maximum_in(route.amount_out).map_err(|error| invalid("amount", &error))?;
     // The chain's clock and this machine's may differ; the later one is when the order can be filled.
     let now = world.clock.now_seconds().max(snapshot.timestamp);
-    let asked = OrderAsk {
-        kind,
-        chain_id: chain.network().chain_id,
-        now,
-        swapper: account,
-        reactor,
-        cosigner,
-        token_in: token,
-        token_out: wanted,
-        amount_in: route.amount_in,
-        slippage: wish.slippage,
-    };
-    let (said, share) = futures::join!(world.quotes.order(&asked), liquidity_share(chain, &route, &snapshot));
-    let said = said?;
-    let start = start_of(world.quotes.name(), hoped, least, said)?;
+    let (terms, share) =
+        futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
+    let Terms { start_out, least_out: least, heard } = terms?;
     let deadline = now.saturating_add(wish.ends_in);
+    let millis = chain.network().block_millis.max(1);
     let auction = match kind {
         OrderKind::Dutch => return Err(unsupported(&"orders without a cosigner are not placed here")),
         OrderKind::DutchV2 => Auction::CosignedTimes,
         OrderKind::DutchV3 => {
-            let millis = chain.network().block_millis.max(1);
-            let over = wish.ends_in.saturating_sub(wish.starts_in).saturating_mul(1_000) / millis;
+            let over = wish.ends_in.saturating_sub(STARTS_IN.min(wish.ends_in / 2)).saturating_mul(1_000) / millis;
             // The cosigner's lead comes before: the curve must have ended when the order does.
             let over = u16::try_from(over.saturating_sub(LEAD_BLOCKS).max(1)).unwrap_or(u16::MAX);
             Auction::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO }
         }
         OrderKind::Priority => Auction::PriorityFee {
-            start_block: snapshot.block_number.saturating_add(LEAD_BLOCKS),
+            start_block: snapshot.block_number.saturating_add(lead_blocks(wish.starts_in, millis)),
             baseline: 0,
             mps_per_wei: U256::from(1),
         },
     };
-    // A priority order has no start: it asks its least, and what fillers bid comes on top.
-    let start_out = if kind == OrderKind::Priority { least } else { start };
     let draft = Draft {
         reactor,
         swapper: account,
@@ -152,7 +188,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
         start: TokenAmount::new(start_out, ask.token_out.decimals)?,
         end: TokenAmount::new(least, ask.token_out.decimals)?,
         symbol: ask.token_out.symbol.clone(),
-        told: notes(kind, wish).into_iter().chain(said.map(|said| heard(world.quotes.name(), said, hoped))).collect(),
+        told: notes(kind).into_iter().map(str::to_owned).chain(heard).collect(),
         // What only advises stands in no order's way.
         size: size_advice(share.ok().as_ref(), &route.price_impact),
     };
@@ -224,7 +260,7 @@ fn heard(source: &str, said: OrderWord, hoped: U256) -> String {
 }
 
 /// The pool that the route ends in: it holds what is wanted.
-fn pools_with(route: &crate::uniswap::routing::Route, token: Address) -> Address {
+fn pools_with(route: &Route, token: Address) -> Address {
     let last = route.legs.iter().flat_map(|leg| leg.hops.iter()).filter(|hop| hop.token_out == token);
     last.map(|hop| hop.pool).next().unwrap_or_default()
 }
@@ -266,17 +302,48 @@ pub(super) async fn approvals(
 }
 
 /// What a caller should know of this kind of auction.
-fn notes(kind: OrderKind, wish: &Wish<'_>) -> Vec<String> {
+const fn notes(kind: OrderKind) -> Option<&'static str> {
     match kind {
-        OrderKind::Dutch | OrderKind::DutchV2 if wish.starts_in == 10 => Vec::new(),
-        OrderKind::Dutch | OrderKind::DutchV2 => {
-            vec!["when this kind begins to fall is the cosigner's word, not the order's".to_owned()]
-        }
-        OrderKind::DutchV3 => vec!["this kind falls by blocks, from a block that the cosigner names".to_owned()],
+        OrderKind::Dutch | OrderKind::DutchV2 => None,
+        OrderKind::DutchV3 => Some("this kind falls by blocks, from a block that the cosigner names"),
         OrderKind::Priority => {
-            vec!["this kind does not fall: its output rises with the priority fee that the filler bids".to_owned()]
+            Some("this kind does not fall: its output rises with the priority fee that the filler bids")
         }
     }
+}
+
+/// Whether the order of this kind can say when its auction starts: in the Dutch kinds the start is in the cosigner's data,
+/// which the swapper does not sign.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for a start that such an order cannot have.
+fn settable_start(kind: OrderKind, wish: &Wish<'_>) -> Result<(), ToolError> {
+    if wish.starts_in == STARTS_IN {
+        return Ok(());
+    }
+    match kind {
+        OrderKind::Priority if wish.starts_in < wish.ends_in => Ok(()),
+        OrderKind::Priority => {
+            let what = format_args!("{} s is not before the end at {} s", wish.starts_in, wish.ends_in);
+            Err(invalid("decay_start_time", &what))
+        }
+        OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => {
+            let what = format_args!(
+                "{} s cannot be set: the cosigner of a {kind} order decides when its price begins to fall, after about \
+                 {STARTS_IN} s. Leave the parameter out",
+                wish.starts_in
+            );
+            Err(invalid("decay_start_time", &what))
+        }
+    }
+}
+
+/// Blocks until a priority auction opens to all: as asked, and by default [`LEAD_BLOCKS`].
+fn lead_blocks(starts_in: u64, block_millis: u64) -> u64 {
+    if starts_in == STARTS_IN {
+        return LEAD_BLOCKS;
+    }
+    starts_in.saturating_mul(1_000).div_ceil(block_millis.max(1)).max(1)
 }
 
 #[cfg(test)]
@@ -284,19 +351,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_say_what_a_kind_does_with_its_window() {
-        let wish = |starts_in| Wish {
+    fn a_start_is_taken_where_the_order_can_set_it_and_refused_with_the_reason_where_it_cannot() {
+        let wish = |starts_in, ends_in| Wish {
             token_in: "USDC",
             token_out: "WETH",
             amount: "1",
             chain: "ethereum",
             starts_in,
-            ends_in: 120,
+            ends_in,
             slippage: BasisPoints::ZERO,
         };
-        assert!(notes(OrderKind::DutchV2, &wish(10)).is_empty());
-        assert_eq!(notes(OrderKind::DutchV2, &wish(30)).len(), 1);
-        assert!(notes(OrderKind::Priority, &wish(10))[0].contains("priority fee"));
+        for kind in [OrderKind::DutchV2, OrderKind::DutchV3] {
+            assert_eq!(settable_start(kind, &wish(10, 5)), Ok(()), "the default says nothing");
+            for other in [0, 9, 30] {
+                let error = settable_start(kind, &wish(other, 120)).unwrap_err();
+                assert!(error.message().contains("the cosigner of a"), "{error}");
+            }
+        }
+        for (starts_in, ends_in, good) in
+            [(0, 1, true), (30, 120, true), (120, 120, false), (121, 120, false), (10, 5, true)]
+        {
+            assert_eq!(settable_start(OrderKind::Priority, &wish(starts_in, ends_in)).is_ok(), good);
+        }
+        // Base makes a block in two seconds: what is asked for is reached, and at least one block lies before.
+        assert_eq!([10, 0, 1, 2, 3, 30].map(|seconds| lead_blocks(seconds, 2_000)), [3, 1, 1, 1, 2, 15]);
     }
 
     #[test]

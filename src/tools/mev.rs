@@ -6,7 +6,8 @@ use alloy::primitives::U256;
 
 use crate::abi::erc20::Erc20;
 use crate::base::error::{ErrorCode, ToolError};
-use crate::base::units::{Rounding, Usd};
+use crate::base::format::dollars;
+use crate::base::units::Usd;
 use crate::chain::multicall::Calls;
 use crate::chain::sender;
 use crate::engine::{World, WorldChain};
@@ -14,10 +15,6 @@ use crate::uniswap::discovery::PoolSnapshot;
 use crate::uniswap::order::OrderKind;
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::routing::Route;
-
-/// From this many dollars on an auction is worth its wait: below, what a filler must earn for its own gas is more than
-/// what an attacker could take.
-const AUCTION_FROM_CENTS: u64 = 100_000;
 
 /// A part of what a pool holds above which a trade should be split, in basis points.
 pub(super) const SPLIT_ABOVE: u64 = 100;
@@ -47,10 +44,11 @@ pub(super) struct Wanted {
 impl Wanted {
     /// The way that such a swap goes on a chain.
     pub(super) fn way(self, world: &World, chain_id: u64) -> Way {
-        self.decided(world.auction(chain_id))
+        self.decided(world.auction(chain_id), world.auction_from())
     }
 
-    fn decided(self, service: Option<OrderKind>) -> Way {
+    /// `from`: the policy's `uniswapx_from_usd`.
+    fn decided(self, service: Option<OrderKind>, from: Option<Usd>) -> Way {
         let pools = |why: String| Way { auction: None, why };
         if !self.preferred {
             return pools("an auction was not asked for".to_owned());
@@ -66,8 +64,8 @@ impl Wanted {
         if self.native_in {
             return pools("an order takes tokens, and this pays with the chain's own coin".to_owned());
         }
-        let Ok(from) = Usd::from_scaled(U256::from(AUCTION_FROM_CENTS), 2) else {
-            return pools("the least worth of an auction cannot be told".to_owned());
+        let Some(from) = from else {
+            return pools("the policy makes no swap an auction (uniswapx_from_usd)".to_owned());
         };
         match self.value {
             Some(value) if value >= from => Way {
@@ -75,8 +73,9 @@ impl Wanted {
                 why: "fillers compete for it out of public sight, and the filler pays the gas".to_owned(),
             },
             Some(_) => pools(format!(
-                "below ${} what a filler earns for its gas outweighs the protection",
-                from.to_fixed(0, Rounding::Down)
+                "it is worth less than {} (uniswapx_from_usd), and what a filler earns for its gas would outweigh the \
+                 protection",
+                dollars(from)
             )),
             None => pools("its worth cannot be told, so an auction cannot be weighed".to_owned()),
         }
@@ -169,12 +168,12 @@ mod tests {
     #[test]
     fn an_auction_is_taken_where_it_can_be_and_pays() {
         let all = Wanted { preferred: true, signs: true, native_in: false, value: usd("1000") };
-        let service = Some(OrderKind::DutchV2);
-        let taken = all.decided(service);
+        let (service, from) = (Some(OrderKind::DutchV2), usd("1000"));
+        let taken = all.decided(service, from);
         assert_eq!(taken.auction, service);
         assert!(taken.why.contains("compete"), "{}", taken.why);
         for kind in [OrderKind::DutchV3, OrderKind::Priority] {
-            assert_eq!(all.decided(Some(kind)).auction, Some(kind));
+            assert_eq!(all.decided(Some(kind), from).auction, Some(kind));
         }
         // Each thing that stands in its way, alone, and what is said of it.
         for (wanted, service, why) in [
@@ -183,20 +182,23 @@ mod tests {
             (Wanted { signs: false, ..all }, service, "acts for another"),
             (Wanted { native_in: true, ..all }, service, "own coin"),
             (Wanted { value: None, ..all }, service, "cannot be told"),
-            (Wanted { value: usd("999.99"), ..all }, service, "below $1000"),
+            (Wanted { value: usd("999.99"), ..all }, service, "less than $1,000.00"),
         ] {
-            let way = wanted.decided(service);
+            let way = wanted.decided(service, from);
             assert_eq!(way.auction, None, "{wanted:?}");
             assert!(way.why.contains(why), "{}", way.why);
         }
     }
 
     #[test]
-    fn an_auction_begins_at_a_thousand_dollars_and_not_a_cent_below() {
+    fn an_auction_begins_at_the_policys_dollars_and_not_a_cent_below() {
         let of = |value| Wanted { preferred: true, signs: true, native_in: false, value: usd(value) };
+        let goes = |value, from: Option<Usd>| of(value).decided(Some(OrderKind::DutchV2), from).auction.is_some();
         for (value, auction) in [("0", false), ("999.999999", false), ("1000", true), ("1000.01", true)] {
-            assert_eq!(of(value).decided(Some(OrderKind::DutchV2)).auction.is_some(), auction, "{value}");
+            assert_eq!(goes(value, usd("1000")), auction, "{value}");
         }
+        assert_eq!([goes("0", usd("0")), goes("249.99", usd("250")), goes("250", usd("250"))], [true, false, true]);
+        assert!(!goes("1000000", None), "a policy that says none");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use alloy::primitives::{B256, U256};
 use alloy::providers::Provider as _;
 
 use crate::base::error::{ErrorCode, ToolError};
+use crate::base::format::grouped;
 use crate::base::model::Check;
 use crate::base::units::TokenAmount;
 use crate::chain::network::Network;
@@ -88,8 +89,9 @@ pub(super) fn invalid(parameter: &str, what: &dyn std::fmt::Display) -> ToolErro
 pub(super) fn insufficient(token: &Token, [needed, held, promised]: [U256; 3]) -> Result<ToolError, ToolError> {
     let [needed, held, promised] = [needed, held, promised].map(|raw| TokenAmount::new(raw, token.decimals));
     let (needed, held, promised) = (needed?, held?, promised?);
+    let [of_needed, of_held, of_promised] = [&needed, &held, &promised].map(|amount| grouped(&amount.to_string()));
     let what = format_args!(
-        "parameter `amount`: not enough {}: {needed} needed, {held} held, {promised} of it promised to open orders",
+        "parameter `amount`: not enough {}: {of_needed} needed, {of_held} held, {of_promised} promised to orders",
         token.symbol
     );
     Ok(ToolError::new(ErrorCode::InsufficientBalance, what)

@@ -16,8 +16,9 @@ use crate::chain::multicall::Calls;
 use crate::chain::network::Contract;
 use crate::chain::provider::ProviderError;
 use crate::chain::token::{self, Token, TokenId};
-use crate::engine::{World, WorldChain};
+use crate::engine::{CallContext, World, WorldChain};
 use crate::tools::allowances::routers;
+use crate::tools::shared::invalid;
 use crate::uniswap::discovery::{PoolSnapshot, Reach};
 use crate::uniswap::pool::Exact;
 use crate::uniswap::quote::{Ask, NOBODY, Quoted, Told};
@@ -25,12 +26,18 @@ use crate::uniswap::ratio::Ratio;
 use crate::uniswap::router::Version;
 use crate::uniswap::routing::{GasCost, Route, RouteRequest};
 
-/// The slippage of a swap where nobody says otherwise, in basis points; also what a service is told to allow then.
+/// Slippage of a swap or an order that names none, in basis points; less where phase or policy allow less.
 const USUAL_SLIPPAGE: u32 = 50;
 
-/// [`USUAL_SLIPPAGE`], as a parameter's default.
-pub(super) const fn fifty() -> u32 {
-    USUAL_SLIPPAGE
+/// Slippage of a call: what its parameter asks for, which the slippage guard checks, or the default that passes there.
+pub(super) fn slippage(context: &CallContext, asked: Option<u32>) -> Result<BasisPoints, ToolError> {
+    let points = |points| BasisPoints::new(points).map_err(|error| invalid("slippage_bps", &error));
+    match asked {
+        Some(asked) => points(asked),
+        None => {
+            points(USUAL_SLIPPAGE).map(|usual| context.standing().max_slippage.map_or(usual, |most| usual.min(most)))
+        }
+    }
 }
 
 /// That an auction is preferred, where nobody says otherwise.

@@ -596,3 +596,135 @@ async fn pools_are_listed_with_what_they_hold() {
     tier["fee_tier"] = json!(123);
     assert_eq!(desk.code("get_pool_info", tier).await, (Status::Error, ErrorCode::PoolNotFound));
 }
+
+/// A desk in the same world under another policy, or with other auctions.
+fn desk_in(world: World) -> Desk {
+    let mut desk = desk(None);
+    desk.world = Arc::new(world);
+    desk.executor = Executor::new(ExecutorConfig {
+        catalog: desk.executor.catalog().clone(),
+        world: desk.world.clone(),
+        fabric: desk._fabric.clone(),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 1_000,
+        hooks: vec![],
+        store: None,
+        acting: None,
+    });
+    desk
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
+    let account = SANDBOX.accounts()[6];
+    let plain = desk_of(account);
+    let offered = [(31_337, crate::uniswap::order::OrderKind::DutchV2)].into_iter().collect();
+    let desk = desk_in(World::clone(&plain.world).offering(offered));
+    let params = |more: Value| {
+        let mut params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.5", "chain": "ethereum"});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        params
+    };
+    let quote = async |more: Value| {
+        let answer = desk.call("uniswap_get_quote", params(more)).await;
+        assert_eq!(answer.status, Status::Success, "{answer:?}");
+        (answer.data.unwrap(), answer.decision_hints.unwrap(), answer.explanation.unwrap())
+    };
+    let raw = |text: &Value| crate::base::units::TokenAmount::parse(text.as_str().unwrap(), 6).unwrap().raw();
+    let (pools, pools_hints, _) = quote(json!({"prefer_uniswapx": false})).await;
+    assert_eq!(pools["route_type"], "CLASSIC");
+    let through_pools: U256 = pools_hints["amount_out_raw"].as_str().unwrap().parse().unwrap();
+
+    let (data, hints, said) = quote(json!({})).await;
+    assert_eq!(
+        (&data["route_type"], &data["route"], &data["permit_data"]),
+        (&json!("DUTCH_V2"), &json!([]), &json!(null))
+    );
+    // It begins a tenth of a percent above the pools and ends half a percent below them.
+    assert_eq!(raw(&data["amount_out"]), through_pools * uint!(1_001_U256) / uint!(1_000_U256));
+    assert_eq!(raw(&hints["minimum_out"]), through_pools * uint!(995_U256) / uint!(1_000_U256));
+    assert_eq!(hints["amount_out_raw"], raw(&data["amount_out"]).to_string());
+    assert_eq!((&data["price_impact_pct"], &hints["legs"]), (&pools["price_impact_pct"], &json!([])));
+    assert!(said.contains("at first") && !said.contains("path"), "{said}");
+    // The pools stand beside it as what they are.
+    assert_eq!(hints["alternative"]["route_type"], "CLASSIC");
+    assert_eq!(hints["alternative"]["amount_out"], pools["amount_out"]);
+    // The filler pays for the fill: only the approval of Permit2 is the wallet's, and only while it is needed.
+    assert!(hints["gas_units"].as_u64().unwrap() < pools_hints["gas_units"].as_u64().unwrap(), "{hints}");
+    assert!(data["gas_estimate_usd"].as_f64().unwrap() > 0.0);
+    let permit2 = desk.ethereum().network().book.contract(Contract::Permit2).unwrap();
+    let half = uint!(500_000_000_000_000_000_U256);
+    desk.send(6, desk.token("WETH"), Erc20::approveCall { spender: permit2, value: half }).await;
+    let (data, hints, _) = quote(json!({})).await;
+    assert_eq!((&data["gas_estimate_usd"], &hints["gas_units"]), (&json!(0.0), &json!(0)));
+
+    // An exact output has the most that is paid as its bound.
+    let (data, hints, _) = quote(json!({"amount": "1000", "exact_output": true})).await;
+    let paid: U256 = hints["amount_in_raw"].as_str().unwrap().parse().unwrap();
+    let most = paid * uint!(1_005_U256) / uint!(1_000_U256);
+    assert_eq!(hints["maximum_in"], crate::base::units::TokenAmount::ether(most).to_string());
+    assert_eq!(data["route_type"], "CLASSIC");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_policys_tools_and_chains_bind_reads() {
+    use crate::safety::policy::{Policy, Preset, parse};
+
+    let plain = desk(Some(0));
+    let under = |lines: &str| {
+        let policy = parse(&format!("preset = \"demo\"\n{lines}"), std::path::Path::new("policy.toml")).unwrap();
+        desk_in(World::clone(&plain.world).bound_by(Arc::new(policy)))
+    };
+    let price = |chain: &str| json!({"token": "WETH", "chain": chain});
+    let refused = |answer: ToolResponse, rule: &str, value: &str| {
+        let error = answer.error.unwrap();
+        assert_eq!((answer.status, error.code()), (Status::Blocked, ErrorCode::SafetyNotAllowed), "{error}");
+        let violation = &error.details()["violations"][0];
+        assert_eq!((&violation["rule"], &violation["value"]), (&json!(rule), &json!(value)), "{violation}");
+    };
+
+    let desk = under("allowed_tools = [\"get_token_price\"]\n");
+    assert_eq!(desk.call("get_token_price", price("base")).await.status, Status::Success);
+    refused(desk.call("get_balances", json!({})).await, "allowed_tools", "get_balances");
+
+    let desk = under("allowed_chains = [\"devnet-ethereum\"]\n");
+    assert_eq!(desk.call("get_token_price", price("ethereum")).await.status, Status::Success);
+    for named in ["base", "31338"] {
+        refused(desk.call("get_token_price", price(named)).await, "allowed_chains", "devnet-base");
+    }
+    assert_eq!(desk.code("get_token_price", price("polygon")).await, (Status::Error, ErrorCode::ChainUnknown));
+    // Who names no chain gets those that are allowed, and an error where there are none.
+    let all = desk.data("get_chain_status", json!({})).await;
+    let names: Vec<_> = all["chains"].as_array().unwrap().iter().map(|chain| chain["chain"].clone()).collect();
+    assert_eq!(names, ["ethereum"]);
+    let desk = under("allowed_chains = []\n");
+    for tool in ["get_chain_status", "get_balances", "check_safety_status"] {
+        refused(desk.call(tool, json!({})).await, "allowed_chains", "devnet-ethereum");
+    }
+
+    // Read-only signs nothing, and reads everything.
+    let read_only = Arc::new(Policy::preset(Preset::ReadOnly));
+    let desk = desk_in(World::clone(&plain.world).bound_by(read_only));
+    assert_eq!(desk.call("get_token_price", price("base")).await.status, Status::Success);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_number_is_an_amount_and_one_with_a_fraction_is_not() {
+    let desk = desk(None);
+    let quote = |amount: Value| json!({"token_in": "USDC", "token_out": "WETH", "amount": amount, "chain": "ethereum"});
+    let (number, text) = (
+        desk.data("uniswap_get_quote", quote(json!(10))).await,
+        desk.data("uniswap_get_quote", quote(json!("10"))).await,
+    );
+    assert_eq!(number["amount_out"], text["amount_out"]);
+    assert_eq!(number["amount_in"], "10");
+    for lossy in ["0.1", "1e3", "18446744073709551616"] {
+        let params = format!(r#"{{"token_in":"USDC","token_out":"WETH","amount":{lossy},"chain":"ethereum"}}"#);
+        let answer = desk.executor.call(Call::new("uniswap_get_quote", Input::Text(params))).await;
+        let error = answer.error.unwrap();
+        assert_eq!(error.code(), ErrorCode::ValidationFailed);
+        assert!(error.message().contains("in quotes"), "{error}");
+    }
+    let negative = desk.code("uniswap_get_quote", quote(json!(-1))).await;
+    assert_eq!(negative, (Status::Error, ErrorCode::ValidationFailed));
+}

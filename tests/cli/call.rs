@@ -238,7 +238,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     let error = bad(json!({"slippage": 50}), "VALIDATION_FAILED", "did you mean `slippage_bps`?");
     assert_eq!(error["details"]["parameter"], "slippage");
     for (changed, parameter, says) in [
-        (json!({"amount": 5}), "amount", "expected a string"),
+        (json!({"amount": 5.5}), "amount", "put 5.5 in quotes"),
         (json!({"amount": null}), "amount", "expected a string"),
         (json!({"slippage_bps": "50"}), "slippage_bps", "expected a whole number"),
         (json!({"slippage_bps": -1}), "slippage_bps", "expected a whole number"),
@@ -499,6 +499,97 @@ fn a_call_without_any_network_works_on_the_devnet_of_the_process() {
     let (balances, _) = call(home.path(), &["get_balances"]);
     let ids: Vec<_> = balances["data"]["chains"].as_array().unwrap().iter().map(|chain| &chain["chain_id"]).collect();
     assert_eq!(ids, [31_337, 31_338]);
+}
+
+/// The least that an order accepts follows from its slippage: half a percent by default, less where the phase allows less.
+#[test]
+fn an_order_has_the_slippage_that_its_phase_allows_unless_it_asks_for_its_own() {
+    let home = tempfile::tempdir().unwrap();
+    let order = |phase: &str, slippage: Option<u32>| {
+        let mut params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum"});
+        if let Some(slippage) = slippage {
+            params["slippage_bps"] = json!(slippage);
+        }
+        let params = params.to_string();
+        call(home.path(), &["--dry-run", "--phase", phase, "uniswap_submit_uniswapx_order", &params])
+    };
+    for (phase, asked, bps) in
+        [("thriving", None, 50), ("cautious", None, 30), ("cautious", Some(20), 20), ("thriving", Some(80), 80)]
+    {
+        let (answer, exit) = order(phase, asked);
+        assert_eq!((&answer["status"], exit), (&json!("simulated"), 0), "{phase}: {answer}");
+        let amount = |field: &str| answer["data"][field].as_str().unwrap().parse::<f64>().unwrap();
+        // It begins a tenth of a percent above the quote.
+        let kept = amount("end_amount") / (amount("start_amount") / 1.001);
+        assert!((kept - (1.0 - f64::from(bps) / 10_000.0)).abs() < 1e-6, "{phase}: {kept}");
+    }
+    let (answer, exit) = order("cautious", Some(40));
+    assert_eq!((&answer["error"]["code"], exit), (&json!("SAFETY_SLIPPAGE"), 3), "{answer}");
+    assert_eq!(answer["error"]["details"]["violations"][0]["rule"], "max_slippage_bps");
+    // A swap that names none passes as well.
+    let swap = r#"{"token_in":"WETH","token_out":"USDC","amount":"0.05","chain":"ethereum","prefer_uniswapx":false}"#;
+    let (answer, exit) = call(home.path(), &["--dry-run", "--phase", "cautious", "uniswap_execute_swap", swap]);
+    assert_eq!((&answer["status"], exit), (&json!("simulated"), 0), "{answer}");
+}
+
+#[test]
+fn the_policy_decides_which_reads_are_made_and_what_becomes_an_auction() {
+    let home = tempfile::tempdir().unwrap();
+    let under = |lines: &str| {
+        std::fs::write(home.path().join("policy-devnet.toml"), format!("preset = \"demo\"\n{lines}")).unwrap();
+    };
+    let quote = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum"}).to_string();
+    let route = || call(home.path(), &["uniswap_get_quote", &quote]).0["data"]["route_type"].clone();
+    assert_eq!(route(), "CLASSIC", "170 dollars are less than a thousand");
+    under("uniswapx_from_usd = \"100\"\n");
+    assert_eq!(route(), "DUTCH_V2");
+    under("uniswapx_from_usd = \"none\"\n");
+    assert_eq!(route(), "CLASSIC");
+
+    under("allowed_tools = [\"get_balances\"]\nallowed_chains = [\"devnet-base\"]\n");
+    let (answer, exit) = call(home.path(), &["uniswap_get_quote", &quote]);
+    assert_eq!(
+        (&answer["error"]["code"], &answer["status"], exit),
+        (&json!("SAFETY_NOT_ALLOWED"), &json!("blocked"), 3)
+    );
+    let (answer, _) = call(home.path(), &["get_balances"]);
+    let chains = answer["data"]["chains"].as_array().unwrap();
+    assert_eq!(chains.iter().map(|chain| chain["chain_id"].clone()).collect::<Vec<_>>(), [31_338], "{answer}");
+}
+
+#[test]
+fn a_write_on_the_devnet_of_the_process_says_that_it_ends_with_it_and_asks_nobody() {
+    let home = tempfile::tempdir().unwrap();
+    let approve = r#"{"token":"USDC","amount":10,"chain":"ethereum"}"#;
+    let (answer, exit) = call(home.path(), &["token_approve", approve]);
+    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
+    assert!(answer["explanation"].as_str().unwrap().contains("`bardo devnet`"), "{answer}");
+    // Above the threshold somebody must be asked, and nobody can be here: it does not wait for an answer.
+    let swap = r#"{"token_in":"USDC","token_out":"WETH","amount":1500,"chain":"ethereum","prefer_uniswapx":false}"#;
+    let began = std::time::Instant::now();
+    let (answer, exit) = call(home.path(), &["--approve", "ask", "uniswap_execute_swap", swap]);
+    assert_eq!((&answer["error"]["code"], exit), (&json!("APPROVAL_REQUIRED"), 3), "{answer}");
+    assert!(answer["error"]["suggestion"].as_str().unwrap().contains("--approve ask"), "{answer}");
+    assert!(began.elapsed() < std::time::Duration::from_secs(60));
+}
+
+/// A bridge's fillers pay the same gas for any amount: a small one is told from which amount on it would pass.
+#[test]
+fn a_bridge_that_is_too_small_is_told_to_send_more() {
+    let home = tempfile::tempdir().unwrap();
+    let bridge = |amount: &str| {
+        let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": amount, "source_chain": "ethereum",
+                            "destination_chain": "base"});
+        call(home.path(), &["--dry-run", "uniswap_submit_cross_chain_intent", &params.to_string()]).0
+    };
+    let small = bridge("5");
+    assert_eq!(small["error"]["code"], "SAFETY_SLIPPAGE", "{small}");
+    let suggestion = small["error"]["suggestion"].as_str().unwrap();
+    let (_, from) = suggestion.split_once("From about $").unwrap();
+    let from: f64 = from.split_once(' ').unwrap().0.parse().unwrap();
+    assert!((5.0..400.0).contains(&from), "{suggestion}");
+    let enough = bridge(&format!("{:.2}", from * 1.1));
+    assert_eq!(enough["status"], "simulated", "{enough}");
 }
 
 #[test]

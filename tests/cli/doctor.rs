@@ -115,6 +115,35 @@ fn a_broken_config_and_a_folder_that_is_a_file_are_named() {
 }
 
 #[test]
+fn a_policy_that_cannot_be_used_and_a_key_that_is_not_there_are_named() {
+    let home = tempfile::tempdir().unwrap();
+    let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json"]));
+    let found = findings(&out);
+    let policies: Vec<_> = found.iter().filter(|found| found.0 == "policy").collect();
+    assert!(policies.len() == 2 && policies.iter().all(|found| found.1 == "ok"), "{out}");
+    assert!(policies[0].2.contains("read-only holds") && policies[1].2.contains("demo holds"), "{out}");
+    assert_eq!((of(&found, "keys").0.as_str(), code), ("ok", 0), "{out}");
+
+    std::fs::write(home.path().join("policy.toml"), "preset = \"paranoid\"\nmax_gas = 1\n").unwrap();
+    std::fs::write(home.path().join("config.toml"), "account = \"trading\"\n").unwrap();
+    let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json"]));
+    let found = findings(&out);
+    let (status, detail) = of(&found, "policy");
+    assert!(status == "fail" && detail.contains("max_gas"), "{out}");
+    let (status, detail) = of(&found, "keys");
+    assert!(status == "fail" && detail.contains("trading"), "{out}");
+    assert_eq!(code, 1);
+}
+
+#[test]
+fn a_console_on_a_network_without_endpoints_says_why_and_ends() {
+    let home = tempfile::tempdir().unwrap();
+    let (out, err, code) = run(bardo(home.path()).args(["--network", "sepolia"]));
+    assert_eq!((out.as_str(), code), ("", 1), "{err}");
+    assert!(err.contains("no endpoint for sepolia") && err.contains("BARDO_RPC_SEPOLIA"), "{err}");
+}
+
+#[test]
 fn endpoints_are_asked_for_their_chain_id() {
     let home = tempfile::tempdir().unwrap();
     let sepolia = node(11_155_111);

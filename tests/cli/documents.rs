@@ -52,10 +52,11 @@ fn documented() -> Value {
             "event_params": ["token_in", "token_out", "amount", "chain"],
             "summary_fields": ["order_hash", "order_type", "status"],
             "required": ["token_in", "token_out", "amount", "chain"],
-            "optional": {"decay_start_time": 10, "decay_end_time": 120},
+            // `slippage_bps` is ours: the documents fix it at 50, which no auction passes in the Cautious phase.
+            "optional": {"decay_start_time": 10, "decay_end_time": 120, "slippage_bps": 50},
             "types": {
                 "token_in": "string", "token_out": "string", "amount": "string", "chain": "string",
-                "decay_start_time": "integer", "decay_end_time": "integer",
+                "decay_start_time": "integer", "decay_end_time": "integer", "slippage_bps": "integer",
             },
         },
         {

@@ -38,7 +38,7 @@ fn an_order_whose_money_is_gone_says_so_until_it_is_back() {
     assert_eq!(allowed.1, 0, "{}", allowed.0);
     desk.ask("evm_setAutomine", json!([false]));
     let order = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
-                       "decay_start_time": 1_500, "decay_end_time": 3_000});
+                       "decay_end_time": 3_000});
     let (placed, _) = desk.call("uniswap_submit_uniswapx_order", &order, &["--approve", "always"]);
     assert_eq!(placed["status"], "partial", "{placed}");
     let hash = placed["data"]["order_hash"].clone();

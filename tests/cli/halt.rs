@@ -154,3 +154,18 @@ fn a_stop_above_holds_below_and_is_not_changed_from_there() {
     std::fs::write(above.join("STOP"), "no stop").unwrap();
     assert_eq!(third.read().level(), Some(StopLevel::Halt));
 }
+
+#[test]
+fn raising_the_ladder_says_what_it_has_changed() {
+    let home = tempfile::tempdir().unwrap();
+    let halt = |level: &str| {
+        let (out, err, code) = run(bardo(home.path()).args(["halt", "--level", level]));
+        assert_eq!((err.as_str(), code), ("", 0));
+        out.lines().last().unwrap().to_owned()
+    };
+    assert_eq!(halt("exit-only"), "Changed: from no stop to exit-only.");
+    assert_eq!(halt("halt"), "Changed: from exit-only to halt.");
+    assert_eq!(halt("halt"), "Nothing changed: halt was in force already.");
+    let flatten = halt("flatten");
+    assert!(flatten.starts_with("Nothing changed: halt was in force already") && flatten.contains("--level flatten`"));
+}

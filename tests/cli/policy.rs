@@ -121,3 +121,23 @@ fn explain_prints_a_file_that_can_be_used() {
     assert_eq!(code, 2);
     assert!(err.contains("did you mean 'stop_loss_pct'?"), "{err}");
 }
+
+/// What is only looked at uses its permit up: none is left open on the audit log.
+#[test]
+fn a_check_leaves_no_open_permit_on_the_audit_log() {
+    let home = tempfile::tempdir().unwrap();
+    let swap = r#"{"token_in":"WETH","token_out":"USDC","amount":"0.05","chain":"ethereum","prefer_uniswapx":false}"#;
+    let (out, err, code) = run(bardo(home.path()).args(["policy", "check", "uniswap_execute_swap", swap]));
+    assert_eq!((err.as_str(), code), ("", 0), "{out}");
+    let (out, _, _) = run(bardo(home.path()).args(["log", "--json"]));
+    let entries: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let permits = |kind: &str| -> Vec<Value> {
+        let of_kind = entries.iter().filter(|entry| entry["kind"] == kind);
+        of_kind.map(|entry| entry["body"]["permit_id"].clone()).collect()
+    };
+    let issued = permits("permit:issued");
+    assert_eq!(issued.len(), 1, "{out}");
+    assert_eq!(permits("permit:rehearsed"), issued, "{out}");
+    let (out, _, code) = run(bardo(home.path()).args(["log", "verify"]));
+    assert_eq!(code, 0, "{out}");
+}

@@ -26,3 +26,16 @@ fn what_makes_no_sense_is_a_usage_error_and_leaves_stdout_empty() {
         assert!(!err.is_empty() && !err.contains("secret"), "{err}");
     }
 }
+
+/// `bardo … 2>&1 | head`: whoever read has gone before anything was said.
+#[cfg(unix)]
+#[test]
+fn a_reader_of_stderr_that_has_gone_is_no_panic() {
+    let home = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bardo"));
+    let ended = command.env_clear().env("BARDO_HOME", home.path()).arg("log").stderr(writer).status().unwrap();
+    // Nothing has been recorded yet, which is said on stderr and is no failure; a panic would end with 101.
+    assert_eq!(ended.code(), Some(0));
+}

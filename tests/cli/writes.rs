@@ -390,7 +390,7 @@ fn an_order_that_nobody_fills_in_time_has_expired() {
     // Nobody can fill what no block takes.
     desk.ask("evm_setAutomine", json!([false]));
     let order = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
-                       "decay_start_time": 1, "decay_end_time": 16});
+                       "decay_end_time": 16});
     let url = desk.devnet.url(0).to_owned();
     let ledgers = fs::read_dir(desk.home.path().join("data/ledger")).unwrap();
     let ledger = ledgers.map(|entry| entry.unwrap().path().join("ledger.db")).next().unwrap();

@@ -63,7 +63,7 @@ async fn leaving_makes_open_orders_void_where_that_is_wished() {
     // For half an hour it asks for more than anybody pays.
     let params = json!({
         "token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
-        "decay_start_time": 1_800, "decay_end_time": 3_000,
+        "decay_end_time": 3_000,
     });
     let tool = "uniswap_submit_uniswapx_order".to_owned();
     send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;

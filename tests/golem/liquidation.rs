@@ -143,7 +143,7 @@ async fn flatten_cancels_orders_and_sells_in_parts() {
     // For half an hour it asks for more than anybody pays.
     let params = json!({
         "token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
-        "decay_start_time": 1_800, "decay_end_time": 3_000,
+        "decay_end_time": 3_000,
     });
     let tool = "uniswap_submit_uniswapx_order".to_owned();
     watched.send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;

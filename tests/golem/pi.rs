@@ -80,7 +80,7 @@ async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
     let orders = house.acting.pipeline.orders().unwrap().clone();
     let params = json!({"kind": "auction", "params": {
         "token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
-        "decay_start_time": 1, "decay_end_time": 30,
+        "decay_end_time": 30,
     }});
     let topic = Topic::of("auction", &params["params"]);
     let last = || golem.memory().alike(&topic, 10).unwrap();

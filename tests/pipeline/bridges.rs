@@ -459,7 +459,7 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
         (json!({"amount": "-1"}), ErrorCode::ValidationFailed, "amount"),
         (json!({"amount": "1e3"}), ErrorCode::ValidationFailed, "amount"),
         (json!({"amount": "1.0000001"}), ErrorCode::ValidationFailed, "decimals"),
-        (json!({"amount": "5001"}), ErrorCode::InsufficientBalance, "not enough USDC: 5001 needed, 5000 held"),
+        (json!({"amount": "5001"}), ErrorCode::InsufficientBalance, "not enough USDC: 5,001 needed, 5,000 held"),
         (json!({"deadline": 0}), ErrorCode::ValidationFailed, "deadline"),
         (json!({"deadline": 59}), ErrorCode::ValidationFailed, "deadline"),
         (json!({"deadline": 604_801}), ErrorCode::ValidationFailed, "deadline"),

@@ -355,7 +355,7 @@ fn question_of(request: &ApprovalRequest, desk: &Desk) -> Question {
 
 pub fn order(amount: &str, seconds: u64) -> Value {
     json!({"token_in": "USDC", "token_out": "WETH", "amount": amount, "chain": "ethereum",
-           "decay_start_time": 1, "decay_end_time": seconds})
+           "decay_end_time": seconds})
 }
 
 pub fn signed(record: &Record) -> Order {
@@ -588,7 +588,8 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
     let desk = Desk::new(7, OrderKind::DutchV2, Manner::Honest).await;
     let nonce = desk.world.nonce().await;
     let bad = [
-        (json!({"decay_start_time": 120, "decay_end_time": 120}), "not before the end"),
+        (json!({"decay_start_time": 20}), "cosigner"),
+        (json!({"slippage_bps": 10_001}), "slippage_bps"),
         (json!({"decay_end_time": 0}), "decay_end_time"),
         (json!({"decay_end_time": 90_000}), "decay_end_time"),
         (json!({"token_in": "ETH"}), "wrap it"),
@@ -600,12 +601,12 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         (json!({"token_out": "NOSUCH"}), "NOSUCH"),
         (json!({"token_in": Address::repeat_byte(9).to_string()}), "0x0909"),
         (json!({"token_out": Address::repeat_byte(9).to_string()}), "0x0909"),
-        (json!({"amount": "1000001"}), "not enough USDC: 1000001 needed"),
+        (json!({"amount": "1000001"}), "not enough USDC: 1,000,001 needed, "),
         (json!({"amount": "0"}), "amount"),
         (json!({"amount": "-1"}), "amount"),
         (json!({"amount": "1e3"}), "amount"),
         (json!({"amount": "1.0000001"}), "decimals"),
-        (json!({"amount": 100}), "amount"),
+        (json!({"amount": 100.5}), "put 100.5 in quotes"),
         (json!({"chain": "arbitrum"}), "arbitrum"),
         (json!({"chain": "1"}), "1"),
         (json!({"recipient": Address::ZERO.to_string()}), "recipient"),
@@ -813,7 +814,7 @@ async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
                         "prefer_uniswapx": false});
     assert_eq!(desk.call("uniswap_execute_swap", bought).await.status, Status::Success);
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
-                        "decay_start_time": 1, "decay_end_time": 3_000});
+                        "decay_end_time": 3_000});
     desk.place(params).await;
     let params = json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
                         "prefer_uniswapx": false});

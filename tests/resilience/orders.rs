@@ -76,7 +76,7 @@ impl Desk {
 
     fn order(&self, key: &str, seconds: u64, wait: bool) -> Command {
         let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.1", "chain": "ethereum",
-                            "decay_start_time": 1, "decay_end_time": seconds});
+                            "decay_end_time": seconds});
         self.call("uniswap_submit_uniswapx_order", &params, key, wait)
     }
 

@@ -246,7 +246,7 @@ async fn orders_of_each_kind_and_an_intent_flow_over_http() {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config.toml"), format!("[order_type]\nethereum = \"{kind}\"\n")).unwrap();
         let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.2", "chain": "ethereum",
-                            "decay_start_time": 1, "decay_end_time": 30});
+                            "decay_end_time": 30});
         let mut filled = None;
         // Fillers overlook a few in a hundred.
         for _ in 0..4 {
@@ -335,7 +335,7 @@ async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
     // Cancelled by its nonce, while it can still be filled.
     let order = |end: u64| {
         json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.1", "chain": "ethereum",
-                                  "decay_start_time": end / 2, "decay_end_time": end})
+                                  "decay_end_time": end})
     };
     let place = async |end: u64| {
         let answer = run(&home, &chains, &[], "uniswap_submit_uniswapx_order", order(end)).await;

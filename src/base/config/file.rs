@@ -21,13 +21,13 @@ use super::golem::{LIFESPAN_MINUTES, MODEL_STYLES, MOST_GOAL, NUMBERS, golem_id}
 use super::quotes::choices;
 use super::safety::SECONDS;
 use super::{
-    ChainSettings, ConfigError, FileProblem, GolemSettings, Origin, QuoteChoice, QuoteSettings, RpcUrl, SafetySettings,
-    Setting, paths,
+    ChainSettings, ConfigError, FileProblem, GolemSettings, MOST_INTENT_MARGIN, Origin, QuoteChoice, QuoteSettings,
+    RpcUrl, SafetySettings, Setting, paths,
 };
 use crate::base::{
     model::{OnDeath, UnknownName},
     text::{SafeText, nearest},
-    units::Usd,
+    units::{BasisPoints, Usd},
 };
 
 /// Files above this size are not read: no configuration needs it.
@@ -60,6 +60,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("console.attention", "how a decision that waits calls for you beside the screen: none, bell or notify (OSC 9)"),
     ("keys.NAME", "keys for what a screen's keys do, by its name, such as freeze = \"F2\"; several with blanks"),
     ("order_type.NAME", "the auction used for UniswapX orders on that chain: DUTCH_V2, DUTCH_V3 or PRIORITY"),
+    ("intents.margin_bps", "how far below the fillers' bids a cross-chain intent asks, in basis points"),
     ("quotes.source", "who is asked for quotes: trading-api, sidecar or own"),
     ("quotes.api_url", "where the Trading API is, where it is not at its public address"),
     ("quotes.sidecar_socket", "the Unix socket of the smart-order-router sidecar"),
@@ -99,6 +100,7 @@ const TOP: &[&str] = &[
     "chains",
     "console",
     "golem",
+    "intents",
     "keys",
     "order_type",
     "prices",
@@ -106,6 +108,7 @@ const TOP: &[&str] = &[
     "safety",
 ];
 const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
+const INTENTS: &[&str] = &["margin_bps"];
 const CHAIN: &[&str] =
     &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle", "confirmations", "allow_insecure_rpc"];
 /// From how few to how many blocks what is final may have to lie under. Deeper than the most no reorganisation is meant
@@ -154,6 +157,7 @@ pub(super) struct File {
     pub on_death: Option<Setting<OnDeath>>,
     pub safety: SafetySettings,
     pub order_types: BTreeMap<String, Setting<String>>,
+    pub intent_margin: Option<Setting<BasisPoints>>,
     pub quotes: QuoteSettings,
     pub golem: GolemSettings,
     pub attention: Option<Setting<String>>,
@@ -216,6 +220,7 @@ impl Source<'_> {
                 "golem" => file.golem = self.golem(value)?,
                 "console" => file.attention = self.attention(value)?,
                 "keys" => file.keys = self.keys(value)?,
+                "intents" => file.intent_margin = self.intents(value)?,
                 "order_type" => file.order_types = self.order_types(value)?,
                 "quotes" => file.quotes = self.quotes(value)?,
                 _ => return Err(self.unknown(key.span(), name, "at the top of the file", TOP)),
@@ -301,6 +306,26 @@ impl Source<'_> {
             types.insert(chain, self.setting(value, text));
         }
         Ok(types)
+    }
+
+    fn intents(&self, value: &Value<'_>) -> Result<Option<Setting<BasisPoints>>, ConfigError> {
+        let mut margin = None;
+        for (key, value) in self.table("intents", value, "a table: [intents]")? {
+            let name: &str = key.get_ref();
+            if name != "margin_bps" {
+                return Err(self.unknown(key.span(), name, "in [intents]", INTENTS));
+            }
+            let full = "intents.margin_bps";
+            let number = self.number(full, value, "a whole number of basis points such as 10")?;
+            let most = MOST_INTENT_MARGIN.get();
+            let points = u32::try_from(number).ok().and_then(|number| BasisPoints::new(number).ok());
+            let points = points.filter(|points| *points <= MOST_INTENT_MARGIN).ok_or_else(|| {
+                let reason = format!("{number} is out of range: fillers keep what is not asked for; take 0 to {most}");
+                self.bad(value.span(), full, &reason)
+            })?;
+            margin = Some(self.setting(value, points));
+        }
+        Ok(margin)
     }
 
     fn quotes(&self, value: &Value<'_>) -> Result<QuoteSettings, ConfigError> {

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use alloy::primitives::Address;
 
 use crate::base::model::OnDeath;
-use crate::base::units::Usd;
+use crate::base::units::{BasisPoints, Usd};
 
 pub use file::{KEYS, TEMPLATE};
 pub use golem::{DEFAULT_ARCHETYPE, DEFAULT_BRAIN, GolemSettings, MODEL_KEY, MODEL_STYLES};
@@ -26,6 +26,10 @@ pub use safety::SafetySettings;
 
 /// The network that is used when nobody names one.
 pub const DEFAULT_NETWORK: &str = "devnet";
+/// Default of `intents.margin_bps`: a tenth of a percent for the filler's gas and for bids that are a little too high.
+pub const DEFAULT_INTENT_MARGIN: BasisPoints = BasisPoints::constant::<10>();
+/// Largest `intents.margin_bps`: a percent.
+const MOST_INTENT_MARGIN: BasisPoints = BasisPoints::constant::<100>();
 /// What is logged when nobody says otherwise.
 const DEFAULT_LOG: &str = "info";
 /// `BARDO_RPC_BASE_SEPOLIA` sets the endpoints of `base-sepolia`.
@@ -62,6 +66,8 @@ pub struct Config {
     pub safety: SafetySettings,
     /// Which auction is used for UniswapX orders, by chain, where it is not the chain's own.
     pub order_types: BTreeMap<String, Setting<String>>,
+    /// How far below the fillers' bids a cross-chain intent asks.
+    pub intent_margin: Setting<BasisPoints>,
     /// Who is asked for quotes.
     pub quotes: QuoteSettings,
     /// Who decides in the Golem, and what it may use up.
@@ -383,6 +389,9 @@ impl Config {
             on_death: file.on_death.unwrap_or(Setting { value: OnDeath::Ask, origin: Origin::Default }),
             safety: file.safety,
             order_types: file.order_types,
+            intent_margin: file
+                .intent_margin
+                .unwrap_or(Setting { value: DEFAULT_INTENT_MARGIN, origin: Origin::Default }),
             quotes: file.quotes.over(environment)?,
             golem: file.golem.under(environment, flags),
             attention: file.attention,

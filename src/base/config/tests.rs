@@ -299,6 +299,9 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
         ("[chains.mine]\nconfirmations = 65\n", "take 1 to 64 blocks"),
         ("[chains.mine]\nconfirmations = \"12\"\n", "whole number of blocks"),
         ("[chains.mine]\ndata_fee_oracle = \"nobody\"\n", "nor an address"),
+        ("[intents]\nmargin_bps = 101\n", "take 0 to 100"),
+        ("[intents]\nmargin_bps = \"10\"\n", "this is a string"),
+        ("[intents]\nmargin_bp = 10\n", "did you mean 'margin_bps'"),
     ] {
         let (line, _, text) = problem(file);
         assert!(line == 2 && text.contains(says), "{file}: {text}");
@@ -384,4 +387,16 @@ fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
     }
     assert!(problem("[golem]\nmodel_style = \"odd\"\n").2.contains("openai, anthropic"));
     assert!(problem("[golem]\nmodel_key = \"x\"\n").2.contains("unknown key"));
+}
+
+#[test]
+fn the_margin_of_intents_is_a_setting_with_a_bound() {
+    let margin = |file: &str| {
+        let (_dir, environment) = home(file);
+        Config::load(&environment, &Flags::default()).unwrap().intent_margin
+    };
+    assert_eq!((margin("").value.get(), margin("").origin), (10, Origin::Default));
+    let set = margin("[intents]\nmargin_bps = 0\n");
+    assert_eq!((set.value.get(), set.origin), (0, Origin::File { line: 2 }));
+    assert_eq!(margin("[intents]\nmargin_bps = 100\n").value.get(), 100);
 }

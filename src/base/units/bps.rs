@@ -36,6 +36,12 @@ impl BasisPoints {
     /// Nothing.
     pub const ZERO: Self = Self(0);
 
+    /// A share that is fixed when the program is built; more than the whole does not compile.
+    pub const fn constant<const POINTS: u32>() -> Self {
+        const { assert!(POINTS <= WHOLE) };
+        Self(POINTS)
+    }
+
     /// # Errors
     /// [`BasisPointsError::MoreThanWhole`] above 10,000.
     pub fn new(points: u32) -> Result<Self, BasisPointsError> {

@@ -13,7 +13,7 @@ use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::text::{SafeText, width};
 use crate::base::units::{TokenAmount, Usd};
-use crate::console::format::{amount, dollars, grouped, short_address};
+use crate::console::format::{amount, dollars, grouped, short_address, whole_percents};
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Cell, Pen, Piece, line};
 use crate::console::state::trades;
@@ -246,12 +246,16 @@ fn holding_rows(snapshot: &Snapshot) -> Vec<Held<'_>> {
     all
 }
 
-/// Hundredths of per cent that a value is of the whole; `None` where either is not known.
-fn share(value: Option<Usd>, whole: Option<Usd>) -> Option<String> {
+/// Whole percents that each row is of everything held; nothing for a chain's own row.
+fn shares(held: &[Held<'_>], whole: Option<Usd>) -> Vec<String> {
     use crate::base::units::Rounding::Down;
-    let (value, whole) = (value?.scaled(4, Down)?, whole?.scaled(4, Down)?);
-    let percent = value.checked_mul(100)?.checked_div(whole)?;
-    Some(format!("{percent} %"))
+    let scaled = |value: Option<Usd>| value?.scaled(4, Down);
+    let worths = held.iter().map(|row| match row {
+        Held::Token(.., value) => scaled(*value),
+        Held::Chain(..) => None,
+    });
+    let percents = whole_percents(&worths.collect::<Vec<_>>(), scaled(whole).unwrap_or(0));
+    percents.into_iter().map(|percent| percent.map(|percent| format!("{percent} %")).unwrap_or_default()).collect()
 }
 
 fn framed(pen: &mut Pen<'_>, area: Rect, focused: bool, title: &str, right: &[Piece]) -> Rect {
@@ -292,7 +296,8 @@ impl Portfolio {
         let shown = range_words(offset, visible, all.len());
         let title = shown.first().map_or("Holding, confirmed".to_owned(), |(words, _)| format!("Holding {words}"));
         let inner = framed(pen, area, focused, &title, &right);
-        for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
+        let parts = shares(&all, snapshot.equity);
+        for (at, (row, part)) in (0..inner.height).zip(all.iter().zip(parts).skip(offset)) {
             let place = line(inner, at);
             match row {
                 Held::Chain(name, block, total) => {
@@ -306,7 +311,6 @@ impl Portfolio {
                 Held::Token(symbol, held, value) => {
                     let worth =
                         value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
-                    let part = share(*value, snapshot.equity).unwrap_or_default();
                     let room = inner.width.saturating_sub(8 + 14 + 6 + 3).max(8);
                     let cells = [
                         Cell::left(symbol.as_str(), Role::Text, 8),

@@ -10,7 +10,8 @@ use super::feed::{CallSeen, Feed};
 use super::story::word;
 use crate::base::format::utc;
 use crate::base::text::SafeText;
-use crate::fabric::{Event, EventKind, IntentUpdate, OrderUpdate, TxState};
+use crate::chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, by_id};
+use crate::fabric::{Event, EventKind, IntentStatus, IntentUpdate, OrderStatus, OrderUpdate, TxState};
 
 /// The columns.
 const HEAD: [&str; 13] = [
@@ -48,7 +49,9 @@ pub fn csv_of(events: impl IntoIterator<Item = Event>) -> String {
         let event = Arc::new(event);
         feed.take(&event);
         let row = match &event.kind {
-            EventKind::ToolEnd(_) => event.call_id.and_then(|id| feed.call(id)).and_then(call_row),
+            EventKind::ToolEnd(_) | EventKind::ToolVerified(_) => {
+                event.call_id.and_then(|id| feed.call(id)).and_then(call_row)
+            }
             EventKind::OrderUpdate(order) => order_row(event.at, order),
             EventKind::IntentUpdate(intent) => intent_row(event.at, intent),
             _ => None,
@@ -74,13 +77,23 @@ fn text(mut rows: Vec<Cells>) -> String {
     text
 }
 
+/// A chain by its name: a call may have named it by its id. One that has no name here keeps its id.
+fn chain_name(asked: &str) -> String {
+    let network = asked.parse().ok().and_then(|id: u64| match id {
+        DEVNET_ETHEREUM => Some("ethereum"),
+        DEVNET_BASE => Some("base"),
+        id => by_id(id).map(|network| network.name.as_str()),
+    });
+    network.unwrap_or(asked).to_owned()
+}
+
 fn order_row(at: u64, order: &OrderUpdate) -> Option<Cells> {
     let fill = order.fill.as_ref()?;
     let cells = [
         utc(at),
         order.order_hash.to_string(),
         "Auction".to_owned(),
-        order.chain_id.to_string(),
+        chain_name(&order.chain_id.to_string()),
         fill.amount_in.clone(),
         order.token_in.symbol.to_string(),
         fill.amount_out.clone(),
@@ -88,7 +101,8 @@ fn order_row(at: u64, order: &OrderUpdate) -> Option<Cells> {
         order.quoted_out.clone(),
         String::new(),
         fill.tx.hash.to_string(),
-        String::new(),
+        // A fill is known by the reactor's own event.
+        if order.status.is_final() { (order.status == OrderStatus::Filled).to_string() } else { String::new() },
         order.status.as_str().to_owned(),
     ];
     Some((at, cells))
@@ -100,15 +114,16 @@ fn intent_row(at: u64, intent: &IntentUpdate) -> Option<Cells> {
         utc(at),
         intent.intent_id.to_string(),
         "Bridge".to_owned(),
-        intent.source_chain.to_string(),
+        format!("{} to {}", intent.source_chain, intent.destination_chain),
         intent.amount_in.clone(),
         intent.token_in.symbol.to_string(),
         got,
-        format!("{} on {}", intent.token_out.symbol, intent.destination_chain),
+        intent.token_out.symbol.to_string(),
         intent.estimated_output.clone(),
         String::new(),
         intent.delivered.as_ref().map(|place| place.hash.to_string()).unwrap_or_default(),
-        String::new(),
+        // What came in is told by the balance over there.
+        (intent.status == IntentStatus::Filled).to_string(),
         intent.status.as_str().to_owned(),
     ];
     Some((at, cells))
@@ -137,7 +152,7 @@ fn call_row(call: &CallSeen) -> Option<Cells> {
             utc(call.started_at),
             call.call_id.to_string(),
             word(call.tool()).into_owned(),
-            text(params, "chain"),
+            chain_name(&text(params, "chain")),
             paid.unwrap_or_else(|| text(params, "amount")),
             text(params, "token_in"),
             text(data, "amount_out"),
@@ -230,9 +245,34 @@ mod tests {
             amount_out: "1698.80".to_owned(),
             position: 1,
         });
+        order.status = OrderStatus::Filled;
         let text = csv_of([open, told(&order, 2), told(&order, 3)]);
         assert_eq!(text.lines().count(), 2, "{text}");
-        assert!(text.contains("Auction") && text.contains("1698.80"), "{text}");
+        let cells: Vec<&str> = text.lines().last().unwrap().split(',').collect();
+        assert_eq!([cells[2], cells[3], cells[6], cells[11]], ["Auction", "ethereum", "1698.80", "true"], "{text}");
+    }
+
+    #[test]
+    fn a_bridge_names_both_chains_in_their_column_and_tokens_in_theirs() {
+        let mut intent = crate::console::widgets::samples::intent();
+        intent.status = IntentStatus::Filled;
+        intent.amount_out = Some("399.6".to_owned());
+        let kind = EventKind::IntentUpdate(Box::new(intent));
+        let golem_id = GolemId::operator();
+        let text = csv_of([Event { seq: 1, at: 1_700_000_000_000, golem_id, call_id: None, kind }]);
+        let cells: Vec<&str> = text.lines().last().unwrap().split(',').collect();
+        assert_eq!(
+            [cells[2], cells[3], cells[5], cells[7], cells[11]],
+            ["Bridge", "ethereum to base", "USDC", "USDC", "true"]
+        );
+    }
+
+    #[test]
+    fn a_chain_that_was_named_by_its_id_stands_by_its_name() {
+        let named = [("31337", "ethereum"), ("31338", "base"), ("42161", "arbitrum"), ("base", "base"), ("99", "99")];
+        for (asked, name) in named {
+            assert_eq!(chain_name(asked), name);
+        }
     }
 
     #[test]

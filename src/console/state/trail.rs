@@ -43,6 +43,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             };
             format!("signing begins, {consent}; nonce {}", text("nonce"))
         }
+        Kind::PermitRehearsed => format!("rehearsed, and nothing was signed: {}", text("expected_outcome")),
         Kind::PermitRefused => format!("the offer was refused: {}", text("why")),
         Kind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), text("why")),
         Kind::ActionOvertaken => "nothing was refused: another action came between, it is prepared anew".to_owned(),

@@ -96,7 +96,7 @@ pub(super) fn snapshot() -> Snapshot {
         limits: Some(Limits {
             day: spend("1966.02", "5000"),
             month: spend("1966.02", "50000"),
-            one: spend("853.14", "2500"),
+            one: Some(usd("2500")),
             reserved: usd("853.14"),
             asks_above: Some(usd("1000")),
             hot_lane: None,

@@ -47,6 +47,8 @@ pub struct Quote {
     pub amount_out: SafeText,
     /// The least that a swap would take.
     pub minimum_out: Option<SafeText>,
+    /// The most that a swap for an exact output would pay.
+    pub maximum_in: Option<SafeText>,
     /// The token paid.
     pub token_in: SafeText,
     /// The token received.
@@ -120,6 +122,7 @@ impl Quote {
             amount_in: text(data, "amount_in")?,
             amount_out: text(data, "amount_out")?,
             minimum_out: text(hints, "minimum_out"),
+            maximum_in: text(hints, "maximum_in"),
             token_in: text(data, "token_in")?,
             token_out: text(data, "token_out")?,
             usd_in: usd("amount_in_usd"),
@@ -329,9 +332,11 @@ impl Sheet for QuoteModel {
                 .then(format!("{} {}", amount(quote.amount_out.as_str()), quote.token_out), Role::TextStrong)
                 .end(worth(quote.usd_out), Role::TextStrong),
         );
-        if let Some(least) = &quote.minimum_out {
-            let mut row = Row::new("least ", Role::TextDim)
-                .then(format!("{} {}", amount(least.as_str()), quote.token_out), Role::Text);
+        // Cut amounts never promise more than there is: the least is rounded down, the most up.
+        let least = quote.minimum_out.as_ref().map(|least| ("least ", amount(least.as_str()), &quote.token_out));
+        let most = quote.maximum_in.as_ref().map(|most| ("most  ", paid(most.as_str()), &quote.token_in));
+        for (word, bound, token) in least.into_iter().chain(most) {
+            let mut row = Row::new(word, Role::TextDim).then(format!("{bound} {token}"), Role::Text);
             if let Some(bps) = quote.slippage_bps {
                 row = row.end(format!("slippage {} %", Decimal::from(bps) / Decimal::ONE_HUNDRED), Role::TextDim);
             }

@@ -144,7 +144,12 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
         let [error, end] = failed(code, message);
         with(&[(5, error), (6, end)])
     };
+    // An order goes through no pool, and its filler pays the gas.
     let mut offered = quote_answer(false, 0.21);
+    offered.0["route_type"] = json!("DUTCH_V2");
+    offered.0["route"] = json!([]);
+    offered.0["gas_estimate_usd"] = json!(0.0);
+    offered.1["gas_units"] = json!(0);
     offered.1["uniswapx"] = json!({
         "offered": true, "preferred": true,
         "why": "fillers compete for it out of public sight, and the filler pays the gas",
@@ -152,6 +157,14 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
     offered.1["mev"] =
         json!(["size: it takes 1.40 % of what a pool on its way holds; intel_assess_mev_risk says how to split it"]);
     let offered = end(true, 120, CardKind::Quote, offered.0, offered.1);
+    let mut exact_output = quote_answer(false, 0.0016);
+    if let Some(hints) = exact_output.1.as_object_mut() {
+        hints.remove("minimum_out");
+    }
+    exact_output.0["amount_in"] = json!("0.250041");
+    exact_output.0["amount_out"] = json!("852.7");
+    exact_output.1["maximum_in"] = json!("0.251291205");
+    let exact_output = end(true, 120, CardKind::Quote, exact_output.0, exact_output.1);
     vec![
         ("empty", QuoteModel::default()),
         ("loading", asked()),
@@ -162,6 +175,7 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
         ("done", with(&[(120, answered(false, 0.0016))])),
         ("split", with(&[(120, answered(true, 0.84))])),
         ("offered", with(&[(120, offered)])),
+        ("exact_output", with(&[(120, exact_output)])),
         ("high", warned),
         ("stale", stale),
         ("expired", expired),

@@ -234,11 +234,19 @@ impl Executor {
             }
         };
         let meta = entry.def.meta;
+        // Of a write the pipeline checks the lists, with everything else that stands in its way.
+        let world = match &job {
+            Job::Read(_) => match shared.readable(&meta) {
+                Ok(world) => world,
+                Err(error) => return shared.refuse_early(call_id, started, error.into()),
+            },
+            Job::Write(_) => shared.world.clone(),
+        };
         let hook_call = HookCall { call_id, golem_id: &shared.golem_id, meta: &meta, params: &params };
         if let Err(error) = shared.ask_hooks(hook_call) {
             return shared.refuse_early(call_id, started, Refusal { status: Status::Blocked, error });
         }
-        let (world, fabric, golem_id) = (shared.world.clone(), shared.fabric.clone(), shared.golem_id.clone());
+        let (fabric, golem_id) = (shared.fabric.clone(), shared.golem_id.clone());
         let context = CallContext::new(world, fabric, golem_id, call_id, meta, shared.standing(call.phase));
         let claim = match shared.claim(call.idempotency_key, call_id, entry, &params).await {
             Ok(Some(Claimed::Answered(response))) => return shared.answer_again(&context, started, *response),
@@ -324,7 +332,10 @@ impl Shared {
         let desk = self.acting.as_ref().map(|acting| acting.pipeline.desk().clone());
         let kind = self.acting.as_ref().map(|acting| acting.account.kind());
         let signs_messages = kind.is_none_or(AccountKind::signs_messages);
-        Standing { phase: asked.map_or(own, |asked| asked.max(own)), desk, signs_messages }
+        let phase = asked.map_or(own, |asked| asked.max(own));
+        let rules = self.acting.as_ref().map(|acting| acting.pipeline.rules());
+        let max_slippage = rules.map(|rules| rules.slippage(phase).max_slippage);
+        Standing { phase, desk, signs_messages, max_slippage }
     }
 
     fn say(&self, call_id: CallId, kind: EventKind) {
@@ -405,11 +416,36 @@ impl Shared {
         };
         let wrong = |error: ToolError| error.suggest(format_args!("Send parameters such as {}", entry.example)).into();
         let params = params.map_err(|error| (Value::Null, wrong(error)))?;
-        let params = with_chain_as_spelled(&entry.parameters, params);
+        let mut params = with_chain_as_spelled(&entry.parameters, params);
+        if let Err(error) = exact_amount(entry, &mut params) {
+            return Err((params, wrong(error)));
+        }
         match bound(entry, &params) {
             Ok(job) => Ok((entry, params, job)),
             Err(error) => Err((params, wrong(error))),
         }
+    }
+
+    /// The world that a read may see: without the chains that the policy does not allow.
+    ///
+    /// # Errors
+    /// `SAFETY_NOT_ALLOWED` for a tool that is not on the policy's list.
+    fn readable(&self, meta: &ToolMeta) -> Result<Arc<World>, ToolError> {
+        let Some(policy) = self.world.policy() else { return Ok(self.world.clone()) };
+        let allowed = &policy.rules().allowed_tools;
+        if !allowed.allows_by(false, |listed| listed.iter().any(|word| word.0 == meta.name)) {
+            let what =
+                format_args!("the policy allows these tools: {}; {} is not one of them", allowed.words(), meta.name);
+            return Err(ToolError::new(ErrorCode::SafetyNotAllowed, what)
+                .suggest("Use an allowed tool, or ask the operator to add this one to allowed_tools.")
+                .violating(&[Violation {
+                    rule: "allowed_tools".to_owned(),
+                    limit: allowed.words(),
+                    value: meta.name.to_owned(),
+                    would_pass: "a tool of the list".to_owned(),
+                }]));
+        }
+        Ok(self.world.limited_to(&policy.rules().allowed_chains))
     }
 
     fn ask_hooks(&self, call: HookCall<'_>) -> Result<(), ToolError> {
@@ -530,6 +566,26 @@ fn left_without_answer(call_id: CallId, succeeded: bool, transactions: &[B256]) 
                        succeeded; the figures of the result are to be read from the chain.";
     let (status, explanation) = (Status::Partial, Some(explanation.to_owned()));
     ToolResponse { call_id, status, data: None, error: None, decision_hints: Some(hints), explanation }
+}
+
+/// Parameter that carries an amount of tokens as text.
+const AMOUNT: &str = "amount";
+
+/// Reads a whole JSON number as the text of an amount. One with a fraction or an exponent has passed through a float, so
+/// that digits may be lost already.
+fn exact_amount(entry: &Entry, params: &mut Value) -> Result<(), ToolError> {
+    let is_text = entry.input_schema.pointer("/properties/amount/type").is_some_and(|kind| kind == "string");
+    let Some(Value::Number(number)) = params.get(AMOUNT).filter(|_| is_text) else { return Ok(()) };
+    if !number.is_i64() && !number.is_u64() {
+        let what =
+            format_args!("parameter `{AMOUNT}`: put {number} in quotes: a JSON number with a fraction can lose digits");
+        return Err(ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", AMOUNT));
+    }
+    let text = number.to_string();
+    if let Some(amount) = params.get_mut(AMOUNT) {
+        *amount = Value::String(text);
+    }
+    Ok(())
 }
 
 /// The parameters as the tool's own type, in a job.

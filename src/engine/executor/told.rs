@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::base::units::TokenAmount;
 use crate::chain::token::TokenId;
+use crate::safety::guardian::Opinion;
 use crate::safety::pipeline::{Committed, Preview, State};
 use crate::safety::value::Valued;
 use crate::safety::verdict::Verdict;
@@ -47,7 +48,13 @@ pub(super) fn preview(preview: &Preview) -> Value {
             "moves": moves.collect::<Vec<_>>(),
         },
         "checks": verdicts(&preview.verdicts),
+        "guardian": preview.opinion.as_ref().map(opinion),
     })
+}
+
+/// What the safety-guardian says of an action above the hot lane.
+pub(super) fn opinion(opinion: &Opinion) -> Value {
+    json!({"agrees": opinion.agrees, "why": opinion.why})
 }
 
 /// The contract, or `native` for the chain's coin.

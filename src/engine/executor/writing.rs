@@ -522,6 +522,9 @@ impl Act {
     /// What the tool makes of how it ended. Once something was signed, a tool that fails here takes nothing back.
     fn ended(&self, preview: &Preview, deliver: Deliver, committed: &Committed) -> Result<Ended, Refusal> {
         let mut hints = told::committed(committed);
+        if let Some(opinion) = &preview.opinion {
+            hints.insert("guardian".to_owned(), told::opinion(opinion));
+        }
         let (status, error) = match &committed.state {
             State::Simulated => {
                 hints.insert("permit".to_owned(), told::preview(preview));

@@ -65,8 +65,8 @@ pub struct Limits {
     pub day: SpendNow,
     /// In the last 30 days, with all that is reserved.
     pub month: SpendNow,
-    /// The largest single action there may be; used: what is reserved now.
-    pub one: SpendNow,
+    /// The largest single action there may be; `None`: no limit.
+    pub one: Option<Usd>,
     /// What is reserved and not settled.
     pub reserved: Usd,
     /// Above this the operator is asked.

@@ -99,7 +99,7 @@ impl Stage {
         Ok(Some(Limits {
             day: SpendNow { used: usage.spent(Span::Day).dollars(), limit: most(Span::Day) },
             month: SpendNow { used: usage.spent(Span::Month).dollars(), limit: most(Span::Month) },
-            one: SpendNow { used: held.dollars(), limit: most(Span::Once) },
+            one: most(Span::Once),
             reserved: held.dollars(),
             asks_above: rules.require_human_approval_above_usd.0,
             hot_lane: rules.spending_limits.hot_lane.0,

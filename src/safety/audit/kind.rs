@@ -11,6 +11,8 @@ pub enum Kind {
     PermitRefused,
     /// It is being done.
     PermitConsumed,
+    /// It was rehearsed, which used the leave up: nothing can be signed by it.
+    PermitRehearsed,
     /// The operator is asked.
     ApprovalRequested,
     /// How the question ended.
@@ -75,10 +77,11 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::PermitIssued,
         Self::PermitRefused,
         Self::PermitConsumed,
+        Self::PermitRehearsed,
         Self::ApprovalRequested,
         Self::ApprovalResolved,
         Self::ApprovalAnswered,
@@ -117,6 +120,7 @@ impl Kind {
             Self::PermitIssued => "permit:issued",
             Self::PermitRefused => "permit:refused",
             Self::PermitConsumed => "permit:consumed",
+            Self::PermitRehearsed => "permit:rehearsed",
             Self::ApprovalRequested => "approval:requested",
             Self::ApprovalResolved => "approval:resolved",
             Self::ApprovalAnswered => "approval:answered",

@@ -8,6 +8,7 @@
 use alloy::primitives::U256;
 
 use crate::base::error::{ErrorCode, Violation};
+use crate::base::format::dollars;
 use crate::base::model::Check;
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::chain::token::TokenId;
@@ -58,11 +59,17 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
         proposal.trade.is_some() || proposal.order.is_some() || (comes_back && !proposal.outflows.is_empty());
     let leaves = facts.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
     let mut asks = None;
+    let mut suggestion = None;
     if exchanges {
         match &facts.values {
             Ok(values) => match fair(values, leaves, limits.max_loss) {
                 Ok(fair) => asks = fair.asks(),
-                Err(violation) => violations.push(violation),
+                Err(violation) => {
+                    let bridges = proposal.order.as_ref().is_some_and(|order| order.arrival.is_some());
+                    suggestion =
+                        values.exchange().ok().filter(|_| bridges).and_then(|paid| enough(&paid, limits.max_loss));
+                    violations.push(violation);
+                }
             },
             Err(doubt) => {
                 unknown = true;
@@ -81,6 +88,9 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
                 Check::SlippageGuard,
                 format_args!("slippage {}, impact {}", trade.slippage, trade.price_impact),
             ),
+            None if proposal.order.is_some() => {
+                Verdict::passed(Check::SlippageGuard, "what must arrive is worth what is given, less the allowed loss")
+            }
             None => Verdict::passed(Check::SlippageGuard, "nothing is traded"),
         };
         return match asks {
@@ -90,7 +100,27 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
     }
     let code = if unknown { ErrorCode::SafetyPriceUnknown } else { ErrorCode::SafetySlippage };
     let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
-    Verdict::blocked(Check::SlippageGuard, code, detail, violations)
+    let blocked = Verdict::blocked(Check::SlippageGuard, code, detail, violations);
+    match suggestion {
+        Some(suggestion) => blocked.suggesting(suggestion),
+        None => blocked,
+    }
+}
+
+/// What to do about a bridge that costs more than may be lost: its fillers' gas is the same for any amount, so that a
+/// larger one loses a smaller part. `None` where nothing is lost, or nothing may be.
+fn enough(paid: &Exchange, most: BasisPoints) -> Option<String> {
+    let fee = paid.given.checked_sub(paid.received).ok().filter(|fee| !fee.is_zero())?;
+    // Half as much again as the fixed part alone would take, since a filler's margin grows with the amount.
+    let times = U256::from(15_000_u32).div_ceil(U256::from(most.get()).max(U256::ONE));
+    let least = Usd::value_of(TokenAmount::new(times, 0).ok()?, fee, Rounding::Up).ok().filter(|_| most.get() > 0)?;
+    Some(format!(
+        "Send more: of {} the bridge costs {}, much of it gas that is the same for any amount. From about {} on it would be \
+         less than {most}, where its bids stay as they are.",
+        dollars(paid.given),
+        dollars(fee),
+        dollars(least),
+    ))
 }
 
 fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
@@ -103,15 +133,19 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
         let most = limits.max_slippage;
         refuse("max_slippage_bps", format!("at most {most}"), trade.slippage.to_string(), format!("{most} or less"));
     }
-    if trade.price_impact > limits.max_price_impact {
+    // The phase's bound and the general one are one rule: where both are broken, the lower is reported.
+    let most = limits.max_price_impact;
+    let general = trade.price_impact > most;
+    let of_phase = limits.impact_below.filter(|below| trade.impact_reached >= *below);
+    if general && of_phase.is_none_or(|below| below > most) {
         refuse(
             "max_price_impact_bps",
-            format!("at most {}", limits.max_price_impact),
+            format!("at most {most}"),
             trade.price_impact.to_string(),
             "a smaller amount, or a deeper market".to_owned(),
         );
     }
-    if let Some(below) = limits.impact_below.filter(|below| trade.impact_reached >= *below) {
+    if let Some(below) = of_phase.filter(|below| *below <= most || !general) {
         refuse(
             "max_price_impact_bps",
             format!("below {below} in this phase"),

@@ -132,14 +132,18 @@ impl Request {
 }
 
 impl Caps {
-    /// Every cap on dollars that `request` exceeds. For an exit they are a question to the operator, and otherwise a
-    /// refusal.
+    /// Every cap on dollars that `request` exceeds; of those over one span only the lowest, since what passes it passes
+    /// the others. For an exit they are a question to the operator, and otherwise a refusal.
     pub fn exceeded(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
         let mut found = Vec::new();
         if request.takes_back {
             return found;
         }
-        for cap in &self.spend {
+        for (at, cap) in self.spend.iter().enumerate() {
+            let of_span = self.spend.iter().enumerate().filter(|(_, other)| other.span == cap.span);
+            if of_span.map(|(at, other)| (other.limit, at)).min() != Some((cap.limit, at)) {
+                continue;
+            }
             let before = usage.spent(cap.span);
             let after = before.plus(request.spend);
             if after.is_ok_and(|after| after <= cap.limit) {

@@ -403,7 +403,7 @@ fn money(record: &Record, status: OrderStatus, fill: Option<&OrderFill>, deadlin
             fill.amount_in, fill.amount_out
         )),
         (OrderStatus::Expired | OrderStatus::Cancelled, _) => {
-            line(format_args!("nothing left the wallet; the signature is worth nothing any more, the {given} is free"))
+            line(format_args!("no {given} left the wallet; the signature is worth nothing any more"))
         }
         _ => line(format_args!(
             "the {given} stays in the wallet until somebody fills; the signature can take it once, until {}",

@@ -248,7 +248,7 @@ fn seen(
             None if delivery.is_some() => format!("delivered on {destination}, as its settler says"),
             None => format!("paid to the filler on {source}; no delivery has been seen on {destination}"),
         },
-        (IntentStatus::Expired, 0) => format!("nothing left the wallet; nobody locked the {}", given.symbol),
+        (IntentStatus::Expired, 0) => format!("no {0} left the wallet; nobody locked it", given.symbol),
         (IntentStatus::Expired, _) => match standing.refund_from {
             Some(from) => format!("{held}; intent_refund brings it back from {} on", time_of_day(from)),
             None => format!("{held}; intent_refund brings it back"),

@@ -232,6 +232,14 @@ impl Pipeline {
             self.refuse(&prepared.preview.framed, permit_id, refusal).await;
         }
         let assessment = result?;
+        let framed = &prepared.preview.framed;
+        let body = json!({
+            "permit_id": permit_id, "tool": framed.proposal().tool.name,
+            "expected_outcome": framed.proposal().expected_outcome,
+        });
+        if let Err(error) = self.inner.trail.record(self.note(framed, Kind::PermitRehearsed, body)).await {
+            tracing::warn!(%error, "a rehearsal is not on the audit trail");
+        }
         committed(&prepared.preview, assessment, State::Simulated)
     }
 

@@ -1,6 +1,7 @@
 //! Why something is not signed, or did not come to its end: one error with every rule behind it.
 
 use crate::base::error::{ErrorCode, ToolError, Violation};
+use crate::base::model::Check;
 use crate::base::text::SafeText;
 use crate::safety::checks::halt;
 use crate::safety::simulate::{Fault, Simulated};
@@ -40,8 +41,12 @@ impl Refusal {
     pub fn by(verdicts: Vec<Verdict>, simulated: Option<Simulated>) -> Self {
         let blocking = || verdicts.iter().filter(|verdict| verdict.blocks());
         let code = blocking().find_map(|verdict| verdict.code).unwrap_or(ErrorCode::SafetySimulationFailed);
-        let message =
-            blocking().map(|verdict| format!("{}: {}", verdict.check, verdict.detail)).collect::<Vec<_>>().join("; ");
+        // The stop names itself.
+        let words = |verdict: &Verdict| match verdict.check {
+            Check::Halt => verdict.detail.to_string(),
+            check => format!("{check}: {}", verdict.detail),
+        };
+        let message = blocking().map(words).collect::<Vec<_>>().join("; ");
         let violations = blocking().flat_map(|verdict| verdict.violations.clone()).collect();
         Self { code, message, verdicts, violations, simulated: simulated.map(Box::new), facts: Vec::new() }
     }
@@ -61,9 +66,13 @@ impl Refusal {
         let error = ToolError::new(self.code, &self.message);
         let error = self.facts.iter().fold(error, |error, (name, value)| error.detail(name, value.clone()));
         // What is usual to do about a stop gives nobody keys again.
+        let suggested = self.verdicts.iter().filter(|verdict| verdict.blocks()).find_map(|one| one.suggestion.as_ref());
         let error = match self.violations.iter().find(|violation| violation.rule == halt::KEYS) {
             Some(violation) => error.suggest(format_args!("What would pass: {}.", violation.would_pass)),
-            None => error,
+            None => match suggested {
+                Some(suggestion) => error.suggest(suggestion),
+                None => error,
+            },
         };
         let checks: Vec<_> = self
             .verdicts

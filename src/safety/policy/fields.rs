@@ -22,6 +22,8 @@ pub enum Enforced {
     Approval,
     /// The sender, when it chooses where a transaction goes.
     Sending,
+    /// The trading tools, when they choose between pools and an auction.
+    Routing,
     /// The reader of the file: another value is refused.
     Load,
     /// Only tools of this category could break it.
@@ -135,9 +137,9 @@ table! {
             /// Seconds that an allowance with an expiry may stand.
             max_allowance_seconds: MaxSeconds = SPENDING;
 
-            /// Tools that may act.
+            /// Tools that may be called, reads included.
             allowed_tools: Scope<Word> = ALLOWLIST;
-            /// Chains that may be acted on, by name or id; the devnet's are devnet-ethereum and devnet-base.
+            /// Chains that may be read and acted on, by name or id; the devnet's are devnet-ethereum and devnet-base.
             allowed_chains: Scope<ChainId> = ALLOWLIST;
             /// Protocols that may be used: uniswap, uniswapx, permit2, erc20, erc7683, erc8004, delegation.
             allowed_protocols: Scope<Word> = ALLOWLIST;
@@ -200,6 +202,8 @@ table! {
 
             /// Dollars above which a transaction on a public main network goes to a private endpoint only.
             private_rpc_above_usd: MaxUsd = Enforced::Sending;
+            /// Dollars from which a swap that prefers UniswapX becomes an auction; "none" for never. Below, what a filler earns for its gas outweighs the protection.
+            uniswapx_from_usd: MaxUsd = Enforced::Routing;
 
             /// Dollars that moving a liquidity position must bring.
             min_rebalance_benefit_usd: MinUsd = Enforced::ToolsOf(Category::Lp);

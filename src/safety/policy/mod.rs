@@ -201,6 +201,7 @@ impl Field {
             Enforced::By(check) => Ok(check.to_string()),
             Enforced::Approval => Ok("approval".to_owned()),
             Enforced::Sending => Ok("sender".to_owned()),
+            Enforced::Routing => Ok("trading tools".to_owned()),
             Enforced::Load => Ok("this file's reader".to_owned()),
             Enforced::ToolsOf(category) if installed.contains(&category) => {
                 Err(format!("NOT ENFORCED although {category} tools are installed"))

@@ -126,6 +126,7 @@ fn defi_trading() -> Rules {
         max_loss_bps: bps(200),
         max_quote_age_seconds: MaxSeconds(60),
         private_rpc_above_usd: most(1_000),
+        uniswapx_from_usd: most(1_000),
         min_rebalance_benefit_usd: MinUsd(dollars(10)),
         require_rebalance_check: Require(true),
         tools: ToolRules::default(),
@@ -197,7 +198,8 @@ fn read_only() -> Rules {
         max_hourly_spend_usd: most(0),
         max_daily_spend_usd: most(0),
         max_monthly_spend_usd: most(0),
-        allowed_chains: Scope::only([]),
+        // Reads are bound by it as well, and every kind of action is refused below.
+        allowed_chains: Scope::ALL,
         allowed_intent_types: Scope::only([]),
         max_trades_per_hour: MaxCount(0),
         max_revocations_per_hour: MaxCount(20),
@@ -218,7 +220,8 @@ fn read_only() -> Rules {
 ///
 /// Where only exits pass, the size binds nothing, since an exit is not made smaller by it: it holds where an operator opens
 /// such a phase to more.
-/// An empty cell leaves the matter to the general fields; where both say something, the stricter holds.
+/// An empty cell leaves the matter to the general fields; where both say something, the stricter holds. So the 200 bps of
+/// Terminal bind under a policy that allows more than them, and loosen no other.
 fn phases() -> Phases {
     let open = PhaseRules {
         size_factor_bps: bps(10_000),

@@ -133,7 +133,7 @@ impl ReadTool for GetBalances {
         let account = world.account(params.account.as_deref())?;
         let (chains, lost) = match &params.chain {
             Some(name) => (vec![world.chain(name)?], &[][..]),
-            None => (world.chains().iter().collect(), world.lost()),
+            None => (world.some_chains()?.iter().collect(), world.lost()),
         };
         if let (true, Some(first)) = (chains.is_empty(), lost.first()) {
             return Err(first.reason.clone().into());

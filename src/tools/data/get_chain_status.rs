@@ -123,7 +123,7 @@ impl ReadTool for GetChainStatus {
         let world = &context.world;
         let (asked, lost) = match &params.chain {
             Some(name) => (vec![world.chain(name)?], &[][..]),
-            None => (world.chains().iter().collect(), world.lost()),
+            None => (world.some_chains()?.iter().collect(), world.lost()),
         };
         let heads = join_all(asked.iter().map(|chain| head(chain))).await;
         context.step("Reading endpoint health");

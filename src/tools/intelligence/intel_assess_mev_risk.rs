@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::base::error::{ErrorCode, ToolError};
+use crate::base::error::ToolError;
 use crate::base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
@@ -14,7 +14,7 @@ use crate::chain::network::Contract;
 use crate::chain::token;
 use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
 use crate::tools::mev::{SPLIT_ABOVE, liquidity_share};
-use crate::tools::swap_ask::SwapAsk;
+use crate::tools::swap_ask::{SwapAsk, slippage};
 use crate::uniswap::discovery::PoolSnapshot;
 use crate::uniswap::pool::minimum_out;
 use crate::uniswap::ratio::Ratio;
@@ -40,10 +40,11 @@ pub struct Params {
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// Slippage tolerance in basis points that the swap would be sent with.
-    #[serde(default = "crate::tools::swap_ask::fifty")]
-    #[schemars(range(max = 10_000))]
-    slippage_bps: u32,
+    /// Slippage tolerance in basis points that the swap would be sent with. Without it 50, or less where phase or policy
+    /// allow less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
+    slippage_bps: Option<u32>,
 }
 
 /// Result.
@@ -150,10 +151,7 @@ impl ReadTool for AssessMevRisk {
     async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
         let world = &context.world;
         let chain = world.chain(&params.chain)?;
-        let slippage = BasisPoints::new(params.slippage_bps).map_err(|error| {
-            ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `slippage_bps`: {error}"))
-                .detail("parameter", "slippage_bps")
-        })?;
+        let slippage = slippage(context, params.slippage_bps)?;
         context.step("Resolving tokens");
         let ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
         context.step("Computing route");

@@ -194,7 +194,7 @@ impl ReadTool for CheckSafetyStatus {
         let world = &context.world;
         let chain = match &params.chain {
             Some(asked) => world.chain(asked)?,
-            None => world.chains().first().ok_or_else(|| match world.lost().first() {
+            None => world.some_chains()?.first().ok_or_else(|| match world.lost().first() {
                 Some(lost) => lost.reason.clone().into(),
                 None => ToolError::new(ErrorCode::ChainUnknown, "no chain is configured"),
             })?,

@@ -14,7 +14,7 @@ use crate::base::model::{
     TickBudget, ToolMeta,
 };
 use crate::base::text::SafeText;
-use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::evm::{PLACEHOLDER_SIGNATURE, TRANSACTION_GAS_CAP};
 use crate::chain::network::Contract;
 use crate::chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
@@ -31,7 +31,7 @@ use crate::tools::mev::{Sight, Wanted, liquidity_share, measures, size_advice};
 use crate::tools::orders::{self, card};
 use crate::tools::route::{impact_of, impact_reached, pools_of};
 use crate::tools::shared::{WORST_IMPACT, explorer_url};
-use crate::tools::swap_ask::{Found, SwapAsk, price_between};
+use crate::tools::swap_ask::{Found, SwapAsk, price_between, slippage};
 use crate::uniswap::pool::Exact;
 use crate::uniswap::quote::OwnCall;
 use crate::uniswap::ratio::Ratio;
@@ -60,10 +60,10 @@ pub struct Params {
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// Slippage tolerance in basis points.
-    #[serde(default = "crate::tools::swap_ask::fifty")]
-    #[schemars(range(max = 10_000))]
-    slippage_bps: u32,
+    /// Slippage tolerance in basis points. Without it 50, or less where phase or policy allow less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
+    slippage_bps: Option<u32>,
     /// Seconds until the transaction may no longer be included.
     #[serde(default = "three_hundred")]
     #[schemars(range(min = 1, max = 86_400))]
@@ -149,14 +149,15 @@ impl WriteTool for ExecuteSwap {
                          the size in Cautious; in Defensive and Survival only sell what is held; in Terminal only \
                          sales into stables or ETH go through.",
         prompt_guidelines: Guidelines {
-            thriving: "Trade at the full planned size. Prefer UniswapX above $1K against MEV, and ask \
-                       intel_assess_mev_risk above $10K.",
+            thriving: "Trade at the full planned size. Leave prefer_uniswapx on against MEV: from the policy's \
+                       uniswapx_from_usd ($1K unless changed) it makes the swap an auction. Ask intel_assess_mev_risk \
+                       above $10K.",
             cautious: "Halve the planned size, tighten slippage to 30 bps, and trade only where the price impact is below \
                        1 %.",
             declining: "Only exits: sell risky tokens for stables or ETH, at most 25 % of a position in one trade. Open \
                         nothing.",
-            terminal: "Only exits: sell everything into USDC or ETH, with up to 200 bps of slippage to be out at once. \
-                       Build no position.",
+            terminal: "Only exits: sell everything into USDC or ETH, with as much slippage as the policy allows (200 bps \
+                       at most) to be out at once. Build no position.",
             memory: Some(
                 "Outcomes of similar swaps adjust slippage, timing and route within what is allowed. They never override \
                  limits, the allowlist or the simulation.",
@@ -207,7 +208,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))
             .detail("parameter", parameter)
     };
-    let slippage = BasisPoints::new(params.slippage_bps).map_err(|error| invalid("slippage_bps", &error))?;
+    let slippage = slippage(context, params.slippage_bps)?;
     if params.deadline == 0 || params.deadline > MAX_DEADLINE {
         let what = format!("{} s; expected 1 to {MAX_DEADLINE} s from now, such as 300", params.deadline);
         return Err(invalid("deadline", &what));
@@ -231,7 +232,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             token_out: &params.token_out,
             amount: &params.amount,
             chain: &params.chain,
-            starts_in: auction::STARTS_IN.min(params.deadline / 2),
+            starts_in: auction::STARTS_IN,
             ends_in: params.deadline,
             slippage,
         };

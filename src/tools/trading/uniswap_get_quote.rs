@@ -5,20 +5,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::base::error::{ErrorCode, ToolError};
+use crate::base::error::ToolError;
 use crate::base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::chain::network::Contract;
 use crate::chain::permit2::PermitSingle;
+use crate::chain::token::TokenId;
 use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::tools::allowances;
+use crate::tools::auction;
 use crate::tools::mev::{Wanted, liquidity_share, size_advice};
 use crate::tools::shared::WORST_IMPACT;
-use crate::tools::swap_ask::{Found, SwapAsk, price_between};
+use crate::tools::swap_ask::{Found, SwapAsk, price_between, slippage};
 use crate::uniswap::order::OrderKind;
 use crate::uniswap::pool::Exact;
 use crate::uniswap::ratio::Ratio;
+use crate::uniswap::routing::Route;
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetQuote>();
@@ -30,6 +34,9 @@ const VALID_SECONDS: u64 = 300;
 /// takes (where the badge turns red), and more than half of what is paid.
 const HIGH_IMPACT: u64 = 200;
 const RUINOUS_IMPACT: u64 = 5_000;
+
+/// Gas of a plain token's `approve`, in units: the transaction, and a slot that was empty.
+const USUAL_APPROVAL_GAS: u64 = 46_500;
 
 /// Parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -44,10 +51,10 @@ pub struct Params {
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// Slippage tolerance in basis points.
-    #[serde(default = "crate::tools::swap_ask::fifty")]
-    #[schemars(range(max = 10_000))]
-    slippage_bps: u32,
+    /// Slippage tolerance in basis points. Without it 50, or less where phase or policy allow less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
+    slippage_bps: Option<u32>,
     /// Prefer an auction by UniswapX over a swap through pools.
     #[serde(default = "crate::tools::swap_ask::yes")]
     prefer_uniswapx: bool,
@@ -67,19 +74,21 @@ pub struct Output {
     token_out: String,
     /// Paid, in whole tokens.
     amount_in: String,
-    /// Received, in whole tokens.
+    /// Received, in whole tokens; of an auction what it asks for at first.
     amount_out: String,
-    /// How far the trade moves the price, in percent, pool fees not counted. For display.
+    /// How far the trade moves the price, in percent, pool fees not counted; of an auction how far its price lies from that
+    /// of the pools. For display.
     price_impact_pct: f64,
-    /// What the gas costs in dollars; absent where the coin has no price. For display.
+    /// Cost of the wallet's own gas in dollars; absent where the coin has no price. The filler of an auction pays for the
+    /// fill, so that only an approval is left. For display.
     gas_estimate_usd: Option<f64>,
-    /// The pools of the route, leg by leg in the order of the trade.
+    /// The pools of the route, leg by leg in the order of the trade; none for an auction.
     route: Vec<RouteHop>,
     /// `CLASSIC`, `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`.
     route_type: &'static str,
     /// Until when it may be acted on, in seconds since the Unix epoch by the chain's time.
     deadline: u64,
-    /// Typed data of a Permit2 permit that the swap would need, where the source gives it.
+    /// Typed data of a Permit2 permit that a swap through pools would need, where the source gives it.
     permit_data: Option<Value>,
 }
 
@@ -143,10 +152,7 @@ impl ReadTool for GetQuote {
     async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
         let world = &context.world;
         let chain = world.chain(&params.chain)?;
-        let slippage = BasisPoints::new(params.slippage_bps).map_err(|error| {
-            ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `slippage_bps`: {error}"))
-                .detail("parameter", "slippage_bps")
-        })?;
+        let slippage = slippage(context, params.slippage_bps)?;
         context.step("Resolving tokens");
         let ask =
             SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, params.exact_output)
@@ -159,6 +165,74 @@ impl ReadTool for GetQuote {
     }
 }
 
+/// What a trade gives and costs by the one way that it goes.
+struct Terms {
+    amount_in: TokenAmount,
+    amount_out: TokenAmount,
+    /// The least that arrives, or the most that is paid for an exact output.
+    bound: Option<TokenAmount>,
+    impact: Ratio,
+    impact_with_fee: Ratio,
+    /// Gas of the wallet's own transactions, in units.
+    gas_units: u64,
+}
+
+/// A swap through the pools of the route.
+fn through_pools(ask: &SwapAsk<'_>, route: &Route) -> Result<Terms, ToolError> {
+    let bound = match route.exact {
+        Exact::In(_) => {
+            TokenAmount::new(ask.slippage.minimum_out(route.amount_out), ask.token_out.decimals).map(Some)?
+        }
+        Exact::Out(_) => match ask.slippage.maximum_in(route.amount_in) {
+            Ok(most) => TokenAmount::new(most, ask.token_in.decimals).map(Some)?,
+            Err(_) => None,
+        },
+    };
+    Ok(Terms {
+        amount_in: TokenAmount::new(route.amount_in, ask.token_in.decimals)?,
+        amount_out: TokenAmount::new(route.amount_out, ask.token_out.decimals)?,
+        bound,
+        impact: route.price_impact.clone(),
+        impact_with_fee: route.price_impact_with_fee.clone(),
+        gas_units: route.gas_units,
+    })
+}
+
+/// The auction that a swap over this route would become.
+async fn by_auction(
+    ask: &SwapAsk<'_>,
+    context: &CallContext,
+    found: &Found,
+    kind: OrderKind,
+) -> Result<Terms, ToolError> {
+    let world = &context.world;
+    let now = world.clock.now_seconds().max(found.snapshot.timestamp);
+    let (terms, approves) =
+        futures::join!(auction::terms(world, ask, &found.route, kind, now), approval_gas(ask, context, &found.route));
+    let terms = terms?;
+    Ok(Terms {
+        amount_in: TokenAmount::new(found.route.amount_in, ask.token_in.decimals)?,
+        amount_out: TokenAmount::new(terms.start_out, ask.token_out.decimals)?,
+        bound: Some(TokenAmount::new(terms.least_out, ask.token_out.decimals)?),
+        // Its price is taken from the pools as this amount would leave them, and the slippage guard judges it by that.
+        impact: found.route.price_impact.clone(),
+        impact_with_fee: found.route.price_impact_with_fee.clone(),
+        gas_units: approves?,
+    })
+}
+
+/// Gas of the approval that Permit2 needs before an order is signed, in units; nothing where it is allowed enough, or
+/// nobody's wallet is known.
+async fn approval_gas(ask: &SwapAsk<'_>, context: &CallContext, route: &Route) -> Result<u64, ToolError> {
+    let world = &context.world;
+    let (Some(account), TokenId::Erc20(token)) = (world.account, ask.token_in.id) else { return Ok(0) };
+    let permit2 = ask.chain.contract(Contract::Permit2)?;
+    let (standing, _) = allowances::read(ask.chain, token, account, permit2, &[]).await?;
+    let promised = world.promised(ask.chain.network().chain_id, account, token)?;
+    let enough = promised.checked_add(route.amount_in).is_some_and(|needed| standing.of_token >= needed);
+    Ok(if enough { 0 } else { USUAL_APPROVAL_GAS })
+}
+
 async fn answer(
     ask: &SwapAsk<'_>,
     context: &CallContext,
@@ -168,8 +242,6 @@ async fn answer(
 ) -> Result<Reply<Output>, ToolError> {
     let Found { route, snapshot, gas_price, told } = found;
     let network = ask.chain.network();
-    let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
-    let amount_out = TokenAmount::new(route.amount_out, ask.token_out.decimals)?;
     let priced: Vec<Address> =
         [ask.contract_in, ask.contract_out].into_iter().chain(network.book.contract(Contract::WrappedNative)).collect();
     let (reports, symbols, share) = futures::join!(
@@ -180,23 +252,33 @@ async fn answer(
     let size = size_advice(share.ok().as_ref(), &route.price_impact);
     let symbols = symbols?;
     let price = |at: usize| reports.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);
+    let pools = through_pools(ask, route)?;
+    let value = price(0).and_then(|price| Usd::value_of(pools.amount_in, price, Rounding::Down).ok());
+    let native_in = ask.token_in.id == TokenId::Native;
+    let asked = params.prefer_uniswapx && !params.exact_output;
+    let wanted = Wanted { preferred: asked, signs: context.standing().signs_messages, native_in, value };
+    let way = wanted.way(&context.world, network.chain_id);
+    let (terms, alternative) = match way.auction {
+        Some(kind) => (by_auction(ask, context, found, kind).await?, Some(&pools)),
+        None => (through_pools(ask, route)?, None),
+    };
     let worth = |amount, at: usize| {
         price(at).and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok()).map(|usd| usd.to_string())
     };
-    let gas_wei = U256::from(route.gas_units).saturating_mul(U256::from(*gas_price));
-    let gas_usd = price(2).and_then(|price| Usd::value_of(TokenAmount::ether(gas_wei), price, Rounding::Up).ok());
-
-    let (bound, bound_raw) = match route.exact {
-        Exact::In(_) => ("minimum_out", Some((slippage.minimum_out(route.amount_out), ask.token_out.decimals))),
-        Exact::Out(_) => {
-            let most = slippage.maximum_in(route.amount_in).ok();
-            ("maximum_in", most.map(|most| (most, ask.token_in.decimals)))
-        }
+    let gas_usd = |units: u64| {
+        let wei = U256::from(units).saturating_mul(U256::from(*gas_price));
+        price(2).and_then(|price| Usd::value_of(TokenAmount::ether(wei), price, Rounding::Up).ok())
     };
-    let bound_amount =
-        bound_raw.and_then(|(raw, decimals)| TokenAmount::new(raw, decimals).ok()).map(|bound| bound.to_string());
+    // Figures for people; every check reads exact fractions.
+    let shown_usd = |usd: Option<Usd>| usd.and_then(|usd| usd.to_fixed(6, Rounding::Up).parse::<f64>().ok());
+    let bound = match route.exact {
+        Exact::In(_) => "minimum_out",
+        Exact::Out(_) => "maximum_in",
+    };
     let symbol = |address: &Address| symbols.get(address).cloned().unwrap_or_else(|| address.to_string());
-    let hops = route.legs.iter().enumerate().flat_map(|(leg, of)| {
+    // An auction goes through no pool of ours: its filler chooses.
+    let legs = if way.auction.is_some() { &[][..] } else { route.legs.as_slice() };
+    let hops = legs.iter().enumerate().flat_map(|(leg, of)| {
         let symbol = &symbol;
         of.hops.iter().map(move |hop| RouteHop {
             pool: hop.pool.to_string(),
@@ -208,71 +290,83 @@ async fn answer(
             share_bps: of.share_bps,
         })
     });
-    let impact = route.price_impact.to_percent(4);
-    let warning = warning_about(&route.price_impact);
-    let value = price(0).and_then(|price| Usd::value_of(amount_in, price, Rounding::Down).ok());
-    let native_in = ask.token_in.id == crate::chain::token::TokenId::Native;
-    let asked = params.prefer_uniswapx && !params.exact_output;
-    let wanted = Wanted { preferred: asked, signs: context.standing().signs_messages, native_in, value };
-    let way = wanted.way(&context.world, network.chain_id);
+    let impact = terms.impact.to_percent(4);
+    let warning = warning_about(&terms.impact);
     let route_type = way.auction.map_or("CLASSIC", OrderKind::name);
     let hints = json!({
         "source": context.world.quotes.name(),
         "source_compared": found.source(&context.world),
         "block_number": snapshot.block_number,
         "block_timestamp": snapshot.timestamp,
-        "amount_in_raw": route.amount_in.to_string(),
-        "amount_out_raw": route.amount_out.to_string(),
-        "amount_in_usd": worth(amount_in, 0),
-        "amount_out_usd": worth(amount_out, 1),
-        "price_out_per_in": price_between(&amount_in, &amount_out).map(|price| price.to_fixed(8)),
-        "price_in_per_out": price_between(&amount_out, &amount_in).map(|price| price.to_fixed(8)),
-        bound: bound_amount,
-        "legs": route.legs.iter().map(|leg| json!({
+        "amount_in_raw": terms.amount_in.raw().to_string(),
+        "amount_out_raw": terms.amount_out.raw().to_string(),
+        "amount_in_usd": worth(terms.amount_in, 0),
+        "amount_out_usd": worth(terms.amount_out, 1),
+        "price_out_per_in": price_between(&terms.amount_in, &terms.amount_out).map(|price| price.to_fixed(8)),
+        "price_in_per_out": price_between(&terms.amount_out, &terms.amount_in).map(|price| price.to_fixed(8)),
+        bound: terms.bound.map(|bound| bound.to_string()),
+        "legs": legs.iter().map(|leg| json!({
             "share_bps": leg.share_bps,
             "amount_in_raw": leg.amount_in.to_string(),
             "amount_out_raw": leg.amount_out.to_string(),
         })).collect::<Vec<_>>(),
         "slippage_bps": slippage.get(),
         "warnings": warning.map(|(code, _)| code).into_iter().collect::<Vec<_>>(),
-        "price_impact_with_fee_pct": route.price_impact_with_fee.to_percent(4),
-        "gas_units": route.gas_units,
+        "price_impact_with_fee_pct": terms.impact_with_fee.to_percent(4),
+        "gas_units": terms.gas_units,
         "gas_price_wei": gas_price.to_string(),
         "uniswapx": {
             "preferred": params.prefer_uniswapx, "offered": way.auction.is_some(), "why": way.why,
         },
+        "alternative": alternative.map(|pools| json!({
+            "route_type": "CLASSIC",
+            "amount_out": pools.amount_out.to_string(),
+            "minimum_out": pools.bound.map(|bound| bound.to_string()),
+            "price_impact_pct": pools.impact.to_percent(4).parse().unwrap_or(WORST_IMPACT),
+            "gas_units": pools.gas_units,
+            "gas_estimate_usd": shown_usd(gas_usd(pools.gas_units)),
+        })),
         "mev": size.into_iter().collect::<Vec<_>>(),
     });
-    let explanation = format!(
-        "{amount_in} {} gives {amount_out} {} over {} {}; price impact {} %.{}{}{}",
-        ask.token_in.symbol,
-        ask.token_out.symbol,
-        route.legs.len(),
-        if route.legs.len() == 1 { "path" } else { "paths" },
-        route.price_impact.to_percent(2),
-        warning.map(|(_, words)| words).unwrap_or_default(),
-        found.words(&context.world),
-        match way.auction {
-            Some(kind) => format!(" A swap of it would go by {kind}: {}.", way.why),
-            None if params.prefer_uniswapx => format!(" Classic, though UniswapX is preferred: {}.", way.why),
-            None => String::new(),
-        },
-    );
+    let (paid, got) = (&ask.token_in.symbol, &ask.token_out.symbol);
+    let said = match (way.auction, &terms.bound) {
+        (Some(kind), Some(least)) => format!(
+            "{} {paid} would be sold by {kind}: it asks {} {got} at first and {least} {got} at least, and the filler pays \
+             the gas; {}.{}",
+            terms.amount_in,
+            terms.amount_out,
+            way.why,
+            warning.map(|(_, words)| words).unwrap_or_default()
+        ),
+        (Some(_) | None, _) => format!(
+            "{} {paid} gives {} {got} over {} {}; price impact {} %.{}",
+            terms.amount_in,
+            terms.amount_out,
+            route.legs.len(),
+            if route.legs.len() == 1 { "path" } else { "paths" },
+            terms.impact.to_percent(2),
+            warning.map(|(_, words)| words).unwrap_or_default(),
+        ),
+    };
+    let classic = if way.auction.is_none() && params.prefer_uniswapx {
+        format!(" Classic, though UniswapX is preferred: {}.", way.why)
+    } else {
+        String::new()
+    };
+    let explanation = format!("{said}{}{classic}", found.words(&context.world));
+    let permit = told.as_ref().and_then(|told| told.permit.as_ref()).filter(|_| way.auction.is_none());
     let output = Output {
         quote_id: context.call_id().to_string(),
         token_in: ask.token_in.symbol.to_string(),
         token_out: ask.token_out.symbol.to_string(),
-        amount_in: amount_in.to_string(),
-        amount_out: amount_out.to_string(),
-        // Two figures for people; every check reads exact fractions.
+        amount_in: terms.amount_in.to_string(),
+        amount_out: terms.amount_out.to_string(),
         price_impact_pct: impact.parse().unwrap_or(WORST_IMPACT),
-        gas_estimate_usd: gas_usd.and_then(|usd| usd.to_fixed(6, Rounding::Up).parse().ok()),
+        gas_estimate_usd: shown_usd(gas_usd(terms.gas_units)),
         route: hops.collect(),
         route_type,
         deadline: snapshot.timestamp.saturating_add(VALID_SECONDS),
-        permit_data: told
-            .as_ref()
-            .and_then(|told| told.permit.as_ref())
+        permit_data: permit
             .map(|permit| typed_permit(network.chain_id, network.book.contract(Contract::Permit2), permit)),
     };
     Ok(Reply::new(output, explanation).hint(hints))

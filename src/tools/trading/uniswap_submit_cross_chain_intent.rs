@@ -31,7 +31,7 @@ use crate::intents::gateway::{RelayerBid, Wish};
 use crate::safety::pipeline::{Committed, State};
 use crate::safety::proposal::{self, Arrival, Flow, Proposal, SignedOrder};
 use crate::safety::typed::TypedMessage;
-use crate::tools::auction::{approvals, points};
+use crate::tools::auction::approvals;
 use crate::tools::orders::{self, CHECKS, card, field, random_nonce};
 use crate::tools::shared::{head_time, invalid};
 
@@ -41,10 +41,6 @@ pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitCrossChainIntent>();
 /// The shortest and the longest an intent may be open, in seconds: a minute and a week.
 const SHORTEST: u64 = 60;
 const LONGEST: u64 = 604_800;
-
-/// Distance of the ordered amount below the reference bid, in hundredths of a percent: what is kept back goes to the
-/// filler. The reference is the median of the bids, or the lower of two, never above what the feeds justify.
-const MARGIN_BPS: u32 = 10;
 
 /// A destination whose latest block is older than this many block times, and than this many seconds, stands still.
 const STILL_BLOCKS: u64 = 10;
@@ -147,8 +143,9 @@ impl WriteTool for SubmitCrossChainIntent {
                        many fillers compete.",
             cautious: "Only towards a safer chain, with a deadline of 1800 s, and only where the destination is not \
                        degraded.",
-            declining: "Only to gather what is left on one chain, so that leaving is simpler.",
-            terminal: "Only for what is stranded on another chain; a wider spread is fine if it is quick.",
+            declining: "Not available unless the operator opens this phase to more than exits: sell on the chain where \
+                        the tokens are.",
+            terminal: "Not available: a bridge is no exit. Sell on the chain where the tokens are.",
             memory: None,
         },
         idempotent: false,
@@ -242,8 +239,8 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         Some(fair) => reference.min(fair),
         None => reference,
     };
-    // A relayer delivers exactly what the order asks for, so that this is also what is expected.
-    let least = points(MARGIN_BPS)?.minimum_out(reference);
+    // A relayer delivers exactly what the order asks for, so that this is also what is expected; the margin is the filler's.
+    let least = world.intent_margin.minimum_out(reference);
     let (legs, bounds) = approvals(world, source, &token_in, amount, permit2).await?;
     let leaves_at = head_time(source).await?;
     let now = world.clock.now_seconds().max(leaves_at).max(arrives_at);

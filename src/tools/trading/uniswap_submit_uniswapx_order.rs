@@ -13,19 +13,17 @@ use crate::base::model::{
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use crate::safety::pipeline::{Committed, State};
 use crate::safety::proposal::Proposal;
-use crate::tools::auction::{self, Plan, Wish, points};
+use crate::tools::auction::{self, Plan, Wish};
 use crate::tools::mev::measures;
 use crate::tools::orders::{self, CHECKS, card, field};
 use crate::tools::shared::invalid;
+use crate::tools::swap_ask::slippage;
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitUniswapXOrder>();
 
 /// The longest an order may be open, in seconds: a day.
 const LONGEST: u64 = 86_400;
-
-/// What the least output is below the quote, in hundredths of a percent: room for a filler's gas and margin.
-const SLIPPAGE_BPS: u32 = 50;
 
 /// Parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -39,7 +37,8 @@ pub struct Params {
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// Seconds until the price begins to fall.
+    /// Seconds until the auction starts. Only a priority order (on base) can set it; of the other kinds the cosigner starts
+    /// the fall after about 10 s, and another value is refused.
     #[serde(default = "ten")]
     #[schemars(range(max = 86_399))]
     decay_start_time: u64,
@@ -47,6 +46,11 @@ pub struct Params {
     #[serde(default = "hundred_and_twenty")]
     #[schemars(range(min = 1, max = 86_400))]
     decay_end_time: u64,
+    /// What is accepted at least, in basis points below the quote: room for a filler's gas and margin. Without it 50, or
+    /// less where phase or policy allow less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
+    slippage_bps: Option<u32>,
 }
 
 fn ten() -> u64 {
@@ -83,7 +87,7 @@ impl WriteTool for SubmitUniswapXOrder {
         name: "uniswap_submit_uniswapx_order",
         description: "Signs a UniswapX order and hands it to the order service, where fillers compete to settle it. Its \
                       price falls from a start to an end (on base it rises with the filler's priority fee instead); what \
-                      nobody takes expires and costs nothing. The filler pays the gas. The worst that a fill can do is \
+                      nobody takes expires and costs no tokens. The filler pays the gas. The worst that a fill can do is \
                       simulated through the real reactor before anything is signed, and what the order can take counts \
                       as spent until it has ended. Custody: under delegation the session account signs over its own capped \
                       balance, for the owner as recipient, and needs no ETH. For an embedded wallet \
@@ -123,18 +127,14 @@ impl WriteTool for SubmitUniswapXOrder {
 
     async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
         context.step("Validating order");
-        let Params { token_in, token_out, amount, chain, decay_start_time, decay_end_time } = params;
+        let Params { token_in, token_out, amount, chain, decay_start_time, decay_end_time, slippage_bps } = params;
         if decay_end_time == 0 || decay_end_time > LONGEST {
             return Err(invalid(
                 "decay_end_time",
                 &format_args!("{decay_end_time} s; expected 1 to {LONGEST} s from now"),
             ));
         }
-        if decay_start_time >= decay_end_time {
-            let what = format_args!("{decay_start_time} s is not before the end at {decay_end_time} s");
-            return Err(invalid("decay_start_time", &what));
-        }
-        let slippage = points(SLIPPAGE_BPS)?;
+        let slippage = slippage(context, slippage_bps)?;
         let wish = Wish {
             token_in: &token_in,
             token_out: &token_out,

@@ -112,7 +112,7 @@ impl Bridge {
 
     async fn auctioned(&self) -> B256 {
         let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "250", "chain": "ethereum",
-                            "decay_start_time": 1, "decay_end_time": 40});
+                            "decay_end_time": 40});
         let response = self.call("uniswap_submit_uniswapx_order", params).await;
         assert_eq!(response.status, Status::Partial, "{response:#?}");
         response.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap()

@@ -10,7 +10,7 @@ use golem::golem;
 use super::{Keys, Panel, inside, nothing};
 use crate::base::text::{SafeText, fit, width};
 use crate::base::units::{Rounding, Usd};
-use crate::console::format::{age, amount, dollars, whole_dollars};
+use crate::console::format::{age, amount, dollars, whole_dollars, whole_percents};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::Known;
 use crate::console::state::away::Summary;
@@ -209,7 +209,12 @@ fn spend_gauge(label: &str, now: SpendNow) -> Gauge {
     Gauge { label: label.to_owned(), level: level.or(Some((0, 1))), words, full: Full::Bad }
 }
 
-fn limit_gauges(limits: &Limits) -> [Gauge; 3] {
+/// The limit of a single action. It has no level: what is reserved belongs to several actions, and has a figure of its own.
+fn one_words(limits: &Limits, before: &str) -> String {
+    limits.one.map_or_else(|| "no limit".to_owned(), |limit| format!("{before} {}", whole_dollars(limit)))
+}
+
+fn limit_gauges(limits: &Limits) -> [Gauge; 2] {
     let (used, most) = limits.calls;
     let calls = Gauge {
         label: "calls".to_owned(),
@@ -217,7 +222,7 @@ fn limit_gauges(limits: &Limits) -> [Gauge; 3] {
         words: format!("{used}/{most} a min"),
         full: Full::Bad,
     };
-    [spend_gauge("today", limits.day), spend_gauge("one", limits.one), calls]
+    [spend_gauge("today", limits.day), calls]
 }
 
 fn breaker_words(limits: &Limits, now: u64) -> Piece {
@@ -238,9 +243,10 @@ pub(super) fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bo
         let why = snapshot.fault.as_ref().map_or("no account here", |fault| fault.as_str());
         return pen.row(line(inner, 0), &[(format!("▲ {why}"), Role::StateBad)], &[]);
     };
-    for (at, gauge) in (0..).zip(limit_gauges(limits)) {
-        gauge::draw(&gauge, pen, line(inner, at), 7);
-    }
+    let [day, calls] = limit_gauges(limits);
+    gauge::draw(&day, pen, line(inner, 0), 7);
+    pen.row(line(inner, 1), &[("one action".to_owned(), Role::TextDim)], &[(one_words(limits, "up to"), Role::Text)]);
+    gauge::draw(&calls, pen, line(inner, 2), 7);
     let (words, role) = breaker_words(limits, known.now_millis);
     let left = [("breaker ".to_owned(), Role::TextDim), (words, role)];
     let right = [("reserved ".to_owned(), Role::TextDim), (whole_dollars(limits.reserved), Role::Text)];
@@ -260,10 +266,14 @@ pub(super) fn limit_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     };
     let mut pieces = Vec::new();
     for (at, gauge) in limit_gauges(limits).into_iter().enumerate() {
+        if at == 1 {
+            pieces.push(("one ".to_owned(), Role::TextDim));
+            pieces.push((format!("{}  ", one_words(limits, "≤")), Role::Text));
+        }
         let (_, role) = gauge.standing();
         pieces.push((format!("{} ", gauge.label), Role::TextDim));
         // Calls are the least of it: they have no bar.
-        if area.width >= 78 && at < 2 {
+        if area.width >= 78 && at == 0 {
             pieces.extend(gauge.bar(7));
             pieces.push((" ".to_owned(), Role::Text));
         }
@@ -354,9 +364,14 @@ pub(super) fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: b
         return nothing(pen, inner, "nothing read yet");
     }
     let total = known.snapshot.and_then(|snapshot| snapshot.equity).and_then(scaled).unwrap_or(0);
+    let worths = rows.iter().map(|row| match row {
+        HoldingLine::Held(.., value) => value.and_then(scaled),
+        HoldingLine::OnItsWay(_) => None,
+    });
+    let parts = whole_percents(&worths.collect::<Vec<_>>(), total);
     let room = usize::from(inner.height);
     let shown = if rows.len() > room { room.saturating_sub(1) } else { room };
-    for (at, row) in (0..).zip(rows.iter().take(shown)) {
+    for ((at, row), part) in (0..).zip(rows.iter().take(shown)).zip(parts) {
         let (symbol, held, value) = match row {
             HoldingLine::Held(symbol, held, value) => (symbol, held, value),
             HoldingLine::OnItsWay(words) => {
@@ -365,7 +380,6 @@ pub(super) fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: b
                 continue;
             }
         };
-        let part = value.and_then(scaled).and_then(|cents| cents.checked_mul(100)?.checked_div(total));
         let share = part.map(|part| format!("{part:>3}%")).unwrap_or_default();
         let left = [(format!("{symbol:<9} "), Role::TextStrong), (format!("{held:>9}"), Role::Text)];
         // The worth is told shorter before it is left out.

@@ -136,7 +136,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
             "expired",
             known(&|order| {
                 order.status = OrderStatus::Expired;
-                order.money = text("in your wallet; nothing was spent, not even gas");
+                order.money = text("in your wallet; the order took nothing");
                 order.remark = text("No filler wanted it at 1,689.21 USDC.");
             }),
         ),

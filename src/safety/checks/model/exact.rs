@@ -236,6 +236,15 @@ fn a_cap_tells_what_is_left_of_it() {
         &|case| case.per_transaction = Some(101),
         "spending_limits.per_transaction | $101.00 in one action | $102.00 | at most $101.00",
     );
+    // Two limits on one action are one violation, by the lower of them.
+    over(
+        &|case| (case.single, case.per_transaction) = (Some(100), Some(100)),
+        "max_single_trade_usd | $100.00 in one action | $102.00 | at most $100.00",
+    );
+    over(
+        &|case| (case.single, case.per_transaction) = (Some(101), Some(100)),
+        "spending_limits.per_transaction | $100.00 in one action | $102.00 | at most $100.00",
+    );
     // Half of 202 is 101.
     over(
         &|case| {

@@ -168,9 +168,11 @@ impl Case {
         // Gas is paid in another token.
         let of_it = counted + self.left_over;
         let token = format!("token_caps.31337:{LISTED}");
+        // Of two limits on one action only the lower is reported.
+        let lower = self.per_transaction.is_some_and(|most| self.single.is_none_or(|single| most < single));
         let caps = [
-            ("max_single_trade_usd", once(self.single, spend)),
-            ("spending_limits.per_transaction", once(self.per_transaction, spend)),
+            ("max_single_trade_usd", !lower && once(self.single, spend)),
+            ("spending_limits.per_transaction", lower && once(self.per_transaction, spend)),
             ("max_hourly_spend_usd", above(self.hour, self.spent[0] + spend)),
             ("max_daily_spend_usd", above(self.day, self.spent[1] + spend)),
             ("max_monthly_spend_usd", above(self.month, self.spent[2] + spend)),
@@ -221,8 +223,8 @@ impl Case {
         if let Some(trade) = &self.trade {
             let figures = self.figures();
             over("max_slippage_bps", trade.slippage > self.slippage_most.min(figures.slippage));
-            over("max_price_impact_bps", trade.impact > self.impact_most);
-            over("max_price_impact_bps", figures.impact < 10_000 && trade.reached >= figures.impact);
+            let too_far_here = figures.impact < 10_000 && trade.reached >= figures.impact;
+            over("max_price_impact_bps", trade.impact > self.impact_most || too_far_here);
             over("min_out", trade.nothing_in || trade.nothing_out);
             over("min_out", trade.more < 0 || trade.nothing_out);
             let old = trade.age > i64::try_from(self.quote_most).unwrap() * 1_000;
