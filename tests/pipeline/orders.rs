@@ -27,7 +27,7 @@ use bardo::fabric::Fabric;
 use bardo::runtime::questions::{About, Listed, Part, Place, Question, Told, mirror};
 use bardo::safety::Revoked;
 use bardo::safety::approval::Consent;
-use bardo::safety::approval::{ApprovalRequest, Requirement, Scope};
+use bardo::safety::approval::{ApprovalRequest, AskedBy, Requirement, Scope};
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
 use bardo::safety::pipeline::State;
 use bardo::safety::policy::{self, Rules, Spender};
@@ -302,9 +302,11 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     let preview = Arc::new(offer.preview().clone());
     let request = ApprovalRequest {
         preview: Arc::clone(&preview),
+        asked_by: AskedBy::default(),
         requirement: Requirement::of(&preview),
         reasons: vec![],
         changed: vec![],
+        revision: 0,
         passes_by_itself: false,
         asked_at: 0,
         ends_at: 0,

@@ -32,6 +32,7 @@ use crate::fabric::{
 };
 use crate::golem::archetype::{ArchetypeError, Archetypes};
 use crate::golem::memory::{self, Delta, Memory, Papers, Softened, Topic};
+use crate::safety::approval::AskedBy;
 use crate::safety::stop::StopFile;
 
 /// Past writes that are looked at before a new one.
@@ -72,6 +73,9 @@ pub struct PiSession {
     inner: Arc<Inner>,
     asker: Asker,
 }
+
+/// Characters kept of the reason that an agent gives for an action.
+const WHY: usize = 300;
 
 /// For whom the eight are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,7 +277,11 @@ impl PiSession {
         }
         let params = Value::Object(softened.params);
         let mut about = About { topic, expected: SafeText::clean("it would pass", 60), spent_cents: 0, params };
-        let call = self.call_of(kind.acts, about.params.clone());
+        let asked_by = match self.asker {
+            Asker::Operator => AskedBy::Operator,
+            Asker::Golem => AskedBy::Agent { why: asked.why.as_deref().map(|why| SafeText::clean(why, WHY)) },
+        };
+        let call = Call { asked_by, ..self.call_of(kind.acts, about.params.clone()) };
         let offer = match executor.offer(call).await {
             Offered::Held(offer) => *offer,
             Offered::Over(response) => {
@@ -296,7 +304,7 @@ impl PiSession {
             fields.insert("delegation".to_owned(), json!(self.delegation(kind.acts)));
             fields.insert("memory".to_owned(), json!({"similar": softened.similar, "changes": softened.changes}));
             if let Some(why) = &asked.why {
-                fields.insert("why".to_owned(), json!(SafeText::clean(why, 300)));
+                fields.insert("why".to_owned(), json!(SafeText::clean(why, WHY)));
             }
         }
         let explanation = Some(format!("{}; held until its permit ends", about.expected));

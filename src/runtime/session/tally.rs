@@ -36,9 +36,6 @@ impl Tally {
             EventKind::GolemNow(now) => {
                 self.told.entry(event.golem_id.clone()).or_default().asked_by = now.delegation.clone();
             }
-            EventKind::GolemThought(thought) => {
-                self.told.entry(event.golem_id.clone()).or_default().words = Some(thought.text.clone());
-            }
             EventKind::Vitals(vitals) => {
                 if let Some(equity) = vitals.equity {
                     let first = self.counts.equity.map_or(equity, |(first, _)| first);
