@@ -260,14 +260,3 @@ async fn an_action_by_hand_above_the_limit_is_asked_once_with_everything_that_an
     }
     console.send(Command::Leave(LeaveMode::Now)).await;
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_operator_types_for_the_golem_is_asked_by_the_operator_and_in_no_words_of_the_golems() {
-    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
-    let console = Console::open(&home, &devnet).await;
-    let words = SafeText::clean("sell 1500 USDC for WETH on ethereum", 100);
-    console.send(Command::Say { words }).await;
-    let question = console.question(None).await;
-    assert_eq!((&question.golem_id, said(&question)), (&GolemId::operator(), (&[][..], None)));
-    console.send(Command::Leave(LeaveMode::Now)).await;
-}

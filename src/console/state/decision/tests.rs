@@ -440,7 +440,8 @@ fn whatever_is_more_than_a_figure_counts_as_worse_whoever_counts() {
         }
     }
     let other = alloy::primitives::Address::repeat_byte(0x99);
-    let cases: [(&str, &dyn Fn(&mut Question)); 9] = [
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut Question));
+    let cases: [Change<'_>; 9] = [
         ("another receiver", &|question| of(question).places[3].address = other),
         ("another spender", &|question| of(question).places[2].address = other),
         ("a first payment", &|question| of(question).places[3].first_seen = true),

@@ -635,7 +635,9 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
     press(&mut state, Key::char('z'));
     state.update(Input::Drawn);
     assert!(unseen(&state).is_some_and(|lines| lines > 0));
-    let lines = |shown: &str| shown.split("does not fit: lines 1–").nth(1)?.split(' ').next()?.parse::<usize>().ok();
+    let lines = |shown: &str| {
+        shown.split("does not fit: ").nth(1)?.split_once("1–")?.1.split(' ').next()?.parse::<usize>().ok()
+    };
     let (before, after) = (lines(&first).unwrap(), lines(&screen(&state)).unwrap());
     assert!(after >= before + 5, "{before} lines at once, then {after}\n{}", screen(&state));
 }
