@@ -261,6 +261,7 @@ fn screen(criterion: &mut Criterion) {
         feed: &feed,
         live_feed: &feed,
         questions: &[],
+        offer: None,
         snapshot: None,
         ready: Some(&ready),
         watch_only: false,

@@ -65,8 +65,9 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<String>,
     },
-    /// Preview a write by hand and hold it: the answer is the simulated offer, with its permit. It lapses with that, or
-    /// when another is asked for.
+    /// Preview a write by hand and hold it: the answer is the simulated offer, with its permit, and then the question
+    /// whether to do it. It lapses with that, or when another is asked for. An [`Command::Answer`] under its permit does
+    /// or withdraws it.
     Offer {
         /// Finds the answer among the news; chosen by whoever asks.
         ticket: u64,
@@ -322,6 +323,13 @@ pub enum News {
     Questions(Arc<Vec<Question>>),
     /// What is not an event.
     Snapshot(Arc<Snapshot>),
+    /// An action by hand is held and waits for its operator's answer, under its permit.
+    Offered {
+        /// The ticket of the command that asked for it; the answer to the call comes under it as well.
+        ticket: u64,
+        /// The question, which is not among the open ones.
+        question: Box<Question>,
+    },
     /// A call made by hand has its id.
     Began {
         /// The command's ticket.

@@ -48,6 +48,10 @@ impl fmt::Display for QuestionKey {
     }
 }
 
+/// Number of the question about an action by hand, which is not queued: those in the queue count from 1, and one is held
+/// at a time.
+pub const OFFER_NUMBER: u64 = 0;
+
 /// One open question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
@@ -65,7 +69,7 @@ pub struct Question {
     pub of: usize,
     /// What is asked, in a line.
     pub title: SafeText,
-    /// Dollars it is about, where it is about some.
+    /// Dollars of what leaves the wallet, without gas, at the highest price; `None` where nothing leaves.
     pub value: Option<Usd>,
     /// Whose money.
     pub money: Money,
@@ -77,8 +81,11 @@ pub struct Question {
     pub passes_by_itself: bool,
     /// Why it is asked.
     pub reasons: Vec<SafeText>,
-    /// What differs from the question as it was before.
+    /// What became worse when it was last simulated again with a worse result.
     pub changed: Vec<SafeText>,
+    /// Count of new simulations with a worse result. What was read and picked holds as long as it stays the same.
+    #[serde(default)]
+    pub revision: u32,
     /// What must be read before a yes counts.
     pub to_read: Vec<ToRead>,
     /// What must be typed before a yes counts.
@@ -180,7 +187,7 @@ pub struct ActionAsked {
     pub asked_by: Vec<SafeText>,
     /// What the safety-guardian thinks, where it was asked.
     pub opinion: Option<OpinionTold>,
-    /// Why whoever asks wants this very action, in their own words: unchecked.
+    /// The reason that the agent gave for this action, in its own words: unchecked.
     pub words: Option<SafeText>,
     /// When the quote it goes by was made, in milliseconds since the Unix epoch; absent where it goes by none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -215,6 +222,26 @@ pub struct ActionAsked {
     pub bound: Option<Box<BoundContent>>,
     /// The amount a smaller one would replace, and its token.
     pub amount: Option<(String, SafeText)>,
+    /// What a standing approval would be bound to; `None` where none can be given.
+    #[serde(default)]
+    pub similar: Option<SimilarScope>,
+}
+
+/// What a standing approval is bound to, beside its time and its total.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimilarScope {
+    /// The agent that may act without asking.
+    pub golem_id: GolemId,
+    /// The one tool.
+    pub tool: SafeText,
+    /// Symbols of the tokens that may go out.
+    pub gives: Vec<SafeText>,
+    /// Symbols of the tokens that come in.
+    pub gets: Vec<SafeText>,
+    /// Everyone who receives something.
+    pub receivers: Vec<Address>,
+    /// Id of the other chain that a bridge order brings something on.
+    pub arrives_on: Option<u64>,
 }
 
 /// What a permit's hash is made of.
@@ -301,6 +328,9 @@ pub struct AllowanceAfter {
     pub expires_at: Option<u64>,
     /// What it was before, where the simulation tells.
     pub before: Option<String>,
+    /// The part of it that orders which are open already may still take, in whole tokens; `None` where there is none.
+    #[serde(default)]
+    pub for_open_orders: Option<String>,
 }
 
 /// What an action costs. Dollars; `None` where it cannot be told.
@@ -319,7 +349,7 @@ pub struct Costs {
 }
 
 /// What an address is to an action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// Whose money it is.
@@ -405,6 +435,14 @@ impl AnswerKind {
         match self {
             Self::Once | Self::Similar | Self::Smaller => true,
             Self::Refuse | Self::RefuseAndStop => false,
+        }
+    }
+
+    /// Whether it approves what is asked as it is.
+    pub const fn is_approval(self) -> bool {
+        match self {
+            Self::Once | Self::Similar => true,
+            Self::Smaller | Self::Refuse | Self::RefuseAndStop => false,
         }
     }
 

@@ -12,6 +12,7 @@ mod limits;
 mod model;
 mod reason;
 mod requirement;
+mod worsening;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub use grant::{Grant, Moment, Scope};
 pub use limits::{AskRefused, MAX_OPEN, MAX_UNANSWERED};
 pub use reason::Reason;
 pub use requirement::{Confirm, Confirmation, INCOMPLETE, Requirement, ToRead, Unconfirmed, receivers};
+pub use worsening::Worsening;
 
 /// How much consent an action takes, from the least to the most.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,12 +171,16 @@ pub enum AnswerError {
 pub struct ApprovalRequest {
     /// What is asked: frame, permit, simulation, values, verdicts.
     pub preview: Arc<Preview>,
+    /// Who asked for it.
+    pub asked_by: AskedBy,
     /// What an approval must come with.
     pub requirement: Requirement,
     /// Why it is asked.
     pub reasons: Vec<SafeText>,
-    /// What differs from the question as it was before its permit ran out.
+    /// What became worse when it was last simulated again with a worse result, in the fixed order of the comparison.
     pub changed: Vec<SafeText>,
+    /// Count of new simulations with a worse result. What was read and picked holds as long as it stays the same.
+    pub revision: u32,
     /// Whether silence lets it pass when the time is over.
     pub passes_by_itself: bool,
     /// When it was first asked, in milliseconds since the Unix epoch.
@@ -185,6 +191,24 @@ pub struct ApprovalRequest {
     pub place: usize,
     /// How many are open.
     pub of: usize,
+}
+
+/// Who asked for an action, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AskedBy {
+    /// An agent, with the reason that it gave for this action; its words are not checked.
+    Agent {
+        /// The reason, where it gave one.
+        why: Option<SafeText>,
+    },
+    /// The operator, by hand or by a command.
+    Operator,
+}
+
+impl Default for AskedBy {
+    fn default() -> Self {
+        Self::Agent { why: None }
+    }
 }
 
 /// How a question ended.

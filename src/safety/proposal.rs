@@ -141,7 +141,7 @@ pub struct Leg {
 }
 
 /// Why a leg is in a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Purpose {
     /// Gives an allowance that the main leg needs.
     Approve,

@@ -35,6 +35,9 @@ pub struct Values {
     /// What can still be taken afterwards by the allowances that are left, at the highest price; without what signed
     /// orders may take, which was counted with each of them.
     pub takeable: Vec<Valued>,
+    /// What open orders may still take of each token through Permit2, which a trade leaves them. Raw units; counted with
+    /// each of those orders.
+    pub promised: BTreeMap<TokenId, U256>,
     /// Gas of every leg to its limit at the highest fee.
     pub gas: Usd,
     /// What counts as spent: outflows, takeable and gas.
@@ -329,10 +332,16 @@ pub fn values(
     let by_feed = exchanged(framed, &Pricing { witnesses: Witnesses::Feed, ..pricing }).ok();
     let unquoted = exchanged(framed, &Pricing { trade: None, ..pricing }).ok();
     let (concerns, several_pools) = concerns(framed, spreads);
+    let promised = |bound: &AllowanceBound| match bound.kind {
+        AllowanceKind::Erc20 => (bound.token.id, around.promised_to(bound.token.id, bound.spender)),
+        AllowanceKind::Permit2 { .. } => (bound.token.id, U256::ZERO),
+    };
+    let promised = proposal.allowances.iter().filter(|_| proposal.is_trade()).map(promised);
     Ok(Values {
         outflows,
         inflows,
         takeable,
+        promised: promised.filter(|(_, raw)| !raw.is_zero()).collect(),
         gas,
         spent,
         received,

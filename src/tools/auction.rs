@@ -192,10 +192,11 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
         // What only advises stands in no order's way.
         size: size_advice(share.ok().as_ref(), &route.price_impact),
     };
-    let expected = format!(
-        "UniswapX order submitted for {amount_in} {}, decay {} -> {} {}",
-        ask.token_in.symbol, plan.start, plan.end, ask.token_out.symbol
-    );
+    let (given, wanted) = (&ask.token_in.symbol, &ask.token_out.symbol);
+    let expected = match plan.start == plan.end {
+        true => format!("Auction {amount_in} {given} for >= {} {wanted}", plan.end),
+        false => format!("Auction {amount_in} {given} for {} {wanted}, falling to {}", plan.start, plan.end),
+    };
     let holder = pools_with(&route, ask.contract_out);
     let proposal = Proposal {
         chain_id: chain.network().chain_id,

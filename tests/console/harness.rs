@@ -183,6 +183,7 @@ fn leave_paper() -> Question {
         needs_password: false,
         reasons: vec![],
         changed: vec![],
+        revision: 0,
         to_read: vec![],
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),

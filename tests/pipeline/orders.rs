@@ -13,8 +13,10 @@ use bardo::abi::erc20::Erc20;
 use bardo::abi::permit2::Permit2;
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::{ErrorCode, ToolError};
+use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::service::ServiceError;
+use bardo::base::text::SafeText;
 use bardo::base::units::{TokenAmount, Usd};
 use bardo::chain::devnet::Chain;
 use bardo::chain::fork::Gap;
@@ -27,7 +29,7 @@ use bardo::fabric::Fabric;
 use bardo::runtime::questions::{About, Listed, Part, Place, Question, Told, mirror};
 use bardo::safety::Revoked;
 use bardo::safety::approval::Consent;
-use bardo::safety::approval::{ApprovalRequest, Requirement, Scope};
+use bardo::safety::approval::{ApprovalRequest, AskedBy, Requirement, Scope};
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
 use bardo::safety::pipeline::State;
 use bardo::safety::policy::{self, Rules, Spender};
@@ -302,15 +304,33 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     let preview = Arc::new(offer.preview().clone());
     let request = ApprovalRequest {
         preview: Arc::clone(&preview),
+        asked_by: AskedBy::default(),
         requirement: Requirement::of(&preview),
         reasons: vec![],
         changed: vec![],
+        revision: 0,
         passes_by_itself: false,
         asked_at: 0,
         ends_at: 0,
         place: 1,
         of: 1,
     };
+    // Who asked and why is told of this action, and not of what an agent did or said last.
+    let said = |words: &str| SafeText::clean(words, 40);
+    let last = Told { asked_by: vec![said("trade-executor")], words: Some(said("another thought")), ..Told::default() };
+    let asked = |asked_by: AskedBy| {
+        let request = ApprovalRequest { asked_by, ..request.clone() };
+        let question = mirror(&request, Some(desk.world.client.network()), 1, false, last.clone());
+        let About::Action(action) = question.about else { panic!("{:?}", question.about) };
+        (question.golem_id, action.asked_by, action.words)
+    };
+    let golem_id = &preview.framed.proposal().golem_id;
+    let why = Some(said("too much of it"));
+    assert_eq!(asked(AskedBy::Agent { why: why.clone() }), (golem_id.clone(), last.asked_by.clone(), why));
+    assert_eq!(asked(AskedBy::Agent { why: None }).2, None);
+    assert_eq!(asked(AskedBy::Operator), (GolemId::operator(), vec![], None));
+    // Nothing is handed in before it is signed.
+    assert!(preview.permit.expected_outcome.as_str().starts_with("Auction 40 USDC for "), "{:?}", preview.permit);
     let question = mirror(&request, Some(desk.world.client.network()), 1, false, Told::default());
     let About::Action(asked) = question.about else { panic!("{question:?}") };
     let message = &preview.framed.order().unwrap().message;

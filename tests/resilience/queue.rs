@@ -36,7 +36,9 @@ pub struct Seen {
     ready: bool,
     allowances: Vec<AllowanceNow>,
     pub questions: Arc<Vec<Question>>,
-    replies: Vec<(u64, ToolResponse)>,
+    pub replies: Vec<(u64, ToolResponse)>,
+    /// Actions by hand that are held, by the tickets of their commands.
+    pub offers: Vec<(u64, Question)>,
     pub told: Vec<(bool, String)>,
 }
 
@@ -66,6 +68,7 @@ impl Console {
                 match news {
                     News::Ready(_) => seen.ready = true,
                     News::Questions(questions) => seen.questions = questions,
+                    News::Offered { ticket, question } => seen.offers.push((ticket, *question)),
                     News::Reply { ticket, response } => seen.replies.push((ticket, *response)),
                     News::Told { done, words } => seen.told.push((done, words.to_string())),
                     News::Snapshot(snapshot) => seen.allowances = snapshot.allowances.rows.clone(),

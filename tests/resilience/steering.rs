@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use bardo::base::failpoint::Failpoint;
+use bardo::base::id::GolemId;
 use bardo::base::id::PermitId;
 use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
 use bardo::engine::Status;
 use bardo::runtime::handle::{Command, LeaveMode};
-use bardo::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey};
+use bardo::runtime::questions::{About, AnswerKind, Confirmation, OperatorAnswer, Part, Question, QuestionKey};
 use bardo::runtime::session::SessionOptions;
 use bardo::safety::stop::StopFile;
 use serde_json::{Value, json};
@@ -193,4 +194,69 @@ async fn a_program_that_leads_cannot_say_yes_to_itself_through_the_ledger() {
     for console in [led, other] {
         console.send(Command::Leave(LeaveMode::Now)).await;
     }
+}
+
+/// The roles and the words with which a question about an action is asked.
+fn said(question: &Question) -> (&[SafeText], Option<&SafeText>) {
+    match &question.about {
+        About::Action(action) => (&action.asked_by, action.words.as_ref()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_action_by_hand_above_the_limit_is_asked_once_with_everything_that_an_agents_is() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let console = Console::open(&home, &devnet).await;
+    let before = devnet.balance("USDC");
+    let held = async |ticket: u64| {
+        let (tool, params) = trade("USDC", "WETH", "1500");
+        console.send(Command::Offer { ticket, tool, params }).await;
+        assert_eq!(console.reply(ticket).await.status, Status::Simulated);
+        let of = |seen: &crate::queue::Seen| {
+            seen.offers.iter().find(|(found, _)| *found == ticket).map(|(_, question)| question.clone())
+        };
+        console.until("its question", of).await
+    };
+    let answer = async |key, answer, confirmation| {
+        console.send(Command::Answer { key, answer, confirmation, password: None }).await;
+    };
+    // Refused, it is withdrawn, and an approval that comes later counts for nothing.
+    let question = held(1).await;
+    let reason = SafeText::clean("no", 10);
+    answer(question.key, OperatorAnswer::Refuse { reason }, Confirmation::default()).await;
+    let withdrawn = |seen: &crate::queue::Seen| {
+        seen.told.iter().any(|(done, told)| *done && told.contains("withdrawn")).then_some(())
+    };
+    console.until("it is withdrawn", withdrawn).await;
+    answer(question.key, OperatorAnswer::Once, question.requirement().met()).await;
+    let refused = |seen: &crate::queue::Seen| seen.told.last().is_some_and(|(done, _)| !*done).then_some(());
+    console.until("it is over", refused).await;
+    assert_eq!(devnet.balance("USDC"), before);
+
+    // Whose it is, and all that a decision shows: spenders, allowances, receivers, the hash that binds it.
+    let question = held(2).await;
+    assert_eq!((&question.golem_id, said(&question)), (&GolemId::operator(), (&[][..], None)));
+    assert!(question.reasons.iter().any(|why| why.as_str().contains("is above")), "{:?}", question.reasons);
+    assert!(question.is_bound());
+    let About::Action(action) = &question.about else { panic!() };
+    for part in [Part::From, Part::Calls, Part::Spender, Part::Receiver] {
+        assert!(action.places.iter().any(|place| place.part == part), "{part:?}");
+    }
+    // What leaves stands in the headline; what it counts for is more, by the gas.
+    let (value, counted) = (question.value.unwrap(), action.costs.spent);
+    assert_eq!(value.checked_add(action.costs.gas).unwrap(), counted);
+    // Approved there, it is done: no second question, and its approval is on record.
+    answer(question.key, OperatorAnswer::Once, question.requirement().met()).await;
+    let done = |seen: &crate::queue::Seen| {
+        seen.replies.iter().filter(|(ticket, _)| *ticket == 2).nth(1).map(|(_, reply)| reply.clone())
+    };
+    let reply = console.until("it is done", done).await;
+    assert_eq!(reply.status, Status::Success, "{reply:?}");
+    assert_eq!(devnet.balance("USDC"), before - 1_500_000_000);
+    assert!(console.seen.lock().unwrap().questions.is_empty());
+    for kind in ["approval:requested", "approval:resolved"] {
+        assert_eq!(home.count(&format!("SELECT count(*) FROM audit_entry WHERE kind = '{kind}'")), 1, "{kind}");
+    }
+    console.send(Command::Leave(LeaveMode::Now)).await;
 }

@@ -77,18 +77,6 @@ fn calls(wishes: &[Wish]) -> Vec<(u32, String, Value, bool)> {
     wishes.iter().filter_map(of).collect()
 }
 
-/// What is committed by these wishes: permit and hash.
-fn commits(wishes: &[Wish]) -> Vec<(String, B256)> {
-    let of = |wish: &Wish| match wish {
-        Wish::Send(command) => match command.as_ref() {
-            Command::Commit { permit_id, simulation_hash, .. } => Some((permit_id.to_string(), *simulation_hash)),
-            _ => None,
-        },
-        _ => None,
-    };
-    wishes.iter().filter_map(of).collect()
-}
-
 fn drawn(screen: &dyn ScreenView, world: &World, area: Rect) -> String {
     let theme = Theme::load("dark", None).unwrap().0;
     let mut buffer = Buffer::empty(area);

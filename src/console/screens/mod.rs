@@ -135,6 +135,8 @@ pub struct Known<'a> {
     pub live_feed: &'a Feed,
     /// Open questions, the oldest first. Never frozen.
     pub questions: &'a [Question],
+    /// The action by hand that is held and waits for its answer. Never frozen.
+    pub offer: Option<&'a Question>,
     /// What is not an event. `None` until the session stands.
     pub snapshot: Option<&'a Snapshot>,
     /// Who is here. `None` until the session stands.
@@ -166,6 +168,8 @@ pub enum Wish {
     Copy(String),
     /// Open the question of this number.
     OpenQuestion(u64),
+    /// Open the decision about the action by hand that is held.
+    OpenOffer,
     /// Open the whole story of a call.
     OpenCall(CallId),
     /// Ask whether to do it, and do it on a yes: for what cancels or revokes.

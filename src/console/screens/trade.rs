@@ -1,5 +1,5 @@
 //! Screen 2: every trading tool by hand. A form from its schema, a quote that follows the typing, a preview with the
-//! simulated offer, and the deed itself behind a question with nothing picked. It goes through the same pipeline as
+//! simulated offer, and then the same decision as for an action of the Golem's. It goes through the same pipeline as
 //! whatever the Golem does.
 
 mod answer;
@@ -7,18 +7,16 @@ mod choices;
 mod layout;
 mod quote;
 
-use alloy::primitives::B256;
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Position, Rect};
 use serde_json::{Map, Value};
 
-use super::ask::{Ask, Asked, Way};
-use answer::{events_of, offer_rows, permit};
+use answer::{events_of, permit};
 use quote::says_an_amount;
 
 use super::form::Form;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, copied, look_at, ticket};
-use crate::base::id::{CallId, PermitId};
+use crate::base::id::CallId;
 use crate::base::model::{CapabilityTier, Category};
 use crate::base::text::{SafeText, width};
 use crate::console::keymap::{Action, Key};
@@ -26,12 +24,12 @@ use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::feed::CallSeen;
 use crate::console::state::model::Money;
 use crate::console::theme::Role;
-use crate::console::widgets::decision::badge;
+use crate::console::widgets;
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
 use crate::console::widgets::quote::QuoteModel;
-use crate::console::widgets::{self, Moment};
 use crate::engine::{Status, ToolResponse};
 use crate::runtime::handle::{Command, ToolInfo};
+use crate::runtime::questions::QuestionKey;
 
 /// Columns from which form and answer stand side by side.
 const SIDE_BY_SIDE: u16 = 96;
@@ -49,13 +47,15 @@ const BELOW: u16 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Quote,
+    /// A preview, and what becomes of it: both come under the ticket of the first.
     Preview,
-    Deed,
 }
 
 /// A preview, and what was previewed.
 #[derive(Debug, Clone, PartialEq)]
 struct Preview {
+    /// Count of the command that asked for it.
+    count: u32,
     params: Value,
     response: Box<ToolResponse>,
     /// Whose money it was to move when it was asked for.
@@ -63,22 +63,11 @@ struct Preview {
 }
 
 impl Preview {
-    /// What this preview, and nothing else, is committed by.
-    fn bound(&self) -> Option<Bound> {
-        let permit = permit(&self.response)?;
-        let field = |name: &str| permit.get(name).and_then(Value::as_str);
-        Some(Bound {
-            permit_id: field("permit_id")?.parse().ok()?,
-            simulation_hash: field("simulation_hash")?.parse().ok()?,
-        })
+    /// Names the offer, where it is one.
+    fn key(&self) -> Option<QuestionKey> {
+        let permit = permit(&self.response)?.get("permit_id").and_then(Value::as_str)?;
+        Some(QuestionKey::Action(permit.parse().ok()?))
     }
-}
-
-/// Names exactly one preview: its bytes, its bounds, its rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Bound {
-    permit_id: PermitId,
-    simulation_hash: B256,
 }
 
 /// The screen.
@@ -100,9 +89,9 @@ pub struct Trade {
     preview: Option<Preview>,
     /// The preview that is being asked for, by its count, of what, and for whose money.
     previewing: Option<(u32, Value, Option<Money>)>,
-    deed: Option<CallId>,
+    /// The call that is being done, and the count of the command that previewed it.
+    deed: Option<(CallId, u32)>,
     deed_response: Option<Box<ToolResponse>>,
-    ask: Option<Ask<Bound>>,
     sent: u32,
     purposes: Vec<(u32, Purpose)>,
     remark: Option<String>,
@@ -162,7 +151,7 @@ impl Trade {
 
     /// The call that was made from here, as it stands.
     fn done<'k>(&self, known: &Known<'k>) -> Option<&'k CallSeen> {
-        known.live_feed.call(self.deed?)
+        known.live_feed.call(self.deed?.0)
     }
 
     /// The ticket of what is sent next, for this purpose.
@@ -210,8 +199,7 @@ impl Trade {
             return notice("nothing can be done from here: this console only watches");
         }
         if self.offered(&params, known) {
-            self.ask_to_do(known);
-            return Vec::new();
+            return vec![Wish::OpenOffer];
         }
         self.preview = None;
         self.deed = None;
@@ -238,67 +226,34 @@ impl Trade {
         self.previewing = None;
     }
 
-    /// Whether there is a simulated offer for exactly these parameters that still holds.
+    /// Whether there is a simulated offer for exactly these parameters that is still held.
     fn offered(&self, params: &Value, known: &Known<'_>) -> bool {
         let Some(preview) = &self.preview else { return false };
         let holds = permit(&preview.response).and_then(|permit| permit.get("expires_at")).and_then(Value::as_u64);
         preview.params == *params
             && preview.money == known.money
-            && preview.bound().is_some()
             && preview.response.status == Status::Simulated
             && holds.is_some_and(|until| until > known.live_millis)
+            && self.is_held(known)
     }
 
-    fn ask_to_do(&mut self, known: &Known<'_>) {
-        let Some(preview) = &self.preview else { return };
-        let Some(bound) = preview.bound() else { return };
-        // What stands in the question stays as it is: a time of day, and no countdown that does not count.
-        let mut facts = offer_rows(&preview.response, Moment { motion: false, ..known.live() });
-        if let Some(money) = known.money {
-            facts.insert(0, Row::new(format!("▐ {} ▌", money.words()), badge(money)).kept());
-        }
-        let (promise, words) = match known.money {
-            Some(Money::Paper) => (
-                "Nothing is signed and nothing is sent: on paper it is checked and simulated again, and noted.",
-                "do it on paper: check again, sign nothing",
-            ),
-            Some(Money::Play | Money::Test | Money::Real | Money::Replay) | None => (
-                "Exactly this is signed, or nothing: it is simulated again first, and must keep these bounds.",
-                "do it: check again, sign, send",
-            ),
-        };
-        facts.push(Row::new(promise, Role::TextDim));
-        let words = words.to_owned();
-        self.ask = Some(
-            Ask::new("Do this?", facts, vec![Way { letter: 's', words, then: bound }]).opened(known.machine_millis),
-        );
+    /// Whether the session still holds what was previewed last.
+    fn is_held(&self, known: &Known<'_>) -> bool {
+        let key = self.preview.as_ref().and_then(Preview::key);
+        key.is_some() && key == known.offer.map(|question| question.key)
     }
 
-    /// Takes an offer away, and the question about it, once it would move other money than it says: what was on paper when
-    /// it was shown, say, and is not any more. Whether there was a question.
-    fn close_outdated(&mut self, known: &Known<'_>) -> bool {
-        let moves_other = |preview: &mut Preview| preview.bound().is_some() && preview.money != known.money;
-        let outdated = self.preview.take_if(moves_other).is_some();
-        if outdated {
+    /// Whether Enter asks whether to do what is typed.
+    fn can_be_done(&self, known: &Known<'_>) -> bool {
+        self.form().and_then(|form| form.params().ok()).is_some_and(|params| self.offered(&params, known))
+    }
+
+    /// Forgets an offer once it would move other money than it says: what was on paper when it was shown, say, and is not
+    /// any more.
+    fn close_outdated(&mut self, known: &Known<'_>) {
+        let moves_other = |preview: &mut Preview| preview.key().is_some() && preview.money != known.money;
+        if self.preview.take_if(moves_other).is_some() {
             self.remark = Some("Whose money moves has changed: preview it again.".to_owned());
-        }
-        self.ask.take_if(|_| outdated).is_some()
-    }
-
-    fn settle(&mut self, asked: Asked<Bound>) -> Vec<Wish> {
-        match asked {
-            Asked::Open => Vec::new(),
-            Asked::Closed => {
-                self.ask = None;
-                Vec::new()
-            }
-            Asked::Do(Bound { permit_id, simulation_hash }) => {
-                self.ask = None;
-                // One preview, one deed: what was done must be previewed again before it is done again.
-                self.preview = None;
-                let ticket = self.next_ticket(Purpose::Deed);
-                vec![Wish::Send(Box::new(Command::Commit { ticket, permit_id, simulation_hash }))]
-            }
         }
     }
 }
@@ -342,10 +297,10 @@ impl ScreenView for Trade {
                     if form_area.height > 6 {
                         rows(pen, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
                     }
-                    let words = match (self.writes(known), self.preview.is_some()) {
+                    let words = match (self.writes(known), self.can_be_done(known)) {
                         (false, _) => "[ Ask ]",
                         (true, false) => "[ Preview ]",
-                        (true, true) => "[ Do it… ]",
+                        (true, true) => "[ Decide… ]",
                     };
                     pen.pieces(button, &[(words.to_owned(), Role::Key), (" Enter".to_owned(), Role::TextDim)]);
                 }
@@ -355,9 +310,6 @@ impl ScreenView for Trade {
             }
         }
         self.draw_answer(known, pen, answer);
-        if let Some(ask) = &self.ask {
-            ask.draw(pen, area);
-        }
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, _area: Rect) -> Option<Vec<Wish>> {
@@ -389,19 +341,11 @@ impl ScreenView for Trade {
     }
 
     fn takes_text(&self) -> bool {
-        self.typing || self.ask.is_some()
+        self.typing
     }
 
     fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
-        if self.close_outdated(known) {
-            // The key was meant for what stood there.
-            return true;
-        }
-        if let Some(ask) = &mut self.ask {
-            let asked = ask.key(key, known.machine_millis);
-            wishes.extend(self.settle(asked));
-            return true;
-        }
+        self.close_outdated(known);
         self.learn(known);
         let Some(form) = self.forms.get_mut(self.chosen) else { return false };
         match (key.code, key.modifiers) {
@@ -422,29 +366,15 @@ impl ScreenView for Trade {
         true
     }
 
-    fn uncovered(&mut self, known: &Known<'_>) {
-        if let Some(ask) = &mut self.ask {
-            ask.uncovered(known.machine_millis);
-        }
-    }
-
     fn paste(&mut self, text: &SafeText) {
-        if let Some(ask) = &mut self.ask {
-            ask.pasted();
-        } else if let (true, Some(form)) = (self.typing, self.forms.get_mut(self.chosen)) {
+        if let (true, Some(form)) = (self.typing, self.forms.get_mut(self.chosen)) {
             form.insert(text.as_str());
             self.forget_preview();
         }
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
-        if self.close_outdated(known) {
-            return Vec::new();
-        }
-        if let Some(ask) = &mut self.ask {
-            let asked = ask.click(at, area, known.machine_millis);
-            return self.settle(asked);
-        }
+        self.close_outdated(known);
         self.learn(known);
         let (list, form_area, _) = self.plan(area);
         if list.contains(at) {
@@ -487,7 +417,12 @@ impl ScreenView for Trade {
             return Vec::new();
         };
         match (purpose, heard) {
-            (Purpose::Deed, Heard::Began(call)) => self.deed = Some(call),
+            // The second time: it is being done.
+            (Purpose::Preview, Heard::Began(call)) => {
+                if self.preview.take_if(|preview| preview.count == count).is_some() {
+                    (self.deed, self.deed_response) = (Some((call, count)), None);
+                }
+            }
             (Purpose::Quote, Heard::Reply(response)) => {
                 self.asking_quote = false;
                 if let Some(quote) = &mut self.quote {
@@ -499,13 +434,12 @@ impl ScreenView for Trade {
             }
             (Purpose::Preview, Heard::Reply(response)) => {
                 if let Some((_, params, money)) = self.previewing.take_if(|(asked, ..)| *asked == count) {
-                    self.preview = Some(Preview { params, response, money });
+                    self.preview = Some(Preview { count, params, response, money });
+                } else if self.deed.is_some_and(|(_, of)| of == count) {
+                    let words = response.explanation.clone().unwrap_or_default();
+                    self.deed_response = Some(response);
+                    return notice(&words);
                 }
-            }
-            (Purpose::Deed, Heard::Reply(response)) => {
-                let words = response.explanation.clone().unwrap_or_default();
-                self.deed_response = Some(response);
-                return notice(&words);
             }
             (_, Heard::Began(_) | Heard::Found(_)) => {}
         }

@@ -18,6 +18,8 @@ use crate::runtime::questions::{About, Question};
 
 /// Milliseconds between two pictures of something that moves.
 const MOVING_MILLIS: u64 = 120;
+/// Milliseconds between two pictures of a guard that is counted down.
+const COUNTDOWN_MILLIS: u64 = 100;
 /// So long a time of a session's own runs on by itself: then it stands until more is heard.
 const OWN_TIME_RUNS_MILLIS: u64 = 1_500;
 /// Rows of header and tabs, and of prompt and hints, at the usual sizes.
@@ -74,6 +76,7 @@ impl State {
             feed: self.shown_feed(),
             live_feed: &self.feed,
             questions: &self.questions,
+            offer: self.offer.as_ref().map(|held| &*held.question),
             snapshot: self.shown_snapshot(),
             ready: self.ready.as_deref(),
             watch_only: self.watch_only,
@@ -153,6 +156,8 @@ impl State {
             Layer::Decision(decision) => decision.acts_from().filter(|from| *from > self.now_millis),
             _ => None,
         });
+        // What is left of it is counted down.
+        let guard = guard.map(|from| if self.motion { from.min(self.now_millis + COUNTDOWN_MILLIS) } else { from });
         let screen = self.screens.get(self.screen).and_then(|view| view.wakes_at());
         let screen = screen.map(|at| at.max(self.now_millis.saturating_add(1)));
         let guard = guard.into_iter().chain(screen).min();

@@ -1,8 +1,8 @@
 //! The decision: what is picked, read and typed about one question, and when a key may act.
 //!
 //! A key that picks, marks or does something acts only when the question has been on the screen, as it is now, for
-//! [`GUARD_MILLIS`], and nothing was typed for as long. Looking around acts at once. A question that changes loses
-//! picks and marks and is guarded anew.
+//! [`GUARD_MILLIS`], and nothing was typed for as long. Looking around acts at once. A question that becomes worse when
+//! it is simulated again loses the picks and marks of an approval and is guarded again; one that does not keeps all.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,8 @@ use crate::base::units::Usd;
 use crate::console::keymap::{Action, Key};
 use crate::console::widgets::decision::Fit;
 use crate::custody::Password;
-use crate::runtime::questions::{AnswerKind, Confirmation, OperatorAnswer, Question};
+use crate::fabric::CheckOutcome;
+use crate::runtime::questions::{About, ActionAsked, AnswerKind, Confirmation, OperatorAnswer, Question};
 
 /// How long a question must have stood there, untouched, before a key acts on it.
 pub const GUARD_MILLIS: u64 = 500;
@@ -53,7 +54,7 @@ pub struct Decision {
     pub again: bool,
     /// What was marked as read.
     pub read: BTreeSet<SafeText>,
-    /// Lines that are not what they were when it was asked before.
+    /// What became worse since it was first shown here.
     pub changed: Vec<SafeText>,
     /// Whether the raw call is shown.
     pub raw: bool,
@@ -66,8 +67,12 @@ pub struct Decision {
     columns: usize,
     /// How many lines there are; `None` before it was on a screen.
     lines: Option<usize>,
+    /// How many lines are in view at once, where it was on a screen.
+    room: Option<usize>,
     /// What to say of the last key.
     pub hint: Option<Hint>,
+    /// Whether that key came too soon.
+    pub hurried: bool,
     /// When its question ended, in milliseconds since the Unix epoch; `None` while it can be answered.
     pub ended_at: Option<u64>,
 }
@@ -109,7 +114,9 @@ impl Decision {
             seen: BTreeSet::new(),
             columns: 0,
             lines: None,
+            room: None,
             hint: None,
+            hurried: false,
             ended_at: None,
         }
     }
@@ -123,26 +130,52 @@ impl Decision {
         }
     }
 
-    /// Takes in how the question is now. Where it is not what was shown, what was picked and read is so no longer.
+    /// Takes in how the question is now. A new simulation that is no worse leaves everything as it was; a worse one takes
+    /// back what was picked, typed and read for an approval. A refusal stands whatever the figures are.
     pub fn follow(&mut self, question: &Question) {
-        let same = self.shown.as_ref().is_some_and(|shown| same_question(shown, question));
-        if same {
+        let Some(shown) = &self.shown else {
+            self.shown = Some(Box::new(question.clone()));
+            return;
+        };
+        if **shown == *question {
             return;
         }
-        if self.shown.is_some() {
-            self.picked = None;
-            self.form = None;
-            self.secret.clear();
-            self.again = false;
-            self.read.clear();
-            self.changed.clone_from(&question.changed);
-            let words = "simulated again: look at what changed; nothing is picked any more";
-            self.hint = Some(SafeText::clean(words, 100));
+        let keeps = same_question(shown, question) || is_no_worse(shown, question);
+        let approves = self.picked.is_none_or(AnswerKind::lets_through);
+        let mut next = question.clone();
+        if keeps {
+            keep_words(&mut next, shown);
         }
+        self.shown = Some(Box::new(next));
+        if keeps {
+            // A warning with other words is another warning.
+            if self.unread(question) > 0 && self.picked.is_some_and(AnswerKind::is_approval) {
+                self.unpick();
+                self.hint = Some(SafeText::clean("simulated again: there is something new to read", 100));
+                self.hurried = false;
+            }
+            return;
+        }
+        if approves {
+            self.unpick();
+        }
+        (self.again, self.hurried) = (false, false);
+        self.read.clear();
+        self.changed.clone_from(&question.changed);
+        let words = match approves {
+            true => "simulated again with a worse result: read what changed; nothing is picked any more",
+            false => "simulated again with a worse result: read what changed",
+        };
+        self.hint = Some(SafeText::clean(words, 100));
         self.drawn_at = None;
         (self.lines, self.offset) = (None, 0);
         self.seen.clear();
-        self.shown = Some(Box::new(question.clone()));
+    }
+
+    /// Takes back what was picked, with what was typed for it.
+    fn unpick(&mut self) {
+        (self.picked, self.form, self.again) = (None, None, false);
+        self.secret.clear();
     }
 
     /// So much of it is on the screen now, as it is; `None`: nothing that could be answered. What is hidden by another
@@ -153,11 +186,12 @@ impl Decision {
             return;
         };
         self.drawn_at.get_or_insert(now);
+        self.room = Some(fit.shown);
         if fit.raw {
             return;
         }
-        // Lines broken elsewhere are other lines.
-        if self.columns != fit.columns {
+        // Lines broken elsewhere are other lines, and so are those of its shorter form.
+        if self.columns != fit.columns || self.lines.is_some_and(|lines| lines != fit.lines) {
             self.columns = fit.columns;
             self.seen.clear();
         }
@@ -193,7 +227,7 @@ impl Decision {
 
     /// Something was pasted: it does nothing but start the guard anew.
     pub fn pasted(&mut self, now: u64) {
-        self.touched_at = now;
+        (self.touched_at, self.hurried) = (now, false);
         self.hint = Some(SafeText::clean("pasted text is ignored here", 60));
     }
 
@@ -225,7 +259,8 @@ impl Decision {
 
     /// Takes an action of the keymap.
     pub fn act(&mut self, action: Action, now: u64, rows: usize) -> Taken {
-        let half = (rows / 2).max(1);
+        // A step that is larger than what is in view would leave lines out.
+        let half = (self.room.unwrap_or(rows) / 2).max(1);
         if let Some(ended_at) = self.ended_at {
             // A key that was meant for the question must not close the notice unread.
             let calm = now >= ended_at.max(self.touched_at).saturating_add(GUARD_MILLIS);
@@ -259,7 +294,7 @@ impl Decision {
             Action::HalfPageUp => self.offset = self.offset.saturating_sub(half),
             Action::Top => self.offset = 0,
             Action::Bottom => self.offset = usize::MAX,
-            Action::Zoom => self.full = !self.full,
+            Action::Zoom => (self.full, self.offset) = (!self.full, 0),
             Action::RawCall => {
                 self.raw = !self.raw;
                 self.offset = 0;
@@ -269,8 +304,9 @@ impl Decision {
             // Whatever leads to an answer waits for the guard.
             Action::Pick(_) | Action::MarkRead | Action::DoIt => {
                 self.touched_at = now;
+                self.hurried = !ready;
                 if !ready {
-                    self.hint = Some(SafeText::clean("too soon: read it first, then press again", 60));
+                    self.hint = Some(SafeText::clean("too soon", 60));
                     return Taken::Stays;
                 }
                 self.hint = None;
@@ -300,14 +336,15 @@ impl Decision {
         if self.ended_at.is_some() {
             return;
         }
+        self.hurried = !ready;
         let one = self.shown.as_ref().and_then(|question| question.to_read.get(at)).map(|one| one.text.clone());
         match one {
-            Some(_) if !ready => self.hint = Some(SafeText::clean("too soon: read it first, then click again", 60)),
+            Some(_) if !ready => self.hint = Some(SafeText::clean("too soon", 60)),
             Some(text) if self.read.contains(&text) => {
                 self.read.remove(&text);
                 // A yes that was picked while it counted as read is picked no longer.
-                if matches!(self.picked, Some(AnswerKind::Once | AnswerKind::Similar)) {
-                    (self.picked, self.form, self.again) = (None, None, false);
+                if self.picked.is_some_and(AnswerKind::is_approval) {
+                    self.unpick();
                 }
             }
             Some(text) => drop(self.read.insert(text)),
@@ -323,6 +360,17 @@ impl Decision {
         Taken::Stays
     }
 
+    /// Why an approval of this kind is not taken yet: something of it was not read, or never on the screen.
+    fn unread_or_hidden(&self, question: &Question, kind: AnswerKind) -> Option<String> {
+        if !kind.is_approval() {
+            return None;
+        }
+        match self.unread(question) {
+            0 => self.hidden(),
+            unread => Some(format!("{unread} to read first: Space marks the next ! as read")),
+        }
+    }
+
     fn pick(&mut self, question: &Question, kind: AnswerKind) -> Taken {
         let offered = question.answers.iter().find(|offered| offered.kind == kind);
         let why_not = match offered {
@@ -333,13 +381,7 @@ impl Decision {
             self.hint = Some(SafeText::clean(&format!("not available: {why}"), 200));
             return Taken::Stays;
         }
-        let unread = self.unread(question);
-        if unread > 0 && matches!(kind, AnswerKind::Once | AnswerKind::Similar) {
-            let words = format!("{unread} to read first: Space marks the next ! as read");
-            self.hint = Some(SafeText::clean(&words, 100));
-            return Taken::Stays;
-        }
-        if let (Some(why), AnswerKind::Once | AnswerKind::Similar) = (self.hidden(), kind) {
+        if let Some(why) = self.unread_or_hidden(question, kind) {
             self.hint = Some(SafeText::clean(&why, 200));
             return Taken::Stays;
         }
@@ -355,8 +397,8 @@ impl Decision {
             self.hint = Some(SafeText::clean("nothing is picked: a letter picks, Enter does it", 60));
             return Taken::Stays;
         };
-        // The terminal may have another size than when it was picked.
-        if let (Some(why), AnswerKind::Once | AnswerKind::Similar) = (self.hidden(), kind) {
+        // The terminal may have another size than when it was picked, and a warning other words.
+        if let Some(why) = self.unread_or_hidden(question, kind) {
             self.hint = Some(SafeText::clean(&why, 200));
             return Taken::Stays;
         }
@@ -452,16 +494,50 @@ fn similar(minutes: Option<String>, total: Option<String>) -> Result<OperatorAns
 /// Whether two states of a question ask the same: all that an answer could hang on, but not its place in the queue,
 /// nor what the Golem says meanwhile.
 fn same_question(one: &Question, other: &Question) -> bool {
-    let bare = |question: &Question| {
-        let mut question = question.clone();
-        (question.place, question.of) = (0, 0);
-        if let crate::runtime::questions::About::Action(action) = &mut question.about {
-            action.words = None;
-            action.asked_by.clear();
-        }
-        question
+    let mut other = other.clone();
+    (other.place, other.of) = (one.place, one.of);
+    keep_words(&mut other, one);
+    *one == other
+}
+
+/// Keeps the agent's words as they were when the question was first shown: they belong to the action, not to what the
+/// agent does meanwhile.
+fn keep_words(question: &mut Question, shown: &Question) {
+    if let (About::Action(action), About::Action(known)) = (&mut question.about, &shown.about) {
+        action.words.clone_from(&known.words);
+        action.asked_by.clone_from(&known.asked_by);
+    }
+}
+
+/// Whether a question that was simulated again is no worse than as it was shown. Whoever asks compares the two by their
+/// values and counts what became worse; here all that is more than a figure is compared once more, and whatever differs
+/// counts as worse.
+fn is_no_worse(shown: &Question, now: &Question) -> bool {
+    let (About::Action(was), About::Action(is)) = (&shown.about, &now.about) else { return false };
+    let of_question = |question: &Question| {
+        (question.number, question.revision, question.golem_id.clone(), question.call_id, question.money)
     };
-    bare(one) == bare(other)
+    let parties = |action: &ActionAsked| -> BTreeSet<_> {
+        action.places.iter().map(|place| (place.part, place.address, place.first_seen)).collect()
+    };
+    let unlimited = |action: &ActionAsked| -> BTreeSet<_> {
+        let unlimited = action.allowances.iter().filter(|one| one.unlimited);
+        unlimited.map(|one| (one.spender, one.symbol.clone())).collect()
+    };
+    let failing = |action: &ActionAsked| -> BTreeSet<_> {
+        action.checks.iter().filter(|one| one.outcome != CheckOutcome::Passed).map(|one| one.check).collect()
+    };
+    of_question(shown) == of_question(now)
+        && shown.changed == now.changed
+        && shown.confirm == now.confirm
+        && shown.needs_password == now.needs_password
+        && (shown.passes_by_itself || !now.passes_by_itself)
+        && (&was.tool, &was.intent, was.chain_id) == (&is.tool, &is.intent, is.chain_id)
+        && was.order.as_ref().map(|order| &order.kind) == is.order.as_ref().map(|order| &order.kind)
+        && parties(is).is_subset(&parties(was))
+        && unlimited(is).is_subset(&unlimited(was))
+        && failing(is).is_subset(&failing(was))
+        && (was.nothing_else.is_err() || is.nothing_else.is_ok())
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::console::screens::ScreenId;
 use crate::console::widgets::decision::ends_words;
 use crate::runtime::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow};
 use crate::runtime::market::model::Money;
+use crate::runtime::questions::OFFER_NUMBER;
 
 /// So much of a recording the arrows go on or back.
 const SCRUB_PERCENT: u8 = 5;
@@ -422,6 +423,12 @@ impl State {
         if action == Action::CloseOrQuit {
             match self.layers.last_mut() {
                 Some(Layer::Hold { .. }) => {}
+                // What asks about leaving is left by the key that asked; one typed ahead leaves nothing.
+                Some(Layer::Quit { since, .. }) => {
+                    if settled(std::mem::replace(since, now), now) {
+                        return self.leave(LeaveMode::Finish);
+                    }
+                }
                 Some(Layer::Decision(decision)) if decision.ended_at.is_some() => {
                     if decision.act(action, now, rows) == Taken::Closed {
                         self.layers.pop();
@@ -526,6 +533,11 @@ impl State {
                 self.layers.pop();
                 Vec::new()
             }
+            Taken::Later if number == OFFER_NUMBER => {
+                self.layers.pop();
+                self.say("later: the offer holds until its time is over");
+                Vec::new()
+            }
             Taken::Later => {
                 self.layers.pop();
                 let question = self.questions.iter().find(|question| question.number == number);
@@ -546,13 +558,14 @@ impl State {
                 }
                 Vec::new()
             }
-            Taken::Copy => match self.questions.iter().find(|question| question.number == number) {
-                Some(question) => {
+            Taken::Copy => match self.layers.last() {
+                Some(Layer::Decision(decision)) if decision.shown.is_some() => {
+                    let question = &decision.shown;
                     let text = serde_json::to_string_pretty(question).unwrap_or_default();
                     self.say("copied");
                     vec![Effect::Copy(text)]
                 }
-                None => Vec::new(),
+                _ => Vec::new(),
             },
             Taken::Answer(_) if self.watch_only => {
                 self.say("this console only watches: nothing can be answered from it");

@@ -163,6 +163,15 @@ pub struct Alert {
     pub text: SafeText,
 }
 
+/// An action by hand that the session holds until it is answered or its time is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldOffer {
+    /// Ticket of the command that asked for it.
+    pub ticket: u64,
+    /// The question whether to do it.
+    pub question: Box<Question>,
+}
+
 /// Everything the console knows.
 #[derive(Debug)]
 pub struct State {
@@ -184,6 +193,8 @@ pub struct State {
     pub frozen: Option<Box<Frozen>>,
     /// Open questions, the oldest first.
     pub questions: Arc<Vec<Question>>,
+    /// The action by hand that is held and waits for its answer.
+    pub offer: Option<HeldOffer>,
     /// Which key does what.
     pub keys: Arc<Keymap>,
     /// How a decision that waits calls for attention, beside what is drawn.
@@ -234,6 +245,7 @@ impl State {
             feed: Feed::default(),
             frozen: None,
             questions: Arc::default(),
+            offer: None,
             keys: Arc::default(),
             attention: Attention::None,
             snapshot: None,
@@ -318,6 +330,7 @@ impl State {
             Input::Time(now) => {
                 self.now_millis = now;
                 self.away.idle(now, &self.feed);
+                self.follow_question();
                 self.with_screen(self.screen, |view, known, _| view.tick(known))
             }
             Input::Drawn => {
@@ -391,6 +404,10 @@ impl State {
             Wish::Write { name, text } => vec![Effect::Write { name, text }],
             Wish::OpenQuestion(number) => {
                 self.open_decision(number);
+                Vec::new()
+            }
+            Wish::OpenOffer => {
+                self.open_offer();
                 Vec::new()
             }
             Wish::OpenCall(call_id) => self.open_story(call_id),

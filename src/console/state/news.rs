@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::decision::Decision;
 use super::model::{BlockRow, ChainPage, ChainSnapshot};
-use super::{Effect, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
+use super::{Effect, HeldOffer, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
 use crate::console::screens::{Heard, holder};
 use crate::fabric::{Event, EventKind};
 use crate::runtime::handle::{Command, Found, News, Query};
 use crate::runtime::market::model::Update;
+use crate::runtime::questions::Question;
 
 /// Events asked for after a gap: what a screen can show.
 const HISTORY_EVENTS: u64 = 20_000;
@@ -48,12 +49,23 @@ impl State {
                     effects.extend(self.call_for_attention());
                 }
                 self.snapshot = Some(snapshot);
+                self.follow_question();
                 if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.stop.is_none()) {
                     self.feed.stop = None;
                 }
             }
-            News::Began { ticket, call_id } => return self.hear(ticket, Heard::Began(call_id)),
-            News::Reply { ticket, response } => return self.hear(ticket, Heard::Reply(response)),
+            News::Offered { ticket, question } => {
+                self.offer = Some(HeldOffer { ticket, question });
+                self.follow_question();
+            }
+            News::Began { ticket, call_id } => {
+                self.forget_offer(ticket);
+                return self.hear(ticket, Heard::Began(call_id));
+            }
+            News::Reply { ticket, response } => {
+                self.forget_offer(ticket);
+                return self.hear(ticket, Heard::Reply(response));
+            }
             News::Found { ticket: HISTORY_TICKET, found } => {
                 self.history_asked = false;
                 if let Found::History { events, last, .. } = *found {
@@ -162,11 +174,19 @@ impl State {
 
     /// Keeps an open decision with its question. Where that has ended the dialog stays and says so: closing it by itself
     /// would hand the next keys, typed as a reason, to the screen below.
-    fn follow_question(&mut self) {
-        let now = self.now_millis;
+    ///
+    /// An action by hand holds until its time is over, and for the money that it was previewed for.
+    pub(super) fn follow_question(&mut self) {
+        let (now, live, money) = (self.now_millis, self.told_millis(), self.money());
+        let holds = |held: &HeldOffer| {
+            held.question.ends_at.is_none_or(|until| until > live)
+                && money.is_none_or(|money| money == held.question.money)
+        };
+        self.offer.take_if(|held| !holds(held));
+        let offer = self.offer.as_ref().map(|held| &*held.question);
         for layer in &mut self.layers {
             if let Layer::Decision(decision) = layer {
-                match self.questions.iter().find(|question| question.number == decision.number) {
+                match self.questions.iter().chain(offer).find(|question| question.number == decision.number) {
                     Some(question) => decision.follow(question),
                     None => decision.end(now),
                 }
@@ -174,8 +194,29 @@ impl State {
         }
     }
 
+    /// An offer that is answered, or whose call is over, is held no longer.
+    fn forget_offer(&mut self, ticket: u64) {
+        if self.offer.take_if(|held| held.ticket == ticket).is_some() {
+            self.follow_question();
+        }
+    }
+
+    /// Opens the decision about the action by hand that is held.
+    pub(super) fn open_offer(&mut self) {
+        match self.offer.as_ref().map(|held| held.question.clone()) {
+            Some(question) => self.show_decision(&question),
+            None => self.say("this offer is over: preview it again"),
+        }
+    }
+
     pub(super) fn open_decision(&mut self, number: u64) {
-        let Some(question) = self.questions.iter().find(|question| question.number == number) else { return };
+        if let Some(question) = self.questions.iter().find(|question| question.number == number).cloned() {
+            self.show_decision(&question);
+        }
+    }
+
+    fn show_decision(&mut self, question: &Question) {
+        let number = question.number;
         let mut decision = Decision::new(number, self.now_millis);
         decision.follow(question);
         self.layers.retain(|layer| !matches!(layer, Layer::Decision(_)));

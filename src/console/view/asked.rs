@@ -107,6 +107,7 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
         through_permit2: false,
         expires_at: None,
         before: Some(format!("{}.5", 7_000 + at)),
+        for_open_orders: None,
     };
     action.allowances = (0..sizes.allowances).map(allowance).collect();
     for one in &action.allowances {

@@ -125,6 +125,7 @@ pub(super) fn question(words: &SafeText) -> Question {
             through_permit2: true,
             expires_at: Some(1_700_000_100),
             before: Some("0".to_owned()),
+            for_open_orders: None,
         }],
         nothing_else: Ok(()),
         costs: Costs {
@@ -152,6 +153,7 @@ pub(super) fn question(words: &SafeText) -> Question {
         }],
         bound: None,
         amount: Some(("0.6".to_owned(), text("WETH"))),
+        similar: None,
     };
     Question {
         key: QuestionKey::Own(1),
@@ -169,6 +171,7 @@ pub(super) fn question(words: &SafeText) -> Question {
         needs_password: false,
         reasons: vec![words.clone()],
         changed: vec![],
+        revision: 0,
         to_read: vec![ToRead { text: text("first buy of UNI") }],
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),

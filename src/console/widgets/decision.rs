@@ -5,7 +5,7 @@ mod rows;
 
 use ratatui::layout::{Position, Rect};
 
-use rows::{asked, body, heading, raw};
+use rows::{asked, body, brief_body, heading, raw, scope_rows};
 pub use rows::{ends_words, question_brief, question_line};
 
 use super::Moment;
@@ -13,6 +13,7 @@ use super::dialog::{inside, middle, open};
 use super::figure::readable;
 use super::paint::{Row, wrapped};
 use super::words::reason;
+use crate::base::id::GolemId;
 use crate::base::text::{SafeText, fit as shortened, width as width_of};
 use crate::base::units::{Rounding, Usd};
 use crate::console::format::{grouped, short_hash, time_of_day};
@@ -21,7 +22,7 @@ use crate::console::state::decision::Decision;
 use crate::console::theme::Role;
 use crate::fabric::{ApprovalOutcome, ApprovalResolved};
 use crate::runtime::market::model::Money;
-use crate::runtime::questions::{About, ActionAsked, AnswerKind, Question};
+use crate::runtime::questions::{About, ActionAsked, AnswerKind, OFFER_NUMBER, Question};
 
 /// The widest dialog that is not full screen.
 const WIDEST: u16 = 98;
@@ -114,8 +115,10 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     let question = decision.shown.as_deref()?;
     let width = if decision.full { area.width } else { area.width.min(WIDEST) };
     let columns = usize::from(width).saturating_sub(4);
-    let mut first = head(model, question);
     let ended = decision.ended_at.is_some();
+    // Where all of it has no room the shortest form comes first, and the rest below it.
+    let brief = !decision.full && !decision.raw && !ended && !fits_whole(model, question, columns, area.height);
+    let mut first = head(model, question, brief);
     let validity = if ended { Vec::new() } else { validity(model.now, question) };
     // How long it stands is never left out: where the edge has no room for it, it is the first line.
     let fits_edge = |title: &[Piece]| pieces_width(title) + pieces_width(&validity) + EDGE <= usize::from(width);
@@ -138,9 +141,15 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     }
     let edge = if on_edge { validity } else { Vec::new() };
     let mut head = wrapped(first, columns);
-    let mut middle_rows =
-        wrapped(if decision.raw { raw(question) } else { body(question, decision, columns, model.now) }, columns);
-    let foot = wrapped(foot(model, question, columns), columns);
+    let mut middle_rows = wrapped(
+        match (decision.raw, brief) {
+            (true, _) => raw(question),
+            (false, false) => body(question, decision, columns, model.now),
+            (false, true) => brief_body(question, decision, columns, model.now),
+        },
+        columns,
+    );
+    let mut foot = wrapped(foot(model, question, columns), columns);
     // Where all of it fits, the rule above the body is its first heading.
     let fits = head.len() + middle_rows.len() + foot.len() + 3 <= usize::from(area.height);
     let lifts =
@@ -150,6 +159,14 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     let place = if decision.full { area } else { middle(area, usize::from(width), needed) };
     let inner = inside(place);
     let room = usize::from(inner.height);
+    // Full screen shows as much of it at once as there is room for: what stands above and below scrolls, or is shorter.
+    if decision.full && needed > usize::from(area.height) && !ended {
+        head.append(&mut middle_rows);
+        middle_rows = std::mem::take(&mut head);
+        if decision.form.is_none() {
+            foot = wrapped(short_foot(model, question), columns);
+        }
+    }
     // Where even title and answers do not fit, the answers stand, and all else scrolls above them.
     let foot_room = foot.len().min(room);
     if head.len() + foot_room + 2 + LEAST_BODY.min(middle_rows.len()) > room {
@@ -159,6 +176,15 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     let body_room = room.saturating_sub(foot_room + head.len() + 2);
     let offset = decision.offset.min(middle_rows.len().saturating_sub(body_room));
     Some(Layout { edge, title, heading, place, inner, head, middle: middle_rows, foot, foot_room, body_room, offset })
+}
+
+/// Whether title, body and answers all have room in so many lines.
+fn fits_whole(model: DecisionModel<'_>, question: &Question, columns: usize, height: u16) -> bool {
+    let lines = |rows: Vec<Row>| wrapped(rows, columns).len();
+    let body = lines(body(question, model.decision, columns, model.now));
+    // Two edges and two rules; the first heading stands in the rule above the body.
+    let around = lines(head(model, question, false)) + lines(foot(model, question, columns)) + 4;
+    body.saturating_sub(1) + around <= usize::from(height)
 }
 
 impl DecisionModel<'_> {
@@ -291,9 +317,10 @@ fn words(kind: AnswerKind) -> &'static str {
 }
 
 fn title(question: &Question, network: Option<&str>, ended: bool) -> Vec<Piece> {
-    let place = match ended {
-        true => "DECISION ENDED · ".to_owned(),
-        false => format!("DECISION {} of {} · ", question.place, question.of),
+    let place = match (ended, question.number) {
+        (true, _) => "DECISION ENDED · ".to_owned(),
+        (false, OFFER_NUMBER) => "YOUR DECISION · ".to_owned(),
+        (false, _) => format!("DECISION {} of {} · ", question.place, question.of),
     };
     let mut pieces = vec![(place, Role::Title), (format!("▐ {} ▌", question.money.words()), badge(question.money))];
     if let Some(network) = network {
@@ -313,6 +340,9 @@ fn validity(now: Moment, question: &Question) -> Vec<Piece> {
         return vec![(format!("valid until {}", time_of_day(action.valid_until / 1000)), Role::TextDim)];
     }
     let left = action.valid_until.saturating_sub(now.millis);
+    if left == 0 && question.number == OFFER_NUMBER {
+        return vec![("expired".to_owned(), Role::StateBad)];
+    }
     if left == 0 {
         return vec![("simulating again…".to_owned(), Role::StateCare)];
     }
@@ -340,27 +370,48 @@ fn cents(usd: Usd) -> String {
     format!("${}", grouped(&usd.to_fixed(2, rounding)))
 }
 
-fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
+/// How long the question itself waits, where that is more than its offer's time.
+fn waits(now: Moment, question: &Question) -> Option<String> {
+    let ends = question.ends_at.filter(|_| !question.passes_by_itself && question.number != OFFER_NUMBER)?;
+    let seconds = ends.saturating_sub(now.millis) / 1_000;
+    Some(match now.motion {
+        true => format!("answer within {}:{:02}", seconds / 60, seconds % 60),
+        false => format!("answer by {}", time_of_day(ends / 1_000)),
+    })
+}
+
+fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> {
     let (decision, name) = (model.decision, model.name);
     let mut rows = vec![Row::new(asked(question, PLACES), Role::TextStrong)];
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
         row.right = vec![(cents(value), Role::TextStrong)];
     }
     let reasons: Vec<String> = question.reasons.iter().map(|why| readable(&reason(why.as_str()), PLACES)).collect();
-    rows.push(Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog));
+    let mut why = Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog);
+    if let (Some(waits), None) = (waits(model.now, question), decision.ended_at) {
+        why = why.end(waits, Role::TextDim);
+    }
+    rows.push(why);
     rows.extend(silence(model.now, question));
+    if let (Money::Paper, About::Action(_)) = (question.money, &question.about) {
+        let words = "nothing is signed and nothing is sent: it is checked and simulated again, and noted";
+        rows.push(Row::new("On paper       ", Role::TextDim).then(words, Role::StateCare).kept());
+    }
     if let About::Action(action) = &question.about {
-        let mut by = vec![name.map_or_else(|| question.golem_id.to_string(), str::to_owned)];
+        let operator = question.golem_id == GolemId::operator();
+        let own = if operator { "you".to_owned() } else { question.golem_id.to_string() };
+        let mut by = vec![name.map_or(own, str::to_owned)];
         // That it is a Golem who asks says nothing that its name does not.
         by.extend(action.asked_by.iter().map(ToString::to_string).filter(|role| role != WHOLE_GOLEM));
         let mut row = Row::new("Asked by       ", Role::TextDim).then(by.join(" › "), Role::Dialog);
         if let Some(opinion) = &action.opinion {
             let (says, role) = if opinion.agrees { ("agrees", Role::StateGood) } else { ("disagrees", Role::StateBad) };
-            row = row.then(format!(" › safety-guardian ({says}; {})", opinion.why), role);
+            let why = if brief { String::new() } else { format!("; {}", opinion.why) };
+            row = row.then(format!(" › safety-guardian ({says}{why})"), role);
         }
         rows.push(row);
         if let Some(said) = &action.words {
-            let note = "agent's words, not checked";
+            let note = if brief { "not checked" } else { "agent's words, not checked" };
             rows.push(
                 Row::new(format!("{:<15}", format!("{} says", shortened(name.unwrap_or("It"), 9))), Role::TextDim)
                     .then(format!("┆ {said}"), Role::TextAgent)
@@ -374,7 +425,7 @@ fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     }
     for changed in &decision.changed {
         rows.push(
-            Row::new("≠ changed      ", Role::StateCare)
+            Row::new("≠ worse now    ", Role::StateCare)
                 .then(readable(changed.as_str(), PLACES), Role::StateCare)
                 .kept(),
         );
@@ -406,6 +457,7 @@ const fn ids_below(columns: usize) -> bool {
 
 /// What stands in place of the answers once the question has ended: how, what was typed, and the keys that close it.
 fn ended(model: DecisionModel<'_>) -> Vec<Row> {
+    let is_offer = model.decision.number == OFFER_NUMBER;
     let (words, role) = match model.outcome.map(|resolved| resolved.outcome) {
         Some(ApprovalOutcome::Approved) => ("It was approved elsewhere.", Role::StateGood),
         Some(ApprovalOutcome::ApprovedSimilar) => ("It was approved elsewhere, with similar actions.", Role::StateGood),
@@ -417,6 +469,7 @@ fn ended(model: DecisionModel<'_>) -> Vec<Row> {
         Some(ApprovalOutcome::Lapsed) => {
             ("Nobody answered in time: it lapsed, and nothing was signed.", Role::StateCare)
         }
+        None if is_offer => ("The offer is over: nothing was signed. Preview it again.", Role::StateCare),
         Some(ApprovalOutcome::Withdrawn) => ("It was withdrawn: no answer is needed any more.", Role::StateCare),
         None => ("It no longer waits for an answer.", Role::StateCare),
     };
@@ -435,6 +488,55 @@ fn ended(model: DecisionModel<'_>) -> Vec<Row> {
             .then(" closes this. Other keys do nothing here.", Role::TextDim),
     );
     rows
+}
+
+/// The same in one line for each row of keys, where full screen has no room for more.
+fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
+    let decision = model.decision;
+    let mut row = Row::default();
+    for offered in &question.answers {
+        let word = match offered.kind {
+            AnswerKind::Once => "once",
+            AnswerKind::Similar => "similar…",
+            AnswerKind::Smaller => "smaller…",
+            AnswerKind::Refuse => "refuse…",
+            AnswerKind::RefuseAndStop => "STOP",
+        };
+        let letter = offered.kind.letter();
+        row = match &offered.why_not {
+            Some(_) => row.then(format!("-{letter}- {word}  "), Role::TextDim),
+            None if decision.picked == Some(offered.kind) => row.then(format!("▸{letter} {word}  "), Role::Selection),
+            None => row.then(letter.to_string(), Role::Key).then(format!(" {word}  "), Role::Dialog),
+        };
+    }
+    let after = if question.passes_by_itself { " later (it goes ahead)  " } else { " later  " };
+    row = row.then("Esc", Role::Key).then(after, Role::Dialog);
+    row = row.then("z", Role::Key).then(" less  ", Role::Dialog).then("d", Role::Key).then(" raw", Role::Dialog);
+    let mut rows = vec![row];
+    if let Some(words) = said(model) {
+        rows.push(Row::new(words, Role::StateCare).kept());
+    }
+    rows
+}
+
+/// What there is to say of the last key, or of keys that do not act yet.
+fn said(model: DecisionModel<'_>) -> Option<String> {
+    let decision = model.decision;
+    let left = decision.acts_from().map(|from| from.saturating_sub(model.clock));
+    let soon = match left {
+        Some(0) => None,
+        // In tenths of a second, rounded up: it never says that they act before they do.
+        Some(left) if model.now.motion => {
+            Some(format!("keys act in {}.{} s", left.div_ceil(100) / 10, left.div_ceil(100) % 10))
+        }
+        Some(_) | None => Some("keys act in a moment".to_owned()),
+    };
+    match (&decision.hint, soon) {
+        (Some(hint), Some(soon)) if decision.hurried => Some(format!("{hint}: {soon}")),
+        (Some(hint), _) if !decision.hurried => Some(hint.to_string()),
+        (_, Some(soon)) if decision.picked.is_none() => Some(format!("{soon}: read it first")),
+        _ => None,
+    }
 }
 
 fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Row> {
@@ -459,6 +561,9 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         }
         if let (Some(confirm), Some(AnswerKind::Once | AnswerKind::Similar)) = (&question.confirm, decision.picked) {
             rows.push(Row::new(format!("to confirm, type {}", confirm.what), Role::StateCare));
+        }
+        if let (Some(AnswerKind::Similar), About::Action(action)) = (decision.picked, &question.about) {
+            rows.extend(scope_rows(model, action));
         }
         if let (Some(AnswerKind::Smaller), About::Action(action)) = (decision.picked, &question.about)
             && let Some((amount, symbol)) = &action.amount
@@ -511,11 +616,9 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         About::Action(action) if ids_below(columns) => vec![(ids(action), Role::TextDim)],
         _ => Vec::new(),
     };
-    let guarded = decision.acts_from().is_none_or(|from| model.clock < from);
-    match (&decision.hint, guarded && decision.picked.is_none()) {
-        (Some(hint), _) => rows.push(Row { right: ids, ..Row::new(hint.as_str(), Role::StateCare).kept() }),
-        (None, true) => rows.push(Row { right: ids, ..Row::new("keys act in a moment: read it first", Role::TextDim) }),
-        (None, false) => {
+    match said(model) {
+        Some(words) => rows.push(Row { right: ids, ..Row::new(words, Role::StateCare).kept() }),
+        None => {
             let keys = [("d", "raw call"), ("y", "copy"), ("n", "next"), ("z", "full screen")];
             let mut row = Row { right: ids, ..Row::default() };
             for (at, (key, does)) in keys.into_iter().enumerate() {

@@ -13,6 +13,8 @@ use super::{Call, Executor, told};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::{CallId, PermitId};
 use crate::engine::envelope::{Status, ToolResponse};
+use crate::safety::approval::{ApprovalDesk, ApprovalRequest, Confirmation};
+use crate::safety::operator_proof::OperatorProof;
 use crate::safety::pipeline::Preview;
 
 /// What came of asking for a preview.
@@ -34,10 +36,17 @@ pub struct Offer {
 }
 
 /// What is to become of an offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Word {
-    Commit,
+    Commit(Option<ByHand>),
     TakeBack,
+}
+
+/// The operator's approval of an action of their own, given with the word to commit it.
+#[derive(Debug)]
+pub(super) struct ByHand {
+    pub confirmation: Confirmation,
+    pub proof: Option<OperatorProof>,
 }
 
 /// The call's end of an offer.
@@ -49,14 +58,14 @@ pub(super) struct Hold {
 
 impl Hold {
     /// Shows the preview and waits for the word.
-    pub(super) async fn wait(self, preview: &Arc<Preview>) -> Result<(), Refusal> {
+    pub(super) async fn wait(self, preview: &Arc<Preview>) -> Result<Option<ByHand>, Refusal> {
         let over = |status, code: ErrorCode, why: &str| Refusal { status, error: ToolError::new(code, why) };
         let gone = || over(Status::Error, ErrorCode::ToolCancelled, "the offer was taken back; nothing was signed");
         self.shown.send(Arc::clone(preview)).map_err(|_| gone())?;
         let ends: Instant = preview.permit.expires;
         tokio::select! {
             word = self.word => match word {
-                Ok(Word::Commit) => Ok(()),
+                Ok(Word::Commit(by_hand)) => Ok(by_hand),
                 Ok(Word::TakeBack) | Err(_) => Err(gone()),
             },
             () = sleep_until(ends) => {
@@ -108,6 +117,11 @@ impl Offer {
         &self.preview
     }
 
+    /// The preview as a question to the operator, whose own action it is.
+    pub fn question(&self) -> ApprovalRequest {
+        ApprovalDesk::by_hand(Arc::clone(&self.preview))
+    }
+
     /// The preview as an envelope tells it.
     pub fn told(&self) -> Value {
         told::preview(&self.preview)
@@ -120,7 +134,13 @@ impl Offer {
 
     /// Goes on: to the operator's consent where that is needed, then to the signature.
     pub async fn commit(self) -> ToolResponse {
-        self.say(Word::Commit).await
+        self.say(Word::Commit(None)).await
+    }
+
+    /// Goes on with the operator's approval, where one is needed: they have read the preview, and are not asked again.
+    /// The approval queue decides whether it counts.
+    pub async fn commit_approved(self, confirmation: Confirmation, proof: Option<OperatorProof>) -> ToolResponse {
+        self.say(Word::Commit(Some(ByHand { confirmation, proof }))).await
     }
 
     /// Takes it back.

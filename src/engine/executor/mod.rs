@@ -51,6 +51,7 @@ use crate::base::text::SafeText;
 use crate::base::units::BasisPoints;
 use crate::fabric::{EventKind, Fabric, Redacted, ToolEnd, ToolStart, params_hash};
 use crate::safety::account::AccountKind;
+use crate::safety::approval::AskedBy;
 use crate::safety::operator::CallRefused;
 use crate::safety::pipeline::Fate;
 use crate::store::Store;
@@ -96,8 +97,8 @@ pub struct Call {
     pub approve: Option<ApprovalMode>,
     /// Decide as in this phase, if it is the stricter one.
     pub phase: Option<Phase>,
-    /// The caller's own reason for this very call, which the operator is shown with it; unchecked.
-    pub why: Option<SafeText>,
+    /// Who asks for it, for the operator who decides. What the operator's own executor calls is the operator's.
+    pub asked_by: AskedBy,
 }
 
 impl Call {
@@ -112,7 +113,7 @@ impl Call {
             dry_run: false,
             approve: None,
             phase: None,
-            why: None,
+            asked_by: AskedBy::default(),
         }
     }
 }
@@ -268,7 +269,12 @@ impl Executor {
                 settle(claim, response, keep).await
             }
             Job::Write(job) => {
-                let wishes = Wishes { dry_run: call.dry_run, approve: call.approve, phase: call.phase, why: call.why };
+                let asked_by = match shared.golem_id == GolemId::operator() {
+                    true => AskedBy::Operator,
+                    false => call.asked_by,
+                };
+                let (dry_run, approve, phase) = (call.dry_run, call.approve, call.phase);
+                let wishes = Wishes { dry_run, approve, phase, asked_by };
                 self.write(&context, entry, started, (job, params.clone(), wishes), (claim, hold)).await
             }
         };

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ending::{Ended, Refusal, ended_badly, failure};
-use super::holding::Hold;
+use super::holding::{ByHand, Hold};
 use super::{Executor, Job, Running, Shared, bound, settle, told};
 use crate::base::error::{ErrorCode, ErrorGroup, ToolError};
 use crate::base::failpoint::{self, Failpoint};
@@ -25,16 +25,16 @@ use crate::engine::keys::Claim;
 use crate::engine::tool::{Deliver, Reply, WriteJob};
 use crate::engine::world::WorldChain;
 use crate::fabric::{EventKind, ToolOverrun, TxState};
-use crate::safety::approval::{ApprovalNeed, AskRefused, Consent, Decision};
+use crate::safety::approval::{AnswerError, ApprovalNeed, AskRefused, AskedBy, Consent, Decision};
 use crate::safety::pipeline::{Asked, Committed, Preview, State, Turn};
 
 /// What a call wants beside its parameters.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Wishes {
     pub(super) dry_run: bool,
     pub(super) approve: Option<ApprovalMode>,
     pub(super) phase: Option<Phase>,
-    pub(super) why: Option<SafeText>,
+    pub(super) asked_by: AskedBy,
 }
 
 /// Whether a write may still be called off.
@@ -113,6 +113,7 @@ impl Executor {
             leave: Arc::clone(&leave),
             claim,
             hold,
+            by_hand: None,
             broke: false,
         };
         let handle = tokio::spawn(act.run(job, params, started));
@@ -208,6 +209,8 @@ struct Act {
     leave: Arc<Leave>,
     claim: Option<Claim>,
     hold: Option<Hold>,
+    /// The operator's approval that came with the word to commit.
+    by_hand: Option<ByHand>,
     /// Whether the commit broke: then nobody here knows what was signed.
     broke: bool,
 }
@@ -270,7 +273,7 @@ impl Act {
         let as_it_is = self.hold.is_some();
         if let Some(hold) = self.hold.take() {
             self.leave.advance(Stage::Asking)?;
-            hold.wait(&previewed.preview).await?;
+            self.by_hand = hold.wait(&previewed.preview).await?;
         }
         // What was previewed on paper was shown as a rehearsal: it is none the less one when paper mode was left since.
         if self.wishes.dry_run || acting.paper.on_since(then) {
@@ -417,7 +420,7 @@ impl Act {
         let turns = turns.iter().find(|(chain_id, _)| *chain_id == proposal.chain_id).and_then(|(_, turns)| *turns);
         let asked = Asked { phase, own: Some(acting.phase.clone()) };
         let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
-        let preview = Preview { why: self.wishes.why.clone(), ..preview.map_err(|refusal| refused(refusal.error()))? };
+        let preview = preview.map_err(|refusal| refused(refusal.error()))?;
         Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver, turns })
     }
 
@@ -446,13 +449,24 @@ impl Act {
     }
 
     /// Comes by the consent that the preview takes.
-    async fn consent(&self, acting: &Acting, previewed: &mut Previewed, params: &Value) -> Result<Answered, Refusal> {
+    async fn consent(
+        &mut self,
+        acting: &Acting,
+        previewed: &mut Previewed,
+        params: &Value,
+    ) -> Result<Answered, Refusal> {
         let desk = acting.pipeline.desk();
         let needs_yes = match &previewed.preview.needs {
             ApprovalNeed::Instant | ApprovalNeed::Notify => return Ok(Answered::Consent(Consent::None)),
             ApprovalNeed::Delay { .. } => false,
             ApprovalNeed::Approval { .. } => true,
         };
+        if let Some(ByHand { confirmation, proof }) = self.by_hand.take() {
+            let approved = desk.ask_approved(Arc::clone(&previewed.preview), &confirmation, proof);
+            let mut ticket = approved.map_err(|why| refused(ToolError::new(ErrorCode::ApprovalRequired, why)))?;
+            let expired = || Err(refused(ToolError::new(ErrorCode::PermitExpired, AnswerError::Expired)));
+            return self.concluded(ticket.decision().await).unwrap_or_else(expired);
+        }
         if let Some(yes) = desk.granted(&previewed.preview) {
             return Ok(Answered::Consent(Consent::Yes(yes)));
         }
@@ -462,7 +476,7 @@ impl Act {
             ApprovalMode::Always | ApprovalMode::Never | ApprovalMode::Ask => {}
         }
         self.leave.advance(Stage::Asking)?;
-        let mut ticket = desk.ask(Arc::clone(&previewed.preview));
+        let mut ticket = desk.ask_for(Arc::clone(&previewed.preview), self.wishes.asked_by.clone());
         loop {
             if let Some(concluded) = self.concluded(ticket.decision().await) {
                 return concluded;

@@ -68,6 +68,7 @@ impl Wish {
             Self::Undo(number) => return undo(pi, &number).await,
             Self::Tool(tool, params) => (tool, params),
         };
+        let pi = &pi.for_operator();
         // Whose call it is and through whom it goes is the operator's from here on, and no longer the last beat's.
         let kind = places(tool).first().and_then(|place| params.get(*place)?.as_str()).unwrap_or_default();
         let delegation = concrete(tool, kind).map(|acts| pi.delegation(acts)).unwrap_or_default();

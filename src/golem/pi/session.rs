@@ -32,13 +32,11 @@ use crate::fabric::{
 };
 use crate::golem::archetype::{ArchetypeError, Archetypes};
 use crate::golem::memory::{self, Delta, Memory, Papers, Softened, Topic};
+use crate::safety::approval::AskedBy;
 use crate::safety::stop::StopFile;
 
 /// Past writes that are looked at before a new one.
 const LOOKED_AT: usize = 20;
-
-/// Longest reason for an action, in characters.
-const MOST_WHY: usize = 300;
 
 /// What a session is made of.
 #[derive(Debug)]
@@ -77,6 +75,9 @@ pub struct PiSession {
     inner: Arc<Inner>,
     asker: Asker,
 }
+
+/// Characters kept of the reason that an agent gives for an action.
+const WHY: usize = 300;
 
 /// For whom the eight are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -324,8 +325,11 @@ impl PiSession {
         }
         let params = Value::Object(softened.params);
         let mut about = About { topic, expected: SafeText::clean("it would pass", 60), spent_cents: 0, params };
-        let why = asked.why.as_ref().map(|why| SafeText::clean(why, MOST_WHY)).filter(|why| !why.is_empty());
-        let call = Call { why: why.clone(), ..self.call_of(kind.acts, about.params.clone()) };
+        let asked_by = match self.asker {
+            Asker::Operator => AskedBy::Operator,
+            Asker::Golem => AskedBy::Agent { why: asked.why.as_deref().map(|why| SafeText::clean(why, WHY)) },
+        };
+        let call = Call { asked_by, ..self.call_of(kind.acts, about.params.clone()) };
         let offer = match executor.offer(call).await {
             Offered::Held(offer) => *offer,
             Offered::Over(response) => {
@@ -347,8 +351,8 @@ impl PiSession {
             fields.insert("reads".to_owned(), Value::Object(reads));
             fields.insert("delegation".to_owned(), json!(self.delegation(kind.acts)));
             fields.insert("memory".to_owned(), json!({"similar": softened.similar, "changes": softened.changes}));
-            if let Some(why) = &why {
-                fields.insert("why".to_owned(), json!(why));
+            if let Some(why) = &asked.why {
+                fields.insert("why".to_owned(), json!(SafeText::clean(why, WHY)));
             }
         }
         let explanation = Some(format!("{}; held until its permit ends", about.expected));

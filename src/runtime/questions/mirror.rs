@@ -5,15 +5,16 @@ use alloy::primitives::{Address, U256, U512};
 
 use super::{
     About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, BoundContent, Change, CheckTold, Costs, Offered,
-    OpinionTold, OrderTold, Part, Place, Question, QuestionKey, RawCall,
+    OpinionTold, OrderTold, Part, Place, Question, QuestionKey, RawCall, SimilarScope,
 };
+use crate::base::id::GolemId;
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
-use crate::chain::network::{Network, NetworkKind};
+use crate::chain::network::{Contract, Network, NetworkKind};
 use crate::chain::token::TokenId;
 use crate::fabric::SimulatedChange;
 use crate::runtime::market::model::Money;
-use crate::safety::approval::{ApprovalDesk, ApprovalRequest, INCOMPLETE, receivers};
+use crate::safety::approval::{ApprovalDesk, ApprovalRequest, AskedBy, INCOMPLETE, Scope, receivers};
 use crate::safety::content::{SignedContent, SignedMessage};
 use crate::safety::permit::Bounds;
 use crate::safety::pipeline::Preview;
@@ -31,6 +32,8 @@ const DOLLAR_DIGITS: u8 = 8;
 pub struct Told {
     /// The roles the call runs through.
     pub asked_by: Vec<SafeText>,
+    /// The reason that the agent gave for this action.
+    pub words: Option<SafeText>,
     /// What the policy in force lists.
     pub listed: Listed,
 }
@@ -71,6 +74,11 @@ impl Listed {
 pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64, paper: bool, told: Told) -> Question {
     let preview = &*request.preview;
     let proposal = preview.framed.proposal();
+    let (golem_id, told) = match &request.asked_by {
+        // The agent's roles and words have no part in it.
+        AskedBy::Operator => (GolemId::operator(), Told { asked_by: Vec::new(), words: None, ..told }),
+        AskedBy::Agent { why } => (proposal.golem_id.clone(), Told { words: why.clone(), ..told }),
+    };
     let money = match (paper, preview.network) {
         (true, _) => Money::Paper,
         (false, NetworkKind::Devnet) => Money::Play,
@@ -80,12 +88,12 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
     Question {
         key: QuestionKey::Action(preview.permit.permit_id),
         number,
-        golem_id: proposal.golem_id.clone(),
+        golem_id,
         call_id: Some(proposal.call_id),
         place: request.place,
         of: request.of,
         title: proposal.expected_outcome.clone(),
-        value: Some(preview.values.spent),
+        value: leaves(preview),
         money,
         asked_at: request.asked_at,
         ends_at: Some(request.ends_at),
@@ -93,6 +101,7 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
         needs_password: false,
         reasons: request.reasons.clone(),
         changed: request.changed.clone(),
+        revision: request.revision,
         to_read: request.requirement.to_read.clone(),
         confirm: request.requirement.confirm.clone(),
         answers: answers(preview),
@@ -118,13 +127,18 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
         valid_since: preview.permit.issued_at,
         asked_by: told.asked_by,
         opinion: preview.opinion.as_ref().map(|one| OpinionTold { agrees: one.agrees, why: one.why.clone() }),
-        words: preview.why.clone(),
+        words: told.words,
         quoted_at: proposal.trade.as_ref().map(|trade| trade.quoted_at).filter(|at| *at > 0),
         block: preview.simulated.pinned.number,
         changes: changes(preview, network),
         arrival: proposal.order.as_ref().and_then(|order| order.arrival.as_ref()).map(arrival),
         order: content.order.as_ref().map(signed_order),
-        allowances: allowances(preview, &content, &label),
+        allowances: allowances(
+            preview,
+            &content,
+            &label,
+            network.and_then(|network| network.book.contract(Contract::Permit2)),
+        ),
         nothing_else: nothing_else(preview),
         costs: costs(preview),
         places: places(preview, &label, &told.listed),
@@ -138,6 +152,29 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
         raw: raw(&content),
         bound: Some(Box::new(BoundContent { content, rest })),
         amount: smaller(preview),
+        similar: ApprovalDesk::why_no_grant(preview).is_none().then(|| similar(preview)),
+    }
+}
+
+/// Dollars of what leaves the wallet, without gas; `None` where nothing does.
+fn leaves(preview: &Preview) -> Option<Usd> {
+    let out = preview.values.outflows.iter().filter(|valued| !valued.amount.is_zero());
+    let sum = out.map(|valued| valued.usd).try_fold(Usd::ZERO, |sum, usd| sum.checked_add(usd).ok())?;
+    (!sum.is_zero()).then_some(sum)
+}
+
+/// What a standing approval for this action would be bound to.
+fn similar(preview: &Preview) -> SimilarScope {
+    let (scope, bounds) = (Scope::of(preview), &preview.permit.bounds);
+    let arrival = preview.framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
+    let gets = bounds.inflows.iter().map(|inflow| inflow.token.symbol.clone());
+    SimilarScope {
+        golem_id: scope.golem_id,
+        tool: text(scope.tool),
+        gives: bounds.outflows.iter().map(|flow| flow.token.symbol.clone()).collect(),
+        gets: gets.chain(arrival.map(|arrival| arrival.token.symbol.clone())).collect(),
+        receivers: scope.recipients.into_iter().collect(),
+        arrives_on: scope.arrival.map(|(chain_id, _)| chain_id),
     }
 }
 
@@ -171,7 +208,8 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionAsked) -> bool {
     let spenders = spenders.chain(messages().flat_map(|message| message.spenders.iter().copied())).collect();
     let receivers = places(Part::Receiver);
     // What is known of an allowance beside its bound: a label, and what it was before.
-    let bare = |one: &AllowanceAfter| AllowanceAfter { label: None, before: None, ..one.clone() };
+    let bare =
+        |one: &AllowanceAfter| AllowanceAfter { label: None, before: None, for_open_orders: None, ..one.clone() };
     content.bind(*rest) == action.hash
         && content.expected_outcome == *title
         && content.chain_id == action.chain_id
@@ -195,6 +233,7 @@ fn bounds(content: &SignedContent) -> Vec<AllowanceAfter> {
         through_permit2: one.permit2_expires_at.is_some(),
         expires_at: one.permit2_expires_at,
         before: None,
+        for_open_orders: None,
     });
     after.collect()
 }
@@ -278,9 +317,11 @@ fn allowances(
     preview: &Preview,
     content: &SignedContent,
     label: &impl Fn(Address) -> Option<SafeText>,
+    permit2: Option<Address>,
 ) -> Vec<AllowanceAfter> {
     let changes = &preview.simulated.simulation.changes;
     let account = preview.framed.account();
+    let is_permit2 = |spender: Address| permit2.is_some_and(|known| known == spender);
     let rows = bounds(content).into_iter().zip(&content.allowances).map(|(row, bound)| {
         let before = bound.token.and_then(|token| match bound.permit2_expires_at {
             None => changes.allowance(token, account, bound.spender).map(|change| change.before),
@@ -292,7 +333,12 @@ fn allowances(
             }
         });
         let before = before.map(|raw| amount(raw, bound.decimals));
-        AllowanceAfter { label: label(bound.spender), before, ..row }
+        // Permit2's own list names its spenders; what orders take goes through the token's allowance to Permit2.
+        let promised = bound.token.filter(|_| bound.permit2_expires_at.is_none() && is_permit2(bound.spender));
+        let promised = promised.and_then(|token| preview.values.promised.get(&TokenId::Erc20(token)).copied());
+        let promised = promised.map(|raw| raw.min(bound.at_most)).filter(|raw| !raw.is_zero());
+        let for_open_orders = promised.map(|raw| amount(raw, bound.decimals));
+        AllowanceAfter { label: label(bound.spender), before, for_open_orders, ..row }
     });
     rows.collect()
 }

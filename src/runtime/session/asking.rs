@@ -236,6 +236,7 @@ fn plain(key: QuestionKey, asked_at: u64, title: &str, reason: &str, about: Abou
         needs_password: false,
         reasons: vec![SafeText::clean(reason, 80)],
         changed: Vec::new(),
+        revision: 0,
         to_read: Vec::new(),
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(offered).collect(),

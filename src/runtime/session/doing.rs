@@ -195,6 +195,9 @@ impl Stage {
             self.brake.refuse_all(reason)?;
         }
         let told = match key {
+            QuestionKey::Action(permit) if self.offers.has(permit) => {
+                self.answer_offer(permit, &answer, confirmation, password).await
+            }
             QuestionKey::Action(permit) if self.is_asked_here(permit) => {
                 let takes_proof = self.desk.as_ref().is_some_and(ApprovalDesk::takes_proof);
                 let proof = match takes_proof && answer.kind().lets_through() {
@@ -308,13 +311,17 @@ impl Stage {
     }
 
     /// What approving another process's question has to be authorised as.
-    fn approving(&self, permit_id: PermitId) -> Result<Authorisation, String> {
+    pub(super) fn approving(&self, permit_id: PermitId) -> Result<Authorisation, String> {
         let account = self.world.account.ok_or("there is no account here whose password could be checked")?;
         Ok(Authorisation::Approve { permit_id, account })
     }
 
     /// A proof for `wanted` by the password that was typed, which is tried on every key that is concerned.
-    async fn prove(&self, wanted: Authorisation, password: Option<Password>) -> Result<OperatorProof, String> {
+    pub(super) async fn prove(
+        &self,
+        wanted: Authorisation,
+        password: Option<Password>,
+    ) -> Result<OperatorProof, String> {
         let folder = self.data_folder();
         let keys = reauthentication::of(&folder).keys_for(&wanted, self.on_devnet());
         let keys = keys.map_err(|error| error.to_string())?.into_iter().map(|key| key.name);

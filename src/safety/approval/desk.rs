@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::elsewhere::Elsewhere;
 use super::grant::{Grant, Moment, Scope, never_granted};
 use super::limits::{AskLimits, AskRefused};
-use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, Reply, Requirement, Said, Yes};
+use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, AskedBy, Confirmation, Reply, Requirement, Said, Yes};
 use crate::base::clock::Clock;
 use crate::base::id::PermitId;
 use crate::base::model::Phase;
@@ -73,10 +73,12 @@ struct State {
 struct Open {
     number: u64,
     preview: Arc<Preview>,
+    asked_by: AskedBy,
     /// The permits under which the same was asked before.
     earlier: Vec<PermitId>,
     reasons: Vec<SafeText>,
     changed: Vec<SafeText>,
+    revision: u32,
     passes_by_itself: bool,
     asked_at: u64,
     ends_at: u64,
@@ -165,9 +167,11 @@ impl ApprovalDesk {
         let of = state.open.len();
         let request = |(index, open): (usize, &Open)| ApprovalRequest {
             preview: Arc::clone(&open.preview),
+            asked_by: open.asked_by.clone(),
             requirement: Requirement::of(&open.preview),
             reasons: open.reasons.clone(),
             changed: open.changed.clone(),
+            revision: open.revision,
             passes_by_itself: open.passes_by_itself,
             asked_at: open.asked_at,
             ends_at: open.ends_at,
@@ -268,6 +272,11 @@ impl ApprovalDesk {
     /// Queues a question. `Delay` passes by itself when its time is over, all else lapses. Where the same was refused a
     /// short while ago, or the agent has asked too much, nobody is asked and [`Ticket::decision`] says so.
     pub fn ask(&self, preview: Arc<Preview>) -> Ticket {
+        self.ask_for(preview, AskedBy::default())
+    }
+
+    /// The same for an action of which it is known who asked for it.
+    pub fn ask_for(&self, preview: Arc<Preview>, asked_by: AskedBy) -> Ticket {
         let (passes_by_itself, wait, reasons) = match &preview.needs {
             ApprovalNeed::Delay { millis } => (true, Duration::from_millis(*millis), in_words(&preview.needs)),
             ApprovalNeed::Approval { .. } => (false, self.inner.timeout, in_words(&preview.needs)),
@@ -285,9 +294,11 @@ impl ApprovalDesk {
             let open = Open {
                 number,
                 preview: Arc::clone(&preview),
+                asked_by,
                 earlier: Vec::new(),
                 reasons: reasons.clone(),
                 changed: Vec::new(),
+                revision: 0,
                 passes_by_itself,
                 asked_at,
                 ends_at,
@@ -304,6 +315,7 @@ impl ApprovalDesk {
         Ticket {
             desk: self.clone(),
             number,
+            shown: vec![Arc::clone(&preview)],
             preview,
             answered,
             ends: Instant::now() + wait,
@@ -319,6 +331,74 @@ impl ApprovalDesk {
             earlier: Vec::new(),
             heard: None,
         }
+    }
+
+    /// A question that is not queued, because the operator answers it with the request itself: an action by hand.
+    pub fn by_hand(preview: Arc<Preview>) -> ApprovalRequest {
+        ApprovalRequest {
+            requirement: Requirement::of(&preview),
+            asked_by: AskedBy::Operator,
+            reasons: in_words(&preview.needs),
+            changed: Vec::new(),
+            revision: 0,
+            passes_by_itself: false,
+            asked_at: preview.permit.issued_at,
+            ends_at: preview.permit.expires_at,
+            place: 0,
+            of: 0,
+            preview,
+        }
+    }
+
+    /// Asks and answers in one: the operator has read a preview of their own action and approves it. It counts with the
+    /// same confirmation, and the same proof, as an approval of a queued question, and both are put on record.
+    ///
+    /// # Errors
+    /// [`AnswerError`]: the approval does not count, and nothing is asked.
+    pub fn ask_approved(
+        &self,
+        preview: Arc<Preview>,
+        confirmation: &Confirmation,
+        proof: Option<OperatorProof>,
+    ) -> Result<Ticket, AnswerError> {
+        let permit_id = preview.permit.permit_id;
+        if self.takes_proof() {
+            let wanted = Authorisation::Approve { permit_id, account: preview.framed.account() };
+            proof.ok_or(ProofError::NoPassword)?.redeem(&wanted, self.inner.clock.now_millis())?;
+        }
+        let now = self.state().moment(&*self.inner.clock);
+        if preview.permit.expired(now.wall, now.steady) {
+            return Err(AnswerError::Expired);
+        }
+        Requirement::of(&preview).check(confirmation)?;
+        let (ends_at, reasons) = (preview.permit.expires_at, in_words(&preview.needs));
+        let wait = preview.permit.expires.saturating_duration_since(Instant::now());
+        let millis = ends_at.saturating_sub(now.wall);
+        let number = {
+            let mut state = self.state();
+            state.next += 1;
+            state.next
+        };
+        self.announce(&preview, reasons, ends_at, false);
+        Ok(Ticket {
+            desk: self.clone(),
+            number,
+            shown: vec![Arc::clone(&preview)],
+            preview,
+            answered: oneshot::channel().1,
+            ends: Instant::now() + wait,
+            ends_at,
+            ends_steady: self.inner.clock.steady_millis().saturating_add(millis),
+            wait,
+            passes_by_itself: false,
+            begins_anew: false,
+            over: false,
+            refused: None,
+            told: false,
+            similar: None,
+            earlier: Vec::new(),
+            heard: Some(Answered::Answer(Answer::Once, None)),
+        })
     }
 
     fn announce(&self, preview: &Preview, reasons: Vec<SafeText>, ends_at: u64, passes_by_itself: bool) {

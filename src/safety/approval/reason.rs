@@ -12,7 +12,7 @@ use crate::safety::ledger::Micros;
 use crate::safety::value::PriceConcern;
 
 /// How much a value may have risen since it was shown, in basis points of it: what a price does while somebody reads.
-const RISEN_BPS: u128 = 200;
+pub(super) const RISEN_BPS: u128 = 200;
 
 /// Characters kept of one reason in words.
 const MAX_WORDS: usize = 200;
@@ -68,6 +68,27 @@ impl Reason {
         match self {
             Self::Untold | Self::Resembles { .. } | Self::Price(_) | Self::Found(_) => true,
             Self::Above { .. } | Self::HotLane | Self::Authority | Self::FirstPaid | Self::FirstAllowed => false,
+        }
+    }
+
+    /// Whether both are about the same limit of the same field, whatever the value.
+    pub(super) fn is_limit_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Above { limit, field, .. }, Self::Above { limit: other_limit, field: other_field, .. }) => {
+                (limit, field) == (other_limit, other_field)
+            }
+            (
+                Self::Above { .. }
+                | Self::HotLane
+                | Self::Untold
+                | Self::Authority
+                | Self::FirstPaid
+                | Self::FirstAllowed
+                | Self::Resembles { .. }
+                | Self::Price(_)
+                | Self::Found(_),
+                _,
+            ) => false,
         }
     }
 

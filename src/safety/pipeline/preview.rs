@@ -44,8 +44,6 @@ pub struct Preview {
     pub verdicts: Vec<Verdict>,
     /// How much consent it takes.
     pub needs: ApprovalNeed,
-    /// Why whoever asks wants this very action, in their own words: unchecked.
-    pub why: Option<SafeText>,
     /// What the safety-guardian thinks, where it was asked.
     pub opinion: Option<Opinion>,
     /// Whether it is above the hot lane.
@@ -139,7 +137,6 @@ impl Pipeline {
             values: values.clone(),
             verdicts,
             needs,
-            why: None,
             opinion,
             above_hot_lane,
             first_seen: parties.contains(&Reason::FirstPaid),

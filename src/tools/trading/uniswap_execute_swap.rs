@@ -236,7 +236,10 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             ends_in: params.deadline,
             slippage,
         };
-        let (proposal, placed) = auction::order(context, &wish).await?;
+        let (mut proposal, placed) = auction::order(context, &wish).await?;
+        // A swap was asked for: that it is an order for others to fill stands first.
+        let titled = format!("Swap by auction, not at once: {}", proposal.expected_outcome);
+        proposal.expected_outcome = SafeText::clean(&titled, 300);
         let prepared = Plan {
             token_in: ask.token_in.clone(),
             token_out: ask.token_out.clone(),

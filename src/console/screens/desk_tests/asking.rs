@@ -81,18 +81,6 @@ fn ctrl_c_clears_a_field_of_a_form_and_then_leaves_the_form() {
 }
 
 #[test]
-fn on_paper_the_question_says_that_nothing_is_signed() {
-    let mut world = world();
-    world.snapshot.paper = true;
-    let shown = trading::asked_to_do(&world);
-    assert!(shown.contains("▐ PAPER ▌") && shown.contains("Nothing is signed"), "{shown}");
-    assert!(!shown.contains("sign, send") && !shown.contains("Exactly this is signed"), "{shown}");
-    world.snapshot.paper = false;
-    let shown = trading::asked_to_do(&world);
-    assert!(shown.contains("▐ PLAY MONEY ▌") && shown.contains("check again, sign, send"), "{shown}");
-}
-
-#[test]
 fn endpoints_are_asked_anew_every_ten_seconds_while_they_are_looked_at() {
     let mut world = world();
     let mut screen = NetworkScreen::default();

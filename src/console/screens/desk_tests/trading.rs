@@ -1,6 +1,7 @@
 //! Screen 2: the form, the quote that follows the typing, the offer and the deed.
 
 use super::*;
+use crate::runtime::questions::{OFFER_NUMBER, Question, QuestionKey};
 
 /// The permit of [`offer`].
 fn permit_id() -> PermitId {
@@ -36,44 +37,91 @@ fn swap_typed(world: &World) -> (Trade, Vec<Wish>) {
     (trade, wishes)
 }
 
-/// What stands on the screen when a previewed swap is asked about.
-pub(super) fn asked_to_do(world: &World) -> String {
+/// The question about [`offer`], as the session holds it.
+fn held() -> Question {
+    Question { key: QuestionKey::Action(permit_id()), number: OFFER_NUMBER, place: 0, of: 0, ..samples::question() }
+}
+
+/// The trade screen with a swap that is previewed and held, and the count of its command.
+fn swap_offered(world: &mut World) -> (Trade, u32) {
     let (mut trade, _) = swap_typed(world);
     let asked = calls(&typed(&mut trade, world, "\n"));
-    trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
-    typed(&mut trade, world, "\n");
-    drawn(&trade, world, AREA)
+    let [(count, ..)] = asked[..] else { panic!("{asked:?}") };
+    trade.hear(count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    world.offer = Some(held());
+    (trade, count)
 }
 
 #[test]
-fn a_swap_by_keyboard_alone_is_previewed_then_asked_about_then_done() {
+fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents() {
     let mut world = world();
     let (mut trade, _) = swap_typed(&world);
     let asked = calls(&typed(&mut trade, &world, "\n"));
     let [(count, tool, params, dry_run)] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((tool.as_str(), *dry_run), ("uniswap_execute_swap", true));
     assert_eq!(*params, json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum"}));
+    trade.hear(*count, Heard::Began(CallId::new(1)), &world.known());
     trade.hear(*count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    world.offer = Some(held());
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("Swap 0.25 WETH for >= 848.283372 USDC") && text.contains("! slippage"), "{text}");
-    // Enter opens a question; Enter alone never answers it; a letter that picks nothing neither.
-    assert!(typed(&mut trade, &world, "\n\n\nq\n").is_empty());
+    // It counts down while it is looked at, and then looks as over as it is.
+    assert!(text.contains("0:40 left") && text.contains("[ Decide… ]"), "{text}");
+    world.now += 15_000;
+    assert!(drawn(&trade, &world, AREA).contains("0:25 left"));
+    // Enter opens the one decision there is; nothing is decided, or sent, from here.
+    assert_eq!(typed(&mut trade, &world, "\n"), [Wish::OpenOffer]);
+    world.now += 25_000;
     let text = drawn(&trade, &world, AREA);
-    assert!(text.contains("PLAY MONEY"));
-    // It stays as it is while it is read: until when it holds, and not how long still.
-    assert!(text.contains("holds           until ") && !text.contains(":40 left"), "{text}");
-    let done = typed(&mut trade, &world, "s\n");
-    assert_eq!(commits(&done), [(permit_id().to_string(), B256::repeat_byte(0x51))], "what was shown, by its permit");
-    assert!(calls(&done).is_empty(), "nothing is proposed anew");
-    // What was done once must be previewed again before it can be done again.
+    assert!(text.contains("○ over") && text.contains("[ Preview ]") && !text.contains("Decide"), "{text}");
     let more = calls(&typed(&mut trade, &world, "\n"));
-    assert!(matches!(&more[..], [(.., true)]), "{more:?}");
-    world.now += 1;
+    assert!(matches!(&more[..], [(_, tool, _, true), ..] if tool == "uniswap_execute_swap"), "{more:?}");
+}
+
+#[test]
+fn a_preview_that_failed_shows_its_reasons_whole_and_nothing_that_could_be_done() {
+    let world = world();
+    let (mut trade, wishes) = swap_typed(&world);
+    let quote = calls(&wishes)[0].0;
+    let (data, hints) = samples::quote_answer(false, 0.1);
+    let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
+    trade.hear(quote, Heard::Reply(Box::new(answer)), &world.known());
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    let count = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
+    let violations: Vec<Value> = (0..12)
+        .map(|at| json!({"rule": format!("max_rule_{at:02}"), "limit": "1", "value": "2", "would_pass": "1"}))
+        .collect();
+    let error = crate::base::error::ToolError::new(crate::base::error::ErrorCode::ValidationFailed, "too much")
+        .detail("violations", violations);
+    let failed =
+        ToolResponse { status: Status::Blocked, data: None, error: Some(error), decision_hints: None, ..*offer(0) };
+    trade.hear(count, Heard::Reply(Box::new(failed)), &world.known());
+    let text = drawn(&trade, &world, AREA);
+    assert!((0..12).all(|at| text.contains(&format!("Max rule {at:02}"))), "{text}");
+    assert!(text.contains("[ Preview ]") && !text.contains("Decide"), "{text}");
+}
+
+#[test]
+fn a_quote_stands_only_beside_the_trade_that_it_is_of() {
+    let world = world();
+    let (mut trade, wishes) = swap_typed(&world);
+    let quotes = calls(&wishes);
+    assert_eq!(quotes[0].2["amount"], json!("0.2"));
+    let (data, hints) = samples::quote_answer(false, 0.1);
+    let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
+    trade.hear(quotes[0].0, Heard::Reply(Box::new(answer)), &world.known());
+    let shows = |trade: &Trade| drawn(trade, &world, AREA).contains("852.54 USDC");
+    // `0.25` stands there by now.
+    assert!(!shows(&trade), "{}", drawn(&trade, &world, AREA));
+    trade.type_key(key(KeyCode::Backspace), &world.known(), &mut Vec::new());
+    assert!(shows(&trade), "{}", drawn(&trade, &world, AREA));
+    trade.act(Action::Right, &world.known(), AREA);
+    assert!(!shows(&trade), "of another tool");
 }
 
 #[test]
 fn a_swap_by_mouse_alone() {
-    let world = world();
+    let mut world = world();
     let mut trade = Trade::default();
     trade.shown(&world.known());
     // A mouse does not type: what is pasted into a field that was clicked does.
@@ -84,11 +132,8 @@ fn a_swap_by_mouse_alone() {
     let asked = calls(&click(&mut trade, &world, "[ Preview ]"));
     let [(count, .., true)] = &asked[..] else { panic!("{asked:?}") };
     trade.hear(*count, Heard::Reply(offer(world.now + 40_000)), &world.known());
-    assert!(click(&mut trade, &world, "[ Do it… ]").is_empty());
-    assert!(click(&mut trade, &world, "Enter does what is picked").is_empty());
-    assert!(click(&mut trade, &world, "s do it").is_empty());
-    let done = click(&mut trade, &world, "Enter does it");
-    assert_eq!(commits(&done), [(permit_id().to_string(), B256::repeat_byte(0x51))]);
+    world.offer = Some(held());
+    assert_eq!(click(&mut trade, &world, "[ Decide… ]"), [Wish::OpenOffer]);
 }
 
 #[test]
@@ -108,38 +153,38 @@ fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
     let third: Vec<_> =
         calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
     assert!(matches!(&third[..], [(.., true)]), "{third:?}");
-    assert!(trade.takes_text() && !drawn(&trade, &world, AREA).contains("Do this?"));
-    // What was not simulated is no offer, whatever stands beside it.
+    // What was not simulated is no offer, whatever stands beside it; nor what the session does not hold.
+    world.offer = Some(held());
     let mut refused = offer(world.now + 40_000);
     refused.status = Status::Blocked;
     trade.hear(third[0].0, Heard::Reply(refused), &world.known());
-    typed(&mut trade, &world, "\n");
-    assert!(!drawn(&trade, &world, AREA).contains("Do this?"));
+    assert!(!typed(&mut trade, &world, "\n").contains(&Wish::OpenOffer));
+    for other in [None, Some(Question { key: QuestionKey::Action(PermitId::random()), ..held() })] {
+        let (mut trade, _) = swap_offered(&mut world);
+        world.offer = other;
+        assert!(!typed(&mut trade, &world, "\n").contains(&Wish::OpenOffer));
+    }
 }
 
-/// A question that says that nothing is signed must not be there any more when things are; nor the other way round.
+/// An offer on paper must not be there any more when things are signed; nor the other way round.
 #[test]
-fn a_question_closes_once_it_would_move_other_money() {
+fn an_offer_is_over_once_it_would_move_other_money() {
     for (first, then) in [(true, false), (false, true)] {
         for by_tick in [true, false] {
             let mut world = world();
             world.snapshot.paper = first;
-            let (mut trade, _) = swap_typed(&world);
-            let asked = calls(&typed(&mut trade, &world, "\n"));
-            trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
-            assert!(typed(&mut trade, &world, "\ns").is_empty());
-            assert_eq!(drawn(&trade, &world, AREA).contains("Nothing is signed and nothing is sent"), first);
+            let (mut trade, _) = swap_offered(&mut world);
             world.snapshot.paper = then;
             let mut wishes = if by_tick { trade.tick(&world.known()) } else { Vec::new() };
             if by_tick {
                 let text = drawn(&trade, &world, AREA);
-                assert!(!text.contains("Do this?") && text.contains("Whose money moves has changed"), "{text}");
+                assert!(!text.contains("Decide") && text.contains("Whose money moves has changed"), "{text}");
             }
-            wishes.extend(typed(&mut trade, &world, "\n\n"));
-            assert!(commits(&wishes).is_empty(), "{wishes:?}");
-            // What was previewed then is no offer now: Enter previews anew.
+            wishes.extend(typed(&mut trade, &world, "\n"));
+            assert!(!wishes.contains(&Wish::OpenOffer), "{wishes:?}");
+            // What was previewed then is no offer now: Enter previews again.
             let again: Vec<_> = calls(&wishes).into_iter().filter(|call| call.1.contains("execute")).collect();
-            assert!(!again.is_empty() && !drawn(&trade, &world, AREA).contains("Do this?"), "{wishes:?}");
+            assert!(!again.is_empty(), "{wishes:?}");
         }
     }
 }
@@ -180,26 +225,15 @@ fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
 #[test]
 fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     let mut world = world();
-    let (mut trade, _) = swap_typed(&world);
-    let asked = calls(&typed(&mut trade, &world, "\n"));
-    trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    let (mut trade, count) = swap_offered(&mut world);
     world.frozen = Some(world.feed.clone());
-    typed(&mut trade, &world, "\n");
-    drawn(&trade, &world, AREA);
-    let done = typed(&mut trade, &world, "s\n");
-    let ticket = done.iter().find_map(|wish| match wish {
-        Wish::Send(command) => match command.as_ref() {
-            Command::Commit { ticket, .. } => holder(*ticket),
-            _ => None,
-        },
-        _ => None,
-    });
-    let (_, count) = ticket.unwrap();
+    // Approved: the session says so by beginning the call once more.
+    world.offer = None;
     let call = CallId::new(START_MILLIS + 77);
     trade.hear(count, Heard::Began(call), &world.known());
     // Begun, and nothing told of it yet.
     let text = drawn(&trade, &world, AREA);
-    assert!(text.contains("it is being done") && !text.contains("Fill the form"), "{text}");
+    assert!(text.contains("approved; nothing is known of it yet") && !text.contains("Fill the form"), "{text}");
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum" });
     let kinds = [
         EventKind::ToolStart(ToolStart {

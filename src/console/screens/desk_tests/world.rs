@@ -33,6 +33,8 @@ pub(super) struct World {
     pub snapshot: Snapshot,
     pub ready: Ready,
     pub questions: Vec<Question>,
+    /// The action by hand that is held.
+    pub offer: Option<Question>,
     /// The trail's newest entries.
     pub entries: Vec<AuditEntry>,
     pub now: u64,
@@ -56,6 +58,7 @@ impl World {
             feed: self.frozen.as_ref().unwrap_or(&self.feed),
             live_feed: &self.feed,
             questions: &self.questions,
+            offer: self.offer.as_ref(),
             snapshot: Some(&self.snapshot),
             ready: Some(&self.ready),
             watch_only: self.watch_only,
@@ -235,7 +238,19 @@ fn world_of(words: Words<'_>) -> World {
     };
     let questions = vec![Question { of: 2, title: safe(words.chain), ..samples::question() }, looser];
     let (entries, now) = (trail(words), START_MILLIS + 7_000);
-    World { page, feed, frozen: None, snapshot, ready, questions, entries, now, calm: Cell::new(0), watch_only: false }
+    World {
+        page,
+        feed,
+        frozen: None,
+        snapshot,
+        ready,
+        questions,
+        offer: None,
+        entries,
+        now,
+        calm: Cell::new(0),
+        watch_only: false,
+    }
 }
 
 pub(super) fn world() -> World {

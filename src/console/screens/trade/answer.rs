@@ -20,7 +20,7 @@ use crate::fabric::{Card, EventKind, ToolEnd, ToolFailed};
 const HOW_TO_DO: &[&str] = &[
     "1  Fill the form: the quote follows what you type.",
     "2  Enter previews: every check, and a simulation of the exact bytes. Nothing is signed.",
-    "3  Enter again asks: s picks, Enter signs and sends.",
+    "3  Enter again asks, as for the agent's actions: a picks, Enter signs and sends.",
 ];
 /// How something is asked by hand.
 const HOW_TO_ASK: &[&str] = &["Fill the form. Enter asks; nothing is changed."];
@@ -59,7 +59,9 @@ impl Trade {
             return;
         }
         let mut below = area;
-        if let Some(quote) = &self.quote {
+        // A quote of something else than what is typed is none for it, and what failed needs the room for its reasons.
+        let failed = self.preview.as_ref().is_some_and(|preview| preview.response.error.is_some());
+        if let Some(quote) = self.quote.as_ref().filter(|_| !failed && self.quote_fits()) {
             let wanted = widgets::height(quote, area.width, now);
             // The preview is what one acts on: the quote makes room for it.
             let room =
@@ -70,13 +72,13 @@ impl Trade {
         }
         let body = match (&self.preview, self.previewing.is_some()) {
             (_, true) => vec![Row::new("▸ asking…", Role::Chart)],
-            (Some(preview), false) => answer_rows(&preview.response, now),
+            (Some(preview), false) => answer_rows(&preview.response, now, self.is_held(known)),
             // A deed that has no card is still no invitation to do it again.
             (None, false) if self.deed.is_some() => match &self.deed_response {
-                Some(response) => answer_rows(response, now),
-                None => vec![Row::new("▸ it is being done", Role::Chart)],
+                Some(response) => answer_rows(response, now, false),
+                None => vec![Row::new("▸ approved; nothing is known of it yet", Role::Chart)],
             },
-            (None, false) if self.quote.is_some() => return,
+            (None, false) if self.quote.is_some() && self.quote_fits() => return,
             (None, false) => {
                 let words: &[&str] = if self.writes(known) { HOW_TO_DO } else { HOW_TO_ASK };
                 let mut told: Vec<Row> = words.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
@@ -103,7 +105,7 @@ pub(super) fn permit(response: &ToolResponse) -> Option<&Value> {
 }
 
 /// A simulated offer: what goes and comes at worst, who may take what, gas, and the checks.
-pub(super) fn offer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
+fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     let Some(permit) = permit(response) else { return Vec::new() };
     let mut all = Vec::new();
     if let Some(expected) = text(permit, "expected_outcome") {
@@ -147,7 +149,8 @@ pub(super) fn offer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
     }
     all.extend(check_rows(permit.get("checks")));
     if let Some(until) = permit.get("expires_at").and_then(Value::as_u64) {
-        let over = until <= now.millis;
+        // An offer of a rehearsal that is done is not held either.
+        let over = until <= now.millis || !held;
         let (words, role) = if over {
             ("○ over: Enter previews again".to_owned(), Role::StateCare)
         } else {
@@ -193,7 +196,7 @@ fn check_rows(checks: Option<&Value>) -> Vec<Row> {
 }
 
 /// Any answer: the offer, or what was wrong, or the fields of the result.
-pub(super) fn answer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
+pub(super) fn answer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     let mut all = Vec::new();
     if let Some(error) = &response.error {
         let word = if response.status == Status::Blocked { "BLOCKED" } else { "FAILED" };
@@ -212,10 +215,10 @@ pub(super) fn answer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
         }
         all.push(Row::new(SafeText::clean(error.suggestion(), 300).as_str(), Role::TextDim));
     }
-    all.extend(offer_rows(response, now));
-    if response.status == Status::Simulated {
+    all.extend(offer_rows(response, now, held));
+    if response.status == Status::Simulated && held {
         all.push(
-            Row::new("Enter", Role::Key).then(" asks whether to do it. Nothing is signed yet.", Role::Text).kept(),
+            Row::new("Enter", Role::Key).then(" asks whether to do it. Nothing is signed before.", Role::Text).kept(),
         );
     } else if let Some(data) = &response.data {
         for (name, value) in widgets::plain::fields(data) {

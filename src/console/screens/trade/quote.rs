@@ -36,6 +36,11 @@ impl Trade {
         Some(Value::Object(params))
     }
 
+    /// Whether the quote that is shown is of what is typed.
+    pub(super) fn quote_fits(&self) -> bool {
+        self.quote_params().is_some_and(|params| params == self.quoted)
+    }
+
     /// Asks for a quote if what is typed has changed, none is being asked for, and the last one is a while ago.
     pub(super) fn follow(&mut self, known: &Known<'_>) -> Option<Wish> {
         let params = self.quote_params().filter(|params| says_an_amount(params.get("amount")))?;

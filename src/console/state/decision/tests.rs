@@ -29,6 +29,7 @@ fn question() -> Question {
         needs_password: false,
         reasons: vec![],
         changed: vec![],
+        revision: 0,
         to_read: vec![],
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
@@ -349,4 +350,116 @@ fn a_click_marks_the_one_it_hits_and_takes_it_back_with_the_yes_that_counted_on_
     assert_eq!((decision.picked, decision.unread(&asked)), (None, 1));
     decision.mark_one(7, 50_000);
     assert_eq!(decision.unread(&asked), 1, "nothing stands there");
+}
+
+/// A question about an action, as it is after so many new simulations that were no worse.
+fn simulated_again(times: u64) -> Question {
+    let mut asked = crate::console::widgets::samples::question();
+    if let About::Action(action) = &mut asked.about {
+        action.block += times;
+        action.valid_since += times * 60_000;
+        action.valid_until += times * 60_000;
+        action.permit = crate::base::id::PermitId::random();
+        action.words = Some(text(&format!("thought {times}")));
+        action.changes[1].expected = format!("+{}", 259 + times);
+    }
+    asked.to_read = vec![ToRead { text: text("one") }];
+    asked
+}
+
+#[test]
+fn a_new_simulation_that_is_no_worse_leaves_what_was_typed_picked_read_and_scrolled() {
+    let typed = |decision: &Decision| decision.form.as_ref().map(|form| form.fields[0].1.text().to_owned());
+    // A refusal under way.
+    let mut decision = shown(&simulated_again(0));
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    for (at, letter) in (11_000..).zip("gas is high".chars()) {
+        decision.type_key(Key::char(letter), at);
+    }
+    decision.act(Action::Down, 12_000, 40);
+    for times in 1..4 {
+        decision.follow(&simulated_again(times));
+        assert_eq!((decision.picked, typed(&decision).as_deref()), (Some(AnswerKind::Refuse), Some("gas is high")));
+        assert_eq!((decision.offset, decision.unseen(), &decision.hint), (1, Some(0), &None));
+    }
+    // What is answered is the newest, and nothing of it was said later than it was asked.
+    let Some(About::Action(action)) = decision.shown.as_ref().map(|question| &question.about) else { panic!() };
+    assert_eq!((action.block, action.words.as_ref().map(SafeText::as_str)), (1_289, Some("thought 0")));
+    assert_eq!(
+        decision.act(Action::DoIt, 20_000, 40),
+        Taken::Answer(OperatorAnswer::Refuse { reason: text("gas is high") })
+    );
+    // An approval under way.
+    let mut decision = shown(&simulated_again(0));
+    decision.act(Action::MarkRead, 10_000, 40);
+    decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);
+    decision.follow(&simulated_again(1));
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Once));
+}
+
+#[test]
+fn a_worse_simulation_takes_an_approval_back_and_keeps_a_refusal() {
+    let worse = || Question { revision: 1, changed: vec![text("least UNI in: 258 → 249")], ..simulated_again(1) };
+    let mut decision = shown(&simulated_again(0));
+    decision.act(Action::MarkRead, 10_000, 40);
+    decision.act(Action::Pick(AnswerKind::Similar), 20_000, 40);
+    decision.follow(&worse());
+    assert_eq!((decision.picked, decision.typing(), decision.unread(&worse())), (None, false, 1));
+    assert_eq!((decision.unseen(), &decision.changed), (None, &worse().changed));
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays);
+    let mut decision = shown(&simulated_again(0));
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    decision.type_key(Key::char('x'), 11_000);
+    decision.follow(&worse());
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays, "it is guarded again");
+    decision.drawn(21_000, Some(WHOLE));
+    let reason = text("x");
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Refuse { reason }));
+}
+
+#[test]
+fn a_warning_in_other_words_is_read_again_before_an_approval() {
+    let mut decision = shown(&simulated_again(0));
+    decision.act(Action::MarkRead, 10_000, 40);
+    decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);
+    let other = Question { to_read: vec![ToRead { text: text("another") }], ..simulated_again(1) };
+    decision.follow(&other);
+    assert_eq!((decision.picked, decision.unread(&other)), (None, 1));
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays);
+}
+
+#[test]
+fn whatever_is_more_than_a_figure_counts_as_worse_whoever_counts() {
+    use crate::console::widgets::samples::question as sample;
+    use crate::fabric::CheckOutcome;
+    use crate::runtime::questions::ActionAsked;
+    fn of(question: &mut Question) -> &mut ActionAsked {
+        match &mut question.about {
+            About::Action(action) => action,
+            other => panic!("{other:?}"),
+        }
+    }
+    let other = alloy::primitives::Address::repeat_byte(0x99);
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut Question));
+    let cases: [Change<'_>; 9] = [
+        ("another receiver", &|question| of(question).places[3].address = other),
+        ("another spender", &|question| of(question).places[2].address = other),
+        ("a first payment", &|question| of(question).places[3].first_seen = true),
+        ("no limit", &|question| of(question).allowances[0].unlimited = true),
+        ("a check", &|question| of(question).checks[6].outcome = CheckOutcome::Warned),
+        ("another chain", &|question| of(question).chain_id = 1),
+        ("what is not seen", &|question| of(question).nothing_else = Err(text("more may move"))),
+        ("another confirmation", &|question| {
+            question.confirm = Some(Confirm { what: text("the last four"), expected: text("2266") });
+        }),
+        ("it passes by itself", &|question| question.passes_by_itself = true),
+    ];
+    for (name, change) in cases {
+        let mut decision = shown(&sample());
+        decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
+        let mut again = sample();
+        change(&mut again);
+        decision.follow(&again);
+        assert_eq!(decision.picked, None, "{name}");
+    }
 }

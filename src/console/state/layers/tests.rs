@@ -10,7 +10,7 @@ use crate::base::id::GolemId;
 use crate::console::state::Input;
 use crate::runtime::handle::{News, Sent};
 use crate::runtime::market::model::{BlockRow, ChainIdentity, ChainSnapshot, Network, Update};
-use crate::runtime::questions::{About, AnswerKind, Offered, Question, QuestionKey};
+use crate::runtime::questions::{About, AnswerKind, Offered, OperatorAnswer, Question, QuestionKey};
 
 /// Later than any guard.
 const CALM: u64 = 2_000;
@@ -54,6 +54,7 @@ fn deciding() -> State {
         needs_password: false,
         reasons: vec![],
         changed: vec![],
+        revision: 0,
         to_read: vec![],
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
@@ -486,4 +487,183 @@ fn a_decision_that_has_ended_cannot_be_answered_even_when_its_number_comes_back(
     wait(&mut state, CALM);
     assert!(press(&mut state, enter()).is_empty(), "an ended dialog answered");
     assert!(state.layers.is_empty());
+}
+
+/// What is on the screen.
+fn screen(state: &State) -> String {
+    let theme = crate::console::theme::Theme::load("dark", None).unwrap().0;
+    let area = ratatui::layout::Rect::new(0, 0, state.size.width, state.size.height);
+    let mut buffer = ratatui::buffer::Buffer::empty(area);
+    crate::console::view::draw(state, &theme, area, &mut buffer);
+    let rows = buffer.content.chunks(usize::from(area.width));
+    let row = |cells: &[ratatui::buffer::Cell]| cells.iter().map(ratatui::buffer::Cell::symbol).collect::<String>();
+    rows.map(row).collect::<Vec<_>>().join("\n")
+}
+
+/// An action by hand, held for a minute from now.
+fn held(state: &State) -> Question {
+    let sample = crate::console::widgets::samples::question();
+    let About::Action(mut action) = sample.about else { panic!("{:?}", sample.about) };
+    let until = state.now_millis + 60_000;
+    (action.valid_since, action.valid_until, action.words) = (state.now_millis, until, None);
+    Question {
+        key: QuestionKey::Action(action.permit),
+        number: OFFER_NUMBER,
+        golem_id: GolemId::operator(),
+        place: 0,
+        of: 0,
+        ends_at: Some(until),
+        about: About::Action(action),
+        ..sample
+    }
+}
+
+/// A console with an action by hand held and its decision open, drawn, and long enough before the reader.
+fn offered() -> (State, Question) {
+    let mut state = console();
+    let question = held(&state);
+    news(&mut state, News::Offered { ticket: 7, question: Box::new(question.clone()) });
+    state.open_offer();
+    state.update(Input::Drawn);
+    wait(&mut state, CALM);
+    (state, question)
+}
+
+#[test]
+fn an_action_by_hand_is_decided_in_the_agents_dialog_by_the_agents_keys() {
+    let (mut state, question) = offered();
+    let shown = screen(&state);
+    for words in
+        ["YOUR DECISION", "Asked by       you", "Permit2 may take 0.6 WETH", "= from ✓", "Universal Router 2.0"]
+    {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+    assert!(!shown.contains("Ada says") && !shown.contains("being signed"), "{shown}");
+    assert!(press(&mut state, enter()).is_empty(), "nothing is picked");
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('a'));
+    assert_eq!(picked(&state), Some(AnswerKind::Once));
+    assert!(press(&mut state, enter()).is_empty(), "too soon");
+    wait(&mut state, CALM);
+    let done = sent(&press(&mut state, enter()));
+    assert!(
+        matches!(&done[..], [Command::Answer { key, answer: OperatorAnswer::Once, .. }] if *key == question.key),
+        "{done:?}"
+    );
+    // Once the session has begun to do it, nothing is held here any more.
+    news(&mut state, News::Began { ticket: 7, call_id: CallId::new(1) });
+    assert!(state.offer.is_none());
+}
+
+#[test]
+fn an_action_by_hand_whose_time_is_over_looks_so_and_swallows_keys() {
+    let (mut state, _) = offered();
+    press(&mut state, Key::char('a'));
+    for (seconds, words) in [(20, "valid 0:3"), (20, "valid 0:1")] {
+        wait(&mut state, seconds * 1_000);
+        assert!(screen(&state).contains(words), "{words}\n{}", screen(&state));
+    }
+    wait(&mut state, 20_000);
+    let shown = screen(&state);
+    assert!(shown.contains("DECISION ENDED") && shown.contains("The offer is over: nothing was signed"), "{shown}");
+    for key in REASON.chars().map(Key::char).chain([enter()]) {
+        assert!(press(&mut state, key).is_empty(), "{key} did something");
+        assert_eq!(state.context(), Context::Ended);
+    }
+    assert!(state.offer.is_none());
+    // It cannot be opened again.
+    wait(&mut state, CALM);
+    press(&mut state, enter());
+    state.open_offer();
+    assert!(state.layers.is_empty());
+}
+
+#[test]
+fn an_action_by_hand_on_paper_says_so_and_ends_with_paper_mode() {
+    let (mut state, question) = offered();
+    news(&mut state, News::Offered { ticket: 8, question: Box::new(Question { money: Money::Paper, ..question }) });
+    assert!(state.offer.is_none(), "it is for other money than there is here");
+    assert_eq!(state.context(), Context::Ended);
+}
+
+#[test]
+fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
+    let mut state = console();
+    state.update(Input::Resize(Size { width: 80, height: 24 }));
+    let sample = crate::console::widgets::samples::question();
+    let ends_at = Some(state.now_millis + 252_000);
+    news(&mut state, News::Questions(Arc::new(vec![Question { ends_at, ..sample }])));
+    press(&mut state, Key::char('a'));
+    state.update(Input::Drawn);
+    let unseen = |state: &State| match state.layers.last() {
+        Some(Layer::Decision(decision)) => decision.unseen(),
+        other => panic!("{other:?}"),
+    };
+    // What leaves, what comes at worst, who may take it, who is called and receives, both clocks, and every answer.
+    let first = screen(&state);
+    for words in [
+        "$2,047.53",
+        "worst case +258.530551",
+        "Permit2 may take 0.6 WETH",
+        "0x6666666666666666666666666666666666666666 Universal Router 2.0",
+        "0x2222222222222222222222222222222222222222 Permit2",
+        "= your account ✓",
+        "valid 0:",
+        "answer within 4:12",
+        "does not fit",
+        "a approve once",
+        "h refuse and STOP",
+    ] {
+        assert!(first.contains(words), "{words}\n{first}");
+    }
+    // The rest is a page or two further, and no approval counts before it was there.
+    assert!(unseen(&state).is_some_and(|lines| lines > 0));
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('a'));
+    assert_eq!(picked(&state), None);
+    let mut rest = String::new();
+    for _ in 0..6 {
+        press(&mut state, control('d'));
+        state.update(Input::Drawn);
+        rest += &screen(&state);
+    }
+    assert_eq!(unseen(&state), Some(0), "{rest}");
+    for words in ["9 checks passed", "own UNI price $7.83", "✓ policy contract", "in address book: ", "the wallet"] {
+        assert!(rest.contains(words), "{words}\n{rest}");
+    }
+    // Full screen has the long form, more of it at once, and its lines are others than those that were seen.
+    press(&mut state, Key::char('z'));
+    state.update(Input::Drawn);
+    assert!(unseen(&state).is_some_and(|lines| lines > 0));
+    let lines = |shown: &str| {
+        shown.split("does not fit: ").nth(1)?.split_once("1–")?.1.split(' ').next()?.parse::<usize>().ok()
+    };
+    let (before, after) = (lines(&first).unwrap(), lines(&screen(&state)).unwrap());
+    assert!(after >= before + 5, "{before} lines at once, then {after}\n{}", screen(&state));
+}
+
+#[test]
+fn a_key_that_came_too_soon_is_counted_down() {
+    let (mut state, _) = offered();
+    press(&mut state, Key::char('a'));
+    press(&mut state, enter());
+    for (millis, words) in [(0, "too soon: keys act in 0.5 s"), (150, "in 0.4 s"), (200, "in 0.2 s")] {
+        wait(&mut state, millis);
+        assert!(screen(&state).contains(words), "{words}\n{}", screen(&state));
+        let next = state.next_change_millis().unwrap();
+        assert!(next <= state.now_millis + 100, "it stands still");
+    }
+    wait(&mut state, 150);
+    assert!(!screen(&state).contains("too soon"), "{}", screen(&state));
+}
+
+#[test]
+fn ctrl_c_in_the_question_about_leaving_leaves_but_not_typed_ahead() {
+    let mut state = console();
+    press(&mut state, control('c'));
+    assert!(!leaves(&press(&mut state, control('c'))), "typed ahead");
+    assert!(matches!(state.layers.last(), Some(Layer::Quit { .. })));
+    wait(&mut state, GUARD_MILLIS);
+    let done = sent(&press(&mut state, control('c')));
+    assert!(matches!(done[..], [Command::Leave(LeaveMode::Finish)]), "{done:?}");
 }

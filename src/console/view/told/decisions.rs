@@ -93,7 +93,7 @@ fn a_decision_says_how_old_its_figures_are_who_may_take_and_what_it_costs() {
         "What changes · simulated on block #1,286, 21 s ago · quoted 23 s ago",
         "0x2222222222222222222222222222222222222222 may take WITHOUT LIMIT",
         "Costs $10.47 (0.51 %) against the mid price · worst case 1.00 %",
-        "Counts against your limits as $2,047.53 · gas at most $0.58",
+        "Counts against your limits as $2,047.53 with gas of at most $0.58",
     ] {
         assert!(words.contains(said), "{said}\n{words}");
     }

@@ -1,9 +1,9 @@
 //! What a decision says, row by row: what changes, where it goes, the checks; a policy's change; the calls as they would be
 //! signed; and a question in a line, for lists.
 
-use super::{PLACES, TO_READ, cents, ids, ids_below};
+use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below};
 use crate::base::model::Check;
-use crate::base::text::width as width_of;
+use crate::base::text::{SafeText, width as width_of};
 use crate::console::format::{grouped, time_of_day};
 use crate::console::pen::{Piece, pieces_width};
 use crate::console::state::decision::Decision;
@@ -11,9 +11,10 @@ use crate::console::theme::Role;
 use crate::console::widgets::Moment;
 use crate::console::widgets::figure::{ago, readable};
 use crate::console::widgets::paint::Row;
+use crate::console::widgets::plain::tool_word;
 use crate::console::widgets::words::{check_word, figure_of, policy_word, warning};
 use crate::fabric::CheckOutcome;
-use crate::runtime::questions::{About, ActionAsked, Part, PolicyAsked, PolicyChange, Question};
+use crate::runtime::questions::{About, ActionAsked, Change, Part, PolicyAsked, PolicyChange, Question};
 
 fn section(rows: &mut Vec<Row>, words: String) {
     rows.push(Row::new(words, Role::Title));
@@ -90,34 +91,26 @@ fn policy_rows(rows: &mut Vec<Row>, policy: &PolicyAsked) {
     }
 }
 
-fn action_rows(
-    rows: &mut Vec<Row>,
-    question: &Question,
-    action: &ActionAsked,
-    decision: &Decision,
-    (columns, now): (usize, Moment),
-) {
-    // What must be read comes first: it is what a small screen shows.
-    if !question.to_read.is_empty() {
-        let unread = decision.unread(question);
-        section(rows, format!("To read: {} · {unread} left (Space marks the next as read)", question.to_read.len()));
-        for one in &question.to_read {
-            let (mark, role) =
-                if decision.read.contains(&one.text) { ("[x]", Role::Dialog) } else { ("[ ]", Role::StateCare) };
-            rows.push(
-                Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(warning(one.text.as_str()), role).kept(),
-            );
-        }
+/// What must be read, each with its mark; it comes first, since a small screen shows that.
+fn to_read_rows(rows: &mut Vec<Row>, question: &Question, decision: &Decision) {
+    if question.to_read.is_empty() {
+        return;
     }
-    // How old both are that the figures rest on.
-    let simulated =
-        format!("simulated on block #{}, {}", grouped(&action.block.to_string()), ago(action.valid_since, now));
-    let quoted = action.quoted_at.map(|at| format!(" · quoted {}", ago(at, now))).unwrap_or_default();
-    section(rows, format!("What changes · {simulated}{quoted}"));
-    let symbols = action.changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
+    let unread = decision.unread(question);
+    section(rows, format!("To read: {} · {unread} left (Space marks the next as read)", question.to_read.len()));
+    for one in &question.to_read {
+        let (mark, role) =
+            if decision.read.contains(&one.text) { ("[x]", Role::Dialog) } else { ("[ ]", Role::StateCare) };
+        rows.push(Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(warning(one.text.as_str()), role).kept());
+    }
+}
+
+/// Balances before and after.
+fn balance_rows(rows: &mut Vec<Row>, changes: &[Change]) {
+    let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
     let short = |figure: &str| readable(figure, PLACES);
-    let figures = action.changes.iter().map(|change| width_of(&short(&change.expected))).max().unwrap_or(0);
-    for change in &action.changes {
+    let figures = changes.iter().map(|change| width_of(&short(&change.expected))).max().unwrap_or(0);
+    for change in changes {
         let role = if change.expected.starts_with('+') { Role::PriceUp } else { Role::PriceDown };
         let mut row = Row::new(format!("{:<symbols$}  ", change.symbol), Role::TextStrong)
             .then(format!("{:>figures$}  ", short(&change.expected)), role)
@@ -132,6 +125,13 @@ fn action_rows(
         }
         rows.push(row);
     }
+}
+
+/// The balances that move, and what arrives on another chain.
+fn change_rows(rows: &mut Vec<Row>, action: &ActionAsked, with_gas: bool) {
+    let changes: Vec<Change> = action.changes.iter().filter(|change| with_gas || !change.gas).cloned().collect();
+    balance_rows(rows, &changes);
+    let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
     if let Some(arrival) = &action.arrival {
         rows.push(
             Row::new(format!("{:<symbols$}  ", arrival.symbol), Role::TextStrong)
@@ -144,10 +144,11 @@ fn action_rows(
         let until = time_of_day(order.usable_until);
         rows.push(Row::new(format!("Signs: {}, to be settled until {until}", order.kind), Role::Dialog));
     }
-    // Every field of every message that is signed beside the transactions.
-    for signs in action.raw.iter().flat_map(|call| &call.signs) {
-        rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
-    }
+}
+
+/// What others may take afterwards, and for what.
+fn allowance_rows(rows: &mut Vec<Row>, action: &ActionAsked) {
+    let short = |figure: &str| readable(figure, PLACES);
     for after in &action.allowances {
         let who = after.label.as_ref().map_or_else(|| after.spender.to_string(), ToString::to_string);
         let none = !after.unlimited && after.amount.chars().all(|c| matches!(c, '0' | '.'));
@@ -159,19 +160,31 @@ fn action_rows(
         let was = after.before.as_ref().map(|before| format!("was {}; ", short(before))).unwrap_or_default();
         let kind = if after.unlimited { "unlimited" } else { "exact, not unlimited" };
         let role = if after.unlimited { Role::StateBad } else { Role::Dialog };
+        let orders = match &after.for_open_orders {
+            Some(part) if *part == after.amount && !after.unlimited => " for your open orders".to_owned(),
+            Some(part) => format!(", {} of it for your open orders", short(part)),
+            None => String::new(),
+        };
         let words = match none {
             true => format!("{who} may take no {} afterwards  ({})", after.symbol, was.trim_end_matches("; ")),
-            false => format!("{who} may take {amount} {}{until}  ({was}{kind})", after.symbol),
+            false => format!("{who} may take {amount} {}{orders}{until}  ({was}{kind})", after.symbol),
         };
         rows.push(Row::new(words, role));
     }
+}
+
+fn nothing_else_row(action: &ActionAsked) -> Row {
     match &action.nothing_else {
-        Ok(()) => rows.push(Row::new("Nothing else moves ✓", Role::StateGood)),
+        Ok(()) => Row::new("Nothing else moves ✓", Role::StateGood),
         // It is among what must be read.
-        Err(why) => rows.push(
-            Row::new("Whether nothing else moves is not known: ", Role::StateCare).then(why.as_str(), Role::StateCare),
-        ),
+        Err(why) => {
+            Row::new("Whether nothing else moves is not known: ", Role::StateCare).then(why.as_str(), Role::StateCare)
+        }
     }
+}
+
+/// What it costs against the market.
+fn cost_row(action: &ActionAsked) -> Option<Row> {
     let mut costs = Row::default();
     if let Some((lost, bps)) = &action.costs.expected_loss {
         let against = format!("{} ({}) against the mid price", cents(*lost), share(*bps));
@@ -181,39 +194,115 @@ fn action_rows(
         let gap = if costs.left.is_empty() { "Worst case " } else { " · worst case " };
         costs = costs.then(format!("{gap}{}", share(bps)), Role::StateCare);
     }
-    if !costs.left.is_empty() {
-        rows.push(costs);
+    (!costs.left.is_empty()).then_some(costs)
+}
+
+/// What of the limits it uses up: more than what leaves, since gas counts at its most.
+fn counted_row(action: &ActionAsked) -> Row {
+    let counted = format!("{} with gas of at most {}", cents(action.costs.spent), cents(action.costs.gas));
+    Row::new("Counts against your limits as ", Role::TextDim).then(counted, Role::Dialog)
+}
+
+const fn part_word(part: Part) -> &'static str {
+    match part {
+        Part::From => "from",
+        Part::Signer => "signed by",
+        Part::Calls => "calls",
+        Part::Spender => "spender",
+        Part::Receiver => "receiver",
     }
-    let counted = format!("{} · gas at most {}", cents(action.costs.spent), cents(action.costs.gas));
-    rows.push(Row::new("Counts against your limits as ", Role::TextDim).then(counted, Role::Dialog));
-    section(rows, "Where it goes".to_owned());
-    for place in &action.places {
-        let part = match place.part {
-            Part::From => "from",
-            Part::Signer => "signed by",
-            Part::Calls => "calls",
-            Part::Spender => "spender",
-            Part::Receiver => "receiver",
+}
+
+/// The same rows for a small screen: first the shortest form of all that an answer hangs on, which is what moves and at
+/// worst, who may take what, who is called and receives with whole addresses, and every check that did not pass; then the
+/// rest. Nothing is left out, and all of it must be on the screen before an approval.
+pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usize, now: Moment) -> Vec<Row> {
+    let About::Action(action) = &question.about else { return body(question, decision, columns, now) };
+    let mut rows = Vec::new();
+    to_read_rows(&mut rows, question, decision);
+    let simulated = format!("block #{}, {}", grouped(&action.block.to_string()), ago(action.valid_since, now));
+    section(&mut rows, format!("What changes · {simulated}"));
+    change_rows(&mut rows, action, false);
+    // Which message is signed inside which call: its first line names its type and who verifies it.
+    for signs in action.raw.iter().filter_map(|call| call.signs.first()) {
+        rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
+    }
+    allowance_rows(&mut rows, action);
+    rows.push(nothing_else_row(action));
+    rows.extend(cost_row(action));
+    for place in action.places.iter().filter(|place| place.part != Part::From) {
+        let mut row = Row::new(format!("{:<10}", part_word(place.part)), Role::TextDim)
+            .then(place.address.to_string(), Role::TextStrong);
+        row = match &place.label {
+            _ if place.is_from => row.then(" = your account ✓", Role::StateGood),
+            Some(label) => row.then(format!(" {label}"), Role::Dialog),
+            None if place.listed => row.then(" on your list", Role::Dialog),
+            None => row.then(" not known here", Role::StateCare),
         };
-        let mut row = Row::new(format!("{part:<10}"), Role::TextDim).then(place.address.to_string(), Role::TextStrong);
-        if place.is_from {
-            row = row.then("  = from ✓", Role::StateGood);
-        } else if let Some(label) = &place.label {
-            let list = if place.listed { "on your list" } else { "in address book" };
-            row = row.then(format!("  {label}, {list}"), Role::Dialog);
-        } else if place.listed {
-            row = row.then("  on your list", Role::Dialog);
-        } else if place.part != Part::From {
-            row = row.then("  not in the address book", Role::StateCare);
-        }
         if place.first_seen {
-            row = row.then("  FIRST PAYMENT TO IT", Role::StateBad);
+            row = row.then(" FIRST PAYMENT TO IT", Role::StateBad);
         }
         rows.push(row);
     }
-    let passed = action.checks.iter().filter(|check| check.outcome == CheckOutcome::Passed).count();
-    section(rows, format!("Checks · {passed} ok · {} to read", question.to_read.len()));
-    // A mark and its word stay together.
+    rows.push(counted_row(action));
+    let failing: Vec<_> = action.checks.iter().filter(|check| check.outcome != CheckOutcome::Passed).collect();
+    for check in &failing {
+        let (mark, role) = match check.outcome {
+            CheckOutcome::Blocked => ("✕", Role::StateBad),
+            CheckOutcome::Warned | CheckOutcome::Passed => ("!", Role::StateCare),
+        };
+        rows.push(Row::new(format!("{mark} {}", check_word(check.check)), role));
+    }
+    let passed = action.checks.len() - failing.len();
+    rows.push(Row::new("✓ ", Role::StateGood).then(format!("{passed} checks passed"), Role::Dialog));
+    detail_rows(&mut rows, action, columns, now);
+    rows
+}
+
+/// What the short form leaves for below it.
+fn detail_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize, now: Moment) {
+    let quoted = action.quoted_at.map(|at| format!(" · quoted {}", ago(at, now))).unwrap_or_default();
+    section(rows, format!("Details{quoted}"));
+    let gas: Vec<Change> = action.changes.iter().filter(|change| change.gas).cloned().collect();
+    balance_rows(rows, &gas);
+    for signs in action.raw.iter().flat_map(|call| call.signs.iter().skip(1)) {
+        rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
+    }
+    if let Some(opinion) = &action.opinion {
+        rows.push(Row::new("safety-guardian: ", Role::TextDim).then(opinion.why.as_str(), Role::Dialog));
+    }
+    rows.extend(price_row(action));
+    for place in action.places.iter().filter(|place| place.part == Part::From) {
+        let row = Row::new(format!("{:<10}", part_word(place.part)), Role::TextDim);
+        let row = row.then(place.address.to_string(), Role::TextStrong);
+        rows.push(match &place.label {
+            Some(label) => row.then(format!(" {label}"), Role::Dialog),
+            None => row,
+        });
+    }
+    let known = |listed: bool| {
+        let mut labels: Vec<&str> = Vec::new();
+        let of_them = action.places.iter().filter(|place| place.listed == listed && !place.is_from);
+        for label in of_them.filter_map(|place| place.label.as_ref()).map(SafeText::as_str) {
+            if !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        labels.join(", ")
+    };
+    for (words, labels) in [("on your list: ", known(true)), ("in address book: ", known(false))] {
+        if !labels.is_empty() {
+            rows.push(Row::new(words, Role::TextDim).then(labels, Role::Dialog));
+        }
+    }
+    check_rows(rows, action, columns);
+    if !ids_below(columns) {
+        rows.push(Row::new(ids(action), Role::TextDim));
+    }
+}
+
+/// Every check with its figure; a mark and its word stay together.
+fn check_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
     let mut row = Row::default();
     for check in &action.checks {
         let (mark, role) = match check.outcome {
@@ -235,6 +324,92 @@ fn action_rows(
         row = row.then(format!("{mark} "), role).then(word, Role::Dialog);
     }
     rows.push(row);
+}
+
+/// Why one token may have two prices here, where it may.
+fn price_row(action: &ActionAsked) -> Option<Row> {
+    let priced = |sign: char| {
+        action.changes.iter().any(|change| !change.gas && change.dollars.is_some() && change.expected.starts_with(sign))
+    };
+    let words = "Dollars: what goes out at the highest price of feed, mean and quote, what comes in at the lowest";
+    (priced('−') && priced('+')).then(|| Row::new(words, Role::TextDim))
+}
+
+/// What a standing approval would let pass, before it is given.
+pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionAsked) -> Vec<Row> {
+    let Some(scope) = &action.similar else { return Vec::new() };
+    let joined = |all: &[SafeText]| match all {
+        [] => "nothing".to_owned(),
+        all => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let who = model.name.map_or_else(|| scope.golem_id.to_string(), str::to_owned);
+    let arrives = scope.arrives_on.map(|chain| format!(" on chain {chain}")).unwrap_or_default();
+    let own = |who: &alloy::primitives::Address| {
+        action.places.iter().any(|place| place.part == Part::From && place.address == *who)
+    };
+    let receivers: Vec<String> =
+        scope.receivers.iter().map(|who| if own(who) { "your account".to_owned() } else { who.to_string() }).collect();
+    let dim = |label: &str| Row::new(format!("{label:<15}"), Role::TextDim);
+    let pair = format!("{} → {}{arrives} on {}", joined(&scope.gives), joined(&scope.gets), action.chain);
+    let mut rows = vec![
+        dim("Lets pass")
+            .then(format!("{who}, with {} only: {pair}", tool_word(scope.tool.as_str())), Role::StateCare)
+            .kept(),
+        dim("to").then(receivers.join(", "), Role::Dialog).kept(),
+    ];
+    let counted = cents(action.costs.spent);
+    let size = format!("any, until the total is used up; this one counts as {counted} of it");
+    rows.push(dim("each of a size").then(size, Role::Dialog).kept());
+    let ends = "also with a stop, another policy or another phase; what is found about one action is still asked";
+    rows.push(dim("ends").then(ends, Role::Dialog).kept());
+    rows
+}
+
+fn action_rows(
+    rows: &mut Vec<Row>,
+    question: &Question,
+    action: &ActionAsked,
+    decision: &Decision,
+    (columns, now): (usize, Moment),
+) {
+    to_read_rows(rows, question, decision);
+    // How old both are that the figures rest on.
+    let simulated =
+        format!("simulated on block #{}, {}", grouped(&action.block.to_string()), ago(action.valid_since, now));
+    let quoted = action.quoted_at.map(|at| format!(" · quoted {}", ago(at, now))).unwrap_or_default();
+    section(rows, format!("What changes · {simulated}{quoted}"));
+    change_rows(rows, action, true);
+    // Every field of every message that is signed beside the transactions.
+    for signs in action.raw.iter().flat_map(|call| &call.signs) {
+        rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
+    }
+    allowance_rows(rows, action);
+    rows.push(nothing_else_row(action));
+    rows.extend(cost_row(action));
+    rows.extend(price_row(action));
+    section(rows, "Where it goes".to_owned());
+    for place in &action.places {
+        let mut row = Row::new(format!("{:<10}", part_word(place.part)), Role::TextDim)
+            .then(place.address.to_string(), Role::TextStrong);
+        if place.is_from {
+            row = row.then("  = from ✓", Role::StateGood);
+        } else if let Some(label) = &place.label {
+            let list = if place.listed { "on your list" } else { "in address book" };
+            row = row.then(format!("  {label}, {list}"), Role::Dialog);
+        } else if place.listed {
+            row = row.then("  on your list", Role::Dialog);
+        } else if place.part != Part::From {
+            row = row.then("  not in the address book", Role::StateCare);
+        }
+        if place.first_seen {
+            row = row.then("  FIRST PAYMENT TO IT", Role::StateBad);
+        }
+        rows.push(row);
+    }
+    let passed = action.checks.iter().filter(|check| check.outcome == CheckOutcome::Passed).count();
+    section(rows, format!("Checks and limits · {passed} ok · {} to read", question.to_read.len()));
+    rows.push(counted_row(action));
+    check_rows(rows, action, columns);
     if !ids_below(columns) {
         rows.push(Row::new(ids(action), Role::TextDim));
     }

@@ -95,6 +95,7 @@ fn action() -> ActionAsked {
             through_permit2: false,
             expires_at: Some(START + 300),
             before: Some("0".to_owned()),
+            for_open_orders: None,
         }],
         nothing_else: Ok(()),
         costs: Costs {
@@ -123,6 +124,7 @@ fn action() -> ActionAsked {
         }],
         bound: None,
         amount: Some(("0.6".to_owned(), text("WETH"))),
+        similar: None,
     }
 }
 
@@ -144,6 +146,7 @@ pub fn question() -> Question {
         needs_password: false,
         reasons: vec![text("$2,047.53 is above $1,000.00 (require_human_approval_above_usd)")],
         changed: Vec::new(),
+        revision: 0,
         to_read: Vec::new(),
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),

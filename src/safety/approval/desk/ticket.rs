@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::primitives::{Address, U256};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -12,13 +11,12 @@ use super::{Answered, ApprovalDesk, MAX_REASON};
 use crate::base::clock::Clock;
 use crate::base::id::PermitId;
 use crate::base::text::SafeText;
-use crate::base::units::{TokenAmount, Usd};
-use crate::chain::token::Token;
+use crate::base::units::Usd;
 use crate::fabric::{ApprovalOutcome, ApprovalResolved, EventKind};
+use crate::safety::approval::worsening::{Worsening, worsenings};
 use crate::safety::approval::{Answer, ApprovalNeed, AskRefused, Decision, Reason, Said, Yes};
 use crate::safety::audit::{AuditError, Kind, Note};
 use crate::safety::pipeline::Preview;
-use crate::safety::proposal::Flow;
 
 /// Waits until the clock shows `moment`, in milliseconds since the Unix epoch.
 async fn reaches(clock: &dyn Clock, moment: u64) {
@@ -42,12 +40,17 @@ async fn reaches_both(clock: &dyn Clock, moment: u64, steady: u64) {
     }
 }
 
+/// The most previews of one question that are compared with the next one.
+const MOST_SHOWN: usize = 64;
+
 /// One open question, for whoever asked it. Dropped, the question is withdrawn.
 #[must_use = "a ticket that is dropped withdraws its question"]
 pub struct Ticket {
     pub(super) desk: ApprovalDesk,
     pub(super) number: u64,
     pub(super) preview: Arc<Preview>,
+    /// Previews that were shown since the last one that was worse: an operator may have read any of them.
+    pub(super) shown: Vec<Arc<Preview>>,
     pub(super) answered: oneshot::Receiver<Answered>,
     pub(super) ends: Instant,
     /// The same by the clock, in milliseconds since the Unix epoch.
@@ -245,7 +248,7 @@ impl Ticket {
             Some(said) => self.forget(&said),
             None => {}
         }
-        let changed = differences(&self.preview, &preview);
+        let worse = self.worse(&preview);
         let reasons = in_words(&preview.needs);
         // A question that was a delay and now needs a yes no longer passes by itself.
         if matches!(preview.needs, ApprovalNeed::Approval { .. }) {
@@ -265,13 +268,33 @@ impl Ticket {
                 open.preview = Arc::clone(&preview);
                 open.earlier.clone_from(&self.earlier);
                 open.reasons = reasons.clone();
-                open.changed = changed;
+                if !worse.is_empty() {
+                    open.changed = worse.iter().map(Worsening::words).collect();
+                    open.revision = open.revision.saturating_add(1);
+                }
                 open.passes_by_itself = self.passes_by_itself;
                 open.answer = Some(sender);
                 open.ends_at = ends_at;
             }
         }
         self.desk.announce(&preview, reasons, ends_at, self.passes_by_itself);
+    }
+
+    /// What is worse in a new preview than in the last one; where nothing is, than in one that was shown before it. A
+    /// worse one begins the comparison anew.
+    fn worse(&mut self, preview: &Arc<Preview>) -> Vec<Worsening> {
+        let mut worse = self.shown.iter().rev().map(|shown| worsenings(shown, preview));
+        let worse = worse.find(|worse| !worse.is_empty()).unwrap_or_default();
+        // More than this cannot be compared in reasonable time, and so is read anew.
+        let full = self.shown.len() >= MOST_SHOWN;
+        if !worse.is_empty() || full {
+            self.shown.clear();
+        }
+        self.shown.push(Arc::clone(preview));
+        match worse.is_empty() && full {
+            true => vec![Worsening::TooOften],
+            false => worse,
+        }
     }
 
     fn begin_waiting(&mut self) {
@@ -347,58 +370,6 @@ pub(super) fn in_words(needs: &ApprovalNeed) -> Vec<SafeText> {
             needs.reasons().iter().map(Reason::words).collect()
         }
     }
-}
-
-fn listed(addresses: &[Address]) -> String {
-    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// An amount in whole tokens, exact.
-fn whole(token: &Token, raw: U256) -> String {
-    TokenAmount::new(raw, token.decimals).map_or_else(|_| raw.to_string(), |amount| amount.to_string())
-}
-
-/// What an operator must see again before a yes counts: every figure that is not what it was.
-fn differences(old: &Preview, new: &Preview) -> Vec<SafeText> {
-    let mut changed = Vec::new();
-    let mut note = |what: &str, before: String, after: String| {
-        if before != after {
-            changed.push(SafeText::clean(&format!("{what}: {before} → {after}"), MAX_REASON));
-        }
-    };
-    note("counted as spent", format!("${}", old.values.spent), format!("${}", new.values.spent));
-    note("certain to come in", format!("${}", old.values.received), format!("${}", new.values.received));
-    let (before, after) = (&old.permit.bounds, &new.permit.bounds);
-    for (one, other) in before.outflows.iter().zip(&after.outflows) {
-        let told = |flow: &Flow| whole(&flow.token, flow.amount);
-        note(&format!("most {} out", one.token.symbol), told(one), told(other));
-    }
-    for (one, other) in before.inflows.iter().zip(&after.inflows) {
-        let told = |raw| whole(&one.token, raw);
-        note(&format!("least {} in", one.token.symbol), told(one.at_least), told(other.at_least));
-        note(&format!("expected {} in", one.token.symbol), told(one.expected), told(other.expected));
-    }
-    let coin = |wei| TokenAmount::ether(wei).to_string();
-    note("most gas, in coin", coin(before.worst_gas), coin(after.worst_gas));
-    let targets =
-        |preview: &Preview| preview.framed.legs().iter().map(|leg| leg.to.to_string()).collect::<Vec<_>>().join(", ");
-    note("calls", targets(old), targets(new));
-    for (one, other) in before.allowances.iter().zip(&after.allowances) {
-        let may_take = format!("{} may take of {}", one.spender, one.token.symbol);
-        note(&may_take, whole(&one.token, one.at_most), whole(&other.token, other.at_most));
-    }
-    note("receivers", listed(&old.framed.proposal().recipients), listed(&new.framed.proposal().recipients));
-    let order = |preview: &Preview| preview.framed.proposal().order.clone();
-    if let (Some(one), Some(other)) = (order(old), order(new)) {
-        for ((name, before), (_, after)) in one.message.fields().into_iter().zip(other.message.fields()) {
-            note(name, before, after);
-        }
-        if let (Some(one), Some(other)) = (one.arrival, other.arrival) {
-            let expected = format!("expected {} on chain {}", other.token.symbol, other.chain_id);
-            note(&expected, one.expected.to_string(), other.expected.to_string());
-        }
-    }
-    changed
 }
 
 #[cfg(test)]
