@@ -170,7 +170,7 @@ fn snapshot() -> Snapshot {
         limits: Some(Limits {
             day: spend("1966.02", "5000"),
             month: spend("1966.02", "50000"),
-            one: spend("853.14", "2500"),
+            one: "2500".parse().ok(),
             reserved: dollars("853.14"),
             asks_above: Some(dollars("1000")),
             hot_lane: None,

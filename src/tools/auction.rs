@@ -4,7 +4,6 @@
 use alloy::primitives::{Address, B256, U256};
 
 use crate::base::error::{ErrorCode, ToolError};
-use crate::base::format::grouped;
 use crate::base::text::SafeText;
 use crate::base::units::{BasisPoints, TokenAmount};
 use crate::chain::network::Contract;

@@ -63,7 +63,6 @@ pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
         values: Values { spent: usd(dollars), ..Values::default() },
         verdicts: vec![],
         needs: ApprovalNeed::Approval { reasons: vec![] },
-        why: None,
         opinion: None,
         above_hot_lane: false,
         first_seen: false,
