@@ -56,15 +56,19 @@ const SELL: (&str, &str, &str) = ("ETH", "USDC", "0.02");
 impl Attack {
     /// `count` endpoints, of which the one at `place` lies.
     pub(crate) fn new(count: usize, place: usize, lie: Lie) -> Self {
+        let mut lie = Some(lie);
+        let proxy = |real: &str, index| match lie.take_if(|_| index == place) {
+            Some(lie) => LyingRpc::start(real, lie),
+            None => LyingRpc::honest(real),
+        };
+        Self::through(count, proxy)
+    }
+
+    /// `count` endpoints, each in front of the real one and made by `proxy` for its place.
+    fn through(count: usize, mut proxy: impl FnMut(&str, usize) -> LyingRpc) -> Self {
         let turn = chain().turn.lock().unwrap_or_else(PoisonError::into_inner);
         let real = chain().devnet.url(0);
-        let mut lie = Some(lie);
-        let proxies: Vec<LyingRpc> = (0..count)
-            .map(|index| match lie.take_if(|_| index == place) {
-                Some(lie) => LyingRpc::start(real, lie),
-                None => LyingRpc::honest(real),
-            })
-            .collect();
+        let proxies: Vec<LyingRpc> = (0..count).map(|index| proxy(real, index)).collect();
         let urls = proxies.iter().map(LyingRpc::url).collect();
         Self { _turn: turn, home: tempfile::tempdir().unwrap(), urls, _proxies: proxies }
     }
@@ -425,6 +429,37 @@ fn an_endpoint_that_only_fails_is_absent() {
     for (count, place) in [(3, 0), (2, 1)] {
         done(&Attack::new(count, place, errors()), BUY);
     }
+}
+
+#[test]
+fn a_liar_does_not_decide_alone_because_the_other_endpoint_takes_small_requests_only() {
+    let attack = Attack::through(2, |real, place| match place {
+        0 => LyingRpc::start(real, allowances()),
+        _ => LyingRpc::narrow(real, 10),
+    });
+    refused(&attack, BUY);
+    // Without a lie such an endpoint holds nothing up.
+    let honest = Attack::through(2, |real, place| match place {
+        0 => LyingRpc::honest(real),
+        _ => LyingRpc::narrow(real, 10),
+    });
+    done(&honest, BUY);
+}
+
+#[test]
+fn a_liar_does_not_decide_alone_because_the_other_endpoint_fails_at_what_a_simulation_reads() {
+    let fails = || -> Lie {
+        Box::new(|asked, answer| {
+            if asked["method"] == "eth_getStorageAt" {
+                *answer = json!({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32000, "message": "busy"}});
+            }
+        })
+    };
+    let attack = Attack::through(2, |real, place| match place {
+        0 => LyingRpc::start(real, allowances()),
+        _ => LyingRpc::start(real, fails()),
+    });
+    refused(&attack, BUY);
 }
 
 #[test]

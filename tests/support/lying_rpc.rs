@@ -40,8 +40,17 @@ impl LyingRpc {
         Self::start(real, Box::new(|_, _| {}))
     }
 
+    /// A proxy that changes nothing, and refuses requests of more than `most` calls.
+    pub fn narrow(real: &str, most: usize) -> Self {
+        Self::with(real, Box::new(|_, _| {}), Duration::ZERO, most)
+    }
+
     /// A proxy that answers each request so much later.
     pub fn slow(real: &str, lie: Lie, delay: Duration) -> Self {
+        Self::with(real, lie, delay, usize::MAX)
+    }
+
+    fn with(real: &str, lie: Lie, delay: Duration, most: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
@@ -54,7 +63,7 @@ impl LyingRpc {
                 std::thread::spawn(move || {
                     // A connection carries many requests, until either side closes it.
                     let (mut client, mut node) = (stream, None);
-                    while serve(&mut client, &mut node, &real, &lie, &lying, &log, delay).is_some() {}
+                    while serve(&mut client, &mut node, &real, &lie, &lying, &log, (delay, most)).is_some() {}
                 });
             }
         });
@@ -84,7 +93,7 @@ fn serve(
     lie: &Lie,
     lies: &AtomicBool,
     log: &Mutex<Vec<Heard>>,
-    delay: Duration,
+    (delay, most): (Duration, usize),
 ) -> Option<()> {
     let body = message(client)?;
     let question: Value = serde_json::from_slice(&body).ok()?;
@@ -92,7 +101,12 @@ fn serve(
     let methods = all.iter().map(|one| one["method"].as_str().unwrap_or_default().to_owned()).collect();
     log.lock().unwrap().push(Heard { at: Instant::now(), methods });
     std::thread::sleep(delay);
-    let mut answer = ask(node, real, &body)?;
+    let mut answer = match all.len() > most {
+        false => ask(node, real, &body)?,
+        true => {
+            serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "too many calls in one request"}})
+        }
+    };
     if lies.load(Ordering::SeqCst) {
         let change = |answer: &mut Value| {
             let id = answer["id"].clone();

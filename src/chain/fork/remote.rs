@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::{Fork, ForkError, NextBlock, outcome::Pinned, pinned::PinnedState};
 use crate::chain::{
     evm::{self, BlockContext, ChainRules, SpecId},
-    provider::{EndpointStack, ProviderError, Said, Testimony, reached},
+    provider::{Batching, EndpointStack, ProviderError, Said, Testimony, reached},
 };
 
 /// Blocks whose caches are kept.
@@ -33,6 +33,9 @@ const BLOCKS_KEPT: usize = 4;
 /// Code seen unchanged over this many blocks is taken to stay: since Cancun deployed code cannot
 /// change, and a reorganisation that deep is not expected on any chain here.
 const SETTLED_AFTER: u64 = 64;
+
+/// Calls to a request where an endpoint failed at larger ones.
+const GENTLE_BATCH: usize = 10;
 
 /// State of a chain behind an endpoint, for forks of its blocks. Share it: caches live here.
 #[derive(Debug)]
@@ -119,10 +122,15 @@ impl Remote {
     pub(super) async fn ask_each(
         &self,
         witnesses: &EndpointStack,
+        gently: bool,
         calls: impl Fn(usize) -> Vec<(&'static str, Value)>,
     ) -> Vec<Testimony> {
         self.round_trips.fetch_add(1, Ordering::Relaxed);
-        witnesses.testimonies(self.limits.batch, calls).await
+        let batching = match gently {
+            false => Batching { calls: self.limits.batch, requests: usize::MAX },
+            true => Batching { calls: self.limits.batch.min(GENTLE_BATCH), requests: 1 },
+        };
+        witnesses.testimonies(batching, calls).await
     }
 
     /// The bounds on one simulation.
@@ -187,7 +195,7 @@ impl Remote {
         calls: &[(&'static str, Value)],
         latest: bool,
     ) -> Option<Vec<Value>> {
-        let told = self.ask_each(witnesses, |_| calls.to_vec()).await;
+        let told = self.ask_each(witnesses, false, |_| calls.to_vec()).await;
         let expected = json!(U64::from(self.rules.chain_id));
         let known: Vec<_> = told
             .into_iter()
@@ -264,7 +272,7 @@ impl Remote {
         settled.is_some() && locked(&self.confirmed).get(&account).copied() == settled
     }
 
-    /// Remembers code that all endpoints have confirmed.
+    /// Remembers code that two or more endpoints have confirmed, and none contradicts.
     pub(super) fn confirm_code(&self, account: Address, hash: B256) {
         locked(&self.confirmed).insert(account, hash);
     }
@@ -272,6 +280,7 @@ impl Remote {
     /// Forgets code that a majority of endpoints contradicts.
     pub(super) fn forget_code(&self, account: Address) {
         locked(&self.codes).remove(&account);
+        locked(&self.confirmed).remove(&account);
     }
 
     /// Remembers code that was fetched, and gives back an analysed copy if it is a known one.

@@ -5,7 +5,10 @@
 //! again on it; without a majority there is no simulation. Either way the contradiction is on record with the endpoints
 //! (`EndpointStack::disputes_since`), so that the caller can refuse what increases risk.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use alloy::{
     eips::BlockNumberOrTag,
@@ -153,8 +156,11 @@ impl PinnedState {
 
     /// What each endpoint says of the pinned block.
     async fn views(&self, witnesses: &EndpointStack, items: &[Item]) -> Result<Vec<View>, ForkError> {
+        // Before anybody fails at these questions: a run that only one endpoint can keep up with must not make it the only
+        // one that is heard.
+        let expected = witnesses.expected();
         for attempt in 1..=ATTEMPTS {
-            let heard = self.hear(witnesses, items).await;
+            let heard = self.hear(witnesses, items, attempt > 1).await;
             let others: Vec<usize> = heard
                 .iter()
                 .filter_map(|heard| if let Heard::OtherHeader(one) = heard { Some(*one) } else { None })
@@ -172,6 +178,16 @@ impl PinnedState {
                     | Heard::OtherHeader(_)
                     | Heard::ByNumber(_)
                     | Heard::Nothing => None,
+                })
+                .collect();
+            let spoke: Vec<usize> = heard
+                .iter()
+                .filter_map(|heard| match heard {
+                    Heard::View(view) => Some(view.endpoint),
+                    Heard::Lacks { endpoint, .. } | Heard::OtherHeader(endpoint) | Heard::ByNumber(endpoint) => {
+                        Some(*endpoint)
+                    }
+                    Heard::Nothing => None,
                 })
                 .collect();
             let views: Vec<View> = heard
@@ -195,12 +211,23 @@ impl PinnedState {
                 return Ok(views);
             }
             // A block that only one endpoint has may be its invention; one that two have is not.
-            if lacking.is_empty() || views.len() > 1 {
+            // One alone confirms only where no other works: a run that only one can keep up with would make it the judge.
+            let decided = views.len() > 1 || (lacking.is_empty() && !witnesses.misses(&expected, &spoke).await);
+            if decided {
                 return if views.is_empty() { Err(ForkError::Unverified) } else { Ok(views) };
             }
             if attempt == ATTEMPTS {
-                let subject = format!("block {} ({})", self.header.number, self.header.hash);
-                let named: Vec<usize> = views.iter().map(|view| view.endpoint).chain(lacking).collect();
+                if views.is_empty() && lacking.is_empty() {
+                    return Err(ForkError::Unverified);
+                }
+                let subject = match lacking.is_empty() {
+                    true => format!("block {}, of which only one of them can be read", self.header.number),
+                    false => format!("block {} ({})", self.header.number, self.header.hash),
+                };
+                let views: Vec<usize> = views.iter().map(|view| view.endpoint).collect();
+                let others = lacking.into_iter().chain(expected.iter().copied()).filter(|one| !views.contains(one));
+                let others: BTreeSet<usize> = others.collect();
+                let named: Vec<usize> = views.into_iter().chain(others).collect();
                 return Err(ForkError::Disputed(witnesses.note(&subject, &named, false)));
             }
             tokio::time::sleep(CATCHING_UP).await;
@@ -209,7 +236,9 @@ impl PinnedState {
     }
 
     /// Asks every endpoint for the header and all items in one round trip.
-    async fn hear(&self, witnesses: &EndpointStack, items: &[Item]) -> Vec<Heard> {
+    ///
+    /// `gently` asks little at a time, one request after another.
+    async fn hear(&self, witnesses: &EndpointStack, items: &[Item], gently: bool) -> Vec<Heard> {
         let by_number = locked(&self.verified).by_number.clone();
         let number = json!(BlockNumberOrTag::Number(self.header.number));
         let calls = |endpoint: usize| {
@@ -224,7 +253,7 @@ impl PinnedState {
             }
             calls
         };
-        let told = self.remote.ask_each(witnesses, calls).await;
+        let told = self.remote.ask_each(witnesses, gently, calls).await;
         told.into_iter().map(|testimony| self.heard(testimony, items, &by_number)).collect()
     }
 
@@ -314,7 +343,8 @@ impl PinnedState {
             verified.header = true;
             verified.items.extend(items.iter().copied());
             drop(verified);
-            for item in items {
+            // One voice confirms no code: it would not be compared again when the others are back.
+            for item in items.iter().filter(|_| views.len() > 1) {
                 if let (Item::Code(account), Some(hash)) = (item, self.cached(*item)) {
                     self.remote.confirm_code(*account, hash.into());
                 }

@@ -130,11 +130,15 @@ impl Endpoint {
     /// Whether it answers at all, as far as is known: neither down nor asking to be left alone. One that is slow or behind
     /// does.
     pub(super) fn answers(&self) -> bool {
-        let up = match self.health().condition() {
-            Condition::Healthy | Condition::Unproven | Condition::Degraded => true,
-            Condition::Down => false,
-        };
-        up && self.cooling().is_none()
+        !self.is_down() && self.cooling().is_none()
+    }
+
+    /// Whether it has failed so often in a row that it is not waited for.
+    pub(super) fn is_down(&self) -> bool {
+        match self.health().condition() {
+            Condition::Healthy | Condition::Unproven | Condition::Degraded => false,
+            Condition::Down => true,
+        }
     }
 
     /// Whether its own latest block was too old when it was told last: it has come to a stand.

@@ -44,4 +44,4 @@ pub use method::{Replay, replay_of, replay_of_method};
 pub use monitor::{Monitor, MonitorGuard, MonitorRules};
 pub use retry::{Jitter, RetryRules};
 pub use stack::EndpointStack;
-pub(in crate::chain) use testimony::{Said, Testimony};
+pub(in crate::chain) use testimony::{Batching, Said, Testimony};

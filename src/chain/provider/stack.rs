@@ -8,7 +8,7 @@ use super::{
     health::Outcome,
     method::{Replay, once_method, replay_of},
     retry::RetryRules,
-    testimony::{self, Testimony},
+    testimony::{self, Batching, Testimony},
 };
 use crate::base::text::SafeText;
 use alloy::{
@@ -96,6 +96,18 @@ impl EndpointStack {
         counted.map(|(index, _)| index).collect()
     }
 
+    /// Endpoints whose reading a decision waits for, by index: all that are not down, those included that ask to be left
+    /// alone for a while, and without those that have come to a stand while another has not.
+    pub(in crate::chain) fn expected(&self) -> Vec<usize> {
+        self.inner.expected()
+    }
+
+    /// Whether an endpoint of `expected` that was not heard works all the same: it asks to be left alone for a while, or it
+    /// answers when asked for the number of its latest block. One that fails at that too is absent.
+    pub(in crate::chain) async fn misses(&self, expected: &[usize], heard: &[usize]) -> bool {
+        self.inner.misses(expected, heard).await
+    }
+
     /// A point in the record of contradictions.
     pub fn mark(&self) -> DisputeMark {
         self.inner.disputes.mark()
@@ -116,12 +128,12 @@ impl EndpointStack {
     /// the first, are left out.
     pub(in crate::chain) async fn testimonies(
         &self,
-        batch: usize,
+        batching: Batching,
         calls: impl Fn(usize) -> Vec<(&'static str, Value)>,
     ) -> Vec<Testimony> {
         let endpoints = self.inner.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.answers());
-        let asked =
-            endpoints.map(|(index, endpoint)| (endpoint.clone(), testimony::of(index, endpoint, batch, calls(index))));
+        let asked = endpoints
+            .map(|(index, endpoint)| (endpoint.clone(), testimony::of(index, endpoint, batching, calls(index))));
         in_time(asked.collect()).await
     }
 }
@@ -241,6 +253,8 @@ impl Inner {
     /// trip where they agree.
     async fn agreed(&self, packet: RequestPacket, agreement: Agreement) -> Result<ResponsePacket, ProviderError> {
         let mut round = 0;
+        // Before anybody fails at this question: an answer that only one can give must not make it the only one.
+        let expected = self.expected();
         loop {
             let abstaining = self.abstaining();
             let heard = |index: usize| !abstaining.contains(&index);
@@ -261,8 +275,27 @@ impl Inner {
             {
                 return Ok(head);
             }
+            let voices = tally.voices();
             let tally = match tally.unanimous(matches!(agreement, Agreement::Majority)) {
-                Ok(answer) => return Ok(answer),
+                // One alone decides only where no other works: it could have asked for what only it can answer.
+                Ok(answer)
+                    if !matches!(agreement, Agreement::Majority)
+                        || voices.len() > 1
+                        || !self.misses(&expected, &voices).await =>
+                {
+                    return Ok(answer);
+                }
+                Ok(_) => {
+                    round += 1;
+                    if round >= agree::ROUNDS {
+                        let method = packet.method_names().next().unwrap_or_default();
+                        let subject = format!("{method}, to which only one of them gives an answer");
+                        self.note(&subject, &expected, false);
+                        return Err(self.disagreement(SafeText::clean(method, TEXT_LIMIT), &expected));
+                    }
+                    tokio::time::sleep(self.rules.wait_after(0)).await;
+                    continue;
+                }
                 Err(tally) => tally,
             };
             round += 1;
@@ -345,6 +378,25 @@ impl Inner {
             return Vec::new();
         }
         stands(true).map(|(index, _)| index).collect()
+    }
+
+    fn expected(&self) -> Vec<usize> {
+        let up = self.endpoints.iter().enumerate().filter(|(_, endpoint)| !endpoint.is_down());
+        let (still, moving): (Vec<_>, Vec<_>) = up.partition(|(_, endpoint)| endpoint.stands_still());
+        let counted = if moving.is_empty() { still } else { moving };
+        counted.into_iter().map(|(index, _)| index).collect()
+    }
+
+    async fn misses(&self, expected: &[usize], heard: &[usize]) -> bool {
+        let missing = expected.iter().filter(|index| !heard.contains(index));
+        for endpoint in missing.filter_map(|index| self.endpoints.get(*index)) {
+            let works = endpoint.cooling().is_some()
+                || endpoint.read::<alloy::primitives::U64>("eth_blockNumber", ()).await.is_ok();
+            if works {
+                return true;
+            }
+        }
+        false
     }
 
     /// How long to wait for another round, or `None` if none can help.

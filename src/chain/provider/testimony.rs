@@ -2,7 +2,7 @@
 
 use super::{answer, endpoint::Endpoint};
 use alloy::rpc::json_rpc::{Id, Request, RequestPacket, Response, ResponsePacket, ResponsePayload, SerializedRequest};
-use futures::future::try_join_all;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::Value;
 
 /// The answers of one endpoint, in the order of the calls.
@@ -29,11 +29,20 @@ pub(in crate::chain) enum Said {
     Failed,
 }
 
-/// Asks one endpoint all `calls`, `batch` of them to a request. `None` if it fails as a whole.
+/// Size of the requests in which endpoints are asked.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::chain) struct Batching {
+    /// Calls to a request.
+    pub calls: usize,
+    /// Requests under way at the same time.
+    pub requests: usize,
+}
+
+/// Asks one endpoint all `calls`. `None` if it fails as a whole.
 pub(super) async fn of(
     index: usize,
     endpoint: &Endpoint,
-    batch: usize,
+    batching: Batching,
     calls: Vec<(&'static str, Value)>,
 ) -> Option<Testimony> {
     let requests: Vec<SerializedRequest> = calls
@@ -42,20 +51,23 @@ pub(super) async fn of(
         .map(|((method, params), id)| Request::new(method, Id::Number(id), params).serialize())
         .collect::<Result<_, _>>()
         .ok()?;
-    let chunks = requests.chunks(batch.max(1)).map(|chunk| async move {
-        let packet = RequestPacket::Batch(chunk.to_vec());
+    let chunks: Vec<Vec<SerializedRequest>> = requests.chunks(batching.calls.max(1)).map(<[_]>::to_vec).collect();
+    let chunks = stream::iter(chunks).map(|chunk| async move {
+        let count = chunk.len();
+        let packet = RequestPacket::Batch(chunk);
         let answer = endpoint.ask(packet).await.map_err(|_| ())?;
         let ResponsePacket::Batch(mut responses) = answer else { return Err(()) };
         responses.sort_by_key(|response| match &response.id {
             Id::Number(number) => *number,
             Id::String(_) | Id::None => u64::MAX,
         });
-        if responses.len() != chunk.len() || responses.iter().any(is_trouble) {
+        if responses.len() != count || responses.iter().any(is_trouble) {
             return Err(());
         }
-        Ok(responses.into_iter().map(|response| said(response.payload)).collect::<Vec<_>>())
+        Ok::<_, ()>(responses.into_iter().map(|response| said(response.payload)).collect::<Vec<_>>())
     });
-    let said = try_join_all(chunks).await.ok()?.into_iter().flatten().collect();
+    let said: Vec<Vec<Said>> = chunks.buffered(batching.requests.max(1)).try_collect().await.ok()?;
+    let said = said.into_iter().flatten().collect();
     Some(Testimony { endpoint: index, stands_still: endpoint.stands_still(), said })
 }
 
