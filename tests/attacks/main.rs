@@ -17,6 +17,7 @@ mod limits;
 mod lying_rpc;
 mod named;
 mod operator;
+mod oracle;
 mod prices;
 #[path = "../support/proof.rs"]
 mod proof;

@@ -4,10 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use alloy::network::TransactionBuilder as _;
 use alloy::primitives::aliases::{I24, U24, U160};
 use alloy::primitives::{Address, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol;
 use alloy::sol_types::SolCall;
-use bardo::abi::erc20::Erc20;
+use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::abi::uniswap_v3::{NonfungiblePositionManager, SwapRouter02, UniswapV3Pool};
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::units::{Rounding, Usd};
@@ -23,6 +27,23 @@ use bardo::sandbox::plan::{Token, Venue};
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo::uniswap::address::{V3_POOL_INIT_CODE_HASH, v3_pool};
 use futures::future::BoxFuture;
+
+sol! {
+    /// Of the position manager, which numbers its positions.
+    interface Enumerable {
+        struct DecreaseLiquidityParams {
+            uint256 tokenId;
+            uint128 liquidity;
+            uint256 amount0Min;
+            uint256 amount1Min;
+            uint256 deadline;
+        }
+
+        function totalSupply() external view returns (uint256);
+        function tokenByIndex(uint256 index) external view returns (uint256);
+        function decreaseLiquidity(DecreaseLiquidityParams params) external payable returns (uint256, uint256);
+    }
+}
 
 /// The fee whose pools have a tick spacing of one: liquidity can be narrowest there.
 const FEE: u32 = 100;
@@ -172,6 +193,11 @@ struct Bent<'a> {
 impl Bent<'_> {
     /// Provides about so many dollars in whole on the ticks from `low` to `high` beside the pool's first one.
     async fn provide(&self, low: i32, high: i32, dollars: f64) {
+        self.provide_for(self.manager, low, high, dollars).await;
+    }
+
+    /// The same, in a position of `recipient`.
+    async fn provide_for(&self, recipient: Address, low: i32, high: i32, dollars: f64) {
         let wei = |dollars: f64| U256::from((dollars * 1e18) as u128);
         let (token, dai) = (wei(dollars / self.price), wei(dollars));
         let (amount0, amount1) = if self.token_first { (token, dai) } else { (dai, token) };
@@ -185,10 +211,22 @@ impl Bent<'_> {
             amount1Desired: amount1,
             amount0Min: U256::ZERO,
             amount1Min: U256::ZERO,
-            recipient: self.manager,
+            recipient,
             deadline: U256::MAX,
         };
         self.market.send(self.manager, NonfungiblePositionManager::mintCall { params }, 2_000_000).await;
+    }
+
+    async fn ask<C: SolCall>(&self, call: C) -> C::Return {
+        let request = TransactionRequest::default().with_to(self.manager).with_input(call.abi_encode());
+        C::abi_decode_returns(&self.market.client.provider().call(request).await.unwrap()).unwrap()
+    }
+
+    /// The newest position, and its liquidity.
+    async fn newest(&self) -> (U256, u128) {
+        let count = self.ask(Enumerable::totalSupplyCall {}).await;
+        let position = self.ask(Enumerable::tokenByIndexCall { index: count - U256::from(1) }).await;
+        (position, self.ask(NonfungiblePositionManager::positionsCall { tokenId: position }).await.liquidity)
     }
 
     /// Swaps so many dollars of the dollar coin, and then time passes.
@@ -366,4 +404,136 @@ async fn a_washed_price_without_a_feed_is_no_equity() {
     // A thousand UNI at the washed price are 39,250 dollars, which no feed confirms.
     assert_eq!(portfolio.equity, Usd::ZERO);
     assert!(dollars(portfolio.by_pools) > 30_000.0, "{portfolio:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn liquidity_that_stands_whenever_it_is_read_and_only_then_is_no_depth() {
+    let market = Market::boot().unfed(Token::Uni);
+    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    bent.provide(-500, 500, 100.0).await;
+    let (attacker, genuine) = (Cast::new().unwrap().address(Role::Arbitrageur), market.genuine(Token::Uni));
+    for round in 0..8 {
+        market.passes(290).await;
+        bent.provide_for(attacker, -2_000, 2_000, 5_000_000.0).await;
+        bent.trade(1.0).await;
+        let (position, liquidity) = bent.newest().await;
+        assert!(liquidity > 0);
+        let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
+        assert!(refused.contains("no feed prices it"), "round {round}: {refused}");
+        let params = Enumerable::DecreaseLiquidityParams {
+            tokenId: position,
+            liquidity,
+            amount0Min: U256::ZERO,
+            amount1Min: U256::ZERO,
+            deadline: U256::MAX,
+        };
+        market.send(bent.manager, Enumerable::decreaseLiquidityCall { params }, 1_000_000).await;
+        assert_eq!(bent.newest().await, (position, 0), "it is taken out again");
+    }
+}
+
+/// A pool that is bent around a trade of the account.
+mod bent_trades {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bardo::base::error::ErrorCode;
+    use bardo::chain::devnet::Chain;
+    use bardo::chain::network::NetworkKind;
+    use bardo::chain::sender::SenderRules;
+    use bardo::engine::Status;
+    use bardo::safety::approval::Consent;
+    use bardo::safety::pipeline::State;
+    use bardo::safety::rulebook::End;
+    use bardo::sandbox::SandboxChain;
+
+    use super::*;
+    use crate::golem_world::{House, permit, swap};
+    use crate::world::{FEE as TRADED, Hook, World, sandbox};
+
+    /// Dollars that move a pool of ten million by several percent.
+    const BENDING: u64 = 3_000_000;
+
+    /// Buys `token` for dollars in its pool of this fee.
+    fn bend(chain: &mut Chain, deployment: &Deployment, token: Token, fee: u32) {
+        let cast = Cast::new().unwrap();
+        let (usdc, amount) = (deployment.tokens[&Token::Usdc], U256::from(BENDING) * U256::from(1_000_000));
+        let attacker = cast.address(Role::Arbitrageur);
+        let params = SwapRouter02::ExactInputSingleParams {
+            tokenIn: usdc,
+            tokenOut: deployment.tokens[&token],
+            fee: U24::from(fee),
+            recipient: attacker,
+            amountIn: amount,
+            amountOutMinimum: U256::ZERO,
+            sqrtPriceLimitX96: U160::ZERO,
+        };
+        let router = deployment.swap_router;
+        for (to, input, gas) in [
+            (usdc, OpenMint::mintCall { to: attacker, value: amount }.abi_encode(), 200_000),
+            (usdc, Erc20::approveCall { spender: router, value: U256::MAX }.abi_encode(), 200_000),
+            (router, SwapRouter02::exactInputSingleCall { params }.abi_encode(), 5_000_000),
+        ] {
+            send(chain, &cast, Order::call(Role::Arbitrageur, to, input, gas, "an attack")).unwrap();
+        }
+        let block = chain.mine();
+        drop(block);
+    }
+
+    async fn bent(chain: &SandboxChain, token: Token, fee: u32) {
+        let deployment = Arc::clone(&chain.deployment);
+        chain.devnet.run(move |chain| bend(chain, &deployment, token, fee)).await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_traded_pool_that_is_bent_between_preview_and_commit_signs_nothing() {
+        let house = House::with_policy("preset = \"demo\"\n").await;
+        let golem = house.golem("ada", "trade-executor");
+        let previewed = golem.call("preview_action", swap("USDC", "UNI", "200")).await;
+        assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+        bent(&house.sandbox().chains()[0], Token::Uni, 3_000).await;
+        let sent = house.sent().await;
+        let answer = golem.call("commit_action", permit(&previewed)).await;
+        let code = answer.error.as_ref().map(|error| error.code());
+        assert_eq!(code, Some(ErrorCode::PermitMismatch), "{answer:#?}");
+        assert_eq!(house.sent().await, sent, "something was signed: {answer:#?}");
+    }
+
+    /// A swap of 100 USDC for WETH whose pool is bent behind signature number `at`: how it ends, and dollars lost.
+    async fn bent_behind_signature(account: usize, at: usize) -> (State, Vec<End>, U256, U256) {
+        // A devnet of this case's own: a pool stays bent.
+        let own: &'static Sandbox = Box::leak(Box::new(sandbox(6)));
+        let world = World::over(own, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+        let preview = world.preview(world.swap(100_000_000).await).await.unwrap();
+        let (usdc, weth) = (world.balance(&world.usdc).await, world.balance(&world.weth).await);
+        let signed = AtomicUsize::new(0);
+        *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+            if signed.fetch_add(1, Ordering::SeqCst) == at {
+                let done = bent(&own.chains()[0], Token::Weth, TRADED);
+                tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(done));
+            }
+        })
+        .into_inner()
+        .unwrap();
+        let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+        let ends = world.book.ends.lock().unwrap().clone();
+        let left = world.allowance(world.contract(Contract::Permit2)).await;
+        assert_eq!(left, U256::ZERO, "what the plan allowed is taken back: {:?}", committed.remarks);
+        let lost = usdc - world.balance(&world.usdc).await;
+        (committed.state, ends, lost, world.balance(&world.weth).await - weth)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_traded_pool_that_is_bent_behind_the_signature_costs_no_more_than_gas() {
+        let (state, ends, lost, came) = bent_behind_signature(4, 1).await;
+        assert!(matches!(state, State::Reverted), "{state:?}: {came} came for {lost}");
+        assert_eq!((lost, came), (U256::ZERO, U256::ZERO));
+        assert!(matches!(ends.as_slice(), [End::Reverted { .. }, ..] | [.., End::Reverted { .. }]), "{ends:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_traded_pool_that_is_bent_between_two_transactions_of_a_plan_stops_the_rest() {
+        let (state, _, lost, came) = bent_behind_signature(5, 0).await;
+        let State::Stopped { code, why } = state else { panic!("{state:?}") };
+        assert_eq!((code, lost, came), (ErrorCode::PermitMismatch, U256::ZERO, U256::ZERO), "{why}");
+    }
 }

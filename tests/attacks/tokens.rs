@@ -3,14 +3,33 @@
 //! A token is upgraded by exchanging its code on the devnet, as the owner of a proxy can at any moment. What happened is
 //! read from the chain. `tests/cli/bad_tokens.rs` trades tokens that are odd from the start.
 
-use alloy::primitives::{Address, Bytes, U256};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use alloy::network::TransactionBuilder as _;
+use alloy::primitives::{Address, Bytes, U256, address, hex, keccak256, uint};
 use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::{SolCall, SolValue as _};
+use bardo::abi::erc20::Erc20;
+use bardo::base::error::ErrorCode;
+use bardo::chain::network::NetworkKind;
+use bardo::chain::sender::SenderRules;
 use bardo::engine::{Status, ToolResponse};
 use bardo::golem::pi::PiSession;
+use bardo::runtime::data::ROOMS;
+use bardo::safety::approval::Consent;
+use bardo::safety::ledger::{self, Micros};
+use bardo::safety::pipeline::{Committed, Refusal};
+use bardo::safety::rulebook::End;
+use bardo::sandbox::Sandbox;
 use bardo::sandbox::plan::Token;
-use serde_json::json;
+use bardo::store::{Store, StoreConfig};
+use serde_json::{Value, json};
 
 use crate::golem_world::{House, permit, swap};
+use crate::world::{Hook, World, cents, sandbox};
 
 /// `PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`: whatever is called answers one, or true, and nothing moves.
 const SAYS_TRUE: &str = "0x60015f5260205ff3";
@@ -30,10 +49,15 @@ async fn house() -> (House, PiSession) {
 
 async fn upgrade(house: &House, token: Token, code: Bytes) {
     let (provider, at): (_, Address) = (house.world.chains()[0].client.provider(), house.address(token));
-    let done: serde_json::Value = provider.raw_request("anvil_setCode".into(), json!([at, code])).await.unwrap();
+    let done: Value = provider.raw_request("anvil_setCode".into(), json!([at, code])).await.unwrap();
     assert!(done.is_null(), "{done}");
-    // On a chain code changes in a block; without a new one a commit rightly takes what was read of this one.
-    let _mined: serde_json::Value = provider.raw_request("evm_mine".into(), json!([])).await.unwrap();
+    mine(house).await;
+}
+
+/// On a chain state changes in a block; without a new one a commit rightly takes what was read of this one.
+async fn mine(house: &House) {
+    let provider = house.world.chains()[0].client.provider();
+    let _mined: Value = provider.raw_request("evm_mine".into(), json!([])).await.unwrap();
 }
 
 async fn code_of(house: &House, token: Token) -> Bytes {
@@ -80,4 +104,363 @@ async fn a_token_that_moves_nothing_is_neither_bought_nor_sold() {
         }
     }
     assert_eq!(house.sent().await, sent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_bought() {
+    let (house, golem) = house().await;
+    let (honest, fee) = (code_of(&house, Token::Uni).await, code_of(&house, Token::FeeOnTransfer).await);
+    let sent = house.sent().await;
+    for (what, code) in [
+        ("takes a fee of one percent", fee),
+        ("moves nothing and says true", SAYS_TRUE.parse().unwrap()),
+        ("moves nothing and says false", SAYS_FALSE.parse().unwrap()),
+        ("reverts", REVERTS.parse().unwrap()),
+    ] {
+        let previewed = golem.call("preview_action", swap("USDC", "UNI", "20")).await;
+        assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+        upgrade(&house, Token::Uni, code).await;
+        let answer = golem.call("commit_action", permit(&previewed)).await;
+        assert_ne!(answer.status, Status::Success, "{what}: {answer:#?}");
+        assert_eq!(house.sent().await, sent, "{what}: something was signed: {answer:#?}");
+        upgrade(&house, Token::Uni, honest.clone()).await;
+    }
+}
+
+// A token whose owner turns faults on and off: `TrickToken` of the fixtures, laid over UNI.
+
+/// `keccak256("eip1967.proxy.implementation") - 1` ([ERC-1967](https://eips.ethereum.org/EIPS/eip-1967)).
+const IMPLEMENTATION: U256 = uint!(0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc_U256);
+const TRICK: U256 = uint!(0x100000000000000000000000000000000_U256);
+const HOOK: U256 = uint!(0x100000000000000000000000000000001_U256);
+
+const HONEST: u64 = 0;
+const CALLS_HOOK: u64 = 1;
+const MOVES_TWICE: u64 = 2;
+const ALLOWS_HOOK: u64 = 3;
+const DENIES_TRANSFER: u64 = 4;
+const DENIES_APPROVAL: u64 = 5;
+const HALVES_BALANCES: u64 = 6;
+const DENIES_TRANSFER_AND_STAYS: u64 = 7;
+const DENIES_APPROVAL_AND_STAYS: u64 = 8;
+const CONFIRMS_APPROVAL_AND_STAYS: u64 = 9;
+const ALLOWS_HOOK_TOO: u64 = 10;
+
+/// Where the implementation is put.
+const BEHIND: Address = address!("0x00000000000000000000000000000000000be41d");
+const ATTACKER: Address = address!("0x00000000000000000000000000000000000a77ac");
+const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
+
+fn creation(hex: &str, arguments: Vec<u8>) -> Bytes {
+    hex::decode(hex.trim()).unwrap().into_iter().chain(arguments).collect::<Vec<u8>>().into()
+}
+
+/// The slot of `key` in the mapping at `slot`, as Solidity lays it out.
+fn mapped(key: Address, slot: U256) -> U256 {
+    keccak256((key, slot).abi_encode()).into()
+}
+
+fn balance_slot(owner: Address) -> U256 {
+    mapped(owner, uint!(3_U256))
+}
+
+fn allowance_slot(owner: Address, spender: Address) -> U256 {
+    mapped(spender, mapped(owner, uint!(4_U256)))
+}
+
+fn whole(tokens: u64) -> U256 {
+    U256::from(tokens) * U256::from(10).pow(U256::from(18))
+}
+
+async fn store(house: &House, at: Address, slot: U256, value: U256) {
+    let provider = house.world.chains()[0].client.provider();
+    let params = json!([at, slot, alloy::primitives::B256::from(value)]);
+    let _done: Value = provider.raw_request("anvil_setStorageAt".into(), params).await.unwrap();
+    mine(house).await;
+}
+
+/// UNI with its own code behind a proxy that its owner controls.
+async fn tricked() -> (House, PiSession) {
+    let (house, golem) = house().await;
+    let (uni, honest) = (house.address(Token::Uni), code_of(&house, Token::Uni).await);
+    let provider = house.world.chains()[0].client.provider();
+    let _done: Value = provider.raw_request("anvil_setCode".into(), json!([BEHIND, honest])).await.unwrap();
+    let at = house.deploy(creation(include_str!("../fixtures/contracts/TrickToken.hex"), Vec::new())).await;
+    let proxy = provider.get_code_at(at).await.unwrap();
+    store(&house, uni, IMPLEMENTATION, BEHIND.into_word().into()).await;
+    upgrade(&house, Token::Uni, proxy).await;
+    (house, golem)
+}
+
+async fn turn(house: &House, trick: u64, hook: Address) {
+    let uni = house.address(Token::Uni);
+    store(house, uni, HOOK, hook.into_word().into()).await;
+    store(house, uni, TRICK, U256::from(trick)).await;
+}
+
+async fn ask<C: SolCall>(house: &House, token: Token, call: C) -> C::Return {
+    let request = TransactionRequest::default().with_to(house.address(token)).with_input(call.abi_encode());
+    let answer = house.world.chains()[0].client.provider().call(request).await.unwrap();
+    C::abi_decode_returns(&answer).unwrap()
+}
+
+async fn held(house: &House, token: Token) -> U256 {
+    ask(house, token, Erc20::balanceOfCall { owner: house.world.account.unwrap() }).await
+}
+
+async fn allowed(house: &House, token: Token, spender: Address) -> U256 {
+    ask(house, token, Erc20::allowanceCall { owner: house.world.account.unwrap(), spender }).await
+}
+
+async fn act(golem: &PiSession, action: Value) -> ToolResponse {
+    let previewed = golem.call("preview_action", action).await;
+    match previewed.status {
+        Status::Simulated => golem.call("commit_action", permit(&previewed)).await,
+        _ => previewed,
+    }
+}
+
+/// A contract that takes what an old allowance of the account lets it take of `token` whenever UNI moves.
+async fn collector(house: &House, token: Token, allowance: U256) -> Address {
+    let account = house.world.account.unwrap();
+    let arguments = (house.address(token), account).abi_encode_params();
+    let hook = house.deploy(creation(include_str!("../fixtures/contracts/Collector.hex"), arguments)).await;
+    store(house, house.address(token), allowance_slot(account, hook), allowance).await;
+    assert_eq!(allowed(house, token, hook).await, allowance);
+    hook
+}
+
+/// Neither direction is traded with this trick on, whether it is on at the preview or only from then on.
+async fn nothing_is_signed(house: &House, golem: &PiSession, trick: u64, hook: Address, trades: &[Value]) {
+    let sent = house.sent().await;
+    for trade in trades {
+        turn(house, HONEST, hook).await;
+        let previewed = golem.call("preview_action", trade.clone()).await;
+        assert_eq!(previewed.status, Status::Simulated, "{trick}: {previewed:#?}");
+        turn(house, trick, hook).await;
+        let answer = golem.call("commit_action", permit(&previewed)).await;
+        assert_ne!(answer.status, Status::Success, "{trick}: {answer:#?}");
+        assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
+        let answer = act(golem, trade.clone()).await;
+        assert_ne!(answer.status, Status::Success, "{trick}: {answer:#?}");
+        assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
+    }
+    turn(house, HONEST, hook).await;
+}
+
+fn both() -> [Value; 2] {
+    [swap("UNI", "USDC", "2"), swap("USDC", "UNI", "20")]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_that_takes_another_token_by_an_old_allowance_signs_nothing() {
+    let (house, golem) = tricked().await;
+    house.give(Token::Dai, whole(300)).await;
+    let hook = collector(&house, Token::Dai, whole(100)).await;
+    nothing_is_signed(&house, &golem, CALLS_HOOK, hook, &both()).await;
+    assert_eq!(held(&house, Token::Dai).await, whole(300));
+    // The layer over the token alone keeps nobody from trading it.
+    let answer = act(&golem, swap("UNI", "USDC", "2")).await;
+    assert_eq!(answer.status, Status::Success, "{answer:#?}");
+    assert_eq!(held(&house, Token::Uni).await, whole(18));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_that_moves_more_of_the_token_signs_nothing() {
+    let (house, golem) = tricked().await;
+    let hook = collector(&house, Token::Uni, whole(5)).await;
+    nothing_is_signed(&house, &golem, CALLS_HOOK, hook, &both()).await;
+    nothing_is_signed(&house, &golem, MOVES_TWICE, ATTACKER, &[swap("UNI", "USDC", "2")]).await;
+    assert_eq!(held(&house, Token::Uni).await, whole(20));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_lets_its_owner_take_more_on_the_way_signs_nothing() {
+    let (house, golem) = tricked().await;
+    for trick in [ALLOWS_HOOK, ALLOWS_HOOK_TOO] {
+        nothing_is_signed(&house, &golem, trick, ATTACKER, &[swap("UNI", "USDC", "2")]).await;
+    }
+    assert_eq!(allowed(&house, Token::Uni, ATTACKER).await, U256::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_moves_and_answers_false_is_counted_by_balances() {
+    let (house, golem) = tricked().await;
+    // Permit2 does not go on where a token says no, and it pays V2 and V3 pools; a pool that is to pay out does not either.
+    nothing_is_signed(&house, &golem, DENIES_TRANSFER, ATTACKER, &both()).await;
+    nothing_is_signed(&house, &golem, DENIES_TRANSFER_AND_STAYS, ATTACKER, &both()).await;
+}
+
+/// What a token answers to `approve` means nothing: what it allows afterwards does.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_that_is_denied_and_given_is_what_it_is() {
+    let (house, golem) = tricked().await;
+    turn(&house, DENIES_APPROVAL, ATTACKER).await;
+    let answer = act(&golem, swap("UNI", "USDC", "2")).await;
+    assert_eq!(answer.status, Status::Success, "{answer:#?}");
+    assert_eq!(held(&house, Token::Uni).await, whole(18));
+    assert_eq!(allowed(&house, Token::Uni, PERMIT2).await, U256::ZERO);
+}
+
+fn kind(kind: &str, amount: Option<&str>) -> Value {
+    let mut params = json!({"token": "UNI", "spender": PERMIT2, "chain": "ethereum"});
+    if let Some(amount) = amount {
+        params["amount"] = json!(amount);
+    }
+    json!({"kind": kind, "params": params})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_that_sets_nothing_is_not_reported_as_done() {
+    let (house, golem) = tricked().await;
+    for trick in [DENIES_APPROVAL_AND_STAYS, CONFIRMS_APPROVAL_AND_STAYS] {
+        let sent = house.sent().await;
+        turn(&house, trick, ATTACKER).await;
+        for action in [kind("approve", Some("3")), swap("UNI", "USDC", "2")] {
+            let answer = act(&golem, action).await;
+            assert_ne!(answer.status, Status::Success, "{trick}: {answer:#?}");
+            assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revocation_that_takes_nothing_back_is_not_reported_as_done() {
+    let (house, golem) = tricked().await;
+    let given = act(&golem, kind("approve", Some("3"))).await;
+    assert_eq!(given.status, Status::Success, "{given:#?}");
+    let sent = house.sent().await;
+    for trick in [DENIES_APPROVAL_AND_STAYS, CONFIRMS_APPROVAL_AND_STAYS] {
+        turn(&house, trick, ATTACKER).await;
+        let answer = act(&golem, kind("revoke", None)).await;
+        assert_eq!(allowed(&house, Token::Uni, PERMIT2).await, whole(3));
+        assert_ne!(answer.status, Status::Success, "{trick}: {answer:#?}");
+        assert_eq!(house.sent().await, sent, "{trick}: something was signed: {answer:#?}");
+    }
+    turn(&house, HONEST, ATTACKER).await;
+    let answer = act(&golem, kind("revoke", None)).await;
+    assert_eq!(answer.status, Status::Success, "{answer:#?}");
+    assert_eq!(allowed(&house, Token::Uni, PERMIT2).await, U256::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_by_a_proxys_implementation_slot_between_preview_and_commit_signs_nothing() {
+    let (house, golem) = tricked().await;
+    let uni = house.address(Token::Uni);
+    let sent = house.sent().await;
+    for (number, code) in [SAYS_TRUE, SAYS_FALSE, REVERTS].into_iter().enumerate() {
+        let next = Address::with_last_byte(0xd0 + u8::try_from(number).unwrap());
+        let provider = house.world.chains()[0].client.provider();
+        let _done: Value = provider.raw_request("anvil_setCode".into(), json!([next, code])).await.unwrap();
+        for trade in both() {
+            let previewed = golem.call("preview_action", trade).await;
+            assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+            store(&house, uni, IMPLEMENTATION, next.into_word().into()).await;
+            let answer = golem.call("commit_action", permit(&previewed)).await;
+            assert_ne!(answer.status, Status::Success, "{code}: {answer:#?}");
+            assert_eq!(house.sent().await, sent, "{code}: something was signed: {answer:#?}");
+            store(&house, uni, IMPLEMENTATION, BEHIND.into_word().into()).await;
+        }
+    }
+    let answer = act(&golem, swap("UNI", "USDC", "2")).await;
+    assert_eq!(answer.status, Status::Success, "{answer:#?}");
+}
+
+// Tokens whose balances change by themselves.
+
+/// Every database below a folder.
+fn databases(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let deeper: Vec<_> = folders.iter().flat_map(|folder| databases(folder)).collect();
+    files.into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "db")).chain(deeper).collect()
+}
+
+/// The account's high-water mark, as its ledger has it.
+fn high_water(house: &House) -> Micros {
+    let found = databases(house.folder.path());
+    let [found] = found.as_slice() else { panic!("{found:?}") };
+    let store = Store::open(StoreConfig::at(found), ROOMS).unwrap();
+    let account = house.world.account.unwrap();
+    store.read(|connection| ledger::usage(connection, 0, 31_337, account, [], 0)).unwrap().high_water
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_shrinks_between_preview_and_commit_is_not_sold() {
+    let (house, golem) = house().await;
+    let (uni, account) = (house.address(Token::Uni), house.world.account.unwrap());
+    let sent = house.sent().await;
+    let previewed = golem.call("preview_action", swap("UNI", "USDC", "2")).await;
+    assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+    store(&house, uni, balance_slot(account), whole(1)).await;
+    let answer = golem.call("commit_action", permit(&previewed)).await;
+    let code = answer.error.as_ref().map(|error| error.code());
+    assert_eq!(code, Some(ErrorCode::PermitMismatch), "{answer:#?}");
+    assert_eq!(house.sent().await, sent, "something was signed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_grows_between_preview_and_commit_raises_no_mark_and_sells_no_more() {
+    let (house, golem) = house().await;
+    let (uni, account) = (house.address(Token::Uni), house.world.account.unwrap());
+    let first = act(&golem, swap("UNI", "USDC", "2")).await;
+    assert_eq!(first.status, Status::Success, "{first:#?}");
+    let mark = high_water(&house);
+    assert!(mark > Micros::ZERO);
+    let previewed = golem.call("preview_action", swap("UNI", "USDC", "2")).await;
+    store(&house, uni, balance_slot(account), whole(10_000_000)).await;
+    let answer = golem.call("commit_action", permit(&previewed)).await;
+    assert_eq!(answer.status, Status::Success, "{answer:#?}");
+    assert_eq!(held(&house, Token::Uni).await, whole(10_000_000) - whole(2));
+    assert_eq!(high_water(&house), mark, "ten million UNI from nowhere are no profit");
+}
+
+/// Balances that are shares of something that moves, as those of staked coins are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_halves_everybodys_balance_between_preview_and_commit_is_not_traded() {
+    let (house, golem) = tricked().await;
+    nothing_is_signed(&house, &golem, HALVES_BALANCES, ATTACKER, &both()).await;
+}
+
+static OWN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(5));
+
+/// A swap of 100 USDC of 10,000; with the second signature, between it and its block, the account's balance becomes this.
+async fn rebased_behind_the_signature(becomes: u64) -> (Result<Committed, Refusal>, Vec<End>, U256) {
+    let world = World::over(&OWN, 3, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    let (usdc, account) = (world.contract_of(&world.usdc), world.account());
+    let preview = world.preview(world.swap(100_000_000).await).await.unwrap();
+    let signed = AtomicUsize::new(0);
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+        if signed.fetch_add(1, Ordering::SeqCst) == 1 {
+            let devnet = OWN.chains()[0].devnet.clone();
+            let rebase = devnet.run(move |chain| {
+                chain.set_storage_at(usdc, balance_slot(account), U256::from(becomes));
+            });
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(rebase)).unwrap();
+        }
+    })
+    .into_inner()
+    .unwrap();
+    let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await;
+    let ends = world.book.ends.lock().unwrap().clone();
+    (committed, ends, world.balance(&world.usdc).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_shrinks_behind_the_signature_is_told_as_a_mismatch_and_counts_in_full() {
+    let (committed, ends, left) = rebased_behind_the_signature(5_000_000_000).await;
+    let (committed, truth) = committed.map(|one| (one.clone(), one.truth.unwrap())).unwrap();
+    assert_eq!(left, U256::from(4_900_000_000_u64), "only what was declared is taken");
+    assert!(!truth.mismatches.is_empty(), "half of the balance is gone: {committed:#?}");
+    let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
+    assert!(cents(*spent) >= 10_000, "100 dollars left, and {spent} are counted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_grows_behind_the_signature_lessens_nothing_that_was_spent() {
+    let (committed, ends, left) = rebased_behind_the_signature(50_000_000_000).await;
+    let truth = committed.unwrap().truth.unwrap();
+    assert_eq!(left, U256::from(49_900_000_000_u64), "only what was declared is taken: {truth:#?}");
+    let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
+    assert!(cents(*spent) >= 10_000, "100 dollars left, and {spent} are counted");
 }

@@ -120,17 +120,24 @@ impl House {
     /// A house in which everybody who shares the world's sources of prices is told these.
     pub async fn told(policy: &str, prices: fn(PriceChain) -> PriceChain) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        Self::built(Self::still(&clock), policy, ApprovalMode::Never, clock, Some(prices)).await
+        Self::built(Self::still(&clock), (policy, ""), ApprovalMode::Never, clock, Some(prices)).await
+    }
+
+    /// A house with these lines of policy over the demo's, and of configuration.
+    #[allow(dead_code)] // Not every test program needs it.
+    pub async fn configured(policy: &str, config: &str) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Self::built(Self::still(&clock), (policy, config), ApprovalMode::Never, clock, None).await
     }
 
     /// The same on a devnet as somebody else wants it, at the time of this clock.
     pub async fn on(sandbox: SandboxConfig, policy: &str, approve: ApprovalMode, clock: Arc<dyn Clock>) -> Self {
-        Self::built(sandbox, policy, approve, clock, None).await
+        Self::built(sandbox, (policy, ""), approve, clock, None).await
     }
 
     async fn built(
         sandbox: SandboxConfig,
-        policy: &str,
+        (policy, lines): (&str, &str),
         approve: ApprovalMode,
         clock: Arc<dyn Clock>,
         prices: Option<fn(PriceChain) -> PriceChain>,
@@ -138,6 +145,9 @@ impl House {
         let folder = tempfile::tempdir().unwrap();
         if !policy.is_empty() {
             std::fs::write(folder.path().join("policy-devnet.toml"), policy).unwrap();
+        }
+        if !lines.is_empty() {
+            std::fs::write(folder.path().join("config.toml"), lines).unwrap();
         }
         let environment: Environment = [("BARDO_HOME", folder.path().to_str().unwrap())].into_iter().collect();
         let config = Config::load(&environment, &Flags::default()).unwrap();

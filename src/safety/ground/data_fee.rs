@@ -21,11 +21,12 @@ use crate::safety::value::Doubt;
 const MARGIN: u64 = 2;
 
 impl Ground {
-    /// The most that all legs of `framed` are thought to cost beside gas, in wei; zero where gas is all.
+    /// The most that the legs of `framed` from number `from` on are thought to cost beside gas, in wei; zero where gas is
+    /// all.
     ///
     /// # Errors
     /// A [`Doubt`] where the chain asks something and does not tell how much.
-    pub async fn data_fee(&self, framed: &Framed, block: BlockId) -> Result<U256, Doubt> {
+    pub async fn data_fee(&self, framed: &Framed, from: usize, block: BlockId) -> Result<U256, Doubt> {
         let oracle = match self.data_fees {
             DataFees::None => return Ok(U256::ZERO),
             DataFees::Oracle(oracle) => oracle,
@@ -34,7 +35,7 @@ impl Ground {
         let untold = |why: &dyn std::fmt::Display| {
             Doubt::because(format_args!("what the rollup asks for its base chain cannot be told: {why}"))
         };
-        let asked = unsigned(framed).into_iter().map(|data| async move {
+        let asked = unsigned(framed).into_iter().skip(from).map(|data| async move {
             let request = TransactionRequest::default()
                 .with_to(oracle)
                 .with_input(GasPriceOracle::getL1FeeCall { data: data.into() }.abi_encode());

@@ -119,6 +119,15 @@ pub(super) struct Held {
     pub gas: Usd,
 }
 
+impl Held {
+    /// The most that can count as spent where gas, and on a rollup what is paid beside it, came to `gas`: a rollup may
+    /// charge more than it had announced.
+    pub(super) fn most_with(&self, gas: Usd) -> Usd {
+        let more = gas.checked_sub(self.gas).unwrap_or(Usd::ZERO);
+        self.spent.checked_add(more).unwrap_or(self.spent)
+    }
+}
+
 /// Why the transaction that reserves was given up.
 #[derive(Debug, thiserror::Error)]
 enum GateError {

@@ -123,7 +123,7 @@ impl Pipeline {
         let next = fork.next_block();
         let (spreads, data_fee, balances, cage) = futures::join!(
             spreads(ground, framed, fork, &tokens),
-            ground.data_fee(framed, block),
+            ground.data_fee(framed, from, block),
             ground.balances(framed.account(), described, block),
             cage::read(ground, framed.account(), block, next.timestamp)
         );

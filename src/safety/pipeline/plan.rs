@@ -26,6 +26,7 @@ use crate::safety::approval::Consent;
 use crate::safety::framed::FeeBound;
 use crate::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
 use crate::safety::rulebook::End;
+use crate::safety::value::Doubt;
 use crate::safety::verdict::Verdict;
 
 /// The checks that a leg after the first must pass again. What counts and caps has been taken into
@@ -39,6 +40,23 @@ const AGAIN: [Check; 7] = [
     Check::Simulation,
     Check::ChainHealth,
 ];
+
+/// Whether what a rollup asks of the rest of a plan for its base chain, of which no signature is a bound, is still covered
+/// by what was reserved for the whole plan. Both are twice what was asked. What only revokes is held to it too: nothing
+/// else bounds what its transaction costs.
+fn affordable(reserved: &Result<U256, Doubt>, rest: &Result<U256, Doubt>) -> Result<(), Refusal> {
+    let unknown = |doubt: &Doubt| Refusal::new(ErrorCode::SafetyPriceUnknown, doubt);
+    let (reserved, rest) = (reserved.as_ref().map_err(unknown)?, rest.as_ref().map_err(unknown)?);
+    if rest.saturating_sub(*reserved) > *reserved {
+        let why = format!(
+            "the rollup now asks more for its base chain than was reserved: {} wei for the rest of the plan, of {reserved} \
+             wei for all of it",
+            rest.wrapping_shr(1)
+        );
+        return Err(Refusal::new(ErrorCode::SafetySpendingLimitExceeded, why));
+    }
+    Ok(())
+}
 
 /// How far a plan has come when it ends.
 enum Ended {
@@ -79,7 +97,7 @@ impl Pipeline {
         for leg in 0..framed.legs().len() {
             let taken = match next.take() {
                 Some(taken) => taken,
-                None => match self.next_leg(&prepared, leg).await {
+                None => match self.next_leg(&prepared, leg, &first).await {
                     Ok((assessment, taken)) => {
                         current = assessment;
                         taken
@@ -138,11 +156,11 @@ impl Pipeline {
         {
             // Where it cannot be told, all that was held for it counts.
             let gas = cost_of(&prepared.ground, &legs).await.ok();
-            let gas = gas.and_then(|gas| gas_usd(&first.look.spreads, gas)).unwrap_or(held.gas).min(held.gas);
+            let gas = gas.and_then(|gas| gas_usd(&first.look.spreads, gas)).unwrap_or(held.gas);
             // What was looked at before the transactions is looked at again after them.
             let looked = match legs.len() {
                 0 => Ok(current),
-                done => self.rest_stands(&prepared, done).await,
+                done => self.rest_stands(&prepared, done, &first).await,
             };
             ended = match looked {
                 Ok(assessment) => match self.place_order(&prepared, &assessment, gas).await {
@@ -171,9 +189,9 @@ impl Pipeline {
         };
         // Without the chain's word on it, all that was held for gas counts.
         let gas = truth.as_ref().and_then(|truth| gas_usd(&first.look.spreads, truth.gas_cost));
-        let gas = gas.unwrap_or(held.gas).min(held.gas);
+        let gas = gas.unwrap_or(held.gas);
         let spent = truth.as_ref().and_then(|truth| truth.spent(&framed, &legs, &first, gas));
-        let spent = spent.unwrap_or(held.spent).min(held.spent);
+        let spent = spent.unwrap_or(held.spent).min(held.most_with(gas));
         let end = match &ended {
             Ended::Done => End::Done { spent },
             Ended::Unclear | Ended::Placed => End::Unclear,
@@ -223,9 +241,10 @@ impl Pipeline {
         &self,
         prepared: &Prepared,
         leg: usize,
+        first: &Assessment,
     ) -> Result<(Assessment, (NonceTicket, FeeBound)), Refusal> {
         let framed = &prepared.preview.framed;
-        let assessment = self.rest_stands(prepared, leg).await?;
+        let assessment = self.rest_stands(prepared, leg, first).await?;
         let chain_id = framed.proposal().chain_id;
         let signer = framed.signer();
         let (seen, fees) = self.for_next(framed, despite_disputes(&assessment)).await?;
@@ -239,11 +258,12 @@ impl Pipeline {
         Ok((assessment, (ticket, fees)))
     }
 
-    /// Looks at the rest of the plan again, from leg number `leg` on.
-    async fn rest_stands(&self, prepared: &Prepared, leg: usize) -> Result<Assessment, Refusal> {
+    /// Looks at the rest of the plan again, from leg number `leg` on; `first` is what the whole plan was reserved by.
+    async fn rest_stands(&self, prepared: &Prepared, leg: usize, first: &Assessment) -> Result<Assessment, Refusal> {
         let Prepared { preview, ground, .. } = prepared;
         let framed = &preview.framed;
         let assessment = self.assess(ground, framed, leg, prepared.asked.now(), None).await?;
+        affordable(&first.look.data_fee, &assessment.look.data_fee)?;
         let takes_back =
             framed.legs().get(leg).is_some_and(|leg| leg.purpose == Purpose::CleanUp) && assessment.facts.takes_back();
         if !assessment.faults.is_empty() {

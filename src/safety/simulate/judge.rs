@@ -42,6 +42,7 @@ pub fn judge(
             judge.allowances(one, &mut faults);
             judge.everything_else(one, &mut faults);
         }
+        judge.approvals(&mut faults);
         judge.inflows_of_others(&mut faults);
         judge.recipients(&paid, &mut faults);
     }

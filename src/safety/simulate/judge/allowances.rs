@@ -1,11 +1,15 @@
 //! What others may take of the exposed, before, on the way and afterwards, against what was declared.
 
+use std::collections::BTreeMap;
+
 use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall as _;
 
 use super::Judge;
+use crate::abi::erc20::Erc20;
 use crate::chain::fork::Permit2Allowance;
 use crate::chain::token::TokenId;
-use crate::safety::proposal::{AllowanceBound, AllowanceKind};
+use crate::safety::proposal::{AllowanceBound, AllowanceKind, Intent};
 use crate::safety::simulate::{Fault, when};
 
 impl Judge<'_> {
@@ -129,6 +133,39 @@ impl Judge<'_> {
                 Some((_, AllowanceKind::Erc20)) | None => {
                     faults.push(Fault::new("allowance", format!("none of {of} for {whom}"), stands()));
                 }
+            }
+        }
+    }
+
+    /// Where an allowance is all that an action is for, it must be set: a token can accept `approve` and keep what it had.
+    pub(super) fn approvals(&self, faults: &mut Vec<Fault>) {
+        let proposal = self.framed.proposal();
+        let revokes = match proposal.intent {
+            Intent::Revoke => true,
+            Intent::Approve => false,
+            Intent::Swap
+            | Intent::Transfer
+            | Intent::PlaceOrder
+            | Intent::CancelOrder
+            | Intent::Bridge
+            | Intent::Refund
+            | Intent::Identity => return,
+        };
+        let calls = proposal.legs.iter().skip(self.from).filter(|leg| Some(leg.to) != self.around.permit2);
+        let calls = calls.filter_map(|leg| Some((leg.to, Erc20::approveCall::abi_decode(&leg.data).ok()?)));
+        // The last one for a spender stands.
+        let asked: BTreeMap<_, _> = calls.map(|(token, call)| ((token, call.spender), call.value)).collect();
+        for ((token, spender), value) in asked {
+            let mut found = self.changes().allowances.iter();
+            let found = found.find(|one| (one.owner, one.token, one.spender) == (proposal.account, token, spender));
+            let Some(allowance) = found.map(|one| &one.allowance) else { continue };
+            // Some tokens cap what they are asked for: then it has moved all the same.
+            let fails = if revokes { allowance.after > value } else { allowance.after != value && !allowance.moved() };
+            if fails {
+                let id = TokenId::Erc20(token);
+                let declared = format!("{} for {spender} afterwards", self.figure(id, value));
+                let fault = Fault::new("allowance", declared, self.figure(id, allowance.after));
+                faults.push(fault.passing("another token: this one does not keep to what it is told"));
             }
         }
     }

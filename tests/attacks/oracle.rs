@@ -1,0 +1,247 @@
+//! A rollup whose fee oracle is hostile: what it asks beside gas is bounded by no signature, so it is bounded before each.
+//!
+//! The devnet plays the rollup: `FeeOracle` of the fixtures answers whatever its owner writes into its storage.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use alloy::primitives::{Address, Bytes, U256, address, hex};
+use alloy::providers::Provider as _;
+use bardo::base::error::ErrorCode;
+use bardo::base::model::StopLevel;
+use bardo::engine::{Status, ToolResponse};
+use bardo::golem::pi::PiSession;
+use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::State;
+use serde_json::{Value, json};
+
+use crate::devnet_process::ask;
+use crate::endpoints::{Attack, chain};
+use crate::golem_world::{House, permit, swap};
+use crate::world::{Hook, World};
+
+const ORACLE: Address = address!("0x0000000000000000000000000000000000f0ac1e");
+const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
+
+/// A thousandth of a coin for each transaction: about three dollars.
+const MODEST: u64 = 1_000_000_000_000_000;
+
+/// A coin for each transaction.
+const HUGE: u64 = 1_000_000_000_000_000_000;
+
+const REVERTS: U256 = U256::ONE;
+
+fn slot(number: u64) -> U256 {
+    U256::from(number)
+}
+
+/// The oracle's code, from its creation code: what follows the first `RETURN`, `INVALID`.
+fn runtime() -> Bytes {
+    let creation = hex::decode(include_str!("../fixtures/contracts/FeeOracle.hex").trim()).unwrap();
+    let end = creation.windows(2).position(|pair| pair == [0xf3, 0xfe]).unwrap();
+    creation[end + 2..].to_vec().into()
+}
+
+/// A devnet whose configuration calls it a rollup, and an agent on it.
+async fn rollup() -> (House, PiSession) {
+    let lines = format!("[chains.ethereum]\ndata_fee_oracle = \"{ORACLE}\"\n");
+    let house = House::configured("preset = \"demo\"\n", &lines).await;
+    let provider = house.world.chains()[0].client.provider();
+    let _done: Value = provider.raw_request("anvil_setCode".into(), json!([ORACLE, runtime()])).await.unwrap();
+    asks(&house, U256::from(MODEST)).await;
+    let golem = house.golem("ada", "trade-executor");
+    (house, golem)
+}
+
+async fn write(house: &House, slot: U256, value: U256) {
+    let provider = house.world.chains()[0].client.provider();
+    let params = json!([ORACLE, slot, alloy::primitives::B256::from(value)]);
+    let _done: Value = provider.raw_request("anvil_setStorageAt".into(), params).await.unwrap();
+    let _mined: Value = provider.raw_request("evm_mine".into(), json!([])).await.unwrap();
+}
+
+async fn asks(house: &House, wei: U256) {
+    write(house, slot(0), wei).await;
+}
+
+async fn act(golem: &PiSession, action: Value) -> ToolResponse {
+    let previewed = golem.call("preview_action", action).await;
+    match previewed.status {
+        Status::Simulated => golem.call("commit_action", permit(&previewed)).await,
+        _ => previewed,
+    }
+}
+
+fn code(answer: &ToolResponse) -> Option<ErrorCode> {
+    answer.error.as_ref().map(|error| error.code())
+}
+
+fn kind(kind: &str, amount: Option<&str>) -> Value {
+    let mut params = json!({"token": "DAI", "spender": PERMIT2, "chain": "ethereum"});
+    if let Some(amount) = amount {
+        params["amount"] = json!(amount);
+    }
+    json!({"kind": kind, "params": params})
+}
+
+fn exit() -> Value {
+    swap("WETH", "USDC", "0.02")
+}
+
+/// Refused before anything is signed, with this code and a reason that says this.
+async fn refused(house: &House, golem: &PiSession, action: Value, expected: ErrorCode, says: &str) {
+    let sent = house.sent().await;
+    let answer = act(golem, action).await;
+    assert_eq!(code(&answer), Some(expected), "{answer:#?}");
+    let told = serde_json::to_string(&answer.error).unwrap();
+    assert!(told.contains(says), "{told}");
+    assert_eq!(house.sent().await, sent, "something was signed: {answer:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_huge_fee_stops_exits_and_revocations_until_it_falls() {
+    let (house, golem) = rollup().await;
+    let given = act(&golem, kind("approve", Some("900"))).await;
+    assert_eq!(given.status, Status::Success, "{given:#?}");
+    let spending = ErrorCode::SafetySpendingLimitExceeded;
+    for level in [None, Some(StopLevel::Flatten)] {
+        if let Some(level) = level {
+            house.stop.raise(level, "a test", "operator", 1).unwrap();
+        }
+        asks(&house, U256::from(HUGE)).await;
+        refused(&house, &golem, exit(), spending, "max_gas_usd").await;
+        refused(&house, &golem, kind("revoke", None), spending, "max_gas_usd").await;
+        // So much that no dollars can be told of it, and so much that twice it overflows.
+        for fee in [U256::MAX, U256::MAX >> 1] {
+            asks(&house, fee).await;
+            let unknown = ErrorCode::SafetyPriceUnknown;
+            // Under a stop only a fair exit passes, and of this one nobody can tell what it costs.
+            let by_exit = level.map_or(unknown, |_| ErrorCode::Halted);
+            refused(&house, &golem, exit(), by_exit, "base chain").await;
+            refused(&house, &golem, kind("revoke", None), unknown, "base chain").await;
+        }
+    }
+    // Within the bound both go through, under the stop as well.
+    asks(&house, U256::from(MODEST)).await;
+    let back = act(&golem, kind("revoke", None)).await;
+    assert_eq!(back.status, Status::Success, "{back:#?}");
+    let out = act(&golem, exit()).await;
+    assert_eq!(out.status, Status::Success, "{out:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fee_that_rises_between_preview_and_commit_signs_nothing() {
+    let (house, golem) = rollup().await;
+    let given = act(&golem, kind("approve", Some("900"))).await;
+    assert_eq!(given.status, Status::Success, "{given:#?}");
+    for action in [exit(), kind("revoke", None), swap("USDC", "UNI", "20")] {
+        asks(&house, U256::from(MODEST)).await;
+        let previewed = golem.call("preview_action", action).await;
+        assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+        asks(&house, U256::from(HUGE)).await;
+        let sent = house.sent().await;
+        let answer = golem.call("commit_action", permit(&previewed)).await;
+        assert_eq!(code(&answer), Some(ErrorCode::SafetySpendingLimitExceeded), "{answer:#?}");
+        assert_eq!(house.sent().await, sent, "something was signed: {answer:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_oracle_that_reverts_or_answers_short_signs_nothing_and_says_so() {
+    let (house, golem) = rollup().await;
+    let given = act(&golem, kind("approve", Some("900"))).await;
+    assert_eq!(given.status, Status::Success, "{given:#?}");
+    for fault in [slot(1), slot(2)] {
+        write(&house, fault, REVERTS).await;
+        for action in [exit(), kind("revoke", None), swap("USDC", "UNI", "20")] {
+            refused(&house, &golem, action, ErrorCode::SafetyPriceUnknown, "base chain").await;
+        }
+        write(&house, fault, U256::ZERO).await;
+    }
+    let back = act(&golem, kind("revoke", None)).await;
+    assert_eq!(back.status, Status::Success, "{back:#?}");
+}
+
+/// A plan of two transactions, behind the first signature of which the oracle's slot becomes this: how it ends, how many
+/// transactions were signed, and what Permit2 may still take.
+async fn turns_behind_the_first_signature(slot: U256, value: U256) -> (State, usize, U256, Vec<String>) {
+    let world = World::new(8).await;
+    let oracle = Address::repeat_byte(0x0c);
+    let set = move |slot: U256, value: U256| async move {
+        crate::world::devnet().devnet.run(move |chain| chain.set_storage_at(oracle, slot, value)).await
+    };
+    for number in 0..3 {
+        set(U256::from(number), U256::ZERO).await.unwrap();
+    }
+    set(U256::ZERO, U256::from(MODEST)).await.unwrap();
+    let rollup = world.as_rollup(oracle, runtime()).await;
+    let proposal = world.swap(100_000_000).await;
+    let preview = rollup.preview(proposal, world.wallet.clone(), crate::world::ASKED).await.unwrap();
+    let signed = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&signed);
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+        if counted.fetch_add(1, Ordering::SeqCst) == 0 {
+            let turned = set(slot, value);
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(turned)).unwrap();
+        }
+    })
+    .into_inner()
+    .unwrap();
+    let committed = rollup.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    *world.wallet.on_sign.lock().unwrap() = None;
+    let left = world.allowance(world.contract(bardo::chain::network::Contract::Permit2)).await;
+    world.disallow().await;
+    (committed.state, signed.load(Ordering::SeqCst), left, committed.remarks)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fee_that_rises_between_two_transactions_of_a_plan_stops_the_rest() {
+    // Fifty times as much: the rest is not signed, and what the first gave is taken back within the rules' own bound.
+    let (state, signed, left, remarks) = turns_behind_the_first_signature(slot(0), U256::from(50 * MODEST)).await;
+    let State::Stopped { code, why } = state else { panic!("{state:?}") };
+    assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded, "{why}");
+    assert!(why.contains("base chain"), "{why}");
+    assert_eq!((signed, left), (2, U256::ZERO), "the allowance and its revocation: {remarks:?}");
+    // A thousand coins: not even the revocation is paid for, and that is said.
+    let most = U256::from(HUGE) * U256::from(1_000);
+    let (state, signed, left, remarks) = turns_behind_the_first_signature(slot(0), most).await;
+    assert!(matches!(state, State::Stopped { .. }), "{state:?}");
+    assert_eq!((signed, left), (1, U256::from(100_000_000)));
+    assert!(remarks.iter().any(|remark| remark.contains("could not be taken back")), "{remarks:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_oracle_that_falls_silent_between_two_transactions_of_a_plan_stops_the_rest() {
+    let (state, signed, _, remarks) = turns_behind_the_first_signature(slot(1), REVERTS).await;
+    let State::Stopped { code, why } = state else { panic!("{state:?}") };
+    assert_eq!((code, signed), (ErrorCode::SafetyPriceUnknown, 1), "{why}");
+    assert!(remarks.iter().any(|remark| remark.contains("could not be taken back")), "{remarks:?}");
+}
+
+/// What was paid counts, and not what the oracle had announced.
+#[test]
+fn a_fee_above_what_was_announced_counts_in_full_once_it_is_paid() {
+    // Receipts of a rollup carry what was paid: a hundred times what the oracle asks.
+    let attack = Attack::new(
+        1,
+        0,
+        Box::new(|asked, answer| {
+            if asked["method"] == "eth_getTransactionReceipt" && answer["result"].is_object() {
+                answer["result"]["l1Fee"] = json!(format!("{:#x}", 100 * MODEST));
+            }
+        }),
+    );
+    let lines = format!("[chains.ethereum]\ndata_fee_oracle = \"{ORACLE}\"\n");
+    std::fs::write(attack.home().join("config.toml"), lines).unwrap();
+    let url = chain().devnet.url(0);
+    ask(url, "anvil_setCode", json!([ORACLE, runtime()]));
+    ask(url, "anvil_setStorageAt", json!([ORACLE, slot(0), alloy::primitives::B256::from(U256::from(MODEST))]));
+    ask(url, "evm_mine", json!([]));
+    let answer = attack.call("token_approve", &kind("approve", Some("5"))["params"]);
+    assert_eq!(answer["status"], "success", "{answer:#}");
+    let status = attack.call("check_safety_status", &json!({}));
+    let caps = status["data"]["caps"].as_array().unwrap_or_else(|| panic!("{status:#}"));
+    let day = caps.iter().find(|cap| cap["rule"] == "max_daily_spend_usd").unwrap();
+    // A tenth of a coin at about 3,400 dollars; twice what the oracle asked is 7.
+    assert!(day["used_usd"].as_str().unwrap().parse::<f64>().unwrap() > 200.0, "{status:#}");
+}
