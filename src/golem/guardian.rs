@@ -21,6 +21,7 @@ use crate::chain::price::PriceChain;
 use crate::chain::provider::ChainClient;
 use crate::chain::token::{self, Token, TokenId};
 use crate::safety::framed::Framed;
+use crate::safety::ground::stables;
 use crate::safety::guardian::{Case, Guardian, GuardianError, Opinion};
 use crate::safety::policy::{self, Policy, Preset, TokenRef};
 use crate::safety::proposal::Arrival;
@@ -67,6 +68,7 @@ impl SafetyGuardian {
         let simulation = chain.run(framed).await?;
         let mut objections = does(framed, &simulation);
         objections.extend(lists(framed, &policy, chain.client.network()));
+        let leaves = simulate::declares_exit(framed.proposal(), &chain.around()) && !allows_more(framed, &simulation);
         let (mut own, mut words) = chain.value(framed).await?;
         if let Some(arrival) = framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref()) {
             let there = self.chains.iter().find(|one| one.client.chain_id() == arrival.chain_id);
@@ -77,9 +79,12 @@ impl SafetyGuardian {
             objections.extend(off_list(&arrival.token, &policy, there.client.network()));
         }
         objections.extend(worth(framed, &policy, &own, counted));
+        let too_large = too_large(&policy, &own, leaves);
+        let left_to_operator = objections.is_empty() && too_large.is_some();
+        objections.extend(too_large);
         let agrees = objections.is_empty();
         let said = if agrees { format!("agrees; {words}") } else { objections.join("; ") };
-        Ok(Opinion { agrees, why: SafeText::clean(&said, 400) })
+        Ok(Opinion { agrees, why: SafeText::clean(&said, 400), left_to_operator })
     }
 }
 
@@ -98,6 +103,17 @@ struct Own {
 }
 
 impl Watched {
+    /// What it knows of the chain by its own address book.
+    fn around(&self) -> Surroundings {
+        let network = self.client.network();
+        Surroundings {
+            permit2: network.book.contract(Contract::Permit2),
+            wrapped: network.book.contract(Contract::WrappedNative),
+            stables: stables(network),
+            ..Surroundings::default()
+        }
+    }
+
     /// Runs what would be signed on a fork of its own.
     async fn run(&self, framed: &Framed) -> Result<Simulation, GuardianError> {
         let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
@@ -106,13 +122,7 @@ impl Watched {
         let block = BlockId::hash(fork.pinned().hash);
         let count = self.client.agreed().get_transaction_count(framed.signer()).block_id(block);
         let nonce = count.await.map_err(|error| failed(&error))?;
-        let book = &self.client.network().book;
-        let around = Surroundings {
-            permit2: book.contract(Contract::Permit2),
-            wrapped: book.contract(Contract::WrappedNative),
-            producer: Some(fork.next_block().coinbase),
-            ..Surroundings::default()
-        };
+        let around = Surroundings { producer: Some(fork.next_block().coinbase), ..self.around() };
         simulate::run(&fork, framed, 0, nonce, &around).await.map_err(|error| failed(&error))
     }
 
@@ -265,7 +275,39 @@ fn off_list(token: &Token, policy: &Policy, network: &Network) -> Option<String>
     (!allowed).then(|| format!("{} is not on the policy's list", token.symbol))
 }
 
-/// What its own figures have against the price and the size.
+/// Whether the account lets others take more afterwards than before: that is no exit, whatever comes in.
+fn allows_more(framed: &Framed, simulation: &Simulation) -> bool {
+    let ours = |owner: Address| owner == framed.account() || framed.exposed().contains(&owner);
+    let changes = &simulation.changes;
+    let rises = |owner: Address, rose: bool| ours(owner) && rose;
+    changes.allowances.iter().any(|one| rises(one.owner, one.allowance.after > one.allowance.before))
+        || changes
+            .permit2_allowances
+            .iter()
+            .any(|one| rises(one.owner, one.allowance.after.amount > one.allowance.before.amount))
+        || changes.operators.iter().any(|one| rises(one.owner, one.approved.after && !one.approved.before))
+}
+
+/// What its own figures have against the size. What leaves a position counts as what it may lose and its gas, as the caps
+/// count it: a limit on purchases locks no position in.
+fn too_large(policy: &Policy, own: &Own, leaves: bool) -> Option<String> {
+    let most = policy.rules().max_single_trade_usd.0?;
+    let lost = match leaves {
+        true if own.least_in >= own.out => Ok(Usd::ZERO),
+        true => own.out.checked_sub(own.least_in),
+        false => Ok(own.out),
+    };
+    if lost.and_then(|lost| lost.checked_add(own.gas)).is_ok_and(|size| size <= most) {
+        return None;
+    }
+    let (out, least_in) = (own.out, own.least_in);
+    Some(match leaves {
+        true => format!("by its own prices ${out} for at least ${least_in} may lose more than one trade may be"),
+        false => format!("by its own prices ${out} is more than one trade may be"),
+    })
+}
+
+/// What its own figures have against the price, and against the pipeline's figures.
 fn worth(framed: &Framed, policy: &Policy, own: &Own, counted: Usd) -> Vec<String> {
     let mut objections = Vec::new();
     let less = |whole: Usd, points: BasisPoints| share(whole, 10_000_u32.saturating_sub(points.get()));
@@ -275,9 +317,6 @@ fn worth(framed: &Framed, policy: &Policy, own: &Own, counted: Usd) -> Vec<Strin
         objections.push(format!("by its own prices ${} goes out for at least ${}", own.out, own.least_in));
     }
     let size = own.out.checked_add(own.gas);
-    if size.is_err() || policy.rules().max_single_trade_usd.0.is_some_and(|most| size.is_ok_and(|size| size > most)) {
-        objections.push(format!("by its own prices ${} is more than one trade may be", own.out));
-    }
     let most = share(counted, 10_000 + TOLERANCE_BPS);
     if size.is_err() || most.is_none_or(|most| size.is_ok_and(|size| size > most)) {
         objections.push(format!("it counts ${} and the pipeline ${counted}", own.out));

@@ -110,8 +110,7 @@ impl Ground {
 
     /// The dollar coins of this chain.
     pub fn stables(&self) -> BTreeSet<Address> {
-        let listed = self.network().book.tokens().iter();
-        listed.filter(|token| STABLES.contains(&token.symbol.as_str())).map(|token| token.address).collect()
+        stables(self.network())
     }
 
     /// Every token the frame names, as the book and the chain at `block` describe it.
@@ -300,6 +299,12 @@ pub enum Untold {
     /// The chain has answered, and one of them cannot be trusted.
     #[error("{0}")]
     Doubt(Doubt),
+}
+
+/// The dollar coins of a network's address book that one may leave to.
+pub fn stables(network: &Network) -> BTreeSet<Address> {
+    let listed = network.book.tokens().iter();
+    listed.filter(|token| STABLES.contains(&token.symbol.as_str())).map(|token| token.address).collect()
 }
 
 fn untold(error: TokenError) -> Untold {

@@ -1,5 +1,5 @@
 //! The seam to the safety-guardian, who must agree to whatever is above the hot lane. Where none
-//! runs, such actions are blocked.
+//! runs, such actions are blocked; a fair exit is a question to the operator then.
 
 use std::fmt;
 
@@ -34,6 +34,9 @@ pub struct Opinion {
     pub agrees: bool,
     /// Why.
     pub why: SafeText,
+    /// Whether a fair exit may go on without its agreement if the operator approves it: it objects to nothing but the
+    /// size, or there is no guardian.
+    pub left_to_operator: bool,
 }
 
 /// Why there is no opinion.

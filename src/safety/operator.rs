@@ -186,13 +186,14 @@ impl OperatorRules {
         self.stop.raise(StopLevel::Halt, reason, "operator", now)
     }
 
-    /// Counts a call of a tool, by whichever program on this ledger, and judges how many there are.
+    /// Counts a tool call of `caller`, in whichever process on this ledger, and checks the caller's rate.
     ///
     /// # Errors
     /// [`CallRefused`]: it is one too many, or could not be counted.
-    pub async fn take_call(&self, now: u64) -> Result<(), CallRefused> {
+    pub async fn take_call(&self, now: u64, caller: &GolemId) -> Result<(), CallRefused> {
         let limit = self.policy().rules().max_tool_calls_per_minute.0;
-        let taken = self.store.write(move |transaction| ledger::take_call(transaction, now, limit));
+        let caller = caller.clone();
+        let taken = self.store.write(move |transaction| ledger::take_call(transaction, now, &caller, limit));
         match taken.await {
             Ok(None) => Ok(()),
             Ok(Some(wait)) => Err(CallRefused::TooMany { limit, wait }),
@@ -244,7 +245,8 @@ impl OperatorRules {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let found = self.store.read(|connection| {
             let moment = connection.unchecked_transaction()?;
-            let used = ledger::usage(&moment, facts.now_millis, chain_id, account, tokens.keys(), cool_off)?;
+            let used = ledger::usage(&moment, facts.now_millis, chain_id, account, tokens.keys(), cool_off)?
+                .called_by(&moment, &framed.proposal().golem_id)?;
             let away = away::worth(&away::of(&moment, framed, facts));
             Ok((used, away, record::coming(&moment, chain_id, account)?))
         });

@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy::primitives::{Address, U256};
 
 use super::framed::Framed;
+use super::proposal::Proposal;
 use crate::base::error::Violation;
 use crate::base::model::ActionClass;
 use crate::base::text::SafeText;
@@ -80,6 +81,11 @@ pub struct Move {
     pub before: U256,
     /// After; for the native coin as if gas were free.
     pub after: U256,
+}
+
+/// Whether a proposal declares that it only leaves positions: for a risky token, or ETH, an exit asset comes to the account.
+pub fn declares_exit(proposal: &Proposal, around: &Surroundings) -> bool {
+    class::declared_class(proposal, false, around) == ActionClass::ClosePosition
 }
 
 /// What is known of the chain, for judging what changed on it.

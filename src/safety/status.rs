@@ -7,6 +7,7 @@ use super::ledger::{self, Breaker, LedgerError, Micros, Span, SpendCap, TokenKey
 use super::operator::OperatorRules;
 use super::policy::{Change, Pending, Policy};
 use super::stop::InForce;
+use crate::base::id::GolemId;
 use crate::base::model::Phase;
 use crate::base::units::BasisPoints;
 use crate::store::Store;
@@ -81,14 +82,21 @@ impl CountStatus {
 }
 
 impl OperatorRules {
-    /// How the rules stand for `account` on a chain, in `phase`.
+    /// How the rules stand for `account` on a chain, in `phase`, with the calls of `caller`.
     ///
     /// # Errors
     /// [`LedgerError`]: then nothing is known of what is left, and nothing is signed either.
-    pub fn status(&self, chain_id: u64, account: Address, phase: Phase, now: u64) -> Result<Status, LedgerError> {
+    pub fn status(
+        &self,
+        chain_id: u64,
+        account: Address,
+        caller: &GolemId,
+        phase: Phase,
+        now: u64,
+    ) -> Result<Status, LedgerError> {
         let waiting = self.pending().map(|Pending { changes, .. }| changes);
         let adopted = self.adopted();
-        let usage = usage(self.store(), &adopted.policy, (chain_id, account), phase, now)?;
+        let usage = usage(self.store(), &adopted.policy, (chain_id, account, caller), phase, now)?;
         let caps = adopted.policy.caps(phase, false);
         let mut told: Vec<CapStatus> = caps.spend.iter().map(|cap| cap_status(cap, &usage)).collect();
         for (key, limits) in &caps.tokens {
@@ -120,12 +128,15 @@ impl OperatorRules {
 fn usage(
     store: &Store,
     policy: &Policy,
-    (chain_id, account): (u64, Address),
+    (chain_id, account, caller): (u64, Address, &GolemId),
     phase: Phase,
     now: u64,
 ) -> Result<Usage, LedgerError> {
     let caps = policy.caps(phase, false);
-    store.read(|connection| ledger::usage(connection, now, chain_id, account, caps.tokens.keys(), caps.cool_off))
+    store.read(|connection| {
+        let used = ledger::usage(connection, now, chain_id, account, caps.tokens.keys(), caps.cool_off)?;
+        used.called_by(connection, caller)
+    })
 }
 
 fn cap_status(cap: &SpendCap, usage: &Usage) -> CapStatus {

@@ -61,12 +61,13 @@ mod exits_and_failures {
     use bardo::base::error::ErrorCode;
     use bardo::base::id::CallId;
     use bardo::base::model::{Phase, StopLevel};
-    use bardo::engine::{Status, ToolResponse};
+    use bardo::chain::network::Contract;
+    use bardo::engine::{ApprovalMode, Call, Input, Status, ToolResponse};
     use bardo::golem::pi::PiSession;
     use bardo::safety::ledger::{self, Breaker, LedgerError, Micros, Outcome, Party, Request};
     use bardo::safety::policy::parse;
     use bardo::store::{Store, StoreConfig};
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use crate::golem_world::{House, permit, swap};
 
@@ -118,6 +119,98 @@ mod exits_and_failures {
         assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
         let more = act(&golem, swap("USDC", "WETH", "20")).await;
         assert_eq!(code(&more), Some(ErrorCode::SafetySpendingLimitExceeded), "{more:#?}");
+    }
+
+    fn called(tool: &str, params: Value) -> Call {
+        Call::new(tool, Input::Json(params))
+    }
+
+    fn sale(amount: &str) -> Call {
+        called("uniswap_execute_swap", swap("WETH", "USDC", amount)["params"].clone())
+    }
+
+    fn purchase(amount: &str) -> Call {
+        called("uniswap_execute_swap", swap("USDC", "WETH", amount)["params"].clone())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_flood_of_calls_by_an_agent_holds_up_nobody_else() {
+        let house = House::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 5\n").await.counting_calls();
+        let (mallory, operator) =
+            (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
+        let spender = house.world.chains()[0].network().book.contract(Contract::Permit2).unwrap();
+        let allowed = json!({"token": "USDC", "spender": spender, "amount": "5", "chain": "ethereum"});
+        let done = operator.call(called("token_approve", allowed)).await;
+        assert_eq!(done.status, Status::Success, "{done:#?}");
+        let read = || called("get_balances", json!({"chain": "ethereum"}));
+        for _ in 0..5 {
+            assert_eq!(mallory.call(read()).await.status, Status::Success);
+        }
+        for call in [read(), sale("0.01")] {
+            assert_eq!(code(&mallory.call(call).await), Some(ErrorCode::SafetyRateLimited), "her own window is full");
+        }
+        house.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
+        let sold = operator.call(sale("0.01")).await;
+        assert_eq!(sold.status, Status::Success, "{sold:#?}");
+        let revoked = json!({"token": "USDC", "spender": spender, "chain": "ethereum"});
+        let revoked = operator.call(called("token_revoke", revoked)).await;
+        assert_eq!(revoked.status, Status::Success, "{revoked:#?}");
+        let other = house.executor("ada", "trade-executor").call(sale("0.01")).await;
+        assert_eq!(other.status, Status::Success, "{other:#?}");
+        // Three of the operator's five are used; the sixth is one too many for it as well.
+        for _ in 0..2 {
+            assert_eq!(operator.call(read()).await.status, Status::Success);
+        }
+        assert_eq!(code(&operator.call(read()).await), Some(ErrorCode::SafetyRateLimited));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn tiny_sales_up_to_the_hourly_rate_lock_no_position_in() {
+        let policy = "preset = \"demo\"\nmax_trades_per_hour = 3\ncooldown_seconds = 0\n";
+        let house = House::with_policy(policy).await;
+        let (mallory, operator) =
+            (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
+        for _ in 0..3 {
+            let tiny = mallory.call(sale("0.00001")).await;
+            assert_eq!(tiny.status, Status::Success, "{tiny:#?}");
+        }
+        // Her next exit is a question, and no purchase passes, whoever asks for it.
+        let out = mallory.call(sale("0.01")).await;
+        assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
+        for buyer in [&mallory, &operator] {
+            let more = buyer.call(purchase("20")).await;
+            assert_eq!(code(&more), Some(ErrorCode::SafetyRateLimited), "{more:#?}");
+        }
+        house.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
+        let out = mallory.call(sale("0.01")).await;
+        assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
+        let approved = mallory.call(Call { approve: Some(ApprovalMode::Always), ..sale("0.01") }).await;
+        assert_eq!(approved.status, Status::Success, "{approved:#?}");
+        let sold = operator.call(sale("0.01")).await;
+        assert_eq!(sold.status, Status::Success, "{sold:#?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_exit_above_the_hot_lane_is_asked_about_whatever_one_trade_may_be() {
+        let limits = |most: &str| {
+            format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n[spending_limits]\nhot_lane = \"50\"\n")
+        };
+        // A twentieth of a WETH is about 170 dollars; the second limit is below the gas of anything.
+        for (most, objects) in [("60", false), ("0", true)] {
+            let house = House::with_policy(&limits(most)).await;
+            let golem = house.golem("ada", "trade-executor");
+            let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.05")).await;
+            assert_eq!(previewed.status, Status::Simulated, "{most}: {previewed:#?}");
+            let data = previewed.data.as_ref().unwrap();
+            assert_eq!(data["approval"], "approval");
+            let reasons = data["reasons"].to_string();
+            assert!(reasons.contains("above the hot lane"), "{reasons}");
+            assert_eq!(reasons.contains("the safety-guardian does not agree to this exit"), objects, "{reasons}");
+            let out = golem.call("commit_action", permit(&previewed)).await;
+            assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
+            let more = act(&golem, swap("USDC", "WETH", "100")).await;
+            assert_eq!(code(&more), Some(ErrorCode::SafetySpendingLimitExceeded), "{more:#?}");
+        }
     }
 
     struct Book {

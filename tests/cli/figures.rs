@@ -133,15 +133,18 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
 fn what_counts_over_calls_is_told_with_what_is_left() {
     let mut desk = Desk::new();
     desk.under("max_trades_per_hour = 1\n");
+    let bought = || json!({"token_in": "USDC", "token_out": "WETH", "amount": "34"});
     assert_eq!(desk.swap(json!({}), &[]).1, 0);
-    let rules = told(&desk.swap(json!({}), &[]), "SAFETY_RATE_LIMITED");
+    let rules = told(&desk.swap(bought(), &[]), "SAFETY_RATE_LIMITED");
     let wait = between(&rules[0], ("the next one in ", " s"));
-    assert_eq!(rules, [format!("max_trades_per_hour | 1 in any 60 minutes | 1 were made | the next one in {wait} s")]);
+    assert_eq!(
+        rules,
+        [format!("max_trades_per_hour | 1 in any 60 minutes | 1 were made | the next one in {wait} s, or an exit now")]
+    );
     // It leaves the window an hour after it was made, which was not long ago and not in time to come.
     assert!((1..=3_600).contains(&wait.parse::<u64>().unwrap()), "{wait}");
 
     desk.under("max_daily_spend_usd = \"60\"\n");
-    let bought = || json!({"token_in": "USDC", "token_out": "WETH", "amount": "34"});
     let (done, exit) = desk.swap(bought(), &[]);
     assert_eq!(exit, 0, "{done}");
     let rules = told(&desk.swap(bought(), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");

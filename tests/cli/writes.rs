@@ -210,7 +210,8 @@ fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
     // What counts over calls counts over programs.
     desk.under("max_trades_per_hour = 1\n");
     assert_eq!(desk.swap(json!({}), &[]).1, 0);
-    refused(&desk, json!({}), &[], "SAFETY_RATE_LIMITED", &["max_trades_per_hour"]);
+    let bought = json!({"token_in": "USDC", "token_out": "WETH", "amount": "20"});
+    refused(&desk, bought, &[], "SAFETY_RATE_LIMITED", &["max_trades_per_hour"]);
     desk.under(&format!("stop_loss_pct = \"10\"\n{wide}"));
     assert_eq!(desk.swap(json!({}), &[]).1, 0);
     // Of some 25,000 dollars more than 4,000 are gone: the demo wallet has 1.4 coins at 3,400.

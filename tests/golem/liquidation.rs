@@ -164,6 +164,20 @@ async fn flatten_cancels_orders_and_sells_in_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_rate_of_trades_and_no_full_window_of_calls_ends_a_liquidation() {
+    let home = tempfile::tempdir().unwrap();
+    // Not one trade is allowed, and two calls a minute: each further sale waits for the window.
+    policy(home.path(), "max_trades_per_hour = 0\nmax_tool_calls_per_minute = 2\n");
+    let mut watched = Watched::open(home.path(), "keep", RESTS);
+    watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
+    watched.send(Command::Raise { level: StopLevel::Flatten, reason: SafeText::clean("enough", 20) }).await;
+    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
+    assert!(watched.told.questions.is_empty(), "the operator's own exits are no question");
+    watched.end().await;
+    assert!(sales(home.path()).len() >= 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn flatten_by_anybody_else_is_a_question() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "max_single_trade_usd = \"100\"\nmax_daily_spend_usd = \"450\"\n");

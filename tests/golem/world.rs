@@ -26,6 +26,7 @@ use bardo::golem::pi::{PiConfig, PiSession};
 use bardo::golem::scenario::Scenario;
 use bardo::runtime::data::{DataFolder, Ledger};
 use bardo::runtime::{self, Hands};
+use bardo::safety::operator::OperatorRules;
 use bardo::safety::stop::StopFile;
 use bardo::sandbox::keys::Party;
 use bardo::sandbox::plan::Token;
@@ -43,6 +44,7 @@ pub struct House {
     pub stop: StopFile,
     pub phase: watch::Sender<Phase>,
     pub acting: Acting,
+    pub rules: Arc<OperatorRules>,
     pub world: Arc<World>,
     catalog: Catalog,
     roles: Arc<Archetypes>,
@@ -97,6 +99,14 @@ impl House {
     pub fn with_orders(mut self) -> Self {
         let world = Arc::into_inner(self.world).expect("nobody has it yet");
         self.world = Arc::new(world.with_orders(self.acting.pipeline.orders().cloned()));
+        self
+    }
+
+    /// The same, with calls counted by the operator's rules.
+    #[allow(dead_code)] // The attacks count them; the Golem's own tests make more calls than any policy allows.
+    pub fn counting_calls(mut self) -> Self {
+        let world = Arc::into_inner(self.world).expect("nobody has it yet");
+        self.world = Arc::new(world.under(Arc::clone(&self.rules)));
         self
     }
 
@@ -168,7 +178,8 @@ impl House {
         let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
         let hands =
             Hands { phase: own, approve, ..Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap()) };
-        let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock.clone(), hands).await.unwrap();
+        let made = runtime::acting(&config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
+        let acting = made.await.unwrap();
         Self {
             stop: StopFile::in_folder(data.root()),
             folder,
@@ -176,6 +187,7 @@ impl House {
             fabric,
             phase,
             acting,
+            rules,
             world: Arc::new(opened.world),
             catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
             roles: Arc::new(Archetypes::load(None).unwrap()),

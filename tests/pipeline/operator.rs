@@ -10,7 +10,7 @@ use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::chain::network::{self, DataFees};
 use bardo::chain::token::TokenId;
-use bardo::engine::{Call, Catalog, Input, Status};
+use bardo::engine::{ApprovalMode, Call, Catalog, Input, Status};
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::{ApprovalNeed, Consent};
 use bardo::safety::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId};
@@ -23,7 +23,7 @@ use bardo::tools::ALL_TOOL_DEFS;
 use bardo::uniswap::router::{Command, Execution, Path as RoutePath, V3Path, Version};
 use serde_json::json;
 
-use crate::acting::{executor, ruled, seen};
+use crate::acting::{acting, executor, ruled, seen};
 use crate::stops::strange;
 use crate::world::{ASKED, World, cents};
 
@@ -319,6 +319,23 @@ async fn caps_hold_over_calls_and_restarts() {
             ],
         )
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exit_above_the_hot_lane_is_a_question_where_no_guardian_runs() {
+    let desk = Desk::new(2, "[spending_limits]\nhot_lane = \"50\"").await;
+    let (acting, _phase) = acting(&desk.world, desk.pipeline.clone(), ApprovalMode::Never);
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    let executor = executor(catalog, seen(&desk.world), desk.world.fabric(), None, Some(acting));
+    // A twentieth of a coin is about 170 dollars.
+    let sale = json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
+                      "prefer_uniswapx": false});
+    let sale = || Call::new("uniswap_execute_swap", Input::Json(sale.clone()));
+    let asked = executor.call(sale()).await;
+    let error = asked.error.as_ref().unwrap();
+    assert_eq!(error.code(), ErrorCode::ApprovalRequired, "{asked:#?}");
+    let approved = executor.call(Call { approve: Some(ApprovalMode::Always), ..sale() }).await;
+    assert_eq!(approved.status, Status::Success, "{approved:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -68,7 +68,7 @@ pub struct ExecutorConfig {
     /// On whose behalf they act.
     pub golem_id: GolemId,
     /// At most so many calls in any 60 seconds, of this executor alone. Where the world has the operator's rules, their
-    /// own figure counts instead, over all programs on the same ledger.
+    /// own figure counts instead, for all calls of the same actor on the same ledger.
     pub calls_per_minute: u32,
     /// Asked before and told after each call, in this order.
     pub hooks: Vec<Arc<dyn Hook>>,
@@ -379,14 +379,15 @@ impl Shared {
         self.say(call_id, EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick }));
     }
 
-    /// Takes a place in the rate's window: the operator's, which all programs share, or this executor's own.
+    /// Takes a place in the window of this executor's actor, which all processes share; without rules, in the executor's
+    /// own.
     async fn admit(&self, entry: Option<&Arc<Entry>>) -> Result<(), Refusal> {
         let now = self.world.clock.now_millis();
         let Some(rules) = &self.world.rules else {
             let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
             return rate.take(now).map_err(|wait| too_often(self.calls_per_minute, wait));
         };
-        match rules.take_call(now).await {
+        match rules.take_call(now, &self.golem_id).await {
             Ok(()) => Ok(()),
             Err(CallRefused::TooMany { limit, wait }) => Err(too_often(limit, wait)),
             // A read changes nothing; without a ledger it is still counted here.

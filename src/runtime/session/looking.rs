@@ -87,7 +87,8 @@ impl Stage {
         let caps = policy.caps(*self.phase_now.borrow(), false);
         let (now, chain_id) = (self.clock.now_millis(), chain.network().chain_id);
         let read = self.ledger.store.read(|connection| {
-            let usage = ledger::usage(connection, now, chain_id, account, [], caps.cool_off)?;
+            let usage = ledger::usage(connection, now, chain_id, account, [], caps.cool_off)?
+                .called_by(connection, &self.golem_id)?;
             Ok::<_, LedgerError>((usage, ledger::held(connection)?))
         });
         let (usage, held) = read.map_err(|error| error.to_string())?;

@@ -21,12 +21,22 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     };
     let caps = &standing.caps;
     // How often does not depend on how much: an unknown value is the spending limit's affair.
-    let (takes_back, exempt) = (facts.takes_back(), facts.takes_back() || facts.reduce_only());
-    let mut violations = caps.against_rate(usage, !takes_back, exempt);
-    let revocation = if takes_back { caps.revocation_rate(usage) } else { None };
+    let (takes_back, exit) = (facts.takes_back(), facts.reduce_only());
+    let by_operator = framed.proposal().golem_id == GolemId::operator();
+    let mut violations = Vec::new();
     let mut asks = None;
+    // An agent that uses up the rate must not lock positions in: the operator decides about its exits, and sells at will.
+    match if takes_back { None } else { caps.trade_rate(usage) } {
+        Some(_) if exit && by_operator => {}
+        // Without the count, which may grow while the operator reads.
+        Some(rate) if exit => asks = Some(format!("this exit exceeds {}: {}", rate.rule, rate.limit)),
+        Some(rate) => violations.push(rate),
+        None => {}
+    }
+    violations.extend(caps.against_rate(usage, !takes_back, takes_back || exit));
+    let revocation = if takes_back { caps.revocation_rate(usage) } else { None };
     match revocation {
-        Some(_) if framed.proposal().golem_id == GolemId::operator() => {
+        Some(_) if by_operator => {
             asks = Some(format!("{} {MORE_REVOCATIONS}", usage.revocations_hour));
         }
         Some(violation) => violations.push(violation),

@@ -80,11 +80,11 @@ pub struct Caps {
     pub spend: Vec<SpendCap>,
     /// On single tokens.
     pub tokens: BTreeMap<TokenKey, TokenCaps>,
-    /// Trades in any 60 minutes.
+    /// Trades in any 60 minutes, above which exits are asked about and everything else is refused.
     pub trades_per_hour: u32,
     /// Revocations, cancellations and refunds of one account in any 60 minutes.
     pub revocations_per_hour: u32,
-    /// Calls in any 60 seconds.
+    /// Calls of one caller in any 60 seconds.
     pub calls_per_minute: u32,
     /// Between one trade and the next, in milliseconds.
     pub cooldown: u64,
@@ -110,7 +110,7 @@ pub struct Request {
     pub takes_back: bool,
     /// Whether the operator's own hand acts: then the rate of revocations asks instead of refusing.
     pub by_operator: bool,
-    /// Whether it is a fair exit: then caps on dollars ask the operator instead of refusing.
+    /// Whether it is a fair exit: then caps on dollars and the rate of trades ask the operator instead of refusing.
     pub exit: bool,
     /// What a trade gives, in dollars; zero for everything that is no trade. Only such a success closes the failure
     /// breaker.
@@ -195,22 +195,25 @@ impl Caps {
         })
     }
 
-    /// Every limit on how often that stands against an action: a trade or none, exempt from the
-    /// cooldown or not.
+    /// The rate of trades, where one more exceeds it. For a fair exit it is a question to the operator, for one by the
+    /// operator's own hand nothing, and for everything else a refusal.
+    pub fn trade_rate(&self, usage: &Usage) -> Option<Violation> {
+        (usage.trades_hour >= self.trades_per_hour).then(|| Violation {
+            rule: "max_trades_per_hour".to_owned(),
+            limit: format!("{} in any 60 minutes", self.trades_per_hour),
+            value: format!("{} were made", usage.trades_hour),
+            would_pass: match usage.trade_frees_at {
+                Some(at) if self.trades_per_hour > 0 => {
+                    format!("the next one in {}, or an exit now", seconds_until(at, usage.now))
+                }
+                _ => "exits only: the policy allows no other trade".to_owned(),
+            },
+        })
+    }
+
+    /// Every other limit on how often that stands against an action: a trade or none, exempt from the cooldown or not.
     pub fn against_rate(&self, usage: &Usage, trade: bool, exempt: bool) -> Vec<Violation> {
         let mut found = Vec::new();
-        if trade && usage.trades_hour >= self.trades_per_hour {
-            let would_pass = match usage.trade_frees_at {
-                Some(at) if self.trades_per_hour > 0 => format!("the next one in {}", seconds_until(at, usage.now)),
-                _ => "none: the policy allows no trade".to_owned(),
-            };
-            found.push(Violation {
-                rule: "max_trades_per_hour".to_owned(),
-                limit: format!("{} in any 60 minutes", self.trades_per_hour),
-                value: format!("{} were made", usage.trades_hour),
-                would_pass,
-            });
-        }
         if usage.calls_minute > self.calls_per_minute {
             found.push(Violation {
                 rule: "max_tool_calls_per_minute".to_owned(),
@@ -272,6 +275,9 @@ impl Caps {
     /// Everything that stands against `request`, apart from what the operator has been asked about before.
     pub fn against(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
         let mut found = if request.exit { Vec::new() } else { self.exceeded(usage, request) };
+        if request.trade && !request.exit {
+            found.extend(self.trade_rate(usage));
+        }
         found.extend(self.against_rate(usage, request.trade, request.exempt));
         if request.takes_back && !request.by_operator {
             found.extend(self.revocation_rate(usage));

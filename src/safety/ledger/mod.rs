@@ -211,7 +211,8 @@ fn reserve_at(
     request: &Request,
 ) -> Result<ReservationId, LedgerError> {
     observe_at(transaction, now, party, request.equity)?;
-    let usage = usage::as_of(transaction, now, party.chain_id, party.account, request.tokens.keys(), caps.cool_off)?;
+    let usage = usage::as_of(transaction, now, party.chain_id, party.account, request.tokens.keys(), caps.cool_off)?
+        .called_by(transaction, &party.golem_id)?;
     let violations = caps.against(&usage, request);
     if !violations.is_empty() {
         return Err(LedgerError::Exceeded(violations));
@@ -453,30 +454,37 @@ pub fn recipients(connection: &Connection) -> Result<Vec<Address>, LedgerError> 
     found.map(|text| text?.parse().map_err(|_| LedgerError::Damaged("a recipient's address that is none"))).collect()
 }
 
-/// Counts one call and judges the rate: no more than `most` in any 60 seconds, by all processes
-/// together. Answers in how many milliseconds there is a place, where this is one too many; it then does
-/// not count.
+/// Counts one call and judges its caller's rate: at most `most` calls in any 60 seconds, in all processes together. The
+/// operator and every Golem have a window of their own: what an agent calls holds up nobody else. Returns the milliseconds
+/// until the next call is allowed, where this one exceeds the rate; it then does not count.
 ///
 /// # Errors
 /// [`LedgerError`]: it is not counted.
-pub fn take_call(transaction: &Transaction<'_>, now: u64, most: u32) -> Result<Option<u64>, LedgerError> {
+pub fn take_call(
+    transaction: &Transaction<'_>,
+    now: u64,
+    caller: &GolemId,
+    most: u32,
+) -> Result<Option<u64>, LedgerError> {
     let now = now.max(usage::call_clock(transaction)?);
     transaction
         .prepare_cached(
             "INSERT INTO ledger_call_clock (one, now) VALUES (1, ?1) ON CONFLICT (one) DO UPDATE SET now = ?1",
         )?
         .execute([sql(now)?])?;
-    if usage::calls(transaction, now)? >= most {
+    if usage::calls(transaction, now, caller)? >= most {
         let edge = sql(now.saturating_sub(CALL_WINDOW))?;
         let oldest: Option<i64> = transaction
-            .prepare_cached("SELECT min(at) FROM ledger_call WHERE at > ?1")?
-            .query_row([edge], |row| row.get(0))?;
+            .prepare_cached("SELECT min(at) FROM ledger_call WHERE golem_id = ?1 AND at > ?2")?
+            .query_row(params![caller.as_str(), edge], |row| row.get(0))?;
         let free = oldest.map(usage::time).transpose()?.map_or(now, |at| at).saturating_add(CALL_WINDOW);
         return Ok(Some(free.saturating_sub(now)));
     }
     let edge = sql(now.saturating_sub(CALL_WINDOW))?;
     transaction.prepare_cached("DELETE FROM ledger_call WHERE at <= ?1")?.execute([edge])?;
-    transaction.prepare_cached("INSERT INTO ledger_call (at) VALUES (?1)")?.execute([sql(now)?])?;
+    transaction
+        .prepare_cached("INSERT INTO ledger_call (golem_id, at) VALUES (?1, ?2)")?
+        .execute(params![caller.as_str(), sql(now)?])?;
     Ok(None)
 }
 

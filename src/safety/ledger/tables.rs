@@ -8,7 +8,7 @@ use crate::store::Migrations;
 /// in logs that only grow, each row with the running total, so that a window costs two look-ups
 /// however much it holds.
 pub const MIGRATIONS: Migrations =
-    Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED, BRIDGED, RATES, RISES] };
+    Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED, BRIDGED, RATES, RISES, CALLERS] };
 
 /// An index for the rate of revocations; what each reservation trades, and the largest trade among the failures that the
 /// breaker counts, both in millionths of a dollar: a success resets the breaker only if it is of that size.
@@ -17,6 +17,12 @@ const RATES: &str = "
     ALTER TABLE ledger_breaker ADD COLUMN largest INTEGER NOT NULL DEFAULT 0 CHECK (largest >= 0);
     CREATE INDEX ledger_reservation_revocations ON ledger_reservation (account, reserved_at)
         WHERE trade = 0 AND state NOT IN ('not_sent', 'withdrawn');
+";
+
+/// Who made each call: the operator and every Golem have a window of their own, so that no agent uses up another's.
+const CALLERS: &str = "
+    ALTER TABLE ledger_call ADD COLUMN golem_id TEXT NOT NULL DEFAULT '';
+    CREATE INDEX ledger_call_caller ON ledger_call (golem_id, at);
 ";
 
 /// What the high-water marks are about to rise to: the least that was read since, and how often.

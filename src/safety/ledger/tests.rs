@@ -160,7 +160,7 @@ fn every_violation_is_told_with_what_would_pass() {
              | at most $100.00 now",
             "token_caps.31337:0x00000000000000000000000000000000000000AA: $80.00 in one action | $170.00 on top of \
              $0.00 | at most $80.00 of this token now",
-            "max_trades_per_hour: 5 in any 60 minutes | 5 were made | the next one in 3351 s",
+            "max_trades_per_hour: 5 in any 60 minutes | 5 were made | the next one in 3351 s, or an exit now",
             "cooldown_seconds: 60 s between trades | 5 s after the last one | the same in 55 s, or an exit now",
             "stop_loss_pct: 10 % below the highest, $1,000.00: stops at $900.00 | $900.00 | exits, until the \
              portfolio has recovered or the operator sets a new mark",
@@ -356,7 +356,10 @@ fn a_recipient_is_known_once_something_has_arrived() {
 #[test]
 fn calls_are_counted_over_any_minute() {
     let mut file = File::new();
-    let take = |file: &mut File, at| file.write(|transaction| take_call(transaction, at, 4)).unwrap();
+    let take_by = |file: &mut File, caller: &GolemId, at| {
+        file.write(|transaction| take_call(transaction, at, caller, 4)).unwrap()
+    };
+    let take = |file: &mut File, at| take_by(file, &GolemId::operator(), at);
     for at in [59_000, 59_500, 60_500, 61_000] {
         assert_eq!(take(&mut file, at), None);
     }
@@ -366,6 +369,29 @@ fn calls_are_counted_over_any_minute() {
         assert_eq!(take(&mut file, at), Some(wait), "{at}");
     }
     assert_eq!(take(&mut file, 119_000), None);
+
+    // Another's window is another's: a full one holds up nobody else.
+    let agent: GolemId = "mallory".parse().unwrap();
+    for _ in 0..4 {
+        assert_eq!(take_by(&mut file, &agent, 119_000), None);
+    }
+    assert_eq!(take_by(&mut file, &agent, 119_000), Some(60_000));
+    assert_eq!(take(&mut file, 119_500), None, "the operator's second");
+    let party = party();
+    let used = usage(&file.connection, 119_500, party.chain_id, party.account, [], 0).unwrap();
+    let calls = |caller: &GolemId| used.clone().called_by(&file.connection, caller).unwrap().calls_minute;
+    // Those of 60,500 and 61,000 beside the last two.
+    assert_eq!((calls(&GolemId::operator()), calls(&agent), calls(&"ada".parse().unwrap())), (4, 4, 0));
+}
+
+#[test]
+fn exits_pass_the_rate_of_trades_and_count_to_it() {
+    let (mut file, caps) = (File::new(), Caps { trades_per_hour: 2, cooldown: 0, ..caps() });
+    let exit = Request { exit: true, exempt: true, ..request(1) };
+    for _ in 0..3 {
+        file.reserve(DAY, &caps, &exit).unwrap();
+    }
+    assert_eq!(rules(file.reserve(DAY, &caps, &request(1))), ["max_trades_per_hour"]);
 }
 
 #[derive(Debug, Clone)]

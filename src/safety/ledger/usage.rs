@@ -9,6 +9,7 @@ use super::LedgerError;
 use super::caps::{Span, TokenKey};
 use super::liquidation::liquidating;
 use super::micros::Micros;
+use crate::base::id::GolemId;
 use crate::chain::token::TokenId;
 
 /// What has been used, by the ledger's clock.
@@ -24,7 +25,7 @@ pub struct Usage {
     pub moved: BTreeMap<TokenKey, Micros>,
     /// What was given for what live orders are still to bring, by what they bring. Not in the ledger: whoever asks adds it.
     pub coming: BTreeMap<TokenKey, Micros>,
-    /// Trades begun in the last hour.
+    /// Trades begun in the last hour, exits among them.
     pub trades_hour: u32,
     /// When the oldest of them is an hour old.
     pub trade_frees_at: Option<u64>,
@@ -32,7 +33,7 @@ pub struct Usage {
     pub revocations_hour: u32,
     /// When the oldest of them is an hour old.
     pub revocation_frees_at: Option<u64>,
-    /// Calls recorded in the last minute.
+    /// Calls recorded in the last minute of the caller that [`Self::called_by`] names; zero before.
     pub calls_minute: u32,
     /// When the last trade began.
     pub last_trade: Option<u64>,
@@ -95,6 +96,15 @@ impl Usage {
             Span::Day => day,
             Span::Month => month,
         }
+    }
+
+    /// With the calls of the last minute of `caller`, whose window is apart from everybody else's.
+    ///
+    /// # Errors
+    /// [`LedgerError`].
+    pub fn called_by(self, connection: &Connection, caller: &GolemId) -> Result<Self, LedgerError> {
+        let calls_minute = calls(connection, self.now.max(call_clock(connection)?), caller)?;
+        Ok(Self { calls_minute, ..self })
     }
 
     /// When a window has more room, in words that follow "now".
@@ -193,7 +203,7 @@ pub(super) fn as_of<'a>(
         trade_frees_at: oldest.map(time).transpose()?.map(|at| at.saturating_add(Span::Hour.millis())),
         revocations_hour: count(revocations),
         revocation_frees_at: oldest_revocation.map(time).transpose()?.map(|at| at.saturating_add(Span::Hour.millis())),
-        calls_minute: calls(connection, now.max(call_clock(connection)?))?,
+        calls_minute: 0,
         last_trade: last.map(time).transpose()?,
         breaker: super::breaker::state(connection, now, cool_off)?,
         high_water: high_water.map(Micros::from_sql).transpose()?.unwrap_or_default(),
@@ -240,12 +250,12 @@ fn token_moved(connection: &Connection, now: u64, account: Address, key: TokenKe
     Ok(Micros::from_sql(total)?)
 }
 
-/// Calls recorded in the last minute.
-pub(super) fn calls(connection: &Connection, now: u64) -> Result<u32, LedgerError> {
+/// Calls of `caller` recorded in the last minute.
+pub(super) fn calls(connection: &Connection, now: u64, caller: &GolemId) -> Result<u32, LedgerError> {
     let edge = sql(now.saturating_sub(super::CALL_WINDOW))?;
     let calls: i64 = connection
-        .prepare_cached("SELECT count(*) FROM ledger_call WHERE at > ?1")?
-        .query_row([edge], |row| row.get(0))?;
+        .prepare_cached("SELECT count(*) FROM ledger_call WHERE golem_id = ?1 AND at > ?2")?
+        .query_row(params![caller.as_str(), edge], |row| row.get(0))?;
     Ok(count(calls))
 }
 

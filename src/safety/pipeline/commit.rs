@@ -376,6 +376,10 @@ impl Pipeline {
             let why = "it is above the hot lane now, and the safety-guardian has not been asked";
             return Err(Refusal::new(ErrorCode::PermitMismatch, why));
         }
+        if above && !facts.reduce_only() && preview.opinion.as_ref().is_some_and(|opinion| !opinion.agrees) {
+            let why = "it is no fair exit any more, and the safety-guardian does not agree to it";
+            return Err(Refusal::new(ErrorCode::PermitMismatch, why));
+        }
         let by_rules = self.inner.rules.consent(&preview.framed, facts);
         let needs = consent::needs(by_rules, &preview.framed, facts, &assessment.verdicts, above, &preview.parties);
         consent::enough(preview, &needs, given, || self.inner.rules.always_covers(&preview.framed, facts))

@@ -44,7 +44,7 @@ pub struct Preview {
     pub verdicts: Vec<Verdict>,
     /// How much consent it takes.
     pub needs: ApprovalNeed,
-    /// What the safety-guardian thinks, where it was asked.
+    /// What the safety-guardian thinks, where it was asked or should have been.
     pub opinion: Option<Opinion>,
     /// Whether it is above the hot lane.
     pub above_hot_lane: bool,
@@ -114,7 +114,13 @@ impl Pipeline {
         let mut opinion = None;
         if !verdicts.iter().any(Verdict::blocks) && above_hot_lane {
             match self.ask_guardian(&framed, facts).await {
-                Ok(agrees) => opinion = Some(agrees),
+                Ok(said) => {
+                    if !said.agrees {
+                        let why = format!("the safety-guardian does not agree to this exit: {}", said.why);
+                        verdicts.push(Verdict::passed(Check::SpendingLimit, &why).asking(&why));
+                    }
+                    opinion = Some(said);
+                }
                 Err(verdict) => verdicts.push(verdict),
             }
         }
@@ -218,6 +224,9 @@ impl Pipeline {
         Ok(Some(Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetyNotAllowed, why, vec![violation])))
     }
 
+    /// What the safety-guardian says of an action above the hot lane; whatever is no agreement stands against it. Only of a
+    /// fair exit its objection to the size, and that there is no guardian, are left to the operator: a limit on what may be
+    /// bought must lock no position in.
     async fn ask_guardian(&self, framed: &Framed, facts: &Facts) -> Result<Opinion, Verdict> {
         let blocked = |why: String| {
             let violation = Violation {
@@ -229,13 +238,17 @@ impl Pipeline {
             Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, why, vec![violation])
         };
         let Some(guardian) = &self.inner.guardian else {
+            if facts.reduce_only() {
+                let why = SafeText::clean("none runs", 40);
+                return Ok(Opinion { agrees: false, why, left_to_operator: true });
+            }
             return Err(blocked("above the hot lane, and no safety-guardian runs".to_owned()));
         };
         let (Some(simulated), Ok(values)) = (&facts.simulation, &facts.values) else {
             return Err(blocked("above the hot lane, and its value cannot be told".to_owned()));
         };
         match guardian.review(Case { framed, simulated, values }).await {
-            Ok(opinion) if opinion.agrees => Ok(opinion),
+            Ok(opinion) if opinion.agrees || opinion.left_to_operator && facts.reduce_only() => Ok(opinion),
             Ok(opinion) => Err(blocked(format!("the safety-guardian does not agree: {}", opinion.why))),
             Err(error) => Err(blocked(error.to_string())),
         }

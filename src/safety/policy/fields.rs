@@ -173,11 +173,11 @@ table! {
             /// Simulation before every signature. It cannot be switched off.
             require_simulation_before_execution: Require = Enforced::Load;
 
-            /// Trades in any 60 minutes, by all processes together.
+            /// Trades in any 60 minutes, by all processes together; above it an agent's exits are asked about, and the operator's own pass.
             max_trades_per_hour: MaxCount = RATE;
             /// Revocations, cancellations and refunds of one account in any 60 minutes; the operator's own hand is asked about more.
             max_revocations_per_hour: MaxCount = RATE;
-            /// Calls of tools in any 60 seconds.
+            /// Calls of tools in any 60 seconds, of each Golem and of the operator apart.
             max_tool_calls_per_minute: MaxCount = RATE;
             /// Seconds between one trade and the next; exits do not wait.
             cooldown_seconds: MinSeconds = RATE;

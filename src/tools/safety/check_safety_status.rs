@@ -204,7 +204,8 @@ impl ReadTool for CheckSafetyStatus {
         })?;
         let account = world.account(None)?;
         let phase = context.standing().phase;
-        let status = rules.status(chain.network().chain_id, account, phase, world.clock.now_millis());
+        let status =
+            rules.status(chain.network().chain_id, account, context.golem_id(), phase, world.clock.now_millis());
         let status = status.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
         let output = output(context, &rules.policy(), status);
         let said = match output.blocked_by.as_slice() {

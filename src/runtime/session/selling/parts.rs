@@ -1,5 +1,6 @@
-//! One holding, sold part by part: how much of it is offered next, what a refusal asks for, and how long a window that is
-//! full is waited for.
+//! One holding, sold part by part: how much of it is offered next, what a refusal asks for, and how long a rate that is
+//! used up is waited for. No cap on dollars and no rate of trades makes a part smaller or later: an exit counts as what it
+//! may lose, and the operator's own exits pass the rate.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::chain::multicall::Calls;
 use crate::engine::{Call, Input, ToolResponse, WriteTool};
 use crate::runtime::session::stage::Stage;
-use crate::safety::ledger::{self, LedgerError, Micros};
+use crate::safety::ledger::Micros;
 use crate::tools::trading::uniswap_execute_swap::ExecuteSwap;
 
 /// What holdings are sold for.
@@ -38,23 +39,12 @@ const MOST_SALES: u32 = 500;
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_secs(15);
 
-/// A window that frees later than this is not waited for.
-const PATIENCE_MILLIS: u64 = 3_700_000;
+/// Longest wait for one rate before the sale is tried again, in milliseconds: calls are counted over a minute.
+const LONGEST_WAIT_MILLIS: u64 = 60_000;
 
-/// Whether the policy lets another sale be made.
-enum Room {
-    /// It does.
-    Now,
-    /// Not until a window frees.
-    Later {
-        /// When, in milliseconds.
-        at: u64,
-        /// Which limit it is.
-        limit: String,
-    },
-    /// Not at all.
-    Never(String),
-}
+/// Longest wait for rates that are used up, between one sale of a holding and the next, in milliseconds: the windows are an
+/// hour at most.
+const PATIENCE_MILLIS: u64 = 3_700_000;
 
 /// What a refused sale asks for.
 enum Next {
@@ -62,6 +52,8 @@ enum Next {
     Smaller,
     /// The same, a little later.
     Later,
+    /// The same, once a rate allows it: in that many milliseconds, where the refusal says so.
+    Wait(Option<u64>),
     /// Nothing more.
     End,
 }
@@ -72,6 +64,7 @@ fn next(error: &ToolError) -> Next {
     let mut rules = violations.into_iter().flatten().filter_map(|one| one.get("rule").and_then(Value::as_str));
     match error.code() {
         ErrorCode::SafetySpendingLimitExceeded | ErrorCode::RoutingInsufficientLiquidity => Next::Smaller,
+        ErrorCode::SafetyRateLimited => Next::Wait(error.details().get("retry_after_ms").and_then(Value::as_u64)),
         ErrorCode::SafetySlippage | ErrorCode::SafetyPhaseBlocked
             if rules.any(|rule| rule == "max_price_impact_bps" || rule.ends_with("max_position_share_bps")) =>
         {
@@ -82,7 +75,6 @@ fn next(error: &ToolError) -> Next {
         | ErrorCode::SafetyPhaseBlocked
         | ErrorCode::SafetyPriceUnknown
         | ErrorCode::SafetySimulationFailed
-        | ErrorCode::SafetyRateLimited
         | ErrorCode::PermitMismatch
         | ErrorCode::PermitExpired
         | ErrorCode::CallInProgress => Next::Later,
@@ -118,7 +110,7 @@ impl Stage {
 
     /// Sells one holding part by part; what became of it.
     pub(super) async fn sell(&self, holding: &Holding<'_>, account: Address, cause: Cause) -> String {
-        let (mut sales, mut cuts, mut tries) = (0_u32, 0_u32, 0_u32);
+        let (mut sales, mut cuts, mut tries, mut waited) = (0_u32, 0_u32, 0_u32, 0_u64);
         let mut position = None;
         let why = loop {
             let (held, value) = match self.worth(holding, account).await {
@@ -135,21 +127,6 @@ impl Stage {
             if sales >= MOST_SALES {
                 break format!("{MOST_SALES} sales were made of it");
             }
-            match self.room(holding, account) {
-                Err(why) => break why,
-                Ok(Room::Never(why)) => break why,
-                Ok(Room::Later { at, limit }) => {
-                    let seconds = at.saturating_sub(self.clock.now_millis()).div_ceil(1_000);
-                    if seconds.saturating_mul(1_000) > PATIENCE_MILLIS {
-                        break format!("{limit} are used up, and begin to free in {seconds} s");
-                    }
-                    if !self.wait_until(at.saturating_add(1), cause).await {
-                        break self.must_end(cause).unwrap_or("selling was ended").to_owned();
-                    }
-                    continue;
-                }
-                Ok(Room::Now) => {}
-            }
             let position = *position.get_or_insert(held.raw());
             let part = self.part(held.raw(), position, value, cuts);
             let whole = part >= held.raw();
@@ -162,6 +139,7 @@ impl Stage {
             let Some(error) = response.error else {
                 // What was too large by a witness that lags may fit by now.
                 (sales, tries, cuts) = (sales.saturating_add(1), 0, cuts.saturating_sub(1));
+                waited = 0;
                 continue;
             };
             match next(&error) {
@@ -173,7 +151,14 @@ impl Stage {
                         break self.must_end(cause).unwrap_or("selling was ended").to_owned();
                     }
                 }
-                Next::Smaller | Next::Later | Next::End => break error.message().to_owned(),
+                Next::Wait(free_in) if waited < PATIENCE_MILLIS => {
+                    let wait = free_in.unwrap_or(BETWEEN_TRIES.as_millis() as u64).clamp(1_000, LONGEST_WAIT_MILLIS);
+                    waited = waited.saturating_add(wait);
+                    if !self.wait_until(self.clock.now_millis().saturating_add(wait), cause).await {
+                        break self.must_end(cause).unwrap_or("selling was ended").to_owned();
+                    }
+                }
+                Next::Smaller | Next::Later | Next::Wait(_) | Next::End => break error.message().to_owned(),
             }
         };
         let left = match self.worth(holding, account).await {
@@ -206,25 +191,6 @@ impl Stage {
         let reports = holding.chain.prices.prices(&[holding.address]).await;
         let price = reports.first().and_then(|report| report.price.as_ref()).map(|price| price.usd);
         Ok((held, price.and_then(|price| Usd::value_of(held, price, Rounding::Up).ok())))
-    }
-
-    /// Whether another trade may be made now. Caps on dollars make no part smaller: an exit counts as what it may lose,
-    /// and above a cap the operator is asked.
-    fn room(&self, holding: &Holding<'_>, account: Address) -> Result<Room, String> {
-        let keeper = self.keeper.as_ref().ok_or("no policy is followed here")?;
-        let caps = keeper.current().policy.caps(*self.phase_now.borrow(), true);
-        let (now, chain_id) = (self.clock.now_millis(), holding.chain.network().chain_id);
-        let read =
-            self.ledger.store.read(|connection| ledger::usage(connection, now, chain_id, account, [], caps.cool_off));
-        let usage = read.map_err(|error: LedgerError| error.to_string())?;
-        if usage.trades_hour < caps.trades_per_hour {
-            return Ok(Room::Now);
-        }
-        let limit = format!("{} trades in any 60 minutes", caps.trades_per_hour);
-        Ok(match usage.trade_frees_at.filter(|_| caps.trades_per_hour > 0) {
-            Some(at) => Room::Later { at, limit },
-            None => Room::Never(format!("the policy allows {limit}")),
-        })
     }
 
     /// How much of a holding is offered next, in raw units.
@@ -284,6 +250,7 @@ mod tests {
             match next(&ToolError::new(code, "no").violating(&[violation])) {
                 Next::Smaller => "smaller",
                 Next::Later => "later",
+                Next::Wait(_) => "wait",
                 Next::End => "end",
             }
         };
@@ -293,6 +260,8 @@ mod tests {
             (ErrorCode::SafetySlippage, "max_loss_bps", "later"),
             (ErrorCode::SafetyPhaseBlocked, "phases.defensive.max_position_share_bps", "smaller"),
             (ErrorCode::SafetyPhaseBlocked, "phase Terminal", "later"),
+            (ErrorCode::SafetyRateLimited, "max_tool_calls_per_minute", "wait"),
+            (ErrorCode::SafetyRateLimited, "active_hours", "wait"),
             (ErrorCode::Halted, "stop", "end"),
             (ErrorCode::ApprovalRefused, "", "end"),
             (ErrorCode::SafetyTokenNotAllowed, "allowed_tokens", "end"),

@@ -332,11 +332,11 @@ fn a_rate_tells_when_it_would_pass() {
     // The oldest of them leaves the window in an hour.
     often(
         &|case| case.trades = 10,
-        "max_trades_per_hour | 10 in any 60 minutes | 10 were made | the next one in 3600 s",
+        "max_trades_per_hour | 10 in any 60 minutes | 10 were made | the next one in 3600 s, or an exit now",
     );
     often(
         &|case| (case.trades, case.trades_most) = (0, 0),
-        "max_trades_per_hour | 0 in any 60 minutes | 0 were made | none: the policy allows no trade",
+        "max_trades_per_hour | 0 in any 60 minutes | 0 were made | exits only: the policy allows no other trade",
     );
     often(
         &|case| case.calls = 11,

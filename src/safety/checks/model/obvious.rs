@@ -187,7 +187,7 @@ impl Case {
         if !self.ledger {
             return over("ledger", true);
         }
-        over("max_trades_per_hour", !self.takes_back && self.trades >= self.trades_most);
+        over("max_trades_per_hour", self.too_many_trades() && !self.reduce_only);
         over("max_revocations_per_hour", self.too_many_revocations() && !self.by_hand);
         over("max_tool_calls_per_minute", self.calls > self.calls_most);
         over("cooldown_seconds", !self.exempt() && self.last_trade_ago.is_some_and(|ago| ago < self.cooldown));
@@ -197,6 +197,10 @@ impl Case {
             !((first..=last).contains(&(hour / 24)) && (from..to).contains(&(hour % 24)))
         });
         over("active_hours", !self.takes_back && closed);
+    }
+
+    fn too_many_trades(&self) -> bool {
+        !self.takes_back && self.trades >= self.trades_most
     }
 
     fn too_many_revocations(&self) -> bool {
@@ -252,13 +256,14 @@ impl Case {
     }
 
     /// Whether the operator must agree, by a check that has nothing else against it: a position is left at a fair price of
-    /// now that is more than a quarter below the mean; an exit exceeds caps; the operator's own hand revokes more often than
-    /// the policy's rate.
+    /// now that is more than a quarter below the mean; an exit exceeds caps, or an agent's exit the rate of trades; the
+    /// operator's own hand revokes more often than the policy's rate.
     pub(super) fn asks(&self) -> bool {
         let steep = self.out.is_some_and(|out| self.received * 4 < out * 3);
         let below = self.exchanges() && !self.fair() && steep;
         let exceeds = self.reduce_only && self.out.is_some_and(|out| !self.caps(out).is_empty());
-        let often = self.by_hand && self.too_many_revocations();
+        let many = self.reduce_only && !self.by_hand && self.too_many_trades();
+        let often = many || self.by_hand && self.too_many_revocations();
         let alone = |check: fn(&Self, &mut Vec<(Check, String)>)| {
             let mut against = Vec::new();
             check(self, &mut against);

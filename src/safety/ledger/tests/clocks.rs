@@ -29,7 +29,7 @@ fn a_clock_that_is_set_forward_frees_nothing_where_the_chain_tells_the_time() {
     let at = now + 6 * 61 * MINUTE;
     // The day is full; a machine that shows the day after tomorrow changes nothing of that, nor does a call.
     for ahead in [0, HOUR, 2 * DAY, 40 * DAY] {
-        file.write(|transaction| take_call(transaction, at + ahead, 1_000)).unwrap();
+        file.write(|transaction| take_call(transaction, at + ahead, &GolemId::operator(), 1_000)).unwrap();
         assert_eq!(rules(file.reserve_by_chain(at + ahead, at, 1)), ["max_daily_spend_usd"], "{ahead}");
     }
     // Not even where something was settled while the clock was wrong.
