@@ -95,6 +95,8 @@ impl Outcome {
             (Status::Success, _) => Self::Done,
             (Status::Simulated | Status::Partial, _) => Self::Open,
             (Status::Blocked, _) => Self::Blocked,
+            // A question that nobody answered is no refusal.
+            (Status::Rejected, Some(ErrorCode::ApprovalLapsed)) => Self::Lapsed,
             (Status::Rejected, _) => Self::Refused,
             (
                 Status::Error,

@@ -112,7 +112,9 @@ pub fn soften(kind: &str, mut params: Map<String, Value>, last: &[Episode], most
 
 /// As much slippage as past swaps needed.
 fn slippage(params: &mut Map<String, Value>, last: &[Episode], most: Option<u32>) -> Option<String> {
-    let asked = params.get("slippage_bps").and_then(Value::as_i64).unwrap_or(USUAL);
+    // The default of a trade that names none, which phase and policy lower.
+    let usual = most.map_or(USUAL, |most| USUAL.min(i64::from(most)));
+    let asked = params.get("slippage_bps").and_then(Value::as_i64).unwrap_or(usual);
     let (to, why) = match lead(last)? {
         Lead::Tighter { to, of, worst } if to < asked => {
             (to, format!("the worst of {of} alike was {worst} bps under its quote"))
