@@ -205,7 +205,7 @@ mod exits_and_failures {
             assert_eq!(data["approval"], "approval");
             let reasons = data["reasons"].to_string();
             assert!(reasons.contains("above the hot lane"), "{reasons}");
-            assert_eq!(reasons.contains("the safety-guardian does not agree to this exit"), objects, "{reasons}");
+            assert_eq!(reasons.contains("lacks the safety-guardian's agreement"), objects, "{reasons}");
             let out = golem.call("commit_action", permit(&previewed)).await;
             assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
             let more = act(&golem, swap("USDC", "WETH", "100")).await;

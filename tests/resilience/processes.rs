@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Child;
 
 use crate::fellow;
-use crate::host::{AMOUNT, Devnet, Home, ROOMY, run, settled};
+use crate::host::{Devnet, Home, ROOMY, run, settled};
 
 /// Swaps that each of the four wants.
 fn wanted() -> usize {

@@ -1,7 +1,7 @@
 //! Liquidation: what an account holds beside dollar coins and the chains' own coins is sold, in parts that each fit what
 //! the policy leaves for one sale. The plan is on record first, so that a part counts as closing the position; each part
-//! goes the way of every write. Where a sliding window is full, selling waits until it frees. What is left in the end is
-//! told, with the reason.
+//! goes the way of every write. Where the operator's own calls are used up, selling waits until one is free again. What is
+//! left in the end is told, with the reason.
 //!
 //! About the whole the operator has decided: by `on_death`, by a yes, or by raising the ladder to flatten. So a part is
 //! kept small enough to need no question of its own, wherever that does not make the parts too many. None of this loosens

@@ -116,7 +116,7 @@ impl Pipeline {
             match self.ask_guardian(&framed, facts).await {
                 Ok(said) => {
                     if !said.agrees {
-                        let why = format!("the safety-guardian does not agree to this exit: {}", said.why);
+                        let why = format!("this exit lacks the safety-guardian's agreement: {}", said.why);
                         verdicts.push(Verdict::passed(Check::SpendingLimit, &why).asking(&why));
                     }
                     opinion = Some(said);
@@ -239,7 +239,7 @@ impl Pipeline {
         };
         let Some(guardian) = &self.inner.guardian else {
             if facts.reduce_only() {
-                let why = SafeText::clean("none runs", 40);
+                let why = SafeText::clean("no safety-guardian runs", 40);
                 return Ok(Opinion { agrees: false, why, left_to_operator: true });
             }
             return Err(blocked("above the hot lane, and no safety-guardian runs".to_owned()));
