@@ -206,7 +206,8 @@ impl PiSession {
         let (Some(rules), Some(account), Some(chain)) = (&world.rules, world.account, world.chains().first()) else {
             return Vec::new();
         };
-        let status = rules.status(chain.network().chain_id, account, self.phase(), config.clock.now_millis());
+        let (chain_id, caller) = (chain.network().chain_id, &config.golem_id);
+        let status = rules.status(chain_id, account, caller, self.phase(), config.clock.now_millis());
         let told = status.map(|status| {
             let caps = status.caps.iter().map(|cap| {
                 json!({"rule": cap.rule, "limit": cap.limit.dollars(), "used": cap.used.dollars(),

@@ -314,7 +314,7 @@ fn what_cannot_be_compared_counts_as_worse() {
         assert!(!worsenings(&first(), &now).is_empty(), "{name}");
     }
     // An opinion that is gone, and a phase that tightens nothing of the action itself.
-    let opinion = Opinion { agrees: true, why: SafeText::default() };
+    let opinion = Opinion { agrees: true, why: SafeText::default(), left_to_operator: false };
     let agreed = Preview { opinion: Some(opinion), ..first() };
     assert!(!worsenings(&agreed, &of(swap(NEXT), NEXT)).is_empty());
     let cautious = Preview { phase: Phase::Cautious, ..of(swap(NEXT), NEXT) };
