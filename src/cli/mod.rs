@@ -3,11 +3,12 @@
 //! Nothing but a command's result goes to stdout; what it has to say besides goes to stderr, and logs to a file.
 
 /// Writes a line for people to stderr. Unlike the standard macro, which panics there, it leaves a reader that has gone
-/// (`bardo … 2>&1 | head`) alone: there is nobody to tell.
+/// (`bardo … 2>&1 | head`) alone: there is nobody to tell. Control characters are escaped: the name of a file that somebody
+/// else chose is in many an error.
 macro_rules! eprintln {
     ($($what:tt)*) => {{
         use std::io::Write as _;
-        let _gone = writeln!(std::io::stderr().lock(), $($what)*);
+        let _gone = writeln!(std::io::stderr().lock(), "{}", crate::cli::without_controls(&format!($($what)*)));
     }};
 }
 
@@ -36,6 +37,7 @@ mod wait;
 use std::{error::Error, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use crate::base::config::{Config, ConfigError, Environment, Flags, Origin};
 use crate::base::text::SafeText;
@@ -97,6 +99,22 @@ impl Failure {
     fn usage(message: String) -> Self {
         Self { exit: Exit::Usage, error: message.into() }
     }
+}
+
+/// The text with its control and format characters escaped, line breaks and tabs apart.
+fn without_controls(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter.general_category() {
+            _ if matches!(letter, '\n' | '\t') => shown.push(letter),
+            GeneralCategory::Control
+            | GeneralCategory::Format
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator => shown.extend(letter.escape_default()),
+            _ => shown.push(letter),
+        }
+    }
+    shown
 }
 
 /// Parses the command line, runs what it asks for, and reports what went wrong on stderr.

@@ -1,5 +1,6 @@
 //! Files, folders, recordings and address books that an attacker wrote.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -169,6 +170,23 @@ fn what_a_recording_says_reaches_no_terminal_as_a_command() {
         assert!(good && both.contains("848"), "{both:?}");
         let control = both.chars().find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
         assert_eq!(control, None, "{both:?}");
+    }
+}
+
+#[test]
+fn the_name_of_a_file_reaches_no_terminal_as_a_command() {
+    let home = tempfile::tempdir().unwrap();
+    for hostile in ["\u{1b}]0;owned\u{7}", "\u{1b}[2J", "\u{9b}31m", "\u{202e}"] {
+        // None of them exists: each is named in the error.
+        let name = home.path().join(format!("a{hostile}.jsonl"));
+        let (log, replay) =
+            ([OsStr::new("log"), OsStr::new("trades"), name.as_os_str()], [OsStr::new("replay"), name.as_os_str()]);
+        for arguments in [&log[..], &replay[..]] {
+            let (_, said, good) = run(bardo(home.path()).args(arguments));
+            assert!(!good && said.contains(".jsonl"), "{said:?}");
+            let control = said.chars().find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
+            assert_eq!(control, None, "{said:?}");
+        }
     }
 }
 
