@@ -8,9 +8,14 @@ use assert_cmd::Command;
 use serde_json::{Value, json};
 
 use crate::devnet_process::{Devnet, ask};
+use crate::endpoints::end_with_this_process;
 
 /// One devnet for every case here, with a block for each transaction.
-pub static DEVNET: LazyLock<Devnet> = LazyLock::new(|| Devnet::start("0", 1));
+pub static DEVNET: LazyLock<Devnet> = LazyLock::new(|| {
+    let devnet = Devnet::start("0", 1);
+    end_with_this_process(&devnet);
+    devnet
+});
 
 /// `0x` and forty digits of an entry of the devnet's book.
 pub fn contract(name: &str) -> String {

@@ -32,14 +32,18 @@ pub(crate) fn chain() -> &'static Chain {
     static CHAIN: OnceLock<Chain> = OnceLock::new();
     CHAIN.get_or_init(|| {
         let devnet = Devnet::start("0", 7);
-        // Nothing drops a static: the devnet ends when this process does, however it ends.
-        let ends = "while kill -0 \"$0\" 2>/dev/null; do sleep 1; done; kill \"$1\"";
-        let (own, its) = (std::process::id().to_string(), devnet.child.id().to_string());
-        let mut watch = Command::new("sh");
-        watch.args(["-c", ends, &own, &its]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        drop(watch.spawn().unwrap());
+        end_with_this_process(&devnet);
         Chain { devnet, turn: Mutex::default() }
     })
+}
+
+/// Nothing drops a static: ends a devnet that is in one when this process ends, however it does.
+pub(crate) fn end_with_this_process(devnet: &Devnet) {
+    let ends = "while kill -0 \"$0\" 2>/dev/null; do sleep 1; done; kill \"$1\"";
+    let (own, its) = (std::process::id().to_string(), devnet.child.id().to_string());
+    let mut watch = Command::new("sh");
+    watch.args(["-c", ends, &own, &its]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    drop(watch.spawn().unwrap());
 }
 
 /// One call at a time on the devnet, from a fresh home folder.

@@ -14,7 +14,7 @@ use bardo::base::units::Usd;
 use bardo::runtime::data::ROOMS;
 use bardo::runtime::questions::shared::{Forgery, ShareError, Shared};
 use bardo::runtime::questions::{Confirmation, OperatorAnswer, Question};
-use bardo::safety::operator_proof::{Authorisation, OperatorProof};
+use bardo::safety::operator_proof::{Authorisation, OperatorProof, ProofError};
 use bardo::safety::queue_key::QueueKey;
 use bardo::store::{Store, StoreConfig};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
@@ -260,6 +260,27 @@ async fn a_genuine_approval_from_another_process_counts_once() {
     let (status, signed) = victim.ended();
     assert_eq!(status, "success");
     assert!(signed >= 1);
+}
+
+#[tokio::test]
+async fn an_approval_from_another_terminal_takes_a_proof_for_that_very_request() {
+    let victim = Victim::asking(swap());
+    let console = victim.console();
+    let full = confirmed(&shown(&console));
+    let answer = async |proof| {
+        console.answer(victim.permit_id(), &OperatorAnswer::Once, &full, "process 2", NOW, proof).await.unwrap_err()
+    };
+    assert!(matches!(answer(None).await, ShareError::Proof(ProofError::NoPassword)));
+    let account = ACCOUNT.parse().unwrap();
+    let other = Authorisation::Approve { permit_id: PermitId::random(), account };
+    let other = proof(victim.home.path(), other, NOW);
+    assert!(matches!(answer(Some(other)).await, ShareError::Proof(ProofError::OtherAction)));
+    victim.has_signed_nothing();
+    console
+        .answer(victim.permit_id(), &OperatorAnswer::Once, &full, "process 2", NOW, victim.proof(NOW))
+        .await
+        .unwrap();
+    assert_eq!(victim.ended().0, "success");
 }
 
 #[tokio::test]
