@@ -264,7 +264,7 @@ async fn a_genuine_approval_from_another_process_counts_once() {
 
 #[tokio::test]
 async fn an_approval_from_another_terminal_takes_a_proof_for_that_very_request() {
-    let victim = Victim::asking(swap());
+    let mut victim = Victim::asking(swap());
     let console = victim.console();
     let full = confirmed(&shown(&console));
     let answer = async |proof| {
