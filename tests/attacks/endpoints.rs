@@ -442,6 +442,7 @@ fn a_liar_does_not_decide_alone_because_the_other_endpoint_takes_small_requests_
         _ => LyingRpc::narrow(real, 10),
     });
     refused(&attack, BUY);
+    drop(attack);
     // Without a lie such an endpoint holds nothing up.
     let honest = Attack::through(2, |real, place| match place {
         0 => LyingRpc::honest(real),

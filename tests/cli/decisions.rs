@@ -59,7 +59,7 @@ fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
     assert!(out.starts_with("uniswap_execute_swap would pass, with your yes: $"), "{out}");
 
     // A sale for dollars counts as what it may lose, so a purchase shows the cap.
-    let bought = swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30"}));
+    let bought = swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30", "slippage_bps": 50}));
     desk.tighten("max_single_trade_usd = \"10\"\nmax_slippage_bps = 1\n");
     let (told, code) = desk.check(&bought, &[]);
     assert_eq!((&told["passes"], code), (&json!(false), 3), "{told}");

@@ -64,7 +64,7 @@ fn an_order_whose_time_is_over_stands_in_nobodys_way() {
     // Nobody can fill what no block takes.
     desk.ask("evm_setAutomine", json!([false]));
     let order = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
-                       "decay_start_time": 1, "decay_end_time": 40});
+                       "decay_end_time": 40});
     let (placed, _) = desk.call("uniswap_submit_uniswapx_order", &order, &["--approve", "always"]);
     assert_eq!(placed["status"], "partial", "{placed}");
 

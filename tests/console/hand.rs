@@ -47,8 +47,9 @@ fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its
     pty.type_keys("\r");
     pty.until_shown("gets at least");
     pty.type_keys("\r");
-    pty.until_shown("Do this?");
-    press(&mut pty, "s");
+    pty.until_shown("YOUR DECISION");
+    press(&mut pty, "a");
+    pty.until_shown("picked: approve once");
     press(&mut pty, "\r");
     pty.until_shown("Chain agrees");
     let (weth, usdc) =
@@ -80,8 +81,9 @@ fn give_an_allowance(pty: &mut Pty) {
     pty.type_keys("\rUSDC\t25\r");
     pty.until_shown("takeable after");
     pty.type_keys("\r");
-    pty.until_shown("Do this?");
-    press(pty, "s");
+    pty.until_shown("YOUR DECISION");
+    press(pty, "a");
+    pty.until_shown("picked: approve once");
     press(pty, "\r");
     // Who may take it is called by its name.
     pty.until_shown("USDC → Universal Router");
@@ -139,7 +141,7 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     let home = tempfile::tempdir().unwrap();
     allow_one_trade_of(&home, "1500");
     let mut pty = resting(&home, &[], (120, 44));
-    pty.until_shown("$0/$1,500");
+    pty.until_shown("up to $1,500");
     allow_one_trade_of(&home, "2400");
     pty.until_shown("One trade $1,500 → $2,400");
     click(&mut pty, "WAITS FOR YOU");
@@ -149,7 +151,7 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     click(&mut pty, "Enter does it");
     pty.until_gone("DECISION");
     pty.until_gone("WAITS FOR YOU");
-    assert!(pty.contents().contains("$0/$1,500"), "a refused one does not hold");
+    assert!(pty.contents().contains("up to $1,500"), "a refused one does not hold");
     allow_one_trade_of(&home, "2300");
     pty.until_shown("One trade $1,500 → $2,300");
     click(&mut pty, "WAITS FOR YOU");
@@ -157,7 +159,7 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     click(&mut pty, "a approve once");
     pty.until_shown("picked: approve once");
     click(&mut pty, "Enter does it");
-    pty.until_shown("$0/$2,300");
+    pty.until_shown("up to $2,300");
     end(pty);
 }
 
@@ -166,21 +168,21 @@ fn a_tighter_policy_holds_at_once_and_a_looser_one_asks() {
     let home = tempfile::tempdir().unwrap();
     allow_one_trade_of(&home, "2000");
     let mut pty = resting(&home, &[], (120, 44));
-    pty.until_shown("$0/$2,000");
+    pty.until_shown("up to $2,000");
     allow_one_trade_of(&home, "1500");
-    pty.until_shown("$0/$1,500");
+    pty.until_shown("up to $1,500");
     assert!(!pty.contents().contains("WAITS FOR YOU"), "what is tighter asks nobody");
     allow_one_trade_of(&home, "2400");
     pty.until_shown("‼ 1 WAITS FOR YOU");
     pty.until_shown("One trade $1,500 → $2,400");
-    assert!(pty.contents().contains("$0/$1,500"), "what is looser does not hold yet");
+    assert!(pty.contents().contains("up to $1,500"), "what is looser does not hold yet");
     pty.type_keys("a");
     pty.until_shown("DECISION 1 of 1");
     pty.until_shown("loosens the policy");
     press(&mut pty, "a");
     pty.until_shown("picked: approve once");
     press(&mut pty, "\r");
-    pty.until_shown("$0/$2,400");
+    pty.until_shown("up to $2,400");
     end(pty);
 }
 
@@ -213,7 +215,7 @@ fn first_come_is_first_served_whoever_asks() {
     let home = tempfile::tempdir().unwrap();
     allow_one_trade_of(&home, "2400");
     let mut pty = resting(&home, &[], (120, 44));
-    pty.until_shown("$0/$2,400");
+    pty.until_shown("up to $2,400");
     // Whether the Golem's question is before the reader, at that place in the line.
     let asks = |screen: &vt100::Screen, place: &str| {
         let shown = screen.contents();

@@ -154,7 +154,7 @@ async fn cautious_halves_the_size_of_what_is_no_exit() {
         (Phase::Cautious, trade("USDC", "WETH", "1265", 30), false),
         // An exit is not made smaller by it.
         (Phase::Cautious, trade("WETH", "USDC", "0.5", 30), true),
-        (Phase::Cautious, trade("WETH", "USDC", "0.58", 30), true),
+        (Phase::Cautious, trade("WETH", "USDC", "0.8", 30), true),
     ] {
         house.phase.send_replace(phase);
         let came = rules(&tried(&golem, action.clone()).await);
@@ -248,8 +248,8 @@ async fn random_trades_pass_exactly_where_the_figures_let_them() {
     let house = House::with_policy(demo).await;
     let golem = house.golem("ada", "trade-executor");
     let mut runner = TestRunner::deterministic();
-    // Half of them with little slippage, so that every phase has some that pass.
-    let slippage = proptest::prop_oneof![1_u32..=30, 31_u32..260];
+    // Half of them with little slippage, so that every phase has some that pass, and some with more than the policy takes.
+    let slippage = proptest::prop_oneof![3 => 1_u32..=30, 2 => 31_u32..=250, 1 => 251_u32..300];
     let drawn = (0_usize..5, proptest::bool::ANY, 1_u32..3_000, slippage);
     let mut seen = [[0_u32; 2]; 5];
     for number in 0..100 {
@@ -264,7 +264,12 @@ async fn random_trades_pass_exactly_where_the_figures_let_them() {
                 (trade("WETH", "USDC", &format!("{weth:.6}"), slippage), weth * 3_400.0)
             }
         };
-        let most = if buys && phase == Phase::Cautious { 1_250.0 } else { 2_500.0 };
+        // A fair sale counts as what it may lose, and above the hot lane it is a question: no cap refuses it.
+        let most = match (buys, phase) {
+            (true, Phase::Cautious) => 1_250.0,
+            (true, _) => 2_500.0,
+            (false, _) => f64::INFINITY,
+        };
         // Too near to the edge to be told from here, where the price is only about known.
         if (dollars / most - 1.0).abs() < 0.02 {
             continue;
@@ -283,5 +288,6 @@ async fn random_trades_pass_exactly_where_the_figures_let_them() {
     }
     // The draws were worth something: of each phase both answers were seen, but of dying, where none of these pass.
     eprintln!("{seen:?}");
-    assert!(seen[..4].iter().all(|[no, yes]| *no > 0 && *yes > 0) && seen[4][0] > 0, "{seen:?}");
+    let both = |seen: &[u32; 2]| seen.iter().all(|count| *count > 0);
+    assert!(seen[..4].iter().all(both) && seen[4][0] > 0, "{seen:?}");
 }

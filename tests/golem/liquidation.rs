@@ -108,6 +108,15 @@ fn stop_file(home: &Path) -> StopFile {
     StopFile::in_folder(DataFolder::of(&config).root())
 }
 
+/// The stop file of the show that plays in this home, which has a data folder of its own.
+fn stop_file_of_the_show(home: &Path) -> StopFile {
+    let folder = stop_file(home).path().parent().unwrap().join("shows");
+    let shows: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let folders: Vec<_> = shows.iter().filter(|path| path.is_dir()).collect();
+    assert_eq!(folders.len(), 1, "{shows:?}");
+    StopFile::in_folder(folders[0])
+}
+
 fn policy(home: &Path, lines: &str) {
     std::fs::write(home.join("policy-devnet.toml"), format!("preset = \"demo\"\n{lines}")).unwrap();
 }
@@ -203,10 +212,14 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
     watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
     let question = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().clone();
     assert!(question.title.as_str().contains("ada on devnet stopped everything"), "{question:?}");
-    assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Halt), "and it stays so until the answer");
+    assert_eq!(
+        stop_file_of_the_show(home.path()).read().level(),
+        Some(StopLevel::Halt),
+        "and it stays so until the answer"
+    );
     assert!(sales(home.path()).is_empty(), "nothing is sold before the answer");
     // Somebody else has the lock, and does not go on: the yes cannot be carried out, and is not lost.
-    let lock = std::fs::File::open(stop_file(home.path()).path().with_extension("lock")).unwrap();
+    let lock = std::fs::File::open(stop_file_of_the_show(home.path()).path().with_extension("lock")).unwrap();
     lock.lock().unwrap();
     watched
         .send(Command::Answer {
@@ -218,14 +231,14 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
         .await;
     let anew = |one: &Question| one.about == About::SellHoldings && one.key != question.key;
     watched.until("it is asked again", |told| told.questions.iter().any(anew)).await;
-    assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Halt));
+    assert_eq!(stop_file_of_the_show(home.path()).read().level(), Some(StopLevel::Halt));
     drop(lock);
     let key = watched.told.questions.iter().find(|one| anew(one)).unwrap().key;
     watched
         .send(Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Default::default(), password: None })
         .await;
     watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
-    assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Flatten), "nothing but exits passes");
+    assert_eq!(stop_file_of_the_show(home.path()).read().level(), Some(StopLevel::Flatten), "nothing but exits passes");
     watched.end().await;
     assert!(sales(home.path()).len() >= 3);
 }

@@ -161,8 +161,7 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
     assert!(of_phase.values().all(|beats| *beats > 0) && of_phase.len() == 5, "{of_phase:?}");
 
     // What it did, and what came of it, by the phase in which it was begun: what opens a position or is no exit passes
-    // until it is Defensive, what leaves one in every phase. An auction asks for half a percent of slippage where nobody
-    // says otherwise, and Cautious takes 30 bps.
+    // until it is Defensive, what leaves one in every phase. An auction that names no slippage has what its phase takes.
     let mut ends = BTreeMap::<&str, Option<&str>>::new();
     for event in &events {
         match (event["kind"].as_str().unwrap(), event["call_id"].as_str()) {
@@ -178,7 +177,6 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
         let phase = phase_at(lived(start));
         let exits = start["params"]["token_in"] == "WETH" || start["params"]["token_in"] == "UNI";
         let wanted = match phase {
-            "Cautious" if *name == "uniswap_submit_uniswapx_order" => Some("SAFETY_SLIPPAGE"),
             "Thriving" | "Cautious" => None,
             _ if exits => None,
             _ => Some("SAFETY_PHASE_BLOCKED"),

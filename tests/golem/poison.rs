@@ -90,7 +90,8 @@ const CODES: [&str; 22] = [
     "VALIDATION_FAILED",
     "TOKEN_LOOKALIKE",
     "TOKEN_NOT_FOUND",
-    "SAFETY_SPENDING_LIMIT_EXCEEDED",
+    // All of a position is an exit: above the limits it is a question, which nobody answers here.
+    "APPROVAL_REQUIRED",
     "SAFETY_SLIPPAGE",
     "VALIDATION_FAILED",
     "SAFETY_SPENDING_LIMIT_EXCEEDED",

@@ -161,7 +161,7 @@ async fn what_would_be_lost_is_not_sent() {
         ("USDC", "0xdead", "1", "recipient"),
         ("USDC", &ATTACKER.replace("DeaDBeef", "DeADBeef"), "1", "recipient"),
         ("USDC", ATTACKER, "0", "nothing to send"),
-        ("USDC", ATTACKER, "1000000", "not enough USDC: 1000000 needed, 5000 held"),
+        ("USDC", ATTACKER, "1000000", "not enough USDC: 1,000,000 needed, 5,000 held"),
         ("USDC", ATTACKER, "-1", "amount"),
     ] {
         let refused = golem.call("preview_action", transfer(token, recipient, amount)).await;
