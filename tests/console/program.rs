@@ -370,8 +370,10 @@ fn by_mouse_alone_a_decision_is_answered_a_swap_is_made_and_the_stop_ladder_clim
     pty.until_shown("Quote 0.2");
     click(&mut pty, "[ Preview ]");
     pty.until_shown("gets at least");
-    click(&mut pty, "[ Do it… ]");
-    click(&mut pty, "s do it");
+    click(&mut pty, "[ Decide… ]");
+    pty.until_shown("YOUR DECISION");
+    click(&mut pty, "a approve once");
+    pty.until_shown("picked: approve once");
     click(&mut pty, "Enter does it");
     pty.until_shown("Chain agrees");
     click(&mut pty, "1 Live");
