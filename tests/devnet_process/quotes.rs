@@ -58,7 +58,8 @@ fn each_path_of_a_quote_is_what_cast_hears_from_the_lenses() {
         ("WBTC", "DAI", "0.5"),
         ("UNI", "LINK", "20000"),
     ] {
-        let params = json!({"token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum"});
+        let params = json!({"token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum",
+                            "prefer_uniswapx": false});
         let envelope = quote(&devnet, home.path(), &params);
         let (hints, route) = (&envelope["decision_hints"], envelope["data"]["route"].as_array().unwrap());
         let block = hints["block_number"].to_string();

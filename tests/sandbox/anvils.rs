@@ -351,14 +351,14 @@ async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
         let filter = Filter::new().from_block(0).event_signature(event).topic1(account.into_word());
         both.anvils[0].1.get_logs(&filter).await.unwrap().len()
     };
-    let hash = place(6_000).await;
+    let hash = place(3_000).await;
     assert_eq!((status(&hash).await.as_str(), used().await), ("open", 0));
     let answer = call(&home, &chains, "uniswapx_cancel_order", json!({ "order_hash": hash })).await;
     assert_eq!(answer["status"], "success", "{answer:#}");
     assert_eq!((status(&hash).await.as_str(), used().await), ("cancelled", 1));
 
     // What it gives is no longer allowed, and then allowed again.
-    let hash = place(6_000).await;
+    let hash = place(3_000).await;
     let answer = call(&home, &chains, "token_approve", allow("0.05")).await;
     assert_eq!(answer["status"], "success", "{answer:#}");
     assert_eq!(status(&hash).await, "insufficient_funds");
