@@ -263,7 +263,7 @@ impl ErrorCode {
         self.category().recoverable()
     }
 
-    /// Whether a rule, or the permit, stands against the call: it is `blocked` then. Some of them pass by themselves in
+    /// True for codes by which a rule or the permit blocks the call (status `blocked`). Some of them pass by themselves in
     /// time, so their category says so.
     pub const fn is_denial(self) -> bool {
         matches!(self.category(), ErrorCategory::RiskBlocked)
@@ -478,7 +478,7 @@ mod tests {
         }
     }
 
-    /// Codes whose suggestion is to make the same call again, later or anew.
+    /// Codes whose suggestion is to make the same call again, at once or later.
     const AGAIN: [&str; 12] = [
         "PRICE_UNAVAILABLE",
         "SAFETY_RATE_LIMITED",

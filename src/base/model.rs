@@ -346,8 +346,7 @@ named! {
     }
 }
 
-/// What the model is told about a tool in each phase. In JSON there is one sentence under the name of each phase, so that
-/// a program finds its own by the phase it is told.
+/// Guidance for the model about a tool, by phase. In JSON there is one sentence under the name of each of the five phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guidelines {
     /// While all is well.

@@ -36,7 +36,7 @@ pub struct World {
     pub account: Option<Address>,
     /// Where quotes come from.
     pub quotes: Arc<dyn QuoteSource>,
-    /// How far below the fillers' bids a cross-chain intent asks.
+    /// Margin below the fillers' bids at which a cross-chain intent asks, in basis points.
     pub intent_margin: BasisPoints,
     /// The operator's rules, where a ledger is open: they count calls, and tools can tell how they stand.
     pub rules: Option<Arc<OperatorRules>>,

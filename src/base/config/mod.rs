@@ -66,7 +66,7 @@ pub struct Config {
     pub safety: SafetySettings,
     /// Which auction is used for UniswapX orders, by chain, where it is not the chain's own.
     pub order_types: BTreeMap<String, Setting<String>>,
-    /// How far below the fillers' bids a cross-chain intent asks.
+    /// Margin below the fillers' bids at which a cross-chain intent asks, in basis points.
     pub intent_margin: Setting<BasisPoints>,
     /// Who is asked for quotes.
     pub quotes: QuoteSettings,

@@ -133,7 +133,7 @@ impl Endpoint {
         !self.is_down() && self.cooling().is_none()
     }
 
-    /// Whether it has failed so often in a row that it is not waited for.
+    /// True after so many failures in a row that nobody waits for it.
     pub(super) fn is_down(&self) -> bool {
         match self.health().condition() {
             Condition::Healthy | Condition::Unproven | Condition::Degraded => false,

@@ -102,8 +102,8 @@ impl EndpointStack {
         self.inner.expected()
     }
 
-    /// Whether an endpoint of `expected` that was not heard works all the same: it asks to be left alone for a while, or it
-    /// answers when asked for the number of its latest block. One that fails at that too is absent.
+    /// True if an endpoint of `expected` is missing from `heard` although it works: it is rate-limiting, or it gives the
+    /// number of its latest block. An endpoint that fails at that too is absent.
     pub(in crate::chain) async fn misses(&self, expected: &[usize], heard: &[usize]) -> bool {
         self.inner.misses(expected, heard).await
     }

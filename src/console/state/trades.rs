@@ -122,7 +122,7 @@ fn intent_row(at: u64, intent: &IntentUpdate) -> Option<Cells> {
         intent.estimated_output.clone(),
         String::new(),
         intent.delivered.as_ref().map(|place| place.hash.to_string()).unwrap_or_default(),
-        // What came in is told by the balance over there.
+        // The balance on the destination chain shows what came in.
         (intent.status == IntentStatus::Filled).to_string(),
         intent.status.as_str().to_owned(),
     ];

@@ -48,9 +48,9 @@ const LOST: u32 = 3;
 const MOST_RESULT: usize = 12 << 10;
 /// How many of its last words it is told again, and characters of each.
 const REMEMBERED: (usize, usize) = (5, 400);
-/// How many of its calls in earlier ticks it is told again.
+/// Calls of earlier ticks that are repeated in the model's context.
 const DEEDS: usize = 16;
-/// Characters of what came of one of them.
+/// Longest outcome of one of them, in characters.
 const DEED: usize = 160;
 /// A thought goes to the screen in pieces of at least so many characters.
 const PIECE: usize = 48;
