@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::text::SafeText;
+use super::units::AmountError;
 
 /// The longest message kept, in characters.
 const MESSAGE_CHARS: usize = 2_000;
@@ -425,6 +426,13 @@ impl<'de> Deserialize<'de> for ToolError {
         error.details = written.details;
         error.details.remove("group");
         Ok(error)
+    }
+}
+
+impl From<AmountError> for ToolError {
+    fn from(error: AmountError) -> Self {
+        Self::new(ErrorCode::ValidationFailed, format_args!("parameter `amount`: {error}"))
+            .detail("parameter", "amount")
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod devnet;
 pub mod evm;
+mod faults;
 pub mod fork;
 pub mod multicall;
 pub mod network;

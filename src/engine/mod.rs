@@ -10,7 +10,6 @@ mod context;
 mod envelope;
 mod executor;
 mod export;
-mod faults;
 mod input;
 mod keys;
 mod profiles;

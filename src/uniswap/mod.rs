@@ -6,6 +6,7 @@
 pub mod address;
 pub mod claim;
 pub mod discovery;
+mod faults;
 pub mod gateway;
 pub mod order;
 pub mod pool;
