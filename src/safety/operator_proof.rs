@@ -162,7 +162,7 @@ impl OperatorProof {
     }
 
     /// The approval of this permit that it authorises, if it does.
-    pub(crate) fn approves(&self, permit: PermitId) -> Option<Authorisation> {
+    pub fn approves(&self, permit: PermitId) -> Option<Authorisation> {
         match &self.authorises {
             Authorisation::Approve { permit_id, .. } if *permit_id == permit => Some(self.authorises.clone()),
             _ => None,
@@ -173,7 +173,7 @@ impl OperatorProof {
     ///
     /// # Errors
     /// [`ProofError`]: it does not authorise `wanted` now.
-    pub(crate) fn redeem(self, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
+    pub fn redeem(self, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
         let lifetime = u64::try_from(LIFETIME.as_millis()).unwrap_or(u64::MAX);
         if now < self.made_at || now >= self.made_at.saturating_add(lifetime) || Instant::now() >= self.expires {
             return Err(ProofError::Expired);
@@ -205,7 +205,7 @@ impl OperatorProof {
     ///
     /// # Errors
     /// [`ProofError`].
-    pub(crate) fn redeem_on(self, devnet: bool, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
+    pub fn redeem_on(self, devnet: bool, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
         if self.basis == Basis::Devnet && !devnet {
             return Err(ProofError::NoPassword);
         }

@@ -366,7 +366,7 @@ pub(crate) fn of_permit(connection: &Connection, permit_id: PermitId) -> Result<
 }
 
 /// What signed orders of an account may still take on a chain, by token, in raw units.
-pub(crate) fn promised(
+pub fn promised(
     connection: &Connection,
     chain_id: u64,
     account: Address,
@@ -402,7 +402,7 @@ pub(crate) fn coming(
 }
 
 /// The order that was signed for this call.
-pub(crate) fn of_call(connection: &Connection, call_id: CallId) -> Result<Option<Record>, StoreError> {
+pub fn of_call(connection: &Connection, call_id: CallId) -> Result<Option<Record>, StoreError> {
     let row = connection
         .prepare_cached(&format!(
             "SELECT {COLUMNS} FROM safety_order WHERE call_id = ?1 AND signature IS NOT NULL ORDER BY created_at DESC"
