@@ -28,6 +28,8 @@ mod doing;
 mod dying;
 mod keys;
 mod looking;
+#[cfg(test)]
+mod lowering;
 mod offers;
 mod selling;
 mod stage;

@@ -276,6 +276,7 @@ impl Stage {
 mod tests {
     use super::*;
     use crate::runtime::market::model::ChainIdentity;
+    use crate::runtime::session::lowering::lower;
 
     #[test]
     fn only_the_operators_yes_sells_what_is_held_under_a_golems_own_halt() {
@@ -289,11 +290,10 @@ mod tests {
             let asked = Wanted::Ask(Own::SellUnderHalt { from: halt.clone() });
             assert_eq!(wanted(&halt, &golem, None, money), asked, "{money:?}");
         }
-        let by_another = file
-            .lower_in_tests(&halt, None, "", "operator", 2)
-            .and_then(|_| file.raise(StopLevel::Halt, "", "operator", 3));
+        lower(folder.path(), None, 2);
+        let by_another = file.raise(StopLevel::Halt, "", "operator", 3);
         assert_eq!(wanted(&by_another.unwrap(), &golem, None, Money::Play), none, "the operator's halt asks nothing");
-        let lowered = file.lower_in_tests(&file.read(), Some(StopLevel::Flatten), "", "operator", 4).unwrap();
+        let lowered = lower(folder.path(), Some(StopLevel::Flatten), 4);
         let InForce::Stop(stop) = &lowered else { panic!("{lowered:?}") };
         let asked = Wanted::Ask(Own::SellUnderFlatten { from: lowered.clone() });
         assert_eq!(wanted(&lowered, &golem, None, Money::Real), asked, "the file alone is no decision");

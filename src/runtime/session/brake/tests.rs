@@ -4,6 +4,7 @@ use super::*;
 use crate::base::clock::SystemClock;
 use crate::base::id::PermitId;
 use crate::runtime::questions::QuestionKey;
+use crate::runtime::session::lowering::lower;
 
 fn brake(folder: &std::path::Path) -> Brake {
     Brake::over(StopFile::in_folder(folder), Arc::new(SystemClock))
@@ -96,7 +97,7 @@ fn a_choice_beneath_another_consoles_hold_stays_when_that_is_released() {
     one.release().unwrap();
     assert_eq!(one.file.read().level(), Some(StopLevel::ExitOnly));
     // By a console that itself holds, over the other's hold.
-    one.file.lower_in_tests(&one.file.read(), None, "", "operator", 1).unwrap();
+    lower(folder.path(), None, 1);
     one.hold().unwrap();
     other.hold().unwrap();
     assert_eq!(other.choose(StopLevel::ExitOnly, "odd prices").unwrap().level(), Some(StopLevel::Halt));
