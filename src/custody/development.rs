@@ -10,13 +10,13 @@ use futures::future::BoxFuture;
 use super::local::frame_plain;
 use super::secret::{SecretError, SecretKey};
 use super::signing::Key;
+use crate::chain::devnet::MNEMONIC;
 use crate::chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NetworkKind};
 use crate::chain::provider::{Backing, ChainClient};
 use crate::chain::signed::Signed;
 use crate::safety::pipeline::{Order, OrderToSign, ToSign};
 use crate::safety::proposal::Proposal;
 use crate::safety::{Account, AccountKind, Capability, FrameContext, FrameError, Framed, SignError};
-use crate::sandbox::keys::MNEMONIC;
 
 /// An account of the development mnemonic.
 pub struct DevelopmentAccount {

@@ -8,11 +8,10 @@ use alloy::primitives::{Address, B256, Bytes, keccak256};
 use alloy_signer::SignerSync;
 use alloy_signer_local::{MnemonicBuilder, PrivateKeySigner};
 
+pub use crate::chain::devnet::MNEMONIC;
+
 /// The chains a sandbox key signs for: the devnet's `ethereum` and `base`.
 pub const SANDBOX_CHAIN_IDS: [u64; 2] = [31337, 31338];
-
-/// The development mnemonic known to every tool; worthless anywhere else.
-pub const MNEMONIC: &str = "test test test test test test test test test test test junk";
 
 /// How many accounts of [`MNEMONIC`] the devnet funds.
 pub const DEVELOPMENT_ACCOUNTS: usize = 10;

@@ -28,3 +28,6 @@ pub use call::{AccessListOutcome, CallOutcome};
 pub use chain::{Chain, ChainConfig, Snapshot, View};
 pub use handle::{BlockHook, Devnet, DevnetConfig, DevnetGone, HookPolicy, Mining, RunningConfig};
 pub use state::State;
+
+/// The development mnemonic known to every tool; worthless anywhere else.
+pub const MNEMONIC: &str = "test test test test test test test test test test test junk";
