@@ -83,7 +83,7 @@ impl SafetyGuardian {
         let left_to_operator = objections.is_empty() && too_large.is_some();
         objections.extend(too_large);
         let agrees = objections.is_empty();
-        let said = if agrees { format!("agrees; {words}") } else { objections.join("; ") };
+        let said = if agrees { words } else { objections.join("; ") };
         Ok(Opinion { agrees, why: SafeText::clean(&said, 400), left_to_operator })
     }
 }

@@ -336,8 +336,12 @@ pub struct AllowanceAfter {
 /// What an action costs. Dollars; `None` where it cannot be told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {
-    /// What counts as spent.
+    /// What is spent, gas included.
     pub spent: Usd,
+    /// What counts against the limits: for a fair exit its possible loss and gas. Absent in recordings of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Usd>,
     /// The least that is certain to come in.
     pub received: Usd,
     /// Gas at most.

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use rust_decimal::Decimal;
+
 use super::field::Field;
 use super::secret::Secret;
 use crate::base::text::SafeText;
@@ -420,7 +422,7 @@ impl Decision {
             AnswerKind::Once => Ok(OperatorAnswer::Once),
             AnswerKind::Similar => similar(said(MINUTES), said(TOTAL)),
             AnswerKind::Smaller => match said(AMOUNT).filter(|amount| !amount.is_empty()) {
-                Some(amount) => Ok(OperatorAnswer::Smaller { amount }),
+                Some(amount) => smaller(question, amount),
                 None => Err("type the smaller amount"),
             },
             AnswerKind::Refuse => Ok(OperatorAnswer::Refuse { reason: self.reason() }),
@@ -456,6 +458,18 @@ impl Decision {
     fn reason(&self) -> SafeText {
         let form = self.form.as_ref();
         form.and_then(|form| form.fields.first()).map(|(_, field)| field.safe()).unwrap_or_default()
+    }
+}
+
+/// A smaller amount, where it is one. The approval queue checks it again, by raw units.
+fn smaller(question: &Question, amount: String) -> Result<OperatorAnswer, &'static str> {
+    let About::Action(action) = &question.about else { return Err("this question has no amount") };
+    let Some((asked, _)) = &action.amount else { return Err("this action has no amount to make smaller") };
+    let Ok(wanted) = amount.parse::<Decimal>() else { return Err("a smaller amount is a number such as 0.25") };
+    match asked.parse::<Decimal>() {
+        Ok(asked) if wanted >= asked => Err("that is not below the amount asked for"),
+        _ if wanted <= Decimal::ZERO => Err("a smaller amount must be above zero"),
+        _ => Ok(OperatorAnswer::Smaller { amount }),
     }
 }
 

@@ -370,6 +370,10 @@ impl State {
                 if let Command::Scenario { name } = &*command {
                     self.asked_show = Some(name.clone());
                 }
+                if let Command::Say { .. } = &*command {
+                    self.said_at = Some(self.now_millis);
+                    self.say("said; the answer comes here");
+                }
                 vec![self.send(*command)]
             }
             Meant::GoTo(screen) => self.go_to(screen),

@@ -215,6 +215,8 @@ pub struct State {
     pub prompt: Option<Field>,
     /// A line for the operator, until the next key.
     pub notice: Option<SafeText>,
+    /// When the operator last said something that has no answer yet, in milliseconds since the Unix epoch.
+    pub said_at: Option<u64>,
     /// What wants a look, the oldest first.
     pub alerts: VecDeque<Alert>,
     /// While nobody looks, and what happened then.
@@ -256,6 +258,7 @@ impl State {
             layers: Vec::new(),
             prompt: None,
             notice: None,
+            said_at: None,
             alerts: VecDeque::new(),
             away: Away::new(now_millis),
             farewell: None,

@@ -11,6 +11,9 @@ use crate::console::widgets::words::plain_words;
 use crate::fabric::{ChainState, EndState, Event, EventKind};
 use crate::runtime::handle::{Limits, Snapshot, SpendNow};
 
+/// How long the first words of the agent after the operator's own count as the answer to them.
+const ANSWER_MILLIS: u64 = 20_000;
+
 fn scaled(value: Usd) -> Option<u128> {
     value.scaled(2, Rounding::Down)
 }
@@ -96,6 +99,15 @@ impl State {
                 };
                 format!("{chain} {how}: {}", health.why)
             }
+            // The first words after the operator's own are the answer to them: they stand beside the prompt at any size.
+            EventKind::GolemThought(said) => {
+                let since = self.said_at.take();
+                let waits = since.is_some_and(|since| self.now_millis <= since.saturating_add(ANSWER_MILLIS));
+                if waits {
+                    self.notice = Some(said.text.clone());
+                }
+                return;
+            }
             // What is large enough to be told of is told, though nobody was asked.
             EventKind::ToolEnd(end) => {
                 let call = event.call_id.and_then(|call| self.feed.call(call));
@@ -112,8 +124,12 @@ impl State {
             }
             EventKind::HaltRaised(halt) => {
                 let level = halt.level.map_or("nothing", |level| level.as_str());
-                format!("stop ladder at {level}, by {}", halt.by)
+                format!("stopped: {level}, by {}", halt.by)
             }
+            EventKind::HaltLowered(halt) => match halt.level {
+                Some(level) => format!("stop lowered to {level}, by {}", halt.by),
+                None => format!("the stop is lifted, by {}", halt.by),
+            },
             _ => return,
         };
         self.alert(event.at, &words);

@@ -130,6 +130,7 @@ pub(super) fn question(words: &SafeText) -> Question {
         nothing_else: Ok(()),
         costs: Costs {
             spent: usd("2047.53"),
+            counted: None,
             received: usd("2030"),
             gas: usd("0.58"),
             worst_loss_bps: Some(100),

@@ -85,7 +85,9 @@ fn clear_away(shows: &Path) {
 impl DataFolder {
     /// The ledgers' folders: the data folder's own, and those of the shows that run or were kept.
     pub(super) fn ledger_folders(&self) -> Vec<PathBuf> {
-        let shows = fs::read_dir(self.root.join(SHOWS)).into_iter().flatten().flatten().map(|entry| entry.path());
+        let entries = fs::read_dir(self.root.join(SHOWS)).into_iter().flatten().flatten();
+        // Beside the folders stands the lock that says that shows are in use.
+        let shows = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
         std::iter::once(self.root.clone()).chain(shows).map(|root| root.join(super::LEDGERS)).collect()
     }
 }

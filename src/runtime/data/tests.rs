@@ -4,6 +4,7 @@ use std::time::Duration;
 use alloy::primitives::B256;
 
 use super::binding::Identity;
+use super::show::ShowFolder;
 use super::*;
 use crate::base::clock::SystemClock;
 use crate::base::config::{Environment, Flags};
@@ -138,4 +139,18 @@ async fn a_folder_that_cannot_be_made_is_named() {
     assert!(matches!(&error, DataError::Folder { path, .. } if path.ends_with("data")), "{error}");
     let told = ToolError::from(DataError::Store(StoreError::Interrupted));
     assert_eq!(told.code(), ErrorCode::StoreUnavailable);
+}
+
+#[tokio::test]
+async fn ledgers_are_found_beside_the_lock_of_the_shows() {
+    let home = tempfile::tempdir().unwrap();
+    let data = folder(&home);
+    let opened = world(&[(31_337, NetworkKind::Devnet)]);
+    let ledger = data.open_ledger(&opened).await.unwrap();
+    let environment = Environment::from_iter([("BARDO_HOME", home.path().to_str().unwrap())]);
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let (show, _) = ShowFolder::begin(&config, false).unwrap();
+    drop(show);
+    assert!(data.root().join("shows").join(LOCK).is_file(), "the lock of all shows stays");
+    assert_eq!(data.ledgers().unwrap(), [ledger.store.path().to_owned()]);
 }

@@ -414,6 +414,7 @@ fn costs(preview: &Preview) -> Costs {
     let trades = preview.framed.proposal().trade.is_some();
     Costs {
         spent: values.spent,
+        counted: Some(preview.counted),
         received: values.received,
         gas: values.gas,
         worst_loss_bps: out.filter(|_| trades).and_then(|out| below(values.received, out)).map(|(_, bps)| bps),

@@ -119,7 +119,8 @@ impl Stage {
             Command::AskToResetBreaker => Some(self.ask_to_reset()),
             Command::Say { words } => {
                 let said = lines.words.try_send(words);
-                Some(said.map(|()| "said".to_owned()).map_err(|_| "nobody listens at the moment".to_owned()))
+                // The answer, or that there is none, comes as the agent's own words.
+                said.err().map(|_| Err("nobody listens at the moment".to_owned()))
             }
             Command::RevokeGrant { number } => {
                 let revoked = self.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));

@@ -61,6 +61,7 @@ pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
         framed,
         simulated: simulated(false),
         values: Values { spent: usd(dollars), ..Values::default() },
+        counted: usd(dollars),
         verdicts: vec![],
         needs: ApprovalNeed::Approval { reasons: vec![] },
         opinion: None,

@@ -111,8 +111,8 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
 /// larger one loses a smaller part. `None` where nothing is lost, or nothing may be.
 fn enough(paid: &Exchange, most: BasisPoints) -> Option<String> {
     let fee = paid.given.checked_sub(paid.received).ok().filter(|fee| !fee.is_zero())?;
-    // Half as much again as the fixed part alone would take, since a filler's margin grows with the amount.
-    let times = U256::from(15_000_u32).div_ceil(U256::from(most.get()).max(U256::ONE));
+    // A tenth more than the fixed part alone would take, since a filler's margin grows with the amount.
+    let times = U256::from(11_000_u32).div_ceil(U256::from(most.get()).max(U256::ONE));
     let least = Usd::value_of(TokenAmount::new(times, 0).ok()?, fee, Rounding::Up).ok().filter(|_| most.get() > 0)?;
     Some(format!(
         "Send more: of {} the bridge costs {}, much of it gas that is the same for any amount. From about {} on it would be \

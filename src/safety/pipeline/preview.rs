@@ -13,6 +13,7 @@ use crate::base::error::{ErrorCode, Violation};
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::model::{Check, Phase};
 use crate::base::text::SafeText;
+use crate::base::units::Usd;
 use crate::chain::network::NetworkKind;
 use crate::fabric::{EventKind, PermitIssued};
 use crate::safety::account::{Account, FrameContext, Revoked};
@@ -40,6 +41,8 @@ pub struct Preview {
     pub simulated: Simulated,
     /// What it costs and brings.
     pub values: Values,
+    /// What counts against the limits: for a fair exit its possible loss and gas, for everything else all that is spent.
+    pub counted: Usd,
     /// How every check decided.
     pub verdicts: Vec<Verdict>,
     /// How much consent it takes.
@@ -141,6 +144,7 @@ impl Pipeline {
             framed: framed.clone(),
             simulated: simulated.clone(),
             values: values.clone(),
+            counted: facts.counted().unwrap_or(values.spent),
             verdicts,
             needs,
             opinion,

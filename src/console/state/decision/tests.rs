@@ -463,3 +463,34 @@ fn whatever_is_more_than_a_figure_counts_as_worse_whoever_counts() {
         assert_eq!(decision.picked, None, "{name}");
     }
 }
+
+#[test]
+fn a_smaller_amount_that_is_none_stays_in_the_dialog_with_its_text() {
+    let mut asked = question();
+    asked.about = crate::console::widgets::samples::question().about;
+    let About::Action(action) = &mut asked.about else { panic!("the sample asks about an action") };
+    action.amount = Some(("0.36".to_owned(), text("WETH")));
+    for (typed, why) in [
+        ("0.5", "not below the amount asked for"),
+        ("0.36", "not below the amount asked for"),
+        ("0", "above zero"),
+        ("-1", "above zero"),
+        ("much less", "a number such as 0.25"),
+    ] {
+        let mut decision = shown(&asked);
+        decision.act(Action::Pick(AnswerKind::Smaller), 10 + GUARD_MILLIS, 40);
+        for letter in typed.chars() {
+            decision.type_key(Key::char(letter), 20 + GUARD_MILLIS);
+        }
+        assert_eq!(decision.act(Action::DoIt, 20 + 2 * GUARD_MILLIS, 40), Taken::Stays, "{typed}");
+        assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains(why)), "{typed}: {:?}", decision.hint);
+        assert!(decision.typing(), "{typed}");
+    }
+    let mut decision = shown(&asked);
+    decision.act(Action::Pick(AnswerKind::Smaller), 10 + GUARD_MILLIS, 40);
+    for letter in "0.1".chars() {
+        decision.type_key(Key::char(letter), 20 + GUARD_MILLIS);
+    }
+    let taken = decision.act(Action::DoIt, 20 + 2 * GUARD_MILLIS, 40);
+    assert_eq!(taken, Taken::Answer(OperatorAnswer::Smaller { amount: "0.1".to_owned() }));
+}

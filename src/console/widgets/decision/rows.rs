@@ -187,7 +187,7 @@ fn nothing_else_row(action: &ActionAsked) -> Row {
 fn cost_row(action: &ActionAsked) -> Option<Row> {
     let mut costs = Row::default();
     if let Some((lost, bps)) = &action.costs.expected_loss {
-        let against = format!("{} ({}) against the mid price", cents(*lost), share(*bps));
+        let against = format!("{} ({}) by the least favourable prices", cents(*lost), share(*bps));
         costs = costs.then("Costs ", Role::TextDim).then(against, Role::Dialog);
     }
     if let Some(bps) = action.costs.worst_loss_bps {
@@ -197,9 +197,11 @@ fn cost_row(action: &ActionAsked) -> Option<Row> {
     (!costs.left.is_empty()).then_some(costs)
 }
 
-/// What of the limits it uses up: more than what leaves, since gas counts at its most.
+/// What of the limits it uses up: for a fair exit what it may lose, for all else what leaves; gas at its most.
 fn counted_row(action: &ActionAsked) -> Row {
-    let counted = format!("{} with gas of at most {}", cents(action.costs.spent), cents(action.costs.gas));
+    let counts = action.costs.counted.unwrap_or(action.costs.spent);
+    let why = if counts < action.costs.spent { ", as a fair exit: what it may lose" } else { "" };
+    let counted = format!("{} with gas of at most {}{why}", cents(counts), cents(action.costs.gas));
     Row::new("Counts against your limits as ", Role::TextDim).then(counted, Role::Dialog)
 }
 

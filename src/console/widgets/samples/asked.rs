@@ -100,6 +100,7 @@ fn action() -> ActionAsked {
         nothing_else: Ok(()),
         costs: Costs {
             spent: dollars("2047.53"),
+            counted: None,
             received: dollars("2026.87"),
             gas: dollars("0.58"),
             worst_loss_bps: Some(100),
