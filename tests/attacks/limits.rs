@@ -119,6 +119,26 @@ mod exits_and_failures {
         assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
         let more = act(&golem, swap("USDC", "WETH", "20")).await;
         assert_eq!(code(&more), Some(ErrorCode::SafetySpendingLimitExceeded), "{more:#?}");
+        // The approval carries it to its end: what was asked about is not refused when the money is reserved.
+        let executor = house.executor("ada", "trade-executor");
+        let approved = executor.call(Call { approve: Some(ApprovalMode::Always), ..sale("0.02") }).await;
+        assert_eq!(approved.status, Status::Success, "{approved:#?}");
+        let approved = Call { approve: Some(ApprovalMode::Always), ..purchase("20") };
+        let refused = executor.call(approved).await;
+        assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_exit_leaves_room_in_the_caps_for_all_but_what_it_lost() {
+        let house = House::with_policy(CAP).await;
+        let executor = house.executor("ada", "trade-executor");
+        // A sale of about 136 dollars and a purchase of 60, under a cap of 150: the sale lost less than five.
+        let sold = executor.call(sale("0.04")).await;
+        assert_eq!(sold.status, Status::Success, "{sold:#?}");
+        let bought = executor.call(purchase("60")).await;
+        assert_eq!(bought.status, Status::Success, "{bought:#?}");
+        let more = executor.call(purchase("100")).await;
+        assert_eq!(code(&more), Some(ErrorCode::SafetySpendingLimitExceeded), "{more:#?}");
     }
 
     fn called(tool: &str, params: Value) -> Call {
