@@ -641,6 +641,8 @@ fn where_the_system_cannot_isolate_it_its_questions_take_the_password_of_the_key
     typed(&format!("{PASSWORD}\r"), "WAITS FOR YOU (a)");
     assert!(console.header().contains("brain not isolated"), "{}", console.shown());
     typed("a", "nothing is picked");
+    // A dialog that has just opened takes no key for a moment.
+    std::thread::sleep(Duration::from_secs(2));
     typed("a", "picked: approve once");
     // All that a program can do that types on this keyboard.
     typed("\r", "password of your key");

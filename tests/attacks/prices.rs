@@ -152,6 +152,23 @@ impl Market {
         self.sandbox.chains()[0].devnet.mine().await.unwrap();
     }
 
+    /// Swaps so many raw units in a genuine pool of this fee.
+    async fn swap(&self, [from, to]: [Token; 2], fee: u32, raw: u128) {
+        let router = self.deployment.swap_router;
+        let approve = Erc20::approveCall { spender: router, value: U256::MAX };
+        self.send(self.address(from), approve, 100_000).await;
+        let params = SwapRouter02::ExactInputSingleParams {
+            tokenIn: self.address(from),
+            tokenOut: self.address(to),
+            fee: U24::from(fee),
+            recipient: router,
+            amountIn: U256::from(raw),
+            amountOutMinimum: U256::ZERO,
+            sqrtPriceLimitX96: U160::ZERO,
+        };
+        self.send(router, SwapRouter02::exactInputSingleCall { params }, 3_000_000).await;
+    }
+
     /// Opens a pool of `token` and a dollar coin with 18 decimals, where the token costs `price` dollars.
     async fn open(&self, token: Token, price: f64) -> Bent<'_> {
         let (token, dai) = (self.address(token), self.address(Token::Dai));
@@ -391,6 +408,8 @@ async fn a_deep_traded_pool_that_strays_is_outvoted_by_the_feed() {
         bent.provide(-2_000, 2_000, 5_000_000.0).await;
         market.passes(290).await;
         bent.trade(50_000.0).await;
+        market.swap([Token::Usdc, Token::Uni], 3_000, 2_000_000_000).await;
+        market.swap([Token::Weth, Token::Uni], 3_000, 500_000_000_000_000_000).await;
         for _ in 0..6 {
             market.passes(290).await;
         }

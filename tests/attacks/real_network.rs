@@ -10,7 +10,7 @@ use crate::devnet_process::{Devnet, ask, program};
 use crate::lying_rpc::LyingRpc;
 
 /// The chain's id, which no known network has.
-pub const CHAIN_ID: u64 = 424_242;
+pub const CHAIN_ID: i64 = 424_242;
 /// The devnet's first account, which holds something there.
 pub const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 /// Its key.
