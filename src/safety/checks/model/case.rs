@@ -505,7 +505,6 @@ impl Case {
             by_pools: usd(self.by_pools),
             unpriced: vec![],
             lowest: [].into(),
-            ..Portfolio::default()
         });
         let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
         Facts {
