@@ -108,7 +108,11 @@ fn a_policy_that_lists_multicall3_does_not_load() {
     policy(home.path(), &format!("allowed_spenders = [\"{multicall}\"]\n"));
     let (envelope, code) = call(home.path(), "token_approve", &approve(&multicall));
     assert_ne!(code, 0, "{envelope}");
-    assert!(envelope.to_string().contains("Multicall3"), "{envelope}");
+    // The policy itself, before any action is looked at.
+    assert_eq!(envelope["error"]["code"], "VALIDATION_FAILED", "{envelope}");
+    let message = envelope["error"]["message"].as_str().unwrap();
+    let says = ["policy-devnet.toml", "is Multicall3 and may never get an allowance", "allowed_spenders"];
+    assert!(says.iter().all(|part| message.contains(part)), "{message}");
     assert_eq!(allowance(&multicall), "");
 }
 

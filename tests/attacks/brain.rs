@@ -3,7 +3,7 @@
 //! `programs/hostile.py` makes every attempt in one run inside the real console on a pseudo-terminal; each case here
 //! reads what came of some of them. The other cases run a small program of their own.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
+
+use crate::real_network::{PASSWORD, RealNetwork};
 
 /// Long enough for the slowest machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -97,11 +99,16 @@ struct Console {
     child: Box<dyn portable_pty::Child + Send + Sync>,
     tty: PathBuf,
     screen: Arc<Mutex<vt100::Parser>>,
-    _pair: portable_pty::PtyPair,
+    pair: portable_pty::PtyPair,
 }
 
 impl Console {
     fn open(ground: &Ground, brain: &str, variables: &[(&str, &str)]) -> Self {
+        Self::open_with(ground, brain, variables, &[])
+    }
+
+    /// The same with these arguments.
+    fn open_with(ground: &Ground, brain: &str, variables: &[(&str, &str)], arguments: &[String]) -> Self {
         let size = PtySize { rows: 44, cols: 120, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(BARDO);
@@ -111,6 +118,7 @@ impl Console {
             command.env(name, value);
         }
         command.cwd(ground.programs.path());
+        command.args(arguments);
         command.args(["--brain", &format!("process:{brain}")]);
         let tty = pair.master.tty_name().unwrap();
         let child = pair.slave.spawn_command(command).unwrap();
@@ -123,11 +131,16 @@ impl Console {
                 sink.lock().unwrap().process(&buffer[..count]);
             }
         });
-        Self { child, tty, screen, _pair: pair }
+        Self { child, tty, screen, pair }
     }
 
     fn shown(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
+    }
+
+    /// The screen's first line, which Bardo alone writes.
+    fn header(&self) -> String {
+        self.shown().lines().next().unwrap_or_default().to_owned()
     }
 }
 
@@ -242,6 +255,56 @@ fn it_neither_types_nor_paints_through_the_controlling_terminal() {
     refused("sti", 1);
     refused("linux", 1);
     refused("high_bits", 1);
+}
+
+/// Session and controlling terminal of a process, by the kernel's word.
+fn session_and_terminal(process: u64) -> (u64, i64) {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // Behind the name, which may hold anything: state, parent, group, session, terminal.
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    (fields[3].parse().unwrap(), fields[4].parse().unwrap())
+}
+
+#[test]
+fn it_and_its_supervisor_have_a_session_of_their_own_without_a_terminal() {
+    if !has("python3") {
+        return;
+    }
+    let ground = Ground::new("");
+    let lines = "tell('found', [os.getpid(), os.getppid()])\nhear('bye')\n";
+    let brain = format!("python3 {}", ground.program("brain.py", &format!("{HEAD}{lines}")).display());
+    let console = Console::open(&ground, &brain, &[]);
+    let found = until("its processes", || read_json(&ground.out("found")));
+    let [brain, supervisor] = [0, 1].map(|place| found[place].as_u64().unwrap());
+    let (session, terminal) = session_and_terminal(console.child.process_id().unwrap().into());
+    assert_ne!(terminal, 0, "the console has a terminal");
+    for process in [brain, supervisor] {
+        assert_eq!(session_and_terminal(process), (supervisor, 0), "the console's session is {session}");
+    }
+}
+
+#[test]
+fn the_consoles_memory_is_closed_to_other_programs_of_its_user() {
+    use std::os::unix::fs::chown;
+    use std::os::unix::process::CommandExt as _;
+
+    let ground = Ground::new("");
+    let mut command = ground.run("sleep 600");
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    // The kernel gives root what a process keeps private, so that it takes another user to see the difference.
+    if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+        let nobody = 65_534;
+        for path in [ground.home.path(), &ground.home.path().join("config.toml"), ground.programs.path()] {
+            chown(path, Some(nobody), Some(nobody)).unwrap();
+        }
+        command.uid(nobody).gid(nobody);
+    }
+    let mut golem = command.spawn().unwrap();
+    until("its ledger", || ground.home.path().join("data/ledger").exists().then_some(()));
+    let owner = std::fs::metadata(format!("/proc/{}/mem", golem.id())).map(|found| found.uid());
+    golem.kill().unwrap();
+    golem.wait().unwrap();
+    assert_eq!(owner.unwrap(), 0);
 }
 
 #[test]
@@ -519,11 +582,78 @@ fn where_the_system_cannot_isolate_a_real_network_refuses_it() {
 
 #[cfg(debug_assertions)]
 #[test]
+fn the_launcher_itself_starts_nothing_that_it_cannot_isolate() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = folder.path().join("started");
+    for (allow_unisolated, starts) in [(false, false), (true, true)] {
+        let specification = json!({
+            "parent": std::process::id(), "program": "/bin/sh", "arguments": ["-c", format!("> {started:?}")],
+            "read": ["/"], "write": [folder.path()], "network": false, "allow_unisolated": allow_unisolated,
+            "simulate_absent": true,
+        });
+        for role in ["__enter-confined", "__run-confined"] {
+            let mut launcher = Command::new(BARDO);
+            launcher.env_clear().args([role, &specification.to_string()]).stdin(Stdio::null());
+            let output = launcher.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(said.contains("brain not isolated"), !starts, "{role}: {said}");
+            assert_eq!(std::fs::remove_file(&started).is_ok(), starts, "{role}: {said}");
+            assert_eq!(output.status.success(), starts, "{role}: {said}");
+        }
+    }
+}
+
+#[cfg(debug_assertions)]
+#[test]
 fn the_header_says_that_the_brain_is_not_isolated() {
     let ground = Ground::new("");
     let console = Console::open(&ground, "sleep 600", &[("BARDO_TEST_NO_LANDLOCK", "1")]);
-    until("the header", || console.shown().contains("brain not isolated").then_some(()));
+    until("the header", || console.header().contains("brain not isolated").then_some(()));
     let console = Console::open(&ground, "sleep 600", &[]);
-    until("a console at work", || console.shown().contains("RUNNING").then_some(()));
+    until("a console at work", || console.header().contains("RUNNING").then_some(()));
     assert!(!console.shown().contains("not isolated"), "{}", console.shown());
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn where_the_system_cannot_isolate_it_its_questions_take_the_password_of_the_key() {
+    if !has("python3") {
+        return;
+    }
+    let (network, ground) = (RealNetwork::start(31), Ground::new(""));
+    network.settle_in(ground.home.path(), "[golem]\nallow_unisolated_brain = true");
+    let lines = "params = dict(token_in='USDC', token_out='WETH', amount='50', chain='mine', prefer_uniswapx=False)\n\
+        say(type='call', id='1', tool='preview_action', params=dict(kind='swap', params=params))\n\
+        offered = hear('result')['response']['data']\n\
+        params = dict(permit_id=offered['permit_id'], simulation_hash=offered['simulation_hash'])\n\
+        say(type='call', id='2', tool='commit_action', params=params)\nhear('bye')\n";
+    let brain = format!("python3 {}", ground.program("brain.py", &format!("{HEAD}{lines}")).display());
+    let variables = [("BARDO_TEST_NO_LANDLOCK", "1")];
+    let console = Console::open_with(&ground, &brain, &variables, &network.arguments());
+    let mut keys = console.pair.master.take_writer().unwrap();
+    let mut typed = |text: &str, then: &str| {
+        keys.write_all(text.as_bytes()).unwrap();
+        keys.flush().unwrap();
+        until(then, || console.shown().contains(then).then_some(()));
+    };
+    let opens = || console.shown().contains("password of the key main").then_some(());
+    until("the password that opens the key", opens);
+    typed(&format!("{PASSWORD}\r"), "WAITS FOR YOU (a)");
+    assert!(console.header().contains("brain not isolated"), "{}", console.shown());
+    typed("a", "nothing is picked");
+    // A dialog that has just opened takes no key for a moment.
+    std::thread::sleep(Duration::from_secs(2));
+    typed("a", "picked: approve once");
+    // All that a program can do that types on this keyboard.
+    typed("\r", "password of your key");
+    assert_eq!(network.sends(), 0, "{}", console.shown());
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(network.sends(), 0, "{}", console.shown());
+    keys.write_all(PASSWORD.as_bytes()).unwrap();
+    keys.flush().unwrap();
+    // What comes with a paste is no Enter of the operator's.
+    std::thread::sleep(Duration::from_secs(1));
+    keys.write_all(b"\r").unwrap();
+    keys.flush().unwrap();
+    until("the signed transaction", || (network.sends() > 0).then_some(()));
 }

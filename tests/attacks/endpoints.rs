@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, U256, hex};
 use alloy::providers::Provider as _;
+use alloy::providers::bindings::IMulticall3;
 use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::Erc20;
 use bardo::base::clock::SystemClock;
@@ -236,6 +237,40 @@ fn multicalls() -> Lie {
     })
 }
 
+/// Inside multicalls, the function with this selector answers another number in the word at `place`.
+fn inside_multicalls(selector: [u8; 4], place: usize) -> Lie {
+    Box::new(move |asked, answer| {
+        let input = asked["params"][0]["input"].as_str().or(asked["params"][0]["data"].as_str()).unwrap_or_default();
+        let decoded = hex::decode(input).ok().and_then(|input| IMulticall3::aggregate3Call::abi_decode(&input).ok());
+        let told = answer["result"].as_str().and_then(|told| hex::decode(told).ok());
+        let told = told.and_then(|told| IMulticall3::aggregate3Call::abi_decode_returns(&told).ok());
+        let (Some(call), Some(mut told)) = (decoded, told) else { return };
+        for (call, told) in call.calls.iter().zip(&mut told) {
+            let mut data = told.returnData.to_vec();
+            if let Some(byte) = data.get_mut(32 * place + 31).filter(|_| call.callData.starts_with(&selector)) {
+                *byte ^= 1;
+                told.returnData = data.into();
+            }
+        }
+        answer["result"] = json!(hex::encode_prefixed(IMulticall3::aggregate3Call::abi_encode_returns(&told)));
+    })
+}
+
+/// Balances of tokens that the account's worth is counted from: `balanceOf(address)`.
+fn held() -> Lie {
+    inside_multicalls([0x70, 0xa0, 0x82, 0x31], 0)
+}
+
+/// Prices of feeds: the answer of `latestRoundData()`.
+fn feeds() -> Lie {
+    inside_multicalls([0xfe, 0xaf, 0x96, 0x8c], 1)
+}
+
+/// What pools remember of their price: the first running total of `observe(uint32[])`.
+fn memories() -> Lie {
+    inside_multicalls([0x88, 0x3b, 0xdb, 0xfd], 3)
+}
+
 /// Every token has 18 decimals.
 fn decimals() -> Lie {
     Box::new(|asked, answer| {
@@ -326,6 +361,13 @@ fn lied_balances_and_prices_of_a_multicall_sign_nothing_new() {
 }
 
 #[test]
+fn balances_feeds_and_pools_are_compared_each_by_itself() {
+    for lie in [held as fn() -> Lie, feeds, memories] {
+        is_refused(lie, &[(3, 0), (2, 0)]);
+    }
+}
+
+#[test]
 fn lied_decimals_sign_nothing_new() {
     is_refused(decimals, &[(3, 1), (2, 1)]);
 }
@@ -350,6 +392,15 @@ fn an_exit_goes_through_with_two_endpoints_that_contradict_each_other() {
     }
     // In one of the two views the sale reverts.
     lets_out(broken_code, &[(2, 1)]);
+}
+
+#[test]
+fn an_exit_that_harms_in_one_of_two_views_is_held_up() {
+    // There the sale succeeds and brings nothing: the token accepts everything and moves nothing.
+    let attack = Attack::new(2, 1, code());
+    refused(&attack, SELL);
+    drop(attack);
+    done(&Attack::new(2, 2, code()), SELL);
 }
 
 #[test]

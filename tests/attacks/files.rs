@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
+use std::time::Duration;
 
 use alloy::primitives::B256;
 use assert_cmd::Command;
@@ -16,8 +17,12 @@ use serde_json::{Value, json};
 
 use crate::allowances;
 
+/// How long a command may take: one that waits for a pipe would wait for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn bardo(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
+    command.timeout(PATIENCE);
     command.env_clear().env("BARDO_HOME", home);
     command
 }
@@ -54,6 +59,7 @@ fn open_to_others(folder: &Path) -> Vec<String> {
 fn with_umask_zero(data: &Path, command: &str) -> (String, bool) {
     let script = format!("umask 000; exec {} {command}", env!("CARGO_BIN_EXE_bardo"));
     let mut shell = Command::new("/bin/sh");
+    shell.timeout(PATIENCE);
     shell.env_clear().env("BARDO_HOME", data.parent().unwrap()).env("BARDO_DATA_DIR", data).env("BARDO_LOG", "debug");
     let (_, said, good) = run(shell.args(["-c", &script]));
     (said, good)

@@ -119,6 +119,41 @@ mod exits_and_failures {
         assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
         let more = act(&golem, swap("USDC", "WETH", "20")).await;
         assert_eq!(code(&more), Some(ErrorCode::SafetySpendingLimitExceeded), "{more:#?}");
+        // The approval carries it to its end: what was asked about is not refused when the money is reserved.
+        let executor = house.executor("ada", "trade-executor");
+        let approved = executor.call(Call { approve: Some(ApprovalMode::Always), ..sale("0.02") }).await;
+        assert_eq!(approved.status, Status::Success, "{approved:#?}");
+        let approved = Call { approve: Some(ApprovalMode::Always), ..purchase("20") };
+        let refused = executor.call(approved).await;
+        assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
+    }
+
+    /// What was reserved of the caps for the one action of this home, and what it counts for, in millionths of a dollar.
+    fn only_reservation(home: &std::path::Path) -> (i64, i64) {
+        let [ledger] = &std::fs::read_dir(home.join("data/ledger")).unwrap().collect::<Vec<_>>()[..] else { panic!() };
+        let database = ledger.as_ref().unwrap().path().join("ledger.db");
+        let database = rusqlite::Connection::open(database).unwrap();
+        let wanted = "SELECT micros, settled_micros FROM ledger_reservation";
+        let mut rows = database.prepare(wanted).unwrap();
+        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let [only] = rows.collect::<Result<Vec<_>, _>>().unwrap()[..] else { panic!() };
+        only
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_exit_leaves_room_in_the_caps_for_all_but_what_it_lost() {
+        let house = House::with_policy(CAP).await;
+        let executor = house.executor("ada", "trade-executor");
+        // A sale of about 136 dollars and a purchase of 60, under a cap of 150: the sale lost less than five.
+        let sold = executor.call(sale("0.04")).await;
+        assert_eq!(sold.status, Status::Success, "{sold:#?}");
+        // And no more gas than it paid, where the most that it may pay was reserved.
+        let (reserved, settled) = only_reservation(house.folder.path());
+        assert!((1..reserved).contains(&settled) && reserved < 15_000_000, "{settled} of {reserved}");
+        let bought = executor.call(purchase("60")).await;
+        assert_eq!(bought.status, Status::Success, "{bought:#?}");
+        let more = executor.call(purchase("100")).await;
+        assert_eq!(code(&more), Some(ErrorCode::SafetySpendingLimitExceeded), "{more:#?}");
     }
 
     fn called(tool: &str, params: Value) -> Call {

@@ -22,6 +22,7 @@ mod prices;
 #[path = "../support/proof.rs"]
 mod proof;
 mod questions;
+mod real_network;
 mod take_back;
 mod tokens;
 #[path = "../pipeline/world.rs"]

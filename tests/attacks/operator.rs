@@ -25,6 +25,7 @@ use bardo::safety::stop::{InForce, StopError, StopFile};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
 
+use crate::real_network::{self, RealNetwork};
 use crate::world::World;
 
 const PASSWORD: &str = "correct horse battery";
@@ -472,6 +473,35 @@ fn resetting_the_breaker_takes_the_password_on_a_real_network() {
     let lines = [("Type `reset` to do it: ", "reset\n"), (ASKED, "guess\r")];
     let (shown, code) = on_a_terminal(home.path(), &[], &reset, &lines);
     assert!(code != 0 && !shown.contains("the breaker is closed"), "{shown}");
+}
+
+#[test]
+fn taking_the_chain_to_be_right_takes_the_password_on_a_real_network() {
+    let (network, home) = (RealNetwork::start(32), tempfile::tempdir().unwrap());
+    network.settle_in(home.path(), "");
+    // The ledger knows the account before its first transaction, which another program then makes.
+    let database = data(home.path()).join("ledger/real/ledger.db");
+    let ledger = rusqlite::Connection::open(&database).unwrap();
+    let account = real_network::ACCOUNT.parse::<Address>().unwrap();
+    let known = "INSERT INTO sender_lane (chain_id, account, next_nonce) VALUES (?1, ?2, 0)";
+    ledger.execute(known, rusqlite::params![real_network::CHAIN_ID, account.as_slice()]).unwrap();
+    network.use_account_elsewhere();
+    let next = || -> i64 { ledger.query_row("SELECT next_nonce FROM sender_lane", [], |row| row.get(0)).unwrap() };
+    let arguments = network.arguments();
+    let reconcile: Vec<&str> = arguments.iter().map(String::as_str).chain(["reconcile"]).collect();
+    let word = ("Type `reconcile` to do it: ", "reconcile\n");
+    for tried in ["\r", "guess\r", "\u{3}"] {
+        let (shown, code) = on_a_terminal(home.path(), &[], &reconcile, &[word, (ASKED, tried)]);
+        assert!(code != 0 && next() == 0, "{tried:?}: {shown}");
+    }
+    // The word alone, typed into a pipe, is no terminal's.
+    let mut piped = bardo(home.path(), &reconcile).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    piped.stdin.take().unwrap().write_all(format!("reconcile\n{PASSWORD}\n").as_bytes()).unwrap();
+    assert!(!piped.wait().unwrap().success());
+    assert_eq!(next(), 0);
+    let typed = format!("{}\r", real_network::PASSWORD);
+    let (shown, code) = on_a_terminal(home.path(), &[], &reconcile, &[word, (ASKED, &typed)]);
+    assert!(code == 0 && next() == 1, "{shown}");
 }
 
 #[test]

@@ -48,6 +48,11 @@ sol! {
 /// The fee whose pools have a tick spacing of one: liquidity can be narrowest there.
 const FEE: u32 = 100;
 
+/// The default of `safety.minimum_pool_depth_usd`.
+fn depth() -> Usd {
+    Usd::whole(50_000)
+}
+
 /// A price source that knows nothing of some tokens.
 #[derive(Debug)]
 struct Without(PriceChain, Vec<Address>);
@@ -91,7 +96,7 @@ impl Market {
         let chain = &sandbox.chains()[0];
         let client = ChainClient::devnet(network, chain.devnet.clone(), Arc::clone(&clock)).unwrap();
         let prices = PriceChain::for_chain(&client, &BTreeMap::new(), clock).unwrap();
-        let ground = Ground::new(client.clone(), prices.clone(), Usd::whole(100_000));
+        let ground = Ground::new(client.clone(), prices.clone(), depth());
         let deployment = Arc::clone(&chain.deployment);
         Self { sandbox, deployment, client, prices, ground }
     }
@@ -99,7 +104,7 @@ impl Market {
     /// The same market, in which `token` has no feed.
     fn unfed(mut self, token: Token) -> Self {
         let source = Without(self.prices.clone(), vec![self.address(token)]);
-        self.ground = Ground::new(self.client.clone(), PriceChain::new(vec![Arc::new(source)]), Usd::whole(100_000));
+        self.ground = Ground::new(self.client.clone(), PriceChain::new(vec![Arc::new(source)]), depth());
         self
     }
 
@@ -145,6 +150,23 @@ impl Market {
     async fn passes(&self, seconds: u64) {
         self.sandbox.chains()[0].devnet.run(move |chain| chain.increase_time(seconds)).await.unwrap();
         self.sandbox.chains()[0].devnet.mine().await.unwrap();
+    }
+
+    /// Swaps so many raw units in a genuine pool of this fee.
+    async fn swap(&self, [from, to]: [Token; 2], fee: u32, raw: u128) {
+        let router = self.deployment.swap_router;
+        let approve = Erc20::approveCall { spender: router, value: U256::MAX };
+        self.send(self.address(from), approve, 100_000).await;
+        let params = SwapRouter02::ExactInputSingleParams {
+            tokenIn: self.address(from),
+            tokenOut: self.address(to),
+            fee: U24::from(fee),
+            recipient: router,
+            amountIn: U256::from(raw),
+            amountOutMinimum: U256::ZERO,
+            sqrtPriceLimitX96: U160::ZERO,
+        };
+        self.send(router, SwapRouter02::exactInputSingleCall { params }, 3_000_000).await;
     }
 
     /// Opens a pool of `token` and a dollar coin with 18 decimals, where the token costs `price` dollars.
@@ -270,6 +292,20 @@ async fn six_dollars_in_one_tick_are_no_price() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_dollars_that_stand_in_six_ticks_all_the_time_are_no_depth() {
+    let market = Market::boot().unfed(Token::Uni);
+    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    // If that liquidity stood everywhere, 89,000 dollars or more could be traded within 2 %: the window's mean says so.
+    bent.provide(-3, 3, 1_800.0).await;
+    market.passes(1_000).await;
+    // A tick or more, and still inside.
+    bent.trade(620.0).await;
+    market.passes(1_000).await;
+    let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
+    assert!(refused.contains("no feed prices it"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn far_parked_liquidity_around_one_tick_is_no_depth() {
     let market = Market::boot().unfed(Token::Uni);
     let bent = market.open(Token::Uni, 5.0 * 7.85).await;
@@ -372,6 +408,8 @@ async fn a_deep_traded_pool_that_strays_is_outvoted_by_the_feed() {
         bent.provide(-2_000, 2_000, 5_000_000.0).await;
         market.passes(290).await;
         bent.trade(50_000.0).await;
+        market.swap([Token::Usdc, Token::Uni], 3_000, 2_000_000_000).await;
+        market.swap([Token::Weth, Token::Uni], 3_000, 500_000_000_000_000_000).await;
         for _ in 0..6 {
             market.passes(290).await;
         }
@@ -379,9 +417,11 @@ async fn a_deep_traded_pool_that_strays_is_outvoted_by_the_feed() {
         let fed = market.feed(Token::Uni).await;
         assert!(near(dollars(spread.all.highest), fed) && near(dollars(spread.all.lowest), fed), "{spread:?}");
         assert!(spread.outvoted.is_some_and(|pool| dollars(pool) > fed * 4.0), "the operator is asked: {spread:?}");
+        assert!(!spread.several_pools, "one pool is no majority: {spread:?}");
         // Beside the genuine pools it is one of several, and their median is theirs.
         let spread = market.spread(Token::Uni, &[]).await.unwrap();
         assert!(near(dollars(spread.all.highest), fed), "{spread:?}");
+        assert!(spread.several_pools && spread.outvoted.is_none(), "{spread:?}");
         assert_ne!(bent.pool, Address::ZERO);
     }
 }
@@ -404,6 +444,119 @@ async fn a_washed_price_without_a_feed_is_no_equity() {
     // A thousand UNI at the washed price are 39,250 dollars, which no feed confirms.
     assert_eq!(portfolio.equity, Usd::ZERO);
     assert!(dollars(portfolio.by_pools) > 30_000.0, "{portfolio:?}");
+}
+
+/// Purchases of a token that no feed prices, by an agent.
+mod unfed_purchases {
+    use std::sync::OnceLock;
+
+    use bardo::base::error::ErrorCode;
+    use bardo::engine::{ApprovalMode, Call, Input, Status, ToolResponse};
+
+    use super::*;
+    use crate::golem_world::{House, swap};
+
+    /// UNI of the house below, which its prices do not know: the devnet's addresses follow from its seed.
+    static UNFED: OnceLock<Address> = OnceLock::new();
+
+    /// A house whose policy has this line, and in which only pools price UNI.
+    async fn house(line: &str) -> House {
+        let uni = *UNFED.get_or_init(|| Market::boot().address(Token::Uni));
+        let prices = |prices: PriceChain| {
+            let source = Without(prices, UNFED.get().copied().into_iter().collect());
+            PriceChain::new(vec![Arc::new(source)])
+        };
+        let house = House::told(&format!("preset = \"demo\"\n{line}\n"), prices).await;
+        assert_eq!(house.address(Token::Uni), uni);
+        house
+    }
+
+    async fn buys(house: &House, dollars: &str, approve: ApprovalMode) -> ToolResponse {
+        let call = Call::new("uniswap_execute_swap", Input::Json(swap("USDC", "UNI", dollars)["params"].clone()));
+        house.executor("mallory", "trade-executor").call(Call { approve: Some(approve), ..call }).await
+    }
+
+    fn code(answer: &ToolResponse) -> Option<ErrorCode> {
+        answer.error.as_ref().map(|error| error.code())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_token_without_a_feed_is_bought_after_an_approval_only() {
+        let house = house("max_unfed_usd = \"100\"").await;
+        let sent = house.sent().await;
+        let refused = buys(&house, "20", ApprovalMode::Never).await;
+        assert_eq!(code(&refused), Some(ErrorCode::ApprovalRequired), "{refused:#?}");
+        assert!(format!("{refused:?}").contains("no price feed covers"), "{refused:#?}");
+        assert_eq!(house.sent().await, sent);
+        let bought = buys(&house, "20", ApprovalMode::Always).await;
+        assert_eq!(bought.status, Status::Success, "{bought:#?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_token_without_a_feed_is_held_up_to_its_cap_whatever_is_approved() {
+        let house = house("max_unfed_usd = \"50\"").await;
+        let bought = buys(&house, "30", ApprovalMode::Always).await;
+        assert_eq!(bought.status, Status::Success, "{bought:#?}");
+        let sent = house.sent().await;
+        // What is held counts: 60 is more than 50.
+        let refused = buys(&house, "30", ApprovalMode::Always).await;
+        assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
+        let violations = refused.error.as_ref().unwrap().details()["violations"].to_string();
+        assert!(violations.contains("max_unfed_usd"), "{violations}");
+        assert_eq!(house.sent().await, sent);
+    }
+}
+
+/// Quotes that come late: meanwhile the price moves, and whoever holds them back knows how.
+mod late_quotes {
+    use bardo::base::error::ErrorCode;
+    use bardo::engine::{ApprovalMode, Call, Input};
+    use bardo::uniswap::quote::{Ask, OwnRouter, QuoteError, QuoteSource, Quoted};
+    use serde_json::json;
+
+    use super::*;
+    use crate::golem_world::{House, swap};
+    use crate::world::Shifted;
+
+    /// A source that holds each quote back for so many milliseconds, by the clock that everybody reads.
+    #[derive(Debug)]
+    struct Late(Arc<Shifted>, i64);
+
+    impl QuoteSource for Late {
+        fn name(&self) -> &'static str {
+            "a late source"
+        }
+
+        fn quote<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Quoted, QuoteError>> {
+            Box::pin(async move {
+                let quoted = OwnRouter.quote(ask).await?;
+                self.0.shift(self.1);
+                Ok(quoted)
+            })
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_quote_is_as_old_as_the_question_for_it() {
+        let policy = "preset = \"demo\"\nmax_quote_age_seconds = 30\n";
+        for (millis, refused) in [(100, false), (31_000, true)] {
+            let shifted = Arc::<Shifted>::default();
+            let clock: Arc<dyn Clock> = shifted.clone();
+            let house = House::on(House::still(&clock), policy, ApprovalMode::Always, clock).await;
+            let house = house.with_orders().quoting_from(Arc::new(Late(shifted, millis)));
+            let order = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
+                               "decay_end_time": 300});
+            let trade = swap("USDC", "WETH", "20")["params"].clone();
+            for (tool, params) in [("uniswap_execute_swap", trade), ("uniswap_submit_uniswapx_order", order)] {
+                let call = Call { dry_run: true, ..Call::new(tool, Input::Json(params)) };
+                let answer = house.executor("ada", "trade-executor").call(call).await;
+                let code = answer.error.as_ref().map(|error| error.code());
+                assert_eq!(code, refused.then_some(ErrorCode::SafetySlippage), "{tool}: {answer:#?}");
+                let violations = answer.error.map(|error| error.details()["violations"].to_string());
+                assert!(violations.is_none_or(|one| one.contains("max_quote_age_seconds")), "{tool}");
+            }
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -683,8 +683,19 @@ fn a_queue_secret_that_others_can_read_is_refused() {
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(path.parent().unwrap()), 0o700);
     assert!(!path.starts_with(victim.database().parent().unwrap()), "the secret is outside the ledger's folder");
+    // A call that takes the secret asks, and would wait for an answer.
     let said = || {
-        let output = start(victim.home.path(), &url, &swap()).wait_with_output().unwrap();
+        let mut child = start(victim.home.path(), &url, &swap());
+        let since = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if since.elapsed() > Duration::from_secs(30) {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                return "it waits: the secret was used".to_owned();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let output = child.wait_with_output().unwrap();
         let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
         envelope["error"].to_string()
     };

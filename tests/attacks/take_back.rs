@@ -224,6 +224,10 @@ fn only_the_clean_up_behind_a_signed_plan_counts_as_a_revocation() {
     assert!(!only_revokes(&plan, 0, &around()), "nothing of it is signed");
     let main = proposal(Intent::Swap, vec![clean(Purpose::Main), clean(Purpose::Main)]);
     assert!(!only_revokes(&main, 1, &around()));
+    // A plan that is nothing but its own clean-up has nothing behind it.
+    let bare = proposal(Intent::Swap, vec![clean(Purpose::CleanUp), clean(Purpose::CleanUp)]);
+    assert!(!only_revokes(&bare, 0, &around()), "nothing of it is signed");
+    assert!(only_revokes(&bare, 1, &around()));
 }
 
 #[test]

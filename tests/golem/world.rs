@@ -32,6 +32,7 @@ use bardo::sandbox::keys::Party;
 use bardo::sandbox::plan::Token;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo::tools::ALL_TOOL_DEFS;
+use bardo::uniswap::quote::QuoteSource;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -110,13 +111,21 @@ impl House {
         self
     }
 
+    /// The same, with quotes from this source.
+    #[allow(dead_code)] // Not every test program needs it.
+    pub fn quoting_from(mut self, quotes: Arc<dyn QuoteSource>) -> Self {
+        let world = Arc::into_inner(self.world).expect("nobody has it yet");
+        self.world = Arc::new(world.quoting_from(quotes));
+        self
+    }
+
     async fn made(policy: &str, approve: ApprovalMode) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         Self::on(Self::still(&clock), policy, approve, clock).await
     }
 
     /// A devnet on which nothing happens by itself.
-    fn still(clock: &Arc<dyn Clock>) -> SandboxConfig {
+    pub fn still(clock: &Arc<dyn Clock>) -> SandboxConfig {
         SandboxConfig {
             seed: 1,
             start_time: clock.now_seconds(),

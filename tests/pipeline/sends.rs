@@ -17,7 +17,7 @@ use bardo::chain::network::{Contract, NetworkKind};
 use bardo::chain::sender::{self, SenderRules, TxState};
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::{Committed, Found, Pipeline, Recovered, Refusal, State, Step};
-use bardo::safety::proposal::Proposal;
+use bardo::safety::proposal::{Proposal, Purpose};
 use bardo::safety::rulebook::End;
 use bardo::sandbox::Sandbox;
 
@@ -401,6 +401,37 @@ async fn under_a_stop_what_an_ended_program_has_left_is_watched() {
     let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
     assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
     behind.drained(nonce, "left").await;
+}
+
+/// Whoever writes to the ledger can call anything a revocation: what the signed bytes are decides.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_the_ledger_calls_a_revocation_is_watched_under_a_stop() {
+    let endpoint = Unwilling::default();
+    let behind = Arc::new(Behind::new(8, PATIENT, |world| endpoint.fate(world, Fate::LoseRequest)).await);
+    let world = &behind.world;
+    let (nonce, router) = (world.nonce().await, world.contract(Contract::UniversalRouter));
+    let mut proposal = world.approval(HUNDRED);
+    proposal.allowances[0].spender = router;
+    proposal.legs = vec![world.approve(Purpose::Main, router, U256::from(HUNDRED))];
+    behind.left(proposal, 1).await;
+    let (sends, halt) = (behind.proxy.count(SEND), Some(StopLevel::Halt));
+    *world.book.stop.lock().unwrap() = halt;
+    endpoint.willing.store(true, Ordering::SeqCst);
+    let changed = world.store.write(|transaction| {
+        Ok::<_, bardo::store::StoreError>(transaction.execute("UPDATE safety_leg SET takes_back = 1", [])?)
+    });
+    assert_eq!(changed.await.unwrap(), 1);
+    let told = behind.pipeline.to_send_again().unwrap();
+    assert_eq!(told.iter().map(|left| left.now).collect::<Vec<_>>(), [false], "it is only watched");
+    let found: Vec<_> = behind.recovered().await.into_iter().map(|one| (one.found, one.step, one.end)).collect();
+    assert_eq!(found, [(Found::Waiting, Step::Watch, End::Unclear)]);
+    assert_eq!((behind.proxy.count(SEND), world.nonce().await), (sends, nonce), "nothing is sent");
+    *world.book.stop.lock().unwrap() = None;
+    let [one] = &behind.recovered().await[..] else { panic!() };
+    assert!(matches!(one.end, End::Done { .. }), "{one:?}");
+    assert_eq!(world.allowance(router).await, U256::from(HUNDRED));
+    let nothing = bardo::abi::erc20::Erc20::approveCall { spender: router, value: U256::ZERO };
+    world.send(world.contract_of(&world.usdc), nothing).await;
 }
 
 /// What takes back is signed under a stop, and must arrive under it.

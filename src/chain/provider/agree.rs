@@ -213,3 +213,54 @@ fn lower(value: &Value) -> Value {
         other => other.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloy::rpc::json_rpc::{Id, Request, Response};
+    use serde_json::json;
+
+    use super::*;
+
+    /// An endpoint's answer: a number, or that it lacks the block, and whether it has come to a stand.
+    #[derive(Clone, Copy)]
+    enum Said {
+        Number(u64),
+        Lacks { still: bool },
+    }
+
+    /// What endpoints said, one after the other, and by the majority the answer and who contradicts it.
+    fn majority(said: &[Said]) -> Option<(String, Vec<usize>)> {
+        let request = Request::new("eth_getBalance", Id::Number(1), [(); 0]).serialize().unwrap();
+        let answer = |said: &Said| {
+            let told = match said {
+                Said::Number(number) => json!({"jsonrpc": "2.0", "id": 1, "result": format!("{number:#x}")}),
+                Said::Lacks { .. } => {
+                    json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "header not found"}})
+                }
+            };
+            ResponsePacket::Single(serde_json::from_value::<Response>(told).unwrap())
+        };
+        let answers = said.iter().map(answer).enumerate().collect();
+        let stands_still = |at: usize| matches!(said[at], Said::Lacks { still: true });
+        let (answer, others) = tally(&RequestPacket::Single(request), answers, stands_still).majority()?;
+        let ResponsePacket::Single(answer) = answer else { panic!("{answer:?}") };
+        Some((answer.payload.as_success().unwrap().get().trim_matches('"').to_owned(), others))
+    }
+
+    #[test]
+    fn a_majority_is_more_than_half_of_all_who_take_part_and_never_one_alone() {
+        use Said::{Lacks, Number};
+        let seven = |others: &[usize]| Some(("0x7".to_owned(), others.to_vec()));
+        assert_eq!(majority(&[Number(7), Number(9), Number(7)]), seven(&[1]));
+        assert_eq!(majority(&[Number(9), Number(7), Number(7), Number(8), Number(7)]), seven(&[0, 3]));
+        // Half is not more than half, and one voice is nobody's majority.
+        assert_eq!(majority(&[Number(7), Number(9)]), None);
+        assert_eq!(majority(&[Number(7), Number(7), Number(9), Number(9)]), None);
+        assert_eq!(majority(&[Number(7), Number(7), Number(9), Number(8)]), None);
+        assert_eq!(majority(&[Number(7), Lacks { still: true }]), None);
+        // One that lacks the block takes part, unless it has come to a stand.
+        assert_eq!(majority(&[Number(7), Number(7), Lacks { still: false }]), seven(&[]));
+        assert_eq!(majority(&[Number(7), Number(7), Number(9), Lacks { still: false }]), None);
+        assert_eq!(majority(&[Number(7), Number(7), Number(9), Lacks { still: true }]), seven(&[2]));
+    }
+}

@@ -37,6 +37,8 @@ enum Manner {
     Forgets,
     /// Quotes a hundredth of what others would deliver.
     Lowballs,
+    /// All its fillers bid half as much again as is given.
+    Overbids,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,9 @@ impl IntentGateway for Network {
             if self.manner == Manner::Lowballs {
                 bids.iter_mut().for_each(|bid| bid.output /= U256::from(100));
             }
+            if self.manner == Manner::Overbids {
+                bids.iter_mut().for_each(|bid| bid.output = wish.amount_in * U256::from(3) / U256::from(2));
+            }
             Ok(bids)
         })
     }
@@ -77,7 +82,7 @@ impl IntentGateway for Network {
                     Err(ServiceError::Unclear(words("500 something broke")))
                 }
                 Manner::Babbles => Err(ServiceError::Nonsense(words("an answer without an intent's id"))),
-                Manner::Pretends | Manner::Forgets | Manner::Lowballs => Ok(intent.id()),
+                Manner::Pretends | Manner::Forgets | Manner::Lowballs | Manner::Overbids => Ok(intent.id()),
             }
         })
     }
@@ -98,7 +103,8 @@ impl IntentGateway for Network {
                 | Manner::Mumbles
                 | Manner::TakesAndMumbles
                 | Manner::Babbles
-                | Manner::Lowballs => self.inner.bids(id).await,
+                | Manner::Lowballs
+                | Manner::Overbids => self.inner.bids(id).await,
             }
         })
     }
@@ -267,4 +273,18 @@ async fn a_quote_far_below_what_is_given_is_not_signed() {
     assert_eq!(code(&sent), Some(ErrorCode::SafetySlippage), "{sent:#?}");
     assert_eq!((bridge.orders.every().unwrap().len(), held(&bridge)), (0, 0));
     assert_eq!(lied.network.handed_in.load(Ordering::SeqCst), 0);
+}
+
+/// An order that asks for more than its amount is worth is delivered by nobody, and its money waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn fillers_that_all_overbid_do_not_raise_what_an_order_asks_above_the_feeds() {
+    let bridge = Bridge::open().await;
+    let lied = Lied::to(&bridge, Manner::Overbids);
+    let sent = lied.send().await;
+    assert_eq!(sent.status, Status::Partial, "{sent:#?}");
+    let record = lied.orders.record(id_of(&sent)).unwrap();
+    let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
+    let asked = intent.data.outputAmount;
+    // Both sides are a dollar coin: what is given, within a hundredth.
+    assert!((U256::from(AMOUNT * 95 / 100)..=U256::from(AMOUNT * 101 / 100)).contains(&asked), "{asked}");
 }

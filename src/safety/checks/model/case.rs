@@ -23,7 +23,7 @@ use crate::safety::ledger::{Breaker, Micros, Usage, Window};
 use crate::safety::policy::{Policy, PolicyError, parse};
 use crate::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, Trade};
 use crate::safety::simulate::{Move, Simulated};
-use crate::safety::value::{Doubt, Exchange, Valued, Values};
+use crate::safety::value::{Doubt, Exchange, PriceConcern, Valued, Values};
 use crate::safety::verdict::Verdict;
 
 pub(super) const ME: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
@@ -50,6 +50,8 @@ pub(super) struct Case {
     pub token_once: Option<u64>,
     pub token_day: Option<u64>,
     pub position: Option<u64>,
+    /// The most of a holding that only pools price, and the most that such holdings count to the equity.
+    pub unfed_most: Option<u64>,
     pub gas_most: Option<u64>,
     pub gwei_most: Option<u64>,
     pub allowance_most: Option<u64>,
@@ -121,6 +123,9 @@ pub(super) struct Case {
     pub equity: Option<u64>,
     pub held: u64,
     pub sold_percent: u64,
+    /// Whether only pools price what is bought, and what such holdings are worth by them.
+    pub unfed: bool,
+    pub by_pools: u64,
 }
 
 /// What a phase leaves of the policy; shares in hundredths of a percent.
@@ -199,6 +204,7 @@ impl Case {
             token_once: maybe(random, 150),
             token_day: maybe(random, 200),
             position: maybe(random, 300),
+            unfed_most: maybe(random, 150),
             gas_most: maybe(random, 6),
             gwei_most: maybe(random, 40),
             allowance_most: maybe(random, 60),
@@ -287,6 +293,8 @@ impl Case {
             equity: random.random_bool(0.95).then(|| random.random_range(0..1_200)),
             held: random.random_range(0..400),
             sold_percent: random.random_range(0..=100),
+            unfed: mostly(random, 0.4),
+            by_pools: if mostly(random, 0.4) { random.random_range(0..400) } else { 0 },
         }
     }
 
@@ -314,6 +322,7 @@ impl Case {
                 ),
             ),
             ("max_position_size_usd", most(self.position)),
+            ("max_unfed_usd", most(self.unfed_most)),
             ("max_gas_usd", most(self.gas_most)),
             ("max_fee_per_gas_gwei", most(self.gwei_most)),
             ("max_allowance_usd", most(self.allowance_most)),
@@ -482,6 +491,7 @@ impl Case {
             spent: usd(out + self.left_over + self.gas),
             received: usd(self.received),
             present: self.present.map(|(given, received)| Exchange { given: usd(given), received: usd(received) }),
+            concerns: self.unfed.then_some(PriceConcern::NoFeed { token: OTHER }).into_iter().collect(),
             ..Values::default()
         });
         let portfolio = self.equity.map(|equity| Portfolio {
@@ -492,9 +502,9 @@ impl Case {
                 highest: usd(self.held),
             }],
             equity: usd(equity),
+            by_pools: usd(self.by_pools),
             unpriced: vec![],
             lowest: [].into(),
-            ..Portfolio::default()
         });
         let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
         Facts {

@@ -17,6 +17,7 @@ fn plain() -> Case {
         token_once: None,
         token_day: None,
         position: None,
+        unfed_most: None,
         gas_most: None,
         gwei_most: None,
         allowance_most: None,
@@ -76,6 +77,8 @@ fn plain() -> Case {
         equity: Some(1_000),
         held: 50,
         sold_percent: 10,
+        unfed: false,
+        by_pools: 0,
     }
 }
 
@@ -288,6 +291,11 @@ fn a_cap_tells_what_is_left_of_it() {
         &|case| (case.position, case.coming) = (Some(189), 40),
         "max_position_size_usd | $189 | $190 of GOOD held afterwards | at most $189",
     );
+    // The same of a token that only pools price; one with a feed has no such limit.
+    over(
+        &|case| (case.unfed, case.unfed_most, case.coming) = (true, Some(189), 40),
+        "max_unfed_usd | $189 | $190 of GOOD held afterwards | at most $189",
+    );
     over(&|case| case.gas_most = Some(1), "max_gas_usd | $1 | $2 of gas at most | at most $1");
     over(
         &|case| case.gwei_most = Some(19),
@@ -363,6 +371,12 @@ fn a_loss_tells_where_it_stops() {
     // A tenth below 1,000 is 900.
     lost(
         &|case| case.equity = Some(900),
+        "stop_loss_pct | 10 % below the highest, $1,000.00: stops at $900.00 | $900.00 | exits, until the portfolio has \
+         recovered or the operator sets a new mark",
+    );
+    // What only pools price counts up to its limit: of 200 beside 800 the half.
+    lost(
+        &|case| (case.equity, case.by_pools, case.unfed_most) = (Some(800), 200, Some(100)),
         "stop_loss_pct | 10 % below the highest, $1,000.00: stops at $900.00 | $900.00 | exits, until the portfolio has \
          recovered or the operator sets a new mark",
     );

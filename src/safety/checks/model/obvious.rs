@@ -5,9 +5,9 @@ use super::case::{Case, Figures, LISTED};
 use crate::base::model::{ActionClass, Check, Phase, StopLevel};
 
 /// How many rules can be broken: the stop; three phases by their matrix, all five by exits and by shares; nine lists; price
-/// and ledger; six caps in dollars (one of them a token's), a position, two on gas and three on allowances; five on how
+/// and ledger; six caps in dollars (one of them a token's), two on a position, two on gas and three on allowances; five on how
 /// often; two on losses; six on trades.
-pub(super) const RULES: usize = 1 + 3 + 5 + 5 + 9 + 2 + 6 + 1 + 2 + 3 + 5 + 2 + 6;
+pub(super) const RULES: usize = 1 + 3 + 5 + 5 + 9 + 2 + 6 + 2 + 2 + 3 + 5 + 2 + 6;
 
 impl Case {
     /// Every rule that stands against it, as often as it does.
@@ -146,8 +146,12 @@ impl Case {
         }
         let adds =
             matches!(self.class, ActionClass::NewPosition | ActionClass::IncreasePosition | ActionClass::Rebalance);
-        let position = self.equity.is_none() || above(self.position, self.held + self.coming + out);
-        over("max_position_size_usd", adds && self.position.is_some() && self.recipient_is_me && position);
+        let mut held = |rule: &str, most: Option<u64>| {
+            let too_much = self.equity.is_none() || above(most, self.held + self.coming + out);
+            over(rule, adds && most.is_some() && self.recipient_is_me && too_much);
+        };
+        held("max_position_size_usd", self.position);
+        held("max_unfed_usd", self.unfed_most.filter(|_| self.unfed));
         over("max_allowance_usd", above(self.allowance_most, self.left_over));
         over("allow_unlimited_allowance", self.allowance == 2 && !self.unlimited_allowed);
         over("max_allowance_seconds", self.allowance == 3);
@@ -215,7 +219,8 @@ impl Case {
         if !self.ledger {
             return over("ledger", true);
         }
-        let (Some(equity), false) = (self.equity, self.untold()) else { return over("stop_loss_pct", true) };
+        let (Some(fed), false) = (self.equity, self.untold()) else { return over("stop_loss_pct", true) };
+        let equity = fed + self.unfed_most.map_or(self.by_pools, |most| self.by_pools.min(most));
         let highest = equity.max(self.high_water);
         let fallen = highest - equity;
         over("stop_loss_pct", fallen > 0 && fallen * 100 >= highest * u64::from(self.stop_loss));

@@ -1,0 +1,95 @@
+//! A network of real money, as far as Bardo can tell: a devnet behind a proxy that gives it another chain id, with an
+//! address book of its own. Whatever is signed there the devnet refuses.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::devnet_process::{Devnet, ask, program};
+use crate::lying_rpc::LyingRpc;
+
+/// The chain's id, which no known network has.
+pub const CHAIN_ID: i64 = 424_242;
+/// The devnet's first account, which holds something there.
+pub const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
+/// Its key.
+const KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+/// The password of the key file that [`RealNetwork::settle_in`] makes.
+pub const PASSWORD: &str = "correct horse battery";
+
+/// The network and a program's way to it.
+pub struct RealNetwork {
+    devnet: Devnet,
+    proxy: LyingRpc,
+    folder: tempfile::TempDir,
+}
+
+impl RealNetwork {
+    pub fn start(seed: u64) -> Self {
+        let devnet = Devnet::start("0", seed);
+        let another = |asked: &Value, answer: &mut Value| match asked["method"].as_str() {
+            Some("eth_chainId") => answer["result"] = json!(format!("{CHAIN_ID:#x}")),
+            // It is no devnet that says so of itself.
+            Some("bardo_describe") => {
+                let error = json!({"code": -32601, "message": "method not found"});
+                *answer = json!({"jsonrpc": "2.0", "id": asked["id"], "error": error});
+            }
+            _ => {}
+        };
+        let proxy = LyingRpc::start(devnet.url(0), Box::new(another));
+        let folder = tempfile::tempdir().unwrap();
+        let mut chain = devnet.described["chains"][0].clone();
+        (chain["name"], chain["chain_id"], chain["rpc"]) = (json!("mine"), json!(CHAIN_ID), json!(""));
+        std::fs::write(folder.path().join("book.json"), json!({ "chains": [chain] }).to_string()).unwrap();
+        Self { devnet, proxy, folder }
+    }
+
+    fn book(&self) -> PathBuf {
+        self.folder.path().join("book.json")
+    }
+
+    /// What the program is given to work on it.
+    pub fn arguments(&self) -> [String; 4] {
+        let rpc = format!("mine={}", self.proxy.url());
+        ["--rpc".to_owned(), rpc, "--book".to_owned(), self.book().to_str().unwrap().to_owned()]
+    }
+
+    /// Makes a home for the account: its key file, a configuration with these lines, and a policy that asks about
+    /// everything above ten dollars.
+    pub fn settle_in(&self, home: &Path, lines: &str) {
+        let config =
+            format!("account = \"main\"\n[chains.mine]\nchain_id = {CHAIN_ID}\ndata_fee_oracle = \"none\"\n{lines}\n");
+        std::fs::write(home.join("config.toml"), config).unwrap();
+        let policy = format!(
+            "preset = \"demo\"\nallowed_chains = [\"{CHAIN_ID}\"]\nrequire_human_approval_above_usd = \"10\"\n"
+        );
+        std::fs::write(home.join("policy.toml"), policy).unwrap();
+        for (name, secret) in [("key", KEY), ("password", PASSWORD)] {
+            std::fs::write(self.folder.path().join(name), format!("{secret}\n")).unwrap();
+        }
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "exec \"$0\" keys import main --secret-fd 3 --password-fd 4 3<\"$1\" 4<\"$2\""]);
+        shell.arg(program()).args(["key", "password"].map(|name| self.folder.path().join(name)));
+        let output = shell.env_clear().env("BARDO_HOME", home).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// How many signed transactions somebody tried to send.
+    pub fn sends(&self) -> usize {
+        let heard = self.proxy.heard();
+        heard.iter().flat_map(|one| &one.methods).filter(|method| *method == "eth_sendRawTransaction").count()
+    }
+
+    /// Uses the account outside of the ledger: one transaction, made by a program with a home of its own.
+    pub fn use_account_elsewhere(&self) {
+        let (home, given) = (tempfile::tempdir().unwrap(), format!("ethereum={}", self.devnet.url(0)));
+        let permit2 = self.devnet.described["chains"][0]["contracts"]["permit2"].clone();
+        let params = json!({"token": "USDC", "spender": permit2, "amount": "5", "chain": "ethereum"}).to_string();
+        let mut call = Command::new(program());
+        call.args(["--rpc", &given, "call", "--approve", "always", "token_approve", &params]);
+        let output = call.env_clear().env("BARDO_HOME", home.path()).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(ask(self.devnet.url(0), "eth_getTransactionCount", json!([ACCOUNT, "latest"])), "0x1");
+    }
+}
