@@ -127,6 +127,7 @@ fn facts() -> Facts {
     let pinned = Pinned { chain_id: CHAIN, number: 1, hash: B256::ZERO };
     let amount = |id, before: u64, after: u64| Move { token: id, before: U256::from(before), after: U256::from(after) };
     Facts {
+        asked: false,
         now_millis: NOW,
         block_time: NOW / 1_000,
         phase: Phase::Thriving,

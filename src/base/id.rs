@@ -139,10 +139,24 @@ impl<'de> Deserialize<'de> for PermitId {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GolemId(Arc<str>);
 
+/// The operator's own name in records and events.
+const OPERATOR: &str = "operator";
+
 impl GolemId {
     /// The person at the keyboard.
     pub fn operator() -> Self {
-        Self("operator".into())
+        Self(OPERATOR.into())
+    }
+
+    /// A name as Bardo itself wrote it: a Golem's, or the operator's.
+    ///
+    /// # Errors
+    /// [`BadId`] for what is no name.
+    pub fn stored(given: &str) -> Result<Self, BadId> {
+        let fits = (1..=40).contains(&given.len())
+            && given.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        let what = "golem id (1 to 40 letters, digits, `-` or `_`)";
+        if fits { Ok(Self(given.into())) } else { Err(BadId { what, given: SafeText::clean(given, 60) }) }
     }
 
     /// A Golem without a usable name.
@@ -165,15 +179,14 @@ impl fmt::Display for GolemId {
 impl FromStr for GolemId {
     type Err = BadId;
 
-    /// Letters, digits, `-` and `_`, up to 40.
+    /// Letters, digits, `-` and `_`, up to 40; not the operator's name, in whatever case: what the operator does by hand
+    /// passes limits that hold for Golems.
     fn from_str(given: &str) -> Result<Self, BadId> {
-        let fits = (1..=40).contains(&given.len())
-            && given.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-        if fits {
-            Ok(Self(given.into()))
-        } else {
-            Err(BadId { what: "golem id (1 to 40 letters, digits, `-` or `_`)", given: SafeText::clean(given, 60) })
+        if given.eq_ignore_ascii_case(OPERATOR) {
+            let what = "golem id (`operator` is the name of the person at the keyboard)";
+            return Err(BadId { what, given: SafeText::clean(given, 60) });
         }
+        Self::stored(given)
     }
 }
 
@@ -185,7 +198,8 @@ impl Serialize for GolemId {
 
 impl<'de> Deserialize<'de> for GolemId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        std::borrow::Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        // What is read back was written by Bardo: nobody else names the actor of a record or an event.
+        Self::stored(&std::borrow::Cow::<'de, str>::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 
@@ -266,7 +280,20 @@ mod tests {
         assert_eq!("Ada-2_b".parse::<GolemId>().unwrap().as_str(), "Ada-2_b");
         for bad in ["", "a b", "a/b", "\u{1b}", &"a".repeat(41)] {
             assert!(bad.parse::<GolemId>().is_err(), "{bad:?}");
+            assert!(GolemId::stored(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn no_golem_takes_the_operators_name() {
+        for taken in ["operator", "Operator", "OPERATOR"] {
+            assert!(taken.parse::<GolemId>().is_err(), "{taken}");
+        }
+        assert!("operators".parse::<GolemId>().is_ok());
+        // What Bardo wrote of the operator is read back.
+        assert_eq!(GolemId::stored("operator"), Ok(GolemId::operator()));
+        let written = serde_json::to_string(&GolemId::operator()).unwrap();
+        assert_eq!(serde_json::from_str::<GolemId>(&written).unwrap(), GolemId::operator());
     }
 
     #[test]

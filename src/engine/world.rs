@@ -309,9 +309,9 @@ impl WorldChain {
     /// The token of that symbol or address.
     ///
     /// # Errors
-    /// As [`token::resolve`], as a tool's error.
+    /// As [`token::resolve_by_majority`], as a tool's error.
     pub async fn token(&self, asked: &str) -> Result<Token, ToolError> {
-        Ok(token::resolve(asked, self.network(), self.client.provider()).await?)
+        Ok(token::resolve_by_majority(asked, &self.client).await?)
     }
 
     /// The address of a contract on this chain.

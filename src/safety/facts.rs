@@ -32,6 +32,9 @@ pub struct Facts {
     pub portfolio: Result<Portfolio, Doubt>,
     /// What the framed bytes do; `None` before the simulation has run.
     pub simulation: Option<Simulated>,
+    /// Whether the checks found a limit that the operator decides about: an exit beyond it is a question, and the same limit
+    /// is not held against it again where the answer is an approval.
+    pub asked: bool,
 }
 
 impl Facts {

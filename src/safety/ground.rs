@@ -116,8 +116,7 @@ impl Ground {
     /// Every token the frame names, as the book and the chain at `block` describe it.
     ///
     /// # Errors
-    /// [`Untold`]: the chain does not answer, or a [`Doubt`] for a token that is none, or that the proposal describes
-    /// otherwise.
+    /// [`Untold`]: the chain does not answer, describes what is no token, or describes it otherwise than the proposal.
     pub async fn tokens(&self, framed: &Framed, block: BlockId) -> Result<BTreeMap<TokenId, Token>, Untold> {
         let network = self.network();
         let mut known = BTreeMap::from([(TokenId::Native, Token::native(network))]);
@@ -132,8 +131,22 @@ impl Ground {
         }
         if !unknown.is_empty() {
             let read = token::read_at(&unknown, network, self.client.agreed(), block).await.map_err(untold)?;
+            let is_listed = |address: &Address| network.book.tokens().iter().any(|token| token.address == *address);
+            let mut impossible = None;
             for (address, token) in unknown.iter().zip(read) {
-                known.insert(TokenId::Erc20(*address), token.map_err(untold)?);
+                match token {
+                    Ok(token) => drop(known.insert(TokenId::Erc20(*address), token)),
+                    Err(TokenError::Chain(error)) => return Err(Untold::Chain(error)),
+                    // A token of the address book counts for more: that it is none says that the chain is misdescribed.
+                    Err(why) if is_listed(address) => {
+                        impossible = Some(Untold::AgainstBook(Doubt::because(why)));
+                        break;
+                    }
+                    Err(why) => impossible = impossible.or(Some(Untold::NoToken(Doubt::because(why)))),
+                }
+            }
+            if let Some(impossible) = impossible {
+                return Err(impossible);
             }
         }
         // A proposal that describes a token otherwise would show the operator other figures.
@@ -205,7 +218,7 @@ impl Ground {
             None => self.prices.clone(),
         };
         let (reports, observed) = futures::join!(feeds.prices(&with_anchors), observe);
-        let means = means(twap.as_ref(), observed, &reports, asked.len());
+        let means = means(twap.as_ref(), observed, &reports, asked.len()).await;
         let stables = self.stables();
         let of = asked
             .iter()
@@ -244,18 +257,17 @@ impl Ground {
     /// What `account` holds at `block` of the chain's coin, the book's tokens and `also`.
     ///
     /// # Errors
-    /// A [`Doubt`] if the chain does not answer, or a balance cannot be read.
+    /// [`Untold`] if the chain does not answer, Multicall3 is not there, or a balance cannot be read.
     pub async fn balances(
         &self,
         account: Address,
         also: &BTreeMap<TokenId, Token>,
         block: BlockId,
-    ) -> Result<BTreeMap<TokenId, (Token, U256)>, Doubt> {
+    ) -> Result<BTreeMap<TokenId, (Token, U256)>, Untold> {
         let network = self.network();
-        let multicall = network
-            .book
-            .contract(Contract::Multicall3)
-            .ok_or_else(|| Doubt::because("balances cannot be read: the address book has no Multicall3"))?;
+        let no_multicall = "balances cannot be read: the address book has no Multicall3";
+        let multicall = network.book.contract(Contract::Multicall3);
+        let multicall = multicall.ok_or_else(|| Untold::Doubt(Doubt::because(no_multicall)))?;
         let listed = network.book.tokens().iter().map(|token| Token {
             id: TokenId::Erc20(token.address),
             symbol: SafeText::clean(&token.symbol, token::MAX_SYMBOL),
@@ -273,8 +285,14 @@ impl Ground {
                 asked.push((token, calls.push(address, &Erc20::balanceOfCall { owner: account })));
             }
         }
-        let answers = calls.send(self.client.agreed(), multicall, block).await.map_err(Doubt::because)?;
-        let unread = |symbol: &SafeText| Doubt::because(format_args!("the balance of {symbol} could not be read"));
+        let answers = calls.send(self.client.agreed(), multicall, block).await.map_err(|error| match error {
+            // Multicall3 answers nothing, or fails, although the address book has it here.
+            ProviderError::Decode { .. } | ProviderError::Rpc { .. } => Untold::AgainstBook(Doubt::because(error)),
+            other => Untold::Chain(other),
+        })?;
+        let unread = |symbol: &SafeText| {
+            Untold::Doubt(Doubt::because(format_args!("the balance of {symbol} could not be read")))
+        };
         let coin = Token::native(network);
         let held = native.take(&answers).ok_or_else(|| unread(&coin.symbol))?;
         let mut balances = BTreeMap::from([(TokenId::Native, (coin, held))]);
@@ -290,15 +308,31 @@ impl Ground {
     }
 }
 
-/// Why the tokens of a frame are not known.
+/// Why the tokens of a frame, or the account's balances of them, are not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Untold {
     /// The chain does not answer: nothing is known of them, not even that they are what they should be.
     #[error(transparent)]
     Chain(ProviderError),
+    /// A listed token is none here, or Multicall3 does not answer: the chain is not the one of the address book, or the
+    /// endpoint misdescribes it.
+    #[error("{0}")]
+    AgainstBook(Doubt),
+    /// An address off the list is no token here.
+    #[error("{0}")]
+    NoToken(Doubt),
     /// The chain has answered, and one of them cannot be trusted.
     #[error("{0}")]
     Doubt(Doubt),
+}
+
+impl From<Untold> for Doubt {
+    fn from(untold: Untold) -> Self {
+        match untold {
+            Untold::Chain(error) => Self::because(error),
+            Untold::AgainstBook(doubt) | Untold::NoToken(doubt) | Untold::Doubt(doubt) => doubt,
+        }
+    }
 }
 
 /// The dollar coins of a network's address book that one may leave to.
@@ -325,7 +359,7 @@ fn named_tokens(framed: &Framed) -> Vec<(TokenId, Token)> {
 }
 
 /// What the pools say of each of `count` tokens, valued by the feeds of what they are priced in.
-fn means(
+async fn means(
     twap: Option<&TwapPrices>,
     observed: Result<Option<Observed>, NoPrice>,
     reports: &[PriceReport],
@@ -333,7 +367,10 @@ fn means(
 ) -> Vec<Result<PoolPrices, NoPrice>> {
     let known = reports.iter().filter_map(|report| Some((report.token, report.price.as_ref()?.usd))).collect();
     match (twap, observed) {
-        (Some(twap), Ok(Some(observed))) => twap.judge(&observed, &known),
+        (Some(twap), Ok(Some(mut observed))) => {
+            twap.complete(&mut observed, &known).await;
+            twap.judge(&observed, &known)
+        }
         (_, Ok(_)) => vec![Err(NoPrice::UnknownToken); count],
         (_, Err(reason)) => vec![Err(reason); count],
     }

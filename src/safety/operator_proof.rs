@@ -1,8 +1,9 @@
 //! Proof that the operator, and not a script in their terminal, wants something that lets more through.
 //!
-//! Lowering a stop, accepting a looser policy, resetting a breaker or a high-water mark, reconciling an account and some
-//! approvals take an [`OperatorProof`] as a parameter, so that none of them can be reached without one. A proof is bound to
-//! exactly what it authorises and to one data folder, is used up by that, and ends after [`LIFETIME`] by both clocks.
+//! Lowering a stop, accepting a looser policy, resetting a breaker or a high-water mark, reconciling an account, leaving
+//! paper mode, selling everything that is held, and some approvals take an [`OperatorProof`] as a parameter, so that none
+//! of them can be reached without one. A proof is bound to exactly what it authorises and to one data folder, is used up
+//! by that, and ends after [`LIFETIME`] by both clocks.
 //!
 //! Not here: passwords. `custody::reauthentication` checks them and is the only maker of proofs; `tests/floors.rs` sees to
 //! that.
@@ -60,6 +61,16 @@ pub enum Authorisation {
         /// The account that would sign.
         account: Address,
     },
+    /// Leaving paper mode: transactions are signed again.
+    LeavePaper {
+        /// The account that would sign.
+        account: Address,
+    },
+    /// Selling everything that an account holds, after a Golem's death or under a flatten.
+    SellHoldings {
+        /// The account.
+        account: Address,
+    },
 }
 
 impl Authorisation {
@@ -75,7 +86,10 @@ impl Authorisation {
             Self::LowerStop { .. } | Self::AcceptPolicy { .. } | Self::ResetBreaker => None,
             // Golems of every account forget their marks with it.
             Self::ResetHighWater { .. } => None,
-            Self::Reconcile { account, .. } | Self::Approve { account, .. } => Some(*account),
+            Self::Reconcile { account, .. }
+            | Self::Approve { account, .. }
+            | Self::LeavePaper { account }
+            | Self::SellHoldings { account } => Some(*account),
         }
     }
 
@@ -87,7 +101,9 @@ impl Authorisation {
             | Self::ResetBreaker
             | Self::ResetHighWater { .. }
             | Self::Reconcile { .. }
-            | Self::Approve { .. } => false,
+            | Self::Approve { .. }
+            | Self::LeavePaper { .. }
+            | Self::SellHoldings { .. } => false,
         }
     }
 
@@ -100,6 +116,8 @@ impl Authorisation {
             Self::ResetHighWater { .. } => "reset_high_water",
             Self::Reconcile { .. } => "reconcile",
             Self::Approve { .. } => "approve",
+            Self::LeavePaper { .. } => "leave_paper",
+            Self::SellHoldings { .. } => "sell_holdings",
         }
     }
 }
@@ -159,14 +177,6 @@ impl OperatorProof {
     /// `custody::reauthentication` alone.
     pub(crate) fn issue(authorises: Authorisation, basis: Basis, folder: &Path, now: u64) -> Self {
         Self { authorises, basis, folder: folder.to_owned(), made_at: now, expires: Instant::now() + LIFETIME }
-    }
-
-    /// The approval of this permit that it authorises, if it does.
-    pub fn approves(&self, permit: PermitId) -> Option<Authorisation> {
-        match &self.authorises {
-            Authorisation::Approve { permit_id, .. } if *permit_id == permit => Some(self.authorises.clone()),
-            _ => None,
-        }
     }
 
     /// Uses it up; what it rests on.

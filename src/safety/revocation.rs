@@ -12,6 +12,8 @@
 //! | `invalidateUnorderedNonces(…)` | Permit2 | a mask that is not zero |
 //! | `refund(orderId)` | the settler of the address book | intent [`Intent::Refund`] only |
 
+use std::collections::BTreeMap;
+
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
@@ -58,10 +60,16 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &Surroundings) -> 
     declared && legs.iter().all(|leg| call(leg, around).is_some_and(fits))
 }
 
-/// Whether a signed transaction with this recipient, value and calldata can be one of an action that only revokes.
-/// Which tokens are known, and what open orders were promised, was decided when it was signed.
-pub fn may_revoke(to: Address, value: U256, data: &[u8], permit2: Option<Address>, settler: Option<Address>) -> bool {
-    let promised = [(to, U256::MAX)].into();
+/// Whether a signed transaction with this recipient, value and calldata can be one of an action that only revokes, where open
+/// orders may still take `promised`. Which tokens are known was decided when it was signed; what an order may take is decided
+/// again, so that an allowance for an order that has ended does not go out under a stop.
+pub fn may_revoke(
+    to: Address,
+    value: U256,
+    data: &[u8],
+    (permit2, settler): (Option<Address>, Option<Address>),
+    promised: BTreeMap<Address, U256>,
+) -> bool {
     let around = Surroundings { permit2, settler, promised, known_tokens: [to].into(), ..Surroundings::default() };
     let leg = Leg { purpose: Purpose::CleanUp, to, value, data: data.to_vec().into(), gas_limit: 0, slots: Vec::new() };
     call(&leg, &around).is_some()

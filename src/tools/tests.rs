@@ -230,6 +230,8 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
                 takes_back: false,
                 by_operator: false,
                 exit: false,
+                sold: Default::default(),
+                asked: false,
                 traded: spend,
                 exempt: false,
                 equity,

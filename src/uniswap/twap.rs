@@ -6,6 +6,10 @@
 //! ticks, never from virtual reserves, which one narrow position multiplies 20,000 times. Parked one-sided liquidity
 //! therefore counts for nothing, and liquidity that appears for a block is bounded by the window's harmonic mean.
 //!
+//! Anybody can initialise thousands of ticks in a pool that holds nothing. So ticks are read only of pools that could be
+//! witnesses by what they hold and by their mean liquidity, of each at most [`MOST_TICKS`], and a request that fails loses
+//! the pools in it and no other.
+//!
 //! Every witness is reported; the median among them and the feed is taken by `safety::ground`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,6 +21,7 @@ use alloy::eips::BlockId;
 use alloy::primitives::aliases::I24;
 use alloy::primitives::{Address, U256};
 use alloy::providers::{DynProvider, bindings::IMulticall3};
+use futures::future::join_all;
 use num_bigint::BigUint;
 
 use super::address::{V3_POOL_INIT_CODE_HASH, sort_tokens, v3_pool};
@@ -48,6 +53,10 @@ const NEAR_TICKS: i32 = 200;
 /// times as much. It bounds what is read of a pool. It must stay well above the fall at which a sale is asked about
 /// (`checks::slippage`), which takes the mean of such a pool.
 const STRAYED_TICKS: i32 = 13_864;
+
+/// Initialised ticks that are read of one pool. While the price stands near its mean there are at most 800 in the range
+/// that counts; a pool with more in a range that a moving price has widened is no witness.
+const MOST_TICKS: usize = 4_096;
 
 /// Digits kept below an anchor's smallest unit, so that tokens worth little keep their digits.
 const EXTRA_DIGITS: u8 = 12;
@@ -137,6 +146,8 @@ struct ObservedPool {
     spacing: i32,
     tick: i32,
     liquidity: u128,
+    /// Its balances of the token and of the anchor, raw.
+    held: [U256; 2],
     /// `None` if the pool does not remember the whole window.
     totals: Option<UniswapV3Pool::observeReturn>,
     words: BTreeMap<i16, U256>,
@@ -151,7 +162,21 @@ struct Question {
     slot0: Call<UniswapV3Pool::slot0Call>,
     liquidity: Call<UniswapV3Pool::liquidityCall>,
     observed: Call<UniswapV3Pool::observeCall>,
+    held: [Call<Erc20::balanceOfCall>; 2],
     ladder: Ladder,
+}
+
+/// Words and ticks of a pool that are still to be read.
+struct Wanted<'a> {
+    pool: &'a mut ObservedPool,
+    words: Vec<i16>,
+    ticks: Vec<i32>,
+}
+
+impl Wanted<'_> {
+    fn ask(&self, calls: &mut Calls) -> Ladder {
+        Ladder::ask(calls, self.pool.address, &self.words, &self.ticks)
+    }
 }
 
 /// The calls that read some bitmap words and ticks of a pool.
@@ -223,18 +248,26 @@ impl TwapPrices {
         Self { hints, ..self }
     }
 
-    /// Reads the pools of `tokens`: one round trip where the hints suffice, at most three.
+    /// Reads the pools of `tokens`, in one round trip, but for the ticks that no hint names: see [`Self::complete`].
     ///
     /// # Errors
     /// [`NoPrice`] if the chain cannot be read.
     pub async fn observe(&self, tokens: &[Address]) -> Result<Observed, NoPrice> {
+        let known = self.hints.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match self.observe_hinted(tokens, &known).await {
+            // Ticks that earlier reads needed may be what the chain could not answer.
+            Err(_) if !known.is_empty() => self.observe_hinted(tokens, &HashMap::new()).await,
+            observed => observed,
+        }
+    }
+
+    async fn observe_hinted(&self, tokens: &[Address], known: &HashMap<Address, Hint>) -> Result<Observed, NoPrice> {
         let mut calls = Calls::default();
         let time = calls.push(self.multicall, &IMulticall3::getCurrentBlockTimestampCall {});
         let mut decimals: BTreeMap<Address, Call<Erc20::decimalsCall>> = BTreeMap::new();
         for token in tokens.iter().chain(&self.anchors) {
             decimals.entry(*token).or_insert_with(|| calls.push(*token, &Erc20::decimalsCall {}));
         }
-        let known = self.hints.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let seconds = seconds_ago(self.rules.window);
         let mut asked: Vec<(Address, Vec<Question>)> = Vec::new();
         for token in tokens {
@@ -247,6 +280,7 @@ impl TwapPrices {
                     }
                     let hint = known.get(&pool).cloned().unwrap_or_default();
                     let observe = UniswapV3Pool::observeCall { secondsAgos: seconds.clone() };
+                    let held = Erc20::balanceOfCall { owner: pool };
                     questions.push(Question {
                         pool,
                         anchor: *anchor,
@@ -254,6 +288,7 @@ impl TwapPrices {
                         slot0: calls.push(pool, &UniswapV3Pool::slot0Call {}),
                         liquidity: calls.push(pool, &UniswapV3Pool::liquidityCall {}),
                         observed: calls.push(pool, &observe),
+                        held: [*token, *anchor].map(|of| calls.push(of, &held)),
                         ladder: Ladder::ask(&mut calls, pool, &hint.words, &hint.ticks),
                     });
                 }
@@ -267,37 +302,79 @@ impl TwapPrices {
             let pools = questions.iter().filter_map(|question| ObservedPool::read(question, &answers));
             (token, pools.collect())
         });
-        let mut observed = Observed { now, decimals, of: of.collect() };
-        self.complete(&mut observed).await?;
-        Ok(observed)
+        Ok(Observed { now, decimals, of: of.collect() })
     }
 
-    /// Reads the words and ticks near the means that no hint has brought.
-    async fn complete(&self, observed: &mut Observed) -> Result<(), NoPrice> {
+    /// Reads the words and ticks near the means that no hint has brought, of the pools that may be witnesses given their
+    /// anchors' dollars: no round trip where the hints suffice, at most two. A pool of which something cannot be read is
+    /// no witness.
+    pub async fn complete(&self, observed: &mut Observed, anchors: &BTreeMap<Address, Usd>) {
         let window = self.rules.window;
+        let Observed { decimals, of, .. } = observed;
+        let mut candidates: Vec<&mut ObservedPool> = of
+            .iter_mut()
+            .flat_map(|(token, pools)| pools.iter_mut().map(|pool| (*token, pool)))
+            .filter(|(token, pool)| self.may_be_witness(*token, pool, decimals, anchors))
+            .map(|(_, pool)| pool)
+            .collect();
         for wanted in [ObservedPool::words_wanted, ObservedPool::ticks_wanted] {
-            let mut calls = Calls::default();
-            let mut pools = Vec::new();
-            for pool in observed.of.iter_mut().flat_map(|(_, pools)| pools) {
-                let (words, ticks) = wanted(pool, window);
-                if !words.is_empty() || !ticks.is_empty() {
-                    let ladder = Ladder::ask(&mut calls, pool.address, &words, &ticks);
-                    pools.push((pool, ladder));
-                }
-            }
-            if pools.is_empty() {
-                continue;
-            }
-            let answers = self.reader.send(calls, self.multicall).await?;
-            for (pool, ladder) in pools {
-                pool.learn(&ladder, &answers);
-            }
+            let wanted: Vec<Wanted<'_>> = candidates
+                .iter_mut()
+                .filter_map(|pool| {
+                    let (words, ticks) = wanted(pool, window);
+                    let is_read = ticks.len() <= MOST_TICKS && !(words.is_empty() && ticks.is_empty());
+                    is_read.then_some(Wanted { pool, words, ticks })
+                })
+                .collect();
+            self.read_wanted(wanted).await;
         }
         let mut hints = self.hints.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for pool in observed.of.iter().flat_map(|(_, pools)| pools) {
+        for pool in candidates.iter().filter(|pool| pool.is_known(window)) {
             hints.insert(pool.address, pool.hint(window));
         }
-        Ok(())
+    }
+
+    /// Reads words and ticks of pools: of all together, or, where that fails, of each by itself.
+    async fn read_wanted(&self, mut wanted: Vec<Wanted<'_>>) {
+        if wanted.is_empty() {
+            return;
+        }
+        let mut calls = Calls::default();
+        let ladders: Vec<Ladder> = wanted.iter().map(|one| one.ask(&mut calls)).collect();
+        if let Ok(answers) = self.reader.send(calls, self.multicall).await {
+            wanted.iter_mut().zip(&ladders).for_each(|(one, ladder)| one.pool.learn(ladder, &answers));
+            return;
+        }
+        let mut calls: Vec<(Calls, Ladder)> = Vec::new();
+        for one in &wanted {
+            let mut own = Calls::default();
+            let ladder = one.ask(&mut own);
+            calls.push((own, ladder));
+        }
+        let asked = calls.into_iter().map(|(own, ladder)| async {
+            self.reader.send(own, self.multicall).await.map(|answers| (ladder, answers))
+        });
+        let told = join_all(asked.collect::<Vec<_>>()).await;
+        for (one, told) in wanted.iter_mut().zip(told) {
+            match told {
+                Ok((ladder, answers)) => one.pool.learn(&ladder, &answers),
+                Err(error) => tracing::warn!(pool = %one.pool.address, %error, "its ticks cannot be read"),
+            }
+        }
+    }
+
+    /// Whether a pool may be a witness, by what costs no ticks to read: its memory, its trades, and [`Pair::bound`].
+    fn may_be_witness(
+        &self,
+        token: Address,
+        pool: &ObservedPool,
+        decimals: &BTreeMap<Address, u8>,
+        anchors: &BTreeMap<Address, Usd>,
+    ) -> bool {
+        let pair = Pair::of(token, pool.anchor, decimals, anchors);
+        let (Some(pair), Some(totals)) = (pair, &pool.totals) else { return false };
+        let bound = Mean::of(totals, 0, self.rules.window).and_then(|mean| pair.bound(mean, pool));
+        bound.is_some_and(|bound| bound >= self.rules.minimum_depth) && traded(totals, self.rules.window)
     }
 
     /// The pools that price each observed token, given its anchors' dollars, or why none does.
@@ -316,28 +393,26 @@ impl TwapPrices {
         let (mut young, mut idle, mut deepest) = (false, false, None::<Usd>);
         let mut witnesses = Vec::new();
         for pool in pools {
-            let anchor_usd = anchors.get(&pool.anchor).filter(|usd| !usd.is_zero());
-            let decimals = observed.decimals.get(&token).zip(observed.decimals.get(&pool.anchor));
-            let (Some(anchor_usd), Some((own, of_anchor))) = (anchor_usd, decimals) else { continue };
+            let Some(pair) = Pair::of(token, pool.anchor, &observed.decimals, anchors) else { continue };
             let Some(totals) = &pool.totals else {
                 young = true;
                 continue;
             };
-            let pair = Pair {
-                token_is_first: sort_tokens(token, pool.anchor).0 == token,
-                own_decimals: *own,
-                anchor_decimals: *of_anchor,
-                anchor_usd: *anchor_usd,
-            };
             let Some(mean) = Mean::of(totals, 0, self.rules.window) else { continue };
-            let Some((usd, depth)) = pair.value(mean, pool).filter(|(usd, _)| !usd.is_zero()) else { continue };
-            let depth = if pool.is_known(self.rules.window) { depth } else { Usd::ZERO };
-            deepest = Some(deepest.map_or(depth, |deepest| deepest.max(depth)));
-            if depth < self.rules.minimum_depth {
+            let Some(bound) = pair.bound(mean, pool) else { continue };
+            if bound < self.rules.minimum_depth {
+                // Its ticks were not read.
+                deepest = Some(deepest.map_or(bound, |deepest| deepest.max(bound)));
                 continue;
             }
             if !traded(totals, self.rules.window) {
-                idle = true;
+                (idle, deepest) = (true, deepest.or(Some(bound)));
+                continue;
+            }
+            let Some((usd, depth)) = pair.value(mean, pool).filter(|(usd, _)| !usd.is_zero()) else { continue };
+            let depth = if pool.is_known(self.rules.window) { depth.min(bound) } else { Usd::ZERO };
+            deepest = Some(deepest.map_or(depth, |deepest| deepest.max(depth)));
+            if depth < self.rules.minimum_depth {
                 continue;
             }
             let recent = Mean::of(totals, totals.tickCumulatives.len().saturating_sub(2), LATELY);
@@ -387,6 +462,7 @@ impl ObservedPool {
             spacing: question.spacing,
             tick: slot0.tick.as_i32(),
             liquidity: question.liquidity.take(answers)?,
+            held: question.held.each_ref().map(|call| call.take(answers).unwrap_or_default()),
             totals: question.observed.take(answers),
             words: BTreeMap::new(),
             nets: BTreeMap::new(),
@@ -543,6 +619,21 @@ struct Pair {
 }
 
 impl Pair {
+    /// `None` where decimals or the anchor's dollars are not known.
+    fn of(
+        token: Address,
+        anchor: Address,
+        decimals: &BTreeMap<Address, u8>,
+        anchors: &BTreeMap<Address, Usd>,
+    ) -> Option<Self> {
+        Some(Self {
+            token_is_first: sort_tokens(token, anchor).0 == token,
+            own_decimals: *decimals.get(&token)?,
+            anchor_decimals: *decimals.get(&anchor)?,
+            anchor_usd: *anchors.get(&anchor).filter(|usd| !usd.is_zero())?,
+        })
+    }
+
     /// Dollars for one whole token at `tick`, rounded down.
     fn price(self, tick: i32) -> Option<Usd> {
         let sqrt_price = sqrt_price_at_tick(tick).ok()?;
@@ -560,17 +651,37 @@ impl Pair {
     /// directions, by the ticks of now and by the mean's liquidity.
     fn value(self, mean: Mean, pool: &ObservedPool) -> Option<(Usd, Usd)> {
         let usd = self.price(mean.tick)?;
-        let depth = |near: (U256, U256)| {
-            let (below, above) = near;
-            let (of_anchor, own) = if self.token_is_first { (below, above) } else { (above, below) };
-            let of_anchor = TokenAmount::new(of_anchor, self.anchor_decimals).ok()?;
-            let own = TokenAmount::new(own, self.own_decimals).ok()?;
-            let out = Usd::value_of(of_anchor, self.anchor_usd, Rounding::Down).ok()?;
-            Some(out.min(Usd::value_of(own, usd, Rounding::Down).ok()?))
-        };
-        let now = pool.near(mean.tick).and_then(depth).unwrap_or(Usd::ZERO);
-        let over_time = mean.near().and_then(depth).unwrap_or(Usd::ZERO);
-        Some((usd, now.min(over_time)))
+        let now = pool.near(mean.tick).and_then(|near| self.depth(usd, near)).unwrap_or(Usd::ZERO);
+        Some((usd, now.min(self.depth_over_time(usd, mean))))
+    }
+
+    /// The most that a pool's depth near `mean` can come to, whatever its ticks say: by the mean's liquidity, and by the
+    /// tokens that it holds. `None` if the token is worth nothing there.
+    fn bound(self, mean: Mean, pool: &ObservedPool) -> Option<Usd> {
+        let usd = self.price(mean.tick).filter(|usd| !usd.is_zero())?;
+        let [own, of_anchor] = pool.held;
+        // More than can be counted is no bound.
+        let held = self.lesser(usd, of_anchor, own);
+        let over_time = self.depth_over_time(usd, mean);
+        Some(held.map_or(over_time, |held| held.min(over_time)))
+    }
+
+    fn depth_over_time(self, usd: Usd, mean: Mean) -> Usd {
+        mean.near().and_then(|near| self.depth(usd, near)).unwrap_or(Usd::ZERO)
+    }
+
+    /// Dollars of token1 below a price and of token0 above it, the lesser.
+    fn depth(self, usd: Usd, (below, above): (U256, U256)) -> Option<Usd> {
+        let (of_anchor, own) = if self.token_is_first { (below, above) } else { (above, below) };
+        self.lesser(usd, of_anchor, own)
+    }
+
+    /// The lesser of the dollars of two raw amounts, where the token is worth `usd`.
+    fn lesser(self, usd: Usd, of_anchor: U256, own: U256) -> Option<Usd> {
+        let of_anchor = TokenAmount::new(of_anchor, self.anchor_decimals).ok()?;
+        let own = TokenAmount::new(own, self.own_decimals).ok()?;
+        let out = Usd::value_of(of_anchor, self.anchor_usd, Rounding::Down).ok()?;
+        Some(out.min(Usd::value_of(own, usd, Rounding::Down).ok()?))
     }
 }
 
@@ -637,7 +748,8 @@ mod tests {
             }
         }
         let (address, anchor) = (Address::ZERO, Address::ZERO);
-        ObservedPool { address, anchor, spacing: 1, tick, liquidity, totals: None, words: BTreeMap::new(), nets }
+        let (held, words) = ([U256::MAX; 2], BTreeMap::new());
+        ObservedPool { address, anchor, spacing: 1, tick, liquidity, held, totals: None, words, nets }
     }
 
     #[test]

@@ -432,6 +432,123 @@ fn allowance(spender: &str) -> String {
     told.as_str().unwrap().to_owned()
 }
 
+/// Every direct call of a token is answered by `told`: a result, or `None` for a revert.
+fn token_calls(selector: &'static str, told: Option<&'static str>) -> Lie {
+    Box::new(move |asked, answer| {
+        let call = &asked["params"][0];
+        let input = call["input"].as_str().or(call["data"].as_str()).unwrap_or_default();
+        if asked["method"] != "eth_call" || !input.starts_with(selector) {
+            return;
+        }
+        match told {
+            Some(told) => *answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": told}),
+            None => {
+                let error = json!({"code": 3, "message": "execution reverted", "data": "0x"});
+                *answer = json!({"jsonrpc": "2.0", "id": asked["id"], "error": error});
+            }
+        }
+    })
+}
+
+/// Every token has 200 decimals.
+fn absurd_decimals() -> Lie {
+    token_calls("0x313ce567", Some("0x00000000000000000000000000000000000000000000000000000000000000c8"))
+}
+
+/// No token says how many decimals it has.
+fn no_decimals() -> Lie {
+    token_calls("0x313ce567", None)
+}
+
+/// Nothing is where Multicall3 is.
+fn no_multicall() -> Lie {
+    token_calls("0x82ad56cb", Some("0x"))
+}
+
+/// Multicall3 fails whatever it is asked.
+fn broken_multicall() -> Lie {
+    token_calls("0x82ad56cb", None)
+}
+
+/// The chain has no first block.
+fn no_first_block() -> Lie {
+    Box::new(|asked, answer| {
+        if asked["method"] == "eth_getBlockByNumber" && asked["params"][0] == "earliest" {
+            answer["result"] = Value::Null;
+        }
+    })
+}
+
+#[test]
+fn an_impossible_answer_of_the_first_endpoint_holds_up_no_exit() {
+    for lie in [absurd_decimals, no_decimals, no_multicall, broken_multicall, no_first_block] {
+        lets_out(lie, &[(3, 0), (2, 0)]);
+    }
+}
+
+#[test]
+fn an_impossible_answer_of_the_first_endpoint_holds_up_no_revocation() {
+    let spender = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
+    for (lie, count) in [(absurd_decimals as fn() -> Lie, 2), (no_decimals, 3), (no_multicall, 2)] {
+        let honest = Attack::new(1, 1, Box::new(|_, _| {}));
+        let params = json!({"token": "USDC", "spender": spender, "amount": "900", "chain": "ethereum"});
+        assert_eq!(honest.call("token_approve", &params)["status"], "success");
+        drop(honest);
+        let attack = Attack::new(count, 0, lie());
+        let answer = attack.call("token_revoke", &json!({"token": "USDC", "spender": spender, "chain": "ethereum"}));
+        assert_eq!(answer["status"], "success", "{answer:#}");
+        assert!(is_zero(&allowance(spender)), "{answer:#}");
+    }
+}
+
+#[test]
+fn an_impossible_answer_about_a_token_signs_nothing_new() {
+    is_refused(absurd_decimals, &[(3, 0), (2, 0)]);
+    is_refused(no_decimals, &[(2, 0)]);
+}
+
+/// No transaction has a receipt.
+fn no_receipts() -> Lie {
+    Box::new(|asked, answer| {
+        if asked["method"] == "eth_getTransactionReceipt" {
+            answer["result"] = Value::Null;
+        }
+    })
+}
+
+#[test]
+fn an_endpoint_that_answers_null_for_receipts_holds_up_no_plan() {
+    for (count, place) in [(3, 0), (2, 0), (2, 1)] {
+        done(&Attack::new(count, place, no_receipts()), BUY);
+    }
+}
+
+/// The base fee is one wei, by the fee history alone.
+fn no_base_fee() -> Lie {
+    Box::new(|asked, answer| {
+        if asked["method"] == "eth_feeHistory" {
+            for fee in answer["result"]["baseFeePerGas"].as_array_mut().into_iter().flatten() {
+                *fee = json!("0x1");
+            }
+        }
+    })
+}
+
+#[test]
+fn one_endpoint_of_two_lowers_no_base_fee() {
+    for place in [0, 1] {
+        let attack = Attack::new(2, place, no_base_fee());
+        let answer = attack.swap(SELL);
+        assert_eq!(answer["status"], "success", "{answer:#}");
+        let sent = ask(chain().devnet.url(0), "eth_getTransactionByHash", json!([answer["data"]["tx_hash"]]));
+        let block = ask(chain().devnet.url(0), "eth_getBlockByHash", json!([sent["blockHash"], false]));
+        // Twice what the block before asked for, and not twice a wei and the tip.
+        let (most, base) = (number(&sent["maxFeePerGas"]), number(&block["baseFeePerGas"]));
+        let tip = number(&sent["maxPriorityFeePerGas"]);
+        assert!(most >= base + base / 2 + tip, "{most} for a base fee of {base}: {sent:#}");
+    }
+}
+
 /// An endpoint that does not have the blocks of the others.
 fn lacks_blocks() -> Lie {
     Box::new(|asked, answer| {

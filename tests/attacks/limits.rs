@@ -62,6 +62,7 @@ mod exits_and_failures {
     use bardo::base::id::CallId;
     use bardo::base::model::{Phase, StopLevel};
     use bardo::chain::network::Contract;
+    use bardo::chain::token::TokenId;
     use bardo::engine::{ApprovalMode, Call, Input, Status, ToolResponse};
     use bardo::golem::pi::PiSession;
     use bardo::safety::ledger::{self, Breaker, LedgerError, Micros, Outcome, Party, Request};
@@ -248,6 +249,27 @@ mod exits_and_failures {
         }
     }
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn small_exits_that_come_to_more_than_a_days_spending_are_asked_about() {
+        let policy = "preset = \"demo\"\nmax_daily_spend_usd = \"150\"\ncooldown_seconds = 0\n";
+        let house = House::with_policy(policy).await;
+        let (mallory, operator) =
+            (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
+        // A fiftieth of a WETH is about 67 dollars. By what they may lose, a hundred of these would be within the cap.
+        for _ in 0..2 {
+            let sold = mallory.call(sale("0.02")).await;
+            assert_eq!(sold.status, Status::Success, "{sold:#?}");
+        }
+        for golem in [&mallory, &house.executor("trudy", "trade-executor")] {
+            let out = golem.call(sale("0.02")).await;
+            assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
+        }
+        let approved = mallory.call(Call { approve: Some(ApprovalMode::Always), ..sale("0.02") }).await;
+        assert_eq!(approved.status, Status::Success, "{approved:#?}");
+        let sold = operator.call(sale("0.02")).await;
+        assert_eq!(sold.status, Status::Success, "the operator's own hand: {sold:#?}");
+    }
+
     struct Book {
         store: Store,
         now: u64,
@@ -280,6 +302,8 @@ mod exits_and_failures {
                 takes_back: false,
                 by_operator: false,
                 exit: false,
+                sold: [].into(),
+                asked: false,
                 traded: Micros::new(traded * 1_000_000).unwrap(),
                 exempt: false,
                 equity: Micros::ZERO,
@@ -293,6 +317,84 @@ mod exits_and_failures {
             });
             done.await.unwrap()
         }
+    }
+
+    impl Book {
+        /// Reserves `request` under demo rules and these; the rules that are against it.
+        async fn reserves(&self, lines: &str, request: Request) -> Vec<String> {
+            let lines = format!("preset = \"demo\"\ncooldown_seconds = 0\n{lines}");
+            let caps = parse(&lines, std::path::Path::new("p.toml")).unwrap().caps(Phase::Thriving, false);
+            let now = self.now;
+            let reserved = self.store.write(move |tx| -> Result<(), LedgerError> {
+                let id = ledger::reserve(tx, now, &caps, &Self::party(), &request)?;
+                ledger::note_moved(tx, id, &request.sold)
+            });
+            match reserved.await {
+                Ok(()) => Vec::new(),
+                Err(LedgerError::Exceeded(violations)) => violations.into_iter().map(|one| one.rule).collect(),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    fn dollars(whole: u64) -> Micros {
+        Micros::new(whole * 1_000_000).unwrap()
+    }
+
+    /// A fair exit that may lose `loss` of the `sold` dollars that it sells.
+    fn exit(loss: u64, sold: u64) -> Request {
+        Request {
+            spend: dollars(loss),
+            tokens: [].into(),
+            trade: true,
+            takes_back: false,
+            by_operator: false,
+            exit: true,
+            sold: [((31_337, TokenId::Native), dollars(sold))].into(),
+            asked: false,
+            traded: dollars(sold),
+            exempt: true,
+            equity: Micros::ZERO,
+        }
+    }
+
+    /// A revocation whose gas costs this much.
+    fn revocation(gas: u64) -> Request {
+        Request { trade: false, takes_back: true, exit: false, sold: [].into(), ..exit(gas, 0) }
+    }
+
+    #[tokio::test]
+    async fn two_exits_that_were_checked_at_the_same_time_pass_no_limit_together() {
+        let cap = "max_daily_spend_usd = \"150\"\n";
+        // By what they may lose, by what they sell, and by the rate of trades.
+        let rate = "max_trades_per_hour = 1\n";
+        for (lines, first, second, rule) in [
+            (cap, exit(100, 0), exit(60, 0), "max_daily_spend_usd"),
+            (cap, exit(1, 100), exit(1, 60), "max_daily_spend_usd"),
+            (rate, exit(1, 1), exit(1, 1), "max_trades_per_hour"),
+        ] {
+            let book = Book::new();
+            assert_eq!(book.reserves(lines, first).await, [""; 0]);
+            assert_eq!(book.reserves(lines, second.clone()).await, [rule]);
+            // Once the operator was asked about it.
+            assert_eq!(book.reserves(lines, Request { asked: true, ..second }).await, [""; 0]);
+        }
+    }
+
+    #[tokio::test]
+    async fn revocations_burn_no_more_gas_in_a_day_than_five_of_the_dearest_actions() {
+        let mut book = Book::new();
+        let lines = "max_gas_usd = \"10\"\nmax_revocations_per_hour = 100\n";
+        for _ in 0..5 {
+            assert_eq!(book.reserves(lines, revocation(10)).await, [""; 0]);
+            // Within the rate of an hour, at any time of the day.
+            book.now += 3_600_000;
+        }
+        assert_eq!(book.reserves(lines, revocation(1)).await, ["max_gas_usd"]);
+        let by_hand = Request { by_operator: true, ..revocation(1) };
+        assert_eq!(book.reserves(lines, by_hand).await, [""; 0], "the operator is asked");
+        book.now = NOW + 24 * 3_600_000;
+        assert_eq!(book.reserves(lines, revocation(9)).await, [""; 0], "the first is a day old");
     }
 
     const FAILED: Outcome = Outcome::Reverted { gas: Micros::ZERO };

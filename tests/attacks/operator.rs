@@ -3,18 +3,26 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command as Process, Stdio};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256};
 use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::id::GolemId;
 use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
 use bardo::custody::keystore::{KeyName, Keystore, KeystoreError};
 use bardo::custody::{Password, Reauthentication, ReauthenticationError, SecretKey};
 use bardo::fabric::Fabric;
+use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::data::DataFolder;
+use bardo::runtime::handle::{Command, Handle, News, Sent};
+use bardo::runtime::market::model::Update;
+use bardo::runtime::questions::{About, Confirmation, OperatorAnswer, QuestionKey};
+use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::approval::{
     Answer, AnswerError, ApprovalDesk, ApprovalNeed, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason,
 };
@@ -22,6 +30,7 @@ use bardo::safety::operator_proof::{Authorisation, ProofError};
 use bardo::safety::pipeline::Preview;
 use bardo::safety::proposal::Proposal;
 use bardo::safety::stop::{InForce, StopError, StopFile};
+use futures::future::BoxFuture;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
 
@@ -85,8 +94,8 @@ fn is_halted(home: &Path) -> bool {
 }
 
 /// The binary, alone with this home.
-fn bardo(home: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
+fn bardo(home: &Path, arguments: &[&str]) -> Process {
+    let mut command = Process::new(env!("CARGO_BIN_EXE_bardo"));
     command.env_clear().env("BARDO_HOME", home).args(arguments);
     command
 }
@@ -475,6 +484,109 @@ fn resetting_the_breaker_takes_the_password_on_a_real_network() {
     assert!(code != 0 && !shown.contains("the breaker is closed"), "{shown}");
 }
 
+/// Somebody who does nothing.
+struct Nobody;
+
+impl Actor for Nobody {
+    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // A session that has gone is left as well.
+            let _left = seat.leaving.wait_for(|leaving| *leaving).await;
+        })
+    }
+}
+
+/// A console's session on mainnet that rehearses, with the account's key unlocked.
+struct Rehearsal {
+    home: tempfile::TempDir,
+    handle: Handle,
+}
+
+impl Rehearsal {
+    async fn open() -> Self {
+        let (home, url) = (tempfile::tempdir().unwrap(), mainnet());
+        // A key belongs to one ledger, and signs in no other.
+        let ledger = DataFolder::at(&data(home.path())).open_real_ledger(now()).await.unwrap();
+        let keystore = Keystore::at(data(home.path()).join("keys"));
+        let (secret, password) = (SecretKey::from_hex(KEY).unwrap(), Password::new(PASSWORD.to_owned()));
+        keystore.create(&"main".parse().unwrap(), &secret, &password, &ledger.id().parse().unwrap()).unwrap();
+        drop(ledger);
+        std::fs::write(home.path().join("policy.toml"), "preset = \"paranoid\"\n").unwrap();
+        let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
+        let flags = Flags { rpc: vec![url], account: Some("main".to_owned()), ..Flags::default() };
+        let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
+        let password = Some(Password::new(PASSWORD.to_owned()));
+        let options = SessionOptions { paper: true, password, ..SessionOptions::default() };
+        Self { home, handle: Session::open_with(config, options, Box::new(Nobody)) }
+    }
+
+    async fn send(&self, command: Command) {
+        self.handle.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    }
+
+    /// The first news of which `pick` makes something.
+    async fn until<T>(&mut self, what: &str, mut pick: impl FnMut(News) -> Option<T>) -> T {
+        let waiting = async {
+            loop {
+                let news = self.handle.news.recv().await.unwrap_or_else(|| panic!("it ended before {what}"));
+                if let News::Market(Update::Fault { message, .. }) = &news {
+                    println!("{message}");
+                }
+                if let Some(found) = pick(news) {
+                    return found;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap_or_else(|_| panic!("never: {what}"))
+    }
+
+    /// Approves the question under `key`, with `password`; whether that was done, and what was said: `said` where it was.
+    async fn approve(&mut self, key: QuestionKey, password: Option<&str>, said: &str) -> (bool, String) {
+        let password = password.map(|typed| Password::new(typed.to_owned()));
+        let (answer, confirmation) = (OperatorAnswer::Once, Confirmation::default());
+        self.send(Command::Answer { key, answer, confirmation, password }).await;
+        self.until("an answer to the approval", |news| match news {
+            News::Told { done, words } if words.as_str().contains(said) || !done => Some((done, words.to_string())),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Approves the question about `about` without a password and with a wrong one, and then with the right one, upon which
+    /// `said` is said.
+    async fn takes_the_password(&mut self, about: &About, said: &str) {
+        let asked = self
+            .until("a question", |news| match news {
+                News::Questions(questions) => questions.iter().find(|one| one.about == *about).cloned(),
+                _ => None,
+            })
+            .await;
+        assert!(asked.needs_password, "{asked:?}");
+        for wrong in [None, Some("guess")] {
+            let (done, why) = self.approve(asked.key, wrong, said).await;
+            assert!(!done && why.contains("password"), "{wrong:?}: {why}");
+        }
+        let (done, words) = self.approve(asked.key, Some(PASSWORD), said).await;
+        assert!(done, "{words}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaving_paper_mode_takes_the_password_on_a_real_network() {
+    let mut console = Rehearsal::open().await;
+    console.until("a session", |news| matches!(news, News::Ready(_)).then_some(())).await;
+    console.send(Command::AskToLeavePaper).await;
+    console.takes_the_password(&About::LeavePaper, "paper mode is off").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn selling_everything_takes_the_password_on_a_real_network() {
+    let mut console = Rehearsal::open().await;
+    console.until("a session", |news| matches!(news, News::Ready(_)).then_some(())).await;
+    stop_file(console.home.path()).raise(StopLevel::Flatten, "a script", "somebody", now()).unwrap();
+    console.takes_the_password(&About::SellHoldings, "what is held is sold").await;
+}
+
 #[test]
 fn taking_the_chain_to_be_right_takes_the_password_on_a_real_network() {
     let (network, home) = (RealNetwork::start(32), tempfile::tempdir().unwrap());
@@ -508,10 +620,13 @@ fn taking_the_chain_to_be_right_takes_the_password_on_a_real_network() {
 fn a_proof_that_needs_no_password_on_a_devnet_resets_nothing_elsewhere() {
     let home = home();
     let (gate, _) = gate(home.path());
-    let wanted = Authorisation::AcceptPolicy { hash: B256::ZERO };
-    assert!(gate.prove(wanted.clone(), true, &[], now()).is_ok());
-    let refused = gate.prove(wanted, false, &[], now()).unwrap_err();
-    assert!(matches!(refused, ReauthenticationError::Missing { .. }), "{refused}");
+    let account = Keystore::at(data(home.path()).join("keys")).entry(&"main".parse().unwrap()).unwrap().address;
+    let policy = Authorisation::AcceptPolicy { hash: B256::ZERO };
+    for wanted in [policy, Authorisation::LeavePaper { account }, Authorisation::SellHoldings { account }] {
+        assert!(gate.prove(wanted.clone(), true, &[], now()).is_ok());
+        let refused = gate.prove(wanted, false, &[], now()).unwrap_err();
+        assert!(matches!(refused, ReauthenticationError::Missing { .. }), "{refused}");
+    }
     // A stop holds on every network, so a devnet is no excuse.
     let wanted = Authorisation::lower_stop(&InForce::None, None);
     let refused = gate.prove(wanted, true, &[], now()).unwrap_err();
@@ -560,7 +675,7 @@ impl Queue {
     }
 
     async fn preview(&self, golem: &str, proposal: Proposal) -> Arc<Preview> {
-        let proposal = Proposal { golem_id: golem.parse().unwrap(), ..proposal };
+        let proposal = Proposal { golem_id: GolemId::stored(golem).unwrap(), ..proposal };
         Arc::new(self.world.preview(proposal).await.unwrap())
     }
 

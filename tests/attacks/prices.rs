@@ -2,15 +2,19 @@
 //! said to be worth.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use alloy::network::TransactionBuilder as _;
 use alloy::primitives::aliases::{I24, U24, U160};
 use alloy::primitives::{Address, U256};
-use alloy::providers::Provider as _;
+use alloy::providers::{Provider as _, ProviderBuilder};
+use alloy::rpc::client::RpcClient;
+use alloy::rpc::json_rpc::{RequestPacket, ResponsePacket};
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol;
 use alloy::sol_types::SolCall;
+use alloy::transports::{BoxTransport, TransportError, TransportErrorKind, TransportFut};
 use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::abi::uniswap_v3::{NonfungiblePositionManager, SwapRouter02, UniswapV3Pool};
 use bardo::base::clock::{Clock, SystemClock};
@@ -26,6 +30,7 @@ use bardo::sandbox::genesis::Deployment;
 use bardo::sandbox::plan::{Token, Venue};
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo::uniswap::address::{V3_POOL_INIT_CODE_HASH, v3_pool};
+use bardo::uniswap::twap::{PoolPrices, TwapPrices, TwapRules};
 use futures::future::BoxFuture;
 
 sol! {
@@ -289,6 +294,95 @@ async fn six_dollars_in_one_tick_are_no_price() {
     let genuine = market.genuine(Token::Uni);
     let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
     assert!(refused.contains("no feed prices it"), "{refused}");
+}
+
+/// The way to a chain that keeps what it is asked, and fails every request in which `failing` stands.
+#[derive(Clone)]
+struct Watched {
+    inner: BoxTransport,
+    heard: Arc<Mutex<Vec<String>>>,
+    failing: Option<String>,
+}
+
+impl tower::Service<RequestPacket> for Watched {
+    type Response = ResponsePacket;
+    type Error = TransportError;
+    type Future = TransportFut<'static>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, packet: RequestPacket) -> Self::Future {
+        let text = serde_json::to_string(&packet).unwrap();
+        let fails = self.failing.as_ref().is_some_and(|failing| text.contains(failing));
+        self.heard.lock().unwrap().push(text);
+        match fails {
+            true => Box::pin(async { Err(TransportErrorKind::custom_str("it takes too long")) }),
+            false => self.inner.call(packet),
+        }
+    }
+}
+
+/// A call of `ticks(int24)` of `pool` inside `aggregate3`, as far as it does not depend on the tick: target, that it may
+/// fail, where its calldata begins, and how long that is (multicall3.com; the ABI specification).
+fn ticks_of(pool: Address) -> String {
+    format!("{}{:064x}{:064x}{:064x}f30dba93", alloy::hex::encode(pool), 1, 0x60, 0x24)
+}
+
+impl Market {
+    /// What pools say of `token`, where requests in which `failing` stands fail; and what was asked.
+    async fn pools(&self, token: Token, failing: Option<String>) -> (Result<PoolPrices, NoPrice>, Vec<String>) {
+        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+        let inner = self.client.provider().client().transport().clone();
+        let client = RpcClient::new(Watched { inner, heard: Arc::clone(&heard), failing }, true);
+        let provider = ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased();
+        let rules = TwapRules { window: 1_800, minimum_depth: Usd::whole(50_000) };
+        let twap = TwapPrices::new(provider, self.client.network(), rules).unwrap();
+        let mut anchors = BTreeMap::new();
+        for anchor in [Token::Weth, Token::Usdc, Token::Dai, Token::Usdt].map(|token| self.address(token)) {
+            anchors.insert(anchor, self.prices.price(anchor).await.unwrap().usd);
+        }
+        let mut observed = twap.observe(&[self.address(token)]).await.unwrap();
+        twap.complete(&mut observed, &anchors).await;
+        let told = twap.judge(&observed, &anchors).remove(0);
+        let heard = heard.lock().unwrap().clone();
+        (told, heard)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ticks_of_a_pool_that_holds_next_to_nothing_are_not_read() {
+    let market = Market::boot();
+    let read = |heard: &[String], pool| heard.iter().map(|text| text.matches(&ticks_of(pool)).count()).sum::<usize>();
+    let (told, heard) = market.pools(Token::Uni, None).await;
+    let witnesses = told.unwrap().pools;
+    assert!(witnesses.iter().all(|one| read(&heard, one.pool) > 0), "those of real pools are read: {witnesses:?}");
+    let bent = market.open(Token::Uni, 7.85).await;
+    for step in 1..=40 {
+        bent.provide(-step, step, 3.0).await;
+    }
+    market.passes(1_000).await;
+    bent.trade(0.5).await;
+    market.passes(1_000).await;
+    let (told, heard) = market.pools(Token::Uni, None).await;
+    assert_eq!(read(&heard, bent.pool), 0, "of 80 that it has");
+    assert!(told.is_err(), "real pools have not traded since, and it is no witness: {told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_whose_ticks_cannot_be_read_loses_no_other_pool() {
+    let market = Market::boot();
+    let pools = |told: Result<PoolPrices, NoPrice>| told.unwrap().pools.into_iter().map(|one| one.pool);
+    let (all, _) = market.pools(Token::Uni, None).await;
+    let all: Vec<Address> = pools(all).collect();
+    assert!(all.len() > 1, "{all:?}");
+    let (told, _) = market.pools(Token::Uni, Some(ticks_of(all[0]))).await;
+    let mut left: Vec<Address> = pools(told).collect();
+    left.sort();
+    let mut others = all[1..].to_vec();
+    others.sort();
+    assert_eq!(left, others);
 }
 
 #[tokio::test(flavor = "multi_thread")]

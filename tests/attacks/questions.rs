@@ -275,6 +275,10 @@ async fn an_approval_from_another_terminal_takes_a_proof_for_that_very_request()
     let other = Authorisation::Approve { permit_id: PermitId::random(), account };
     let other = proof(victim.home.path(), other, NOW);
     assert!(matches!(answer(Some(other)).await, ShareError::Proof(ProofError::OtherAction)));
+    // Of that very request, and by another account than the one that signs.
+    let other = Authorisation::Approve { permit_id: victim.permit_id(), account: Address::repeat_byte(9) };
+    let other = proof(victim.home.path(), other, NOW);
+    assert!(matches!(answer(Some(other)).await, ShareError::Proof(ProofError::OtherAction)));
     victim.has_signed_nothing();
 }
 

@@ -232,14 +232,19 @@ fn only_the_clean_up_behind_a_signed_plan_counts_as_a_revocation() {
 
 #[test]
 fn bytes_that_a_ledger_calls_a_revocation_must_be_one() {
-    let may = |to, value: u64, data: Vec<u8>| {
-        revocation::may_revoke(to, U256::from(value), &data, Some(PERMIT2), Some(SETTLER))
+    let may_with = |to, value: u64, data: Vec<u8>, promised: u64| {
+        let promised = [(TOKEN, U256::from(promised))].into();
+        revocation::may_revoke(to, U256::from(value), &data, (Some(PERMIT2), Some(SETTLER)), promised)
     };
+    let may = |to, value, data| may_with(to, value, data, 0);
     assert!(may(TOKEN, 0, approve(STRANGER, 0)) && may(PERMIT2, 0, lockdown()) && may(SETTLER, 0, refund()));
     assert!(!may(TOKEN, 0, approve(STRANGER, 1)) && !may(TOKEN, 1, approve(STRANGER, 0)));
     assert!(!may(TOKEN, 0, Erc20::transferCall { to: STRANGER, value: U256::from(5) }.abi_encode()));
     assert!(!may(PERMIT2, 0, permit2_approve(1)));
     assert!(!may(STRANGER, 0, Vec::new()), "coins sent");
+    // What open orders may take now bounds what Permit2 keeps, whatever was signed once.
+    assert!(may_with(TOKEN, 0, approve(PERMIT2, 5), 5) && !may_with(TOKEN, 0, approve(PERMIT2, 6), 5));
+    assert!(!may_with(TOKEN, 0, approve(STRANGER, 5), 5));
 }
 
 // Over the binary, with one endpoint that lies.

@@ -212,7 +212,7 @@ impl House {
             catalog: self.roles.reach(role, &self.catalog).unwrap(),
             world: Arc::clone(&self.world),
             fabric: self.fabric.clone(),
-            golem_id: name.parse().unwrap(),
+            golem_id: bardo::base::id::GolemId::stored(name).unwrap(),
             calls_per_minute: 10_000,
             hooks: Vec::new(),
             store: Some(self.ledger.store.clone()),

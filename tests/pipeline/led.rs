@@ -22,9 +22,12 @@ use crate::world::World;
 const HUNDRED: u64 = 100_000_000;
 
 /// A process that holds the account's key.
+/// The account whose key authenticates what is asked.
+const ACCOUNT: Address = Address::repeat_byte(1);
+
 pub fn unlocked(store: Store) -> Shared {
     let shared = Shared::new(store);
-    shared.unlock(QueueKey::derive(&[7; 32], "test", Address::repeat_byte(1)));
+    shared.unlock(QueueKey::derive(&[7; 32], "test", ACCOUNT));
     shared
 }
 
@@ -41,7 +44,7 @@ async fn seen(other: &Shared, permit: PermitId) {
 /// A proof that the operator approves the question of this permit.
 fn approving(permit_id: PermitId, now: u64) -> Option<OperatorProof> {
     let folder = tempfile::tempdir().unwrap();
-    Some(proof(folder.path(), Authorisation::Approve { permit_id, account: Address::ZERO }, now))
+    Some(proof(folder.path(), Authorisation::Approve { permit_id, account: ACCOUNT }, now))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -421,6 +421,8 @@ async fn fail(desk: &Desk, party: &Party, now: u64) {
         takes_back: false,
         by_operator: false,
         exit: false,
+        sold: [].into(),
+        asked: false,
         traded: Default::default(),
         exempt: false,
         equity: Micros::ZERO,

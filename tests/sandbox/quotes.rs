@@ -312,10 +312,11 @@ async fn pools_remember_prices() {
         let anchors: Vec<Address> = feed_specs(&ground.network).iter().map(|spec| spec.token).collect();
         let dollars = feeds().prices(&anchors).await.into_iter().map(|price| price.unwrap().usd);
         let dollars = anchors.into_iter().zip(dollars).collect();
-        let observed = match twap.observe(tokens).await {
+        let mut observed = match twap.observe(tokens).await {
             Ok(observed) => observed,
             Err(error) => return vec![Err(error); tokens.len()],
         };
+        twap.complete(&mut observed, &dollars).await;
         let pools = twap.judge(&observed, &dollars).into_iter();
         pools.map(|pools| pools.map(|pools| pools.price().unwrap())).collect()
     };

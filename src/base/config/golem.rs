@@ -207,7 +207,8 @@ impl GolemSettings {
 /// # Errors
 /// In a sentence, why no Golem can have that name.
 pub(super) fn golem_id(name: &str) -> Result<GolemId, String> {
-    let id: GolemId = name.to_ascii_lowercase().parse().map_err(|error| format!("{error}; take a name such as Ada"))?;
+    let id =
+        GolemId::stored(&name.to_ascii_lowercase()).map_err(|error| format!("{error}; take a name such as Ada"))?;
     if id == GolemId::operator() {
         return Err("`operator` is you: what acts under that name acts as you; take a name such as Ada".to_owned());
     }

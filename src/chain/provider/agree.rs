@@ -48,6 +48,22 @@ pub(super) fn is_asked_of_several(packet: &RequestPacket, witnessed: bool) -> bo
     }
 }
 
+/// Selector of Multicall3's `aggregate3((address,bool,bytes)[])`, as it begins calldata.
+const AGGREGATE3: &str = "0x82ad56cb";
+
+/// Whether an answer is one that no chain with a Multicall3 gives: a call of it that returns nothing, or that fails although
+/// every call in it may fail. The endpoint lacks the contract, ran out of gas, or lies; the others are asked first.
+pub(super) fn is_impossible(packet: &RequestPacket, answer: &ResponsePacket) -> bool {
+    let (RequestPacket::Single(request), ResponsePacket::Single(response)) = (packet, answer) else { return false };
+    let of_multicall =
+        request.method() == "eth_call" && request.params().is_some_and(|params| params.get().contains(AGGREGATE3));
+    of_multicall
+        && match &response.payload {
+            ResponsePayload::Success(raw) => raw.get() == "\"0x\"",
+            ResponsePayload::Failure(error) => answer::means_call_failed(error),
+        }
+}
+
 /// Whether two answers to one question say the same in what decides.
 fn is_the_same(packet: &RequestPacket, one: &ResponsePacket, other: &ResponsePacket) -> bool {
     // One that lacks the block has not said anything about it yet.

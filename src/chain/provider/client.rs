@@ -257,6 +257,31 @@ impl ChainClient {
         vec![self.0.provider.raw_request(method.into(), params).await.map_err(ProviderError::from)]
     }
 
+    /// Reads by `read` what does not depend on the block, such as a token's decimals, from a strict majority of the
+    /// endpoints. Where there is no majority, each endpoint is read alone, and the answer counts that is the only one
+    /// possible by `is_possible`: an endpoint that gives an impossible answer holds nobody up. The contradiction stays on
+    /// record (see [`Self::disputes_since`]).
+    ///
+    /// # Errors
+    /// What `read` fails with; [`ProviderError::Disagreement`] where several possible answers differ.
+    pub async fn read_possible<T: PartialEq, F: Future<Output = Result<T, ProviderError>>>(
+        &self,
+        read: impl Fn(DynProvider) -> F,
+        is_possible: impl Fn(&T) -> bool,
+    ) -> Result<T, ProviderError> {
+        let agreed = read(self.agreed().clone()).await;
+        if !matches!(agreed, Err(ProviderError::Disagreement { .. })) {
+            return agreed;
+        }
+        let alone = self.each_alone().into_iter().map(|(_, client)| read(client.provider().clone()));
+        let told = join_all(alone.collect::<Vec<_>>()).await;
+        let mut possible = told.into_iter().flatten().filter(|told| is_possible(told));
+        match possible.next() {
+            Some(first) if possible.all(|other| other == first) => Ok(first),
+            Some(_) | None => agreed,
+        }
+    }
+
     /// The health at the latest poll.
     pub fn health(&self) -> ChainHealth {
         self.0.health.now()

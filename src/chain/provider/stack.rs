@@ -235,6 +235,12 @@ impl Inner {
                         *slot = None;
                         refused = Some((answer, index));
                     }
+                    // What the others say decides; it is not asked the same again.
+                    Ok(answer) if self.endpoints.len() > 1 && agree::is_impossible(&packet, &answer) => {
+                        let detail = SafeText::clean("a call of Multicall3 came to nothing", TEXT_LIMIT);
+                        *slot = Some(ProviderError::Decode { detail });
+                        refused.get_or_insert((answer, index));
+                    }
                     Ok(answer) => return Ok((answer, index)),
                     Err(failure) => *slot = Some(failure.into_error()),
                 }

@@ -3,9 +3,15 @@
 //!
 //! What an endpoint says of fees is only ever a wish: nothing above the cap is paid, whatever it claims. The cap itself
 //! comes from such an answer, so every endpoint that answers is asked, and the lowest tip counts: one too low is outbid
-//! later, one too high is gone. No tip is above [`FeeRules::most_tip`], or the base fee where that is higher.
+//! later, one too high is gone. No tip is above [`FeeRules::most_tip`], or the base fee where that is higher. A base fee too
+//! low would leave a signed transaction waiting, so that where several endpoints answer, none counts that is below what
+//! follows from the latest header on which they agree.
 
+use alloy::consensus::BlockHeader as _;
+use alloy::eips::BlockNumberOrTag;
+use alloy::eips::eip1559::BaseFeeParams;
 use alloy::primitives::U128;
+use alloy::providers::Provider as _;
 use serde::Deserialize;
 
 use crate::chain::provider::{ChainClient, ProviderError};
@@ -82,15 +88,29 @@ struct History {
 /// [`FeeError::Provider`], or [`FeeError::Nonsense`] for an answer that is none.
 pub async fn estimate(client: &ChainClient, rules: FeeRules) -> Result<FeeQuote, FeeError> {
     let params = (format!("{:#x}", rules.blocks), "latest", [rules.percentile.min(100)]);
-    let answers = client.ask_each::<History>("eth_feeHistory", params).await;
+    let (answers, floor) =
+        futures::join!(client.ask_each::<History>("eth_feeHistory", params), agreed_base_fee(client));
     let quotes = answers.into_iter().map(|answer| FeeQuote::from_history(answer?, rules));
-    FeeQuote::of_all(quotes.collect(), rules)
+    FeeQuote::of_all(quotes.collect(), rules, floor)
+}
+
+/// The base fee that follows from the latest header on which the endpoints agree, by Ethereum's parameters of EIP-1559: a
+/// rollup's base fee falls no faster. `None` with one endpoint, or where they agree on no header.
+async fn agreed_base_fee(client: &ChainClient) -> Option<u128> {
+    if !client.has_several_endpoints() {
+        return None;
+    }
+    let provider = client.agreed();
+    let head = provider.get_block_by_number(BlockNumberOrTag::Latest).await.ok()??.header.hash;
+    // The latest block is the word of one endpoint: that it exists, and is so, is the others' too.
+    let header = provider.get_block_by_hash(head).await.ok()??.header;
+    header.next_block_base_fee(BaseFeeParams::ethereum()).map(u128::from)
 }
 
 impl FeeQuote {
-    /// What several endpoints say, as one: the lowest tip, and the base fee in the middle, the lower of two. A base fee
-    /// is paid as the block has it, whatever was claimed; it only has to be enough.
-    fn of_all(told: Vec<Result<Self, FeeError>>, rules: FeeRules) -> Result<Self, FeeError> {
+    /// What several endpoints say, as one: the lowest tip, and the base fee in the middle, the lower of two, or `floor`
+    /// where that is higher. A base fee is paid as the block has it, whatever was claimed; it only has to be enough.
+    fn of_all(told: Vec<Result<Self, FeeError>>, rules: FeeRules, floor: Option<u128>) -> Result<Self, FeeError> {
         let mut quotes = Vec::new();
         let mut refused = FeeError::Nonsense("nobody was asked");
         for one in told {
@@ -104,6 +124,7 @@ impl FeeQuote {
         let middle = bases.get(bases.len().saturating_sub(1) / 2).copied();
         let tip = quotes.iter().map(|quote| quote.tip).min();
         let (Some(base_fee), Some(tip), Some(lowest)) = (middle, tip, bases.first()) else { return Err(refused) };
+        let base_fee = floor.map_or(base_fee, |floor| base_fee.max(floor));
         Ok(Self { base_fee, tip: tip.min(rules.most_tip.max(*lowest)) })
     }
 
@@ -184,7 +205,7 @@ mod tests {
     fn the_lowest_tip_counts_and_none_is_absurd() {
         let rules = FeeRules::default();
         let quote = |base, tip| Ok(FeeQuote { base_fee: base * GWEI, tip: tip * GWEI });
-        let all = |told: Vec<Result<FeeQuote, FeeError>>| FeeQuote::of_all(told, rules).ok();
+        let all = |told: Vec<Result<FeeQuote, FeeError>>| FeeQuote::of_all(told, rules, None).ok();
         // One that is in league with producers, and one whose answer is none.
         let nonsense = Err(FeeError::Nonsense("it names no base fee"));
         let told = all(vec![quote(500, 130), quote(20, 1), nonsense.clone(), quote(21, 2)]);
@@ -194,7 +215,18 @@ mod tests {
         assert_eq!(all(vec![quote(20, 130)]), Some(FeeQuote { base_fee: 20 * GWEI, tip: 30 * GWEI }));
         assert_eq!(all(vec![quote(900, 130), quote(20, 130)]).map(|quote| quote.tip), Some(30 * GWEI));
         assert_eq!(all(vec![quote(90, 130)]), Some(FeeQuote { base_fee: 90 * GWEI, tip: 90 * GWEI }));
-        assert_eq!(FeeQuote::of_all(vec![nonsense.clone()], rules), nonsense);
+        assert_eq!(FeeQuote::of_all(vec![nonsense.clone()], rules, None), nonsense);
+    }
+
+    #[test]
+    fn no_base_fee_counts_below_the_one_of_the_agreed_header() {
+        let rules = FeeRules::default();
+        let quote = |base, tip| Ok(FeeQuote { base_fee: base, tip });
+        let with = |floor| FeeQuote::of_all(vec![quote(1, GWEI), quote(20 * GWEI, GWEI)], rules, floor);
+        assert_eq!(with(None).map(|quote| quote.base_fee), Ok(1));
+        assert_eq!(with(Some(18 * GWEI)), Ok(FeeQuote { base_fee: 18 * GWEI, tip: GWEI }));
+        let both = FeeQuote::of_all(vec![quote(20 * GWEI, GWEI), quote(21 * GWEI, GWEI)], rules, Some(18 * GWEI));
+        assert_eq!(both.map(|quote| quote.base_fee), Ok(20 * GWEI));
     }
 
     #[test]

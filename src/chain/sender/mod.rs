@@ -25,8 +25,9 @@ mod spent;
 mod state;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use alloy::consensus::Transaction as _;
@@ -35,6 +36,7 @@ use alloy::providers::Provider as _;
 
 use crate::base::clock::Clock;
 use crate::base::id::CallId;
+use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
 use crate::chain::provider::{ChainClient, ProviderError};
 use crate::chain::signed::Signed;
@@ -104,6 +106,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     relay: Option<Relay>,
     rules: SenderRules,
+    /// Transactions in a block whose receipt an endpoint does not have, with when that was first seen on the steady clock.
+    contradicted: Mutex<BTreeMap<B256, u64>>,
 }
 
 /// Why the sender cannot do what it was asked to. Nothing of it says that a transaction has failed.
@@ -136,6 +140,18 @@ pub enum SenderError {
         "transaction {0} is to go through a private relay and none is configured for this chain: name one, it is not shown to everybody instead"
     )]
     NoRelay(B256),
+    /// One endpoint has the receipt of a transaction, another has none.
+    #[error(
+        "{with} has a receipt of transaction {hash} and {without} answers that there is none, so its end is not known: the transaction is asked about again; remove the endpoint that is wrong"
+    )]
+    ReceiptDisputed {
+        /// The transaction.
+        hash: B256,
+        /// The endpoint that has the receipt.
+        with: SafeText,
+        /// The one that has not.
+        without: SafeText,
+    },
     /// The endpoint contradicts itself.
     #[error("the endpoint's answer about transaction {hash} makes no sense: {what}")]
     Nonsense {
@@ -185,7 +201,7 @@ impl Sender {
         relay: Option<Relay>,
         rules: SenderRules,
     ) -> Self {
-        Self(Arc::new(Inner { client, store, clock, relay, rules }))
+        Self(Arc::new(Inner { client, store, clock, relay, rules, contradicted: Mutex::default() }))
     }
 
     /// The chain it sends to.

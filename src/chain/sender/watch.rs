@@ -6,11 +6,13 @@
 //! the same, it is another plan's, and what was signed with its nonce since can never happen.
 
 use std::pin::pin;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256};
-use alloy::providers::Provider as _;
+use alloy::providers::{DynProvider, Provider as _};
 use alloy::rpc::types::TransactionReceipt;
+use futures::future::join_all;
 use tokio::time::Instant;
 
 use super::fault::Treatment;
@@ -24,7 +26,29 @@ use super::spent::Spender;
 use super::state::{TxEvent, TxState};
 use super::{Sender, SenderError};
 use crate::base::failpoint::{self, Failpoint};
+use crate::base::text::SafeText;
 use crate::chain::provider::{Backing, ProviderError};
+
+/// Time for which an endpoint may have a transaction in a block and not yet its receipt, in milliseconds: nodes index
+/// receipts a moment after the block.
+const RECEIPT_GRACE: u64 = 5_000;
+/// Time after which such a contradiction is forgotten, in milliseconds.
+const FORGOTTEN_AFTER: u64 = 3_600_000;
+
+/// Whether two receipts of one transaction agree on where it is, how it ended and what it cost.
+fn say_the_same(one: &TransactionReceipt, other: &TransactionReceipt) -> bool {
+    let said = |receipt: &TransactionReceipt| {
+        (receipt.block_hash, receipt.from, receipt.status(), receipt.gas_used, receipt.effective_gas_price)
+    };
+    said(one) == said(other)
+}
+
+/// Whether an endpoint has the transaction in the block of `receipt`, as a block of its chain.
+async fn has_in_block(provider: &DynProvider, hash: B256, receipt: &TransactionReceipt) -> bool {
+    let (Some(number), Some(block)) = (receipt.block_number, receipt.block_hash) else { return false };
+    let found = provider.get_block_by_number(number.into()).await.ok().flatten();
+    found.is_some_and(|found| found.header.hash == block && found.transactions.hashes().any(|one| one == hash))
+}
 
 /// How long to wait, and what to do meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,7 +179,7 @@ impl Sender {
                 head.mark_unchanged();
             }
             let seen = match self.look(hash).await {
-                Err(SenderError::Provider(error)) => Err(error),
+                Err(error @ (SenderError::Provider(_) | SenderError::ReceiptDisputed { .. })) => Err(error),
                 other => Ok(other?),
             };
             let now = Instant::now();
@@ -188,7 +212,7 @@ impl Sender {
                 }
             }
             if now >= deadline {
-                return Err(seen.err().map_or(RecordError::Unknown(hash).into(), SenderError::Provider));
+                return Err(seen.err().unwrap_or(RecordError::Unknown(hash).into()));
             }
             let pause = self.0.rules.poll.min(deadline.saturating_duration_since(now));
             match &mut head {
@@ -213,9 +237,7 @@ impl Sender {
         let provider = self.0.client.provider();
         let mut leaving = false;
         for Entry { hash, .. } in all.iter().copied() {
-            let Some(receipt) = provider.get_transaction_receipt(hash).await.map_err(ProviderError::from)? else {
-                continue;
-            };
+            let Some(receipt) = self.receipt(hash).await? else { continue };
             let nonsense = |what| SenderError::Nonsense { hash, what };
             if receipt.transaction_hash != hash || receipt.from != account {
                 return Err(nonsense("the receipt is another transaction's"));
@@ -238,6 +260,65 @@ impl Sender {
             return Ok(Receipts::InBlock(Box::new(Mined { hash, receipt, confirmations })));
         }
         Ok(if leaving { Receipts::Leaving } else { Receipts::None })
+    }
+
+    /// The receipt of a transaction, by all endpoints; where they contradict each other, by a majority of them.
+    async fn receipt(&self, hash: B256) -> Result<Option<TransactionReceipt>, SenderError> {
+        let client = &self.0.client;
+        for provider in [client.provider(), client.agreed()] {
+            match provider.get_transaction_receipt(hash).await.map_err(ProviderError::from) {
+                Err(ProviderError::Disagreement { .. }) => {}
+                told => return Ok(told?),
+            }
+        }
+        self.receipt_without_majority(hash).await
+    }
+
+    /// The receipt of a transaction that some endpoints have and others have not, without a majority. One that has the
+    /// transaction in the very block of the receipt, and no receipt of it for [`RECEIPT_GRACE`], contradicts itself and does
+    /// not count.
+    async fn receipt_without_majority(&self, hash: B256) -> Result<Option<TransactionReceipt>, SenderError> {
+        const METHOD: &str = "eth_getTransactionReceipt";
+        let alone = self.0.client.each_alone();
+        let told = alone.iter().map(|(_, client)| client.provider().get_transaction_receipt(hash));
+        let told = join_all(told.collect::<Vec<_>>()).await;
+        let mut with: Option<(&SafeText, TransactionReceipt)> = None;
+        let mut without = Vec::new();
+        for ((label, client), told) in alone.iter().zip(told) {
+            match (told.map_err(ProviderError::from)?, &with) {
+                (None, _) => without.push((label, client)),
+                (Some(receipt), None) => with = Some((label, receipt)),
+                (Some(receipt), Some((first, known))) if !say_the_same(known, &receipt) => {
+                    let (first, second) = (SafeText::clone(first), label.clone());
+                    return Err(
+                        ProviderError::Disagreement { method: SafeText::clean(METHOD, 40), first, second }.into()
+                    );
+                }
+                (Some(_), Some(_)) => {}
+            }
+        }
+        let Some((by, receipt)) = with else { return Ok(None) };
+        let disputed =
+            |without: &SafeText| SenderError::ReceiptDisputed { hash, with: by.clone(), without: without.clone() };
+        for (label, client) in &without {
+            if !has_in_block(client.provider(), hash, &receipt).await {
+                return Err(disputed(label));
+            }
+        }
+        match without.first() {
+            Some((label, _)) if !self.has_lasted(hash) => Err(disputed(label)),
+            Some(_) | None => Ok(Some(receipt)),
+        }
+    }
+
+    /// Whether endpoints have contradicted themselves about this transaction's receipt for [`RECEIPT_GRACE`].
+    fn has_lasted(&self, hash: B256) -> bool {
+        let now = self.0.clock.steady_millis();
+        // Nothing panics while it holds this lock.
+        let mut since = self.0.contradicted.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = now.saturating_sub(*since.entry(hash).or_insert(now));
+        since.retain(|_, first| now.saturating_sub(*first) < FORGOTTEN_AFTER);
+        passed >= RECEIPT_GRACE
     }
 
     /// A block as deep as a final one has to be, in which the account's nonce is past `nonce`; nothing where it is not.

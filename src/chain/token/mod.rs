@@ -10,9 +10,10 @@ mod read;
 use std::fmt;
 
 use alloy::primitives::{Address, address};
+use alloy::providers::DynProvider;
 
 use super::network::{BookToken, Contract, Network};
-use super::provider::ProviderError;
+use super::provider::{ChainClient, ProviderError};
 use crate::base::text::{Lookalike, SafeText, lookalike, nearest};
 
 pub use read::{MAX_NAME, MAX_SYMBOL, read, read_at};
@@ -224,12 +225,47 @@ pub async fn resolve<P: alloy::providers::Provider>(
     network: &Network,
     provider: &P,
 ) -> Result<Token, TokenError> {
-    let address = match named(asked, network)? {
-        Named::Native => return Ok(Token::native(network)),
-        Named::Listed(token) => token.address,
-        Named::Unlisted(address) => address,
+    match address_of(asked, network)? {
+        None => Ok(Token::native(network)),
+        Some(address) => accepted(read(&[address], network, provider).await?, address, network),
+    }
+}
+
+/// [`resolve`] by a majority of a chain's endpoints. Where two contradict each other, the one counts that describes a token
+/// at all, in accordance with the list: the pipeline reads the token again before anything is signed, and lets nothing but
+/// exits and revocations pass there.
+///
+/// # Errors
+/// As [`resolve`].
+pub async fn resolve_by_majority(asked: &str, client: &ChainClient) -> Result<Token, TokenError> {
+    let network = client.network();
+    let Some(address) = address_of(asked, network)? else { return Ok(Token::native(network)) };
+    let read = |provider: DynProvider| async move {
+        match read(&[address], network, &provider).await {
+            Ok(read) => Ok(read),
+            Err(TokenError::Chain(error)) => Err(error),
+            Err(other) => Ok(vec![Err(other)]),
+        }
     };
-    let mut found = read(&[address], network, provider).await?;
+    let found = client.read_possible(read, |read| read.iter().all(Result::is_ok)).await?;
+    accepted(found, address, network)
+}
+
+/// Where to look for what `asked` names; `None` for the chain's own coin.
+fn address_of(asked: &str, network: &Network) -> Result<Option<Address>, TokenError> {
+    Ok(match named(asked, network)? {
+        Named::Native => None,
+        Named::Listed(token) => Some(token.address),
+        Named::Unlisted(address) => Some(address),
+    })
+}
+
+/// The token that was read at `address`, if it is none that imitates another.
+fn accepted(
+    mut found: Vec<Result<Token, TokenError>>,
+    address: Address,
+    network: &Network,
+) -> Result<Token, TokenError> {
     let token = found.pop().unwrap_or(Err(TokenError::NoCode { address, network: network.to_string() }))?;
     refuse_imitation(&token, address, network)?;
     Ok(token)

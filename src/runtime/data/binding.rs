@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use alloy::eips::BlockNumberOrTag;
 use alloy::primitives::B256;
-use alloy::providers::Provider;
+use alloy::providers::{DynProvider, Provider};
 use rusqlite::{OptionalExtension, params};
 use serde_json::value::RawValue;
 
@@ -88,11 +88,14 @@ impl Identity {
 /// The hash of a chain's first block.
 async fn first_block(chain: &WorldChain) -> Result<B256, DataError> {
     let failed = |reason| DataError::Unidentified { chain: chain.network().to_string(), reason };
-    let block = chain.client.provider().get_block_by_number(BlockNumberOrTag::Earliest).await;
-    let block = block.map_err(|error| failed(ProviderError::from(error)))?;
+    let read = |provider: DynProvider| async move {
+        let block = provider.get_block_by_number(BlockNumberOrTag::Earliest).await?;
+        Ok(block.map(|block| block.header.hash))
+    };
+    let hash = chain.client.read_possible(read, Option::is_some).await.map_err(failed)?;
     let missing =
         || ProviderError::Decode { detail: crate::base::text::SafeText::clean("it knows no first block", 40) };
-    Ok(block.ok_or_else(|| failed(missing()))?.header.hash)
+    hash.ok_or_else(|| failed(missing()))
 }
 
 /// The devnet that the chains are of, where it has a name.

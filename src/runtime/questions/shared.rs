@@ -24,7 +24,7 @@ use crate::base::id::{GolemId, InstanceId, PermitId};
 use crate::base::text::SafeText;
 use crate::safety::approval::{Confirmation, Elsewhere};
 use crate::safety::audit::{self, AuditError, Entry, Kind};
-use crate::safety::operator_proof::{OperatorProof, ProofError};
+use crate::safety::operator_proof::{Authorisation, OperatorProof, ProofError};
 use crate::safety::queue_key::QueueKey;
 use crate::store::{Migrations, Store, StoreError};
 
@@ -439,8 +439,8 @@ impl Shared {
         let key = self.key().ok_or(ShareError::Locked)?.clone();
         if answer.kind().lets_through() {
             let proof = proof.ok_or(ProofError::NoPassword)?;
-            let wanted = proof.approves(permit_id).ok_or(ProofError::OtherAction)?;
-            proof.redeem(&wanted, now)?;
+            // By the account whose key made the question, whatever account the proof names.
+            proof.redeem(&Authorisation::Approve { permit_id, account: key.account() }, now)?;
         }
         let (kind, by, store) = (answer.kind(), SafeText::clean(by, 80), self.store.clone());
         let (answer, confirmation) = (answer.clone(), confirmation.clone());

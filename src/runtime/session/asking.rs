@@ -15,7 +15,7 @@ use crate::safety::approval::Requirement;
 use crate::safety::operator_proof::Authorisation;
 use crate::safety::policy::Pending;
 use crate::safety::stop::InForce;
-use alloy::primitives::B256;
+use alloy::primitives::{Address, B256};
 
 /// What a question of the session's own is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,13 +60,15 @@ struct Laid {
 }
 
 impl Own {
-    /// What an approval of it has to be authorised as; `None` where it takes no proof.
-    pub(super) fn authorisation(&self) -> Option<Authorisation> {
+    /// The authorisation that an approval of it takes. `account` is the account that signs here.
+    pub(super) fn authorisation(&self, account: Address) -> Authorisation {
         match self {
-            Self::Lower { from, to, .. } => Some(Authorisation::lower_stop(from, *to)),
-            Self::SellUnderHalt { from } => Some(Authorisation::lower_stop(from, Some(StopLevel::Flatten))),
-            Self::ResetBreaker { .. } => Some(Authorisation::ResetBreaker),
-            Self::LeavePaper | Self::SellAfterDeath | Self::SellUnderFlatten { .. } => None,
+            Self::Lower { from, to, .. } => Authorisation::lower_stop(from, *to),
+            Self::SellUnderHalt { from } => Authorisation::lower_stop(from, Some(StopLevel::Flatten)),
+            Self::ResetBreaker { .. } => Authorisation::ResetBreaker,
+            Self::LeavePaper => Authorisation::LeavePaper { account },
+            // A sale that nobody ordered loses spread and gas, and an agent may bring about its own death or a flatten.
+            Self::SellAfterDeath | Self::SellUnderFlatten { .. } => Authorisation::SellHoldings { account },
         }
     }
 }
@@ -121,11 +123,14 @@ impl OwnQuestions {
     }
 
     /// The questions, without their places.
-    pub(super) fn questions(&self, money: Money, needs: impl Fn(&Authorisation) -> bool) -> Vec<Question> {
-        let question = |laid: &Laid| {
-            let needs_password = laid.own.authorisation().is_some_and(|wanted| needs(&wanted));
-            Question { needs_password, ..question(laid, money) }
-        };
+    pub(super) fn questions(
+        &self,
+        account: Address,
+        money: Money,
+        needs: impl Fn(&Authorisation) -> bool,
+    ) -> Vec<Question> {
+        let question =
+            |laid: &Laid| Question { needs_password: needs(&laid.own.authorisation(account)), ..question(laid, money) };
         self.state().1.iter().map(question).collect()
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use alloy::primitives::Address;
+
 use super::asking::Own;
 use super::asking::policy_requirement;
 use super::keys::STAY;
@@ -291,6 +293,11 @@ impl Stage {
         DataFolder::at(self.brake.file.path().parent().unwrap_or(std::path::Path::new("")))
     }
 
+    /// The account that signs here. Where there is none it is the zero address, whose password nobody has.
+    pub(super) fn signer(&self) -> Address {
+        self.world.account.unwrap_or_default()
+    }
+
     fn on_devnet(&self) -> bool {
         self.ledger.kind == LedgerKind::Devnet
     }
@@ -369,23 +376,27 @@ impl Stage {
         password: Option<Password>,
     ) -> Result<String, String> {
         let over = "this question is over";
-        let wanted = self.own.get(number).ok_or(over)?.authorisation();
+        let wanted = self.own.get(number).ok_or(over)?.authorisation(self.signer());
         // Before it is taken up: after a wrong password it is still asked.
-        let proof = match wanted.filter(|_| answer.kind() == AnswerKind::Once) {
-            Some(wanted) => Some(self.prove(wanted, password).await?),
-            None => None,
+        let proof = match answer.kind() {
+            AnswerKind::Once => Some(self.prove(wanted.clone(), password).await?),
+            AnswerKind::Refuse | AnswerKind::RefuseAndStop | AnswerKind::Similar | AnswerKind::Smaller => None,
         };
-        let unproved = "it was not confirmed by the operator";
         let own = self.own.take(number).ok_or(over)?;
-        match answer.kind() {
-            AnswerKind::Once => {}
-            AnswerKind::Refuse | AnswerKind::RefuseAndStop => return Ok("it stays as it is".to_owned()),
-            AnswerKind::Similar | AnswerKind::Smaller => return Err("it can be done once, or not".to_owned()),
-        }
+        let proof = match (answer.kind(), proof) {
+            (AnswerKind::Once, Some(proof)) => proof,
+            (AnswerKind::Once, None) => return Err("it was not confirmed by the operator".to_owned()),
+            (AnswerKind::Refuse | AnswerKind::RefuseAndStop, _) => return Ok("it stays as it is".to_owned()),
+            (AnswerKind::Similar | AnswerKind::Smaller, _) => return Err("it can be done once, or not".to_owned()),
+        };
+        let redeem = |proof: OperatorProof| {
+            let redeemed = proof.redeem_on(self.on_devnet(), &wanted, self.clock.now_millis());
+            redeemed.map(drop).map_err(|error| error.to_string())
+        };
         match own {
             Own::Lower { from, to, .. } => {
                 let now = self.clock.now_millis();
-                let (reason, proof) = ("lowered by the operator's decision", proof.ok_or(unproved)?);
+                let reason = "lowered by the operator's decision";
                 let lowered = self.brake.file.lower(&from, to, reason, "operator", now, proof);
                 let lowered = lowered.map_err(|error| error.to_string())?;
                 let told =
@@ -394,6 +405,7 @@ impl Stage {
             }
             Own::LeavePaper => {
                 let paper = self.paper.as_ref().ok_or("nothing can be signed here in any case")?;
+                redeem(proof)?;
                 // What an earlier run has left was not touched so far; it is looked after before anything new is signed.
                 if let Some(pipeline) = &self.pipeline {
                     pipeline.recover().await.map_err(|refusal| format!("paper mode stays on: {}", refusal.message))?;
@@ -404,6 +416,7 @@ impl Stage {
                 Ok("paper mode is off: from now on things are signed".to_owned())
             }
             Own::SellAfterDeath => {
+                redeem(proof)?;
                 let stage = Arc::clone(self);
                 stage.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
@@ -413,6 +426,7 @@ impl Stage {
                 Ok("what it held is sold, as far as the policy lets it".to_owned())
             }
             Own::SellUnderFlatten { .. } => {
+                redeem(proof)?;
                 let stage = Arc::clone(self);
                 stage.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
@@ -421,7 +435,7 @@ impl Stage {
                 });
                 Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())
             }
-            Own::SellUnderHalt { from } => self.sell_under_halt(&from, proof.ok_or(unproved)?).map_err(|error| {
+            Own::SellUnderHalt { from } => self.sell_under_halt(&from, proof).map_err(|error| {
                 // It is asked once for each halt: what could not be done now must still be there to be tried again.
                 if !matches!(error, StopError::Changed) {
                     self.own.ask(Own::SellUnderHalt { from }, self.clock.now_millis());
@@ -430,7 +444,7 @@ impl Stage {
             }),
             Own::ResetBreaker { .. } => {
                 let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
-                let reset = rules.reset_breaker("operator", self.clock.now_millis(), proof.ok_or(unproved)?).await;
+                let reset = rules.reset_breaker("operator", self.clock.now_millis(), proof).await;
                 reset.map_err(|error| error.to_string())?;
                 Ok("the failure breaker is closed".to_owned())
             }

@@ -456,7 +456,7 @@ impl Stage {
             }
             Err(error) => tracing::warn!(%error, "what other programs ask cannot be read"),
         }
-        all.extend(self.own.questions(self.money(), |wanted| self.needs_password(wanted)));
+        all.extend(self.own.questions(self.signer(), self.money(), |wanted| self.needs_password(wanted)));
         match self.keeper.as_ref().and_then(|keeper| Some((keeper.pending()?, keeper.path().display().to_string()))) {
             Some((pending, file)) => {
                 let hash = pending.policy.hash();

@@ -182,6 +182,7 @@ impl Case {
     fn taken(&self, policy: &Policy, framed: &Framed, value: Option<u64>) -> (ApprovalNeed, Facts) {
         let values = value.map(|value| Values { spent: usd(value), ..Values::default() });
         let facts = Facts {
+            asked: false,
             now_millis: 1_000,
             block_time: 1,
             phase: Phase::Thriving,

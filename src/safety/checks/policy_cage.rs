@@ -59,6 +59,7 @@ mod tests {
         let proposal = sample::proposal(me, Intent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
         let framed = Framed::new(sample::frame(proposal)).unwrap();
         let facts = Facts {
+            asked: false,
             now_millis: 1,
             block_time: 1,
             phase: Phase::Thriving,

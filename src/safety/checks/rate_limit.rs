@@ -42,6 +42,12 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         Some(violation) => violations.push(violation),
         None => {}
     }
+    // An unknown value is the spending limit's affair.
+    match standing.wish.as_ref().ok().and_then(|wish| caps.revocation_gas(usage, wish)) {
+        Some(gas) if by_operator => asks = Some(format!("this exceeds {}: {}", gas.rule, gas.limit)),
+        Some(gas) => violations.push(gas),
+        None => {}
+    }
     let hours = &standing.policy.rules().active_hours;
     if !facts.takes_back() && !hours.contains(facts.now_millis) {
         let opens = hours.opens_in(facts.now_millis);
@@ -92,6 +98,7 @@ mod tests {
         let framed = Framed::new(sample::frame(proposal)).unwrap();
         let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
         let facts = Facts {
+            asked: false,
             now_millis: now,
             block_time: seconds,
             phase: Phase::Thriving,

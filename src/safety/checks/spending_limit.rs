@@ -29,7 +29,8 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     let caps = &standing.caps;
     // Money must be able to leave a falling position: over the caps, the operator decides about an exit.
     let exceeded = caps.exceeded(usage, wish);
-    let (mut violations, over) = if wish.exit { (Vec::new(), exceeded) } else { (exceeded, Vec::new()) };
+    let (mut violations, mut over) = if wish.exit { (Vec::new(), exceeded) } else { (exceeded, Vec::new()) };
+    over.extend(caps.exit_volume(usage, wish));
     position(framed, facts, values, standing, &mut violations);
     gas(framed, values, standing, &mut violations);
     if !facts.takes_back() {
@@ -49,9 +50,10 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         let of = day.map(|day| format!(" of {day}")).unwrap_or_default();
         let passed =
             Verdict::passed(Check::SpendingLimit, format_args!("{} now, {after}{of} in 24 hours after it", wish.spend));
-        return over.iter().fold(passed, |passed, one| {
-            passed.asking(format_args!("this exit exceeds {}: {} ({})", one.rule, one.value, one.limit))
-        });
+        // Without the figures, which change with every price while the operator reads: the approval would cover no longer.
+        return over
+            .iter()
+            .fold(passed, |passed, one| passed.asking(format_args!("this exit exceeds {}: {}", one.rule, one.limit)));
     }
     let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
     Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, detail, violations)

@@ -85,6 +85,7 @@ pub fn request(framed: &Framed, facts: &Facts, most_unfed: MaxUsd) -> Result<Req
     let proposal = framed.proposal();
     let mut traded = values.outflows.iter().filter(|_| proposal.is_trade());
     let traded = traded.try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd)).map_err(Doubt::because)?;
+    let sold = if exit { moved(framed, facts)? } else { BTreeMap::new() };
     Ok(Request {
         spend: up(facts.counted()?)?,
         tokens,
@@ -92,6 +93,8 @@ pub fn request(framed: &Framed, facts: &Facts, most_unfed: MaxUsd) -> Result<Req
         takes_back,
         by_operator: proposal.golem_id == GolemId::operator(),
         exit,
+        sold,
+        asked: facts.asked,
         traded: up(traded)?,
         exempt,
         equity,

@@ -73,6 +73,9 @@ pub struct TokenCaps {
     pub day: Option<Micros>,
 }
 
+/// How many times `max_gas_usd` the gas of a day's revocations may cost.
+pub const REVOCATIONS_A_DAY: u64 = 5;
+
 /// Everything the ledger enforces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caps {
@@ -84,6 +87,8 @@ pub struct Caps {
     pub trades_per_hour: u32,
     /// Revocations, cancellations and refunds of one account in any 60 minutes.
     pub revocations_per_hour: u32,
+    /// Dollars that the gas of one account's revocations, cancellations and refunds may cost in any 24 hours.
+    pub revocations_per_day: Option<Micros>,
     /// Calls of one caller in any 60 seconds.
     pub calls_per_minute: u32,
     /// Between one trade and the next, in milliseconds.
@@ -112,6 +117,10 @@ pub struct Request {
     pub by_operator: bool,
     /// Whether it is a fair exit: then caps on dollars and the rate of trades ask the operator instead of refusing.
     pub exit: bool,
+    /// What a fair exit sells, in full, by token; nothing for everything else.
+    pub sold: BTreeMap<TokenKey, Micros>,
+    /// Whether the operator was asked about what an exit exceeds.
+    pub asked: bool,
     /// What a trade gives, in dollars; zero for everything that is no trade. Only such a success closes the failure
     /// breaker.
     pub traded: Micros,
@@ -195,6 +204,40 @@ impl Caps {
         })
     }
 
+    /// The gas of a day's revocations, cancellations and refunds, where `request` exceeds it. For the operator's own hand it
+    /// is a question, and otherwise a refusal.
+    pub fn revocation_gas(&self, usage: &Usage, request: &Request) -> Option<Violation> {
+        let most = self.revocations_per_day.filter(|_| request.takes_back)?;
+        let before = usage.revocations_day;
+        (!before.plus(request.spend).is_ok_and(|after| after <= most)).then(|| Violation {
+            rule: "max_gas_usd".to_owned(),
+            limit: format!("{most} of gas for revocations in any 24 hours, {REVOCATIONS_A_DAY} times max_gas_usd"),
+            value: format!("{} on top of {before}", request.spend),
+            would_pass: "one by the operator's own hand, or the same within a day".to_owned(),
+        })
+    }
+
+    /// What exits may sell in any 24 hours before the operator is asked, where an exit of a Golem exceeds it: as much, in
+    /// full, as may be spent in a day. A recorded liquidation is the operator's decision already.
+    pub fn exit_volume(&self, usage: &Usage, request: &Request) -> Option<Violation> {
+        let cap = self.spend.iter().filter(|cap| cap.span == Span::Day).min_by_key(|cap| cap.limit)?;
+        if !request.exit || request.by_operator {
+            return None;
+        }
+        let mut sold = request.sold.iter().filter(|((_, token), _)| !usage.liquidating.contains(token));
+        let sold = sold.try_fold(Micros::ZERO, |sum, (_, part)| sum.plus(*part)).unwrap_or(Micros::MAX);
+        let before = usage.exits_day;
+        if sold == Micros::ZERO || before.plus(sold).is_ok_and(|after| after <= cap.limit) {
+            return None;
+        }
+        Some(Violation {
+            rule: cap.rule.to_owned(),
+            limit: format!("{} sold by exits in any 24 hours without asking", cap.limit),
+            value: format!("{sold} on top of {before}"),
+            would_pass: format!("at most {} now, or the same with the operator's approval", cap.limit.less(before)),
+        })
+    }
+
     /// The rate of trades, where one more exceeds it. For a fair exit it is a question to the operator, for one by the
     /// operator's own hand nothing, and for everything else a refusal.
     pub fn trade_rate(&self, usage: &Usage) -> Option<Violation> {
@@ -272,15 +315,21 @@ impl Caps {
         found
     }
 
-    /// Everything that stands against `request`, apart from what the operator has been asked about before.
+    /// Everything that stands against `request`, apart from what the operator has been asked about before. Two exits may
+    /// each have been within a limit when they were checked: the second one is refused here, and asks when it is repeated.
     pub fn against(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
-        let mut found = if request.exit { Vec::new() } else { self.exceeded(usage, request) };
-        if request.trade && !request.exit {
+        let asked = request.exit && request.asked;
+        let mut found = if asked { Vec::new() } else { self.exceeded(usage, request) };
+        if !asked {
+            found.extend(self.exit_volume(usage, request));
+        }
+        if request.trade && !asked && !(request.exit && request.by_operator) {
             found.extend(self.trade_rate(usage));
         }
         found.extend(self.against_rate(usage, request.trade, request.exempt));
         if request.takes_back && !request.by_operator {
             found.extend(self.revocation_rate(usage));
+            found.extend(self.revocation_gas(usage, request));
         }
         found.extend(self.against_losses(usage, request));
         found

@@ -72,6 +72,12 @@ impl Micros {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// So many times as much, or the most that can be counted.
+    #[must_use]
+    pub fn times(self, factor: u64) -> Self {
+        self.0.checked_mul(factor).and_then(|product| Self::new(product).ok()).unwrap_or(Self::MAX)
+    }
+
     /// This share of it, rounded down.
     #[must_use]
     pub fn share(self, share: BasisPoints) -> Self {

@@ -36,7 +36,7 @@ use crate::store::StoreError;
 
 pub use bridged::{Leaving, MarkMoved, note_arrived, note_leaving, weigh_away};
 pub(crate) use caps::percent;
-pub use caps::{Caps, Request, Span, SpendCap, TokenCaps, TokenKey, token_name};
+pub use caps::{Caps, REVOCATIONS_A_DAY, Request, Span, SpendCap, TokenCaps, TokenKey, token_name};
 pub use liquidation::{end_liquidation, plan_liquidation};
 pub use micros::{Micros, TooMuch, sum};
 pub use tables::MIGRATIONS;
@@ -387,7 +387,7 @@ pub fn party(connection: &Connection, reservation: ReservationId) -> Result<(Cal
         .optional()?;
     let (call, golem) = found.ok_or(LedgerError::Unknown(reservation.get()))?;
     let call = call.parse().map_err(|_| LedgerError::Damaged("a call's id that is none"))?;
-    Ok((call, golem.parse().map_err(|_| LedgerError::Damaged("a Golem's name that is none"))?))
+    Ok((call, GolemId::stored(&golem).map_err(|_| LedgerError::Damaged("a Golem's name that is none"))?))
 }
 
 /// Remembers what a reserved action moves out of the account, by token; it counts to what was held once it is done.

@@ -88,6 +88,7 @@ fn caps() -> Caps {
         ],
         tokens: [(WETH, TokenCaps { once: Some(dollars(80)), day: Some(dollars(300)) })].into(),
         revocations_per_hour: 100,
+        revocations_per_day: None,
         trades_per_hour: 5,
         calls_per_minute: 4,
         cooldown: 60_000,
@@ -105,6 +106,8 @@ fn request(whole: u64) -> Request {
         takes_back: false,
         by_operator: false,
         exit: false,
+        sold: [].into(),
+        asked: false,
         traded: dollars(whole),
         exempt: false,
         equity: dollars(1_000),
@@ -387,7 +390,7 @@ fn calls_are_counted_over_any_minute() {
 #[test]
 fn exits_pass_the_rate_of_trades_and_count_to_it() {
     let (mut file, caps) = (File::new(), Caps { trades_per_hour: 2, cooldown: 0, ..caps() });
-    let exit = Request { exit: true, exempt: true, ..request(1) };
+    let exit = Request { exit: true, asked: true, exempt: true, ..request(1) };
     for _ in 0..3 {
         file.reserve(DAY, &caps, &exit).unwrap();
     }

@@ -33,6 +33,10 @@ pub struct Usage {
     pub revocations_hour: u32,
     /// When the oldest of them is an hour old.
     pub revocation_frees_at: Option<u64>,
+    /// What the account's revocations, cancellations and refunds of the last day cost, at most where it is not known yet.
+    pub revocations_day: Micros,
+    /// What Golems have sold by exits in the last day, or are about to, in full and at the prices of then.
+    pub exits_day: Micros,
     /// Calls recorded in the last minute of the caller that [`Self::called_by`] names; zero before.
     pub calls_minute: u32,
     /// When the last trade began.
@@ -183,6 +187,21 @@ pub(super) fn as_of<'a>(
          WHERE trade = 0 AND state NOT IN ('not_sent', 'withdrawn') AND account = ?1 AND reserved_at > ?2",
         )?
         .query_row(params![account.to_string(), edge], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let day = sql(now.saturating_sub(Span::Day.millis()))?;
+    let revocations_day: i64 = connection
+        .prepare_cached(
+            "SELECT coalesce(sum(coalesce(settled_micros, micros)), 0) FROM ledger_reservation
+         WHERE trade = 0 AND state NOT IN ('not_sent', 'withdrawn') AND account = ?1 AND reserved_at > ?2",
+        )?
+        .query_row(params![account.to_string(), day], |row| row.get(0))?;
+    let exits_day: i64 = connection
+        .prepare_cached(
+            "SELECT coalesce(sum(moved.micros), 0)
+             FROM ledger_reservation AS reserved JOIN ledger_moved AS moved ON moved.reservation = reserved.id
+             WHERE reserved.trade = 1 AND reserved.state NOT IN ('not_sent', 'withdrawn') AND reserved.reserved_at > ?1
+               AND reserved.state <> 'reverted' AND reserved.exempt = 1 AND reserved.golem_id <> ?2",
+        )?
+        .query_row(params![day, GolemId::operator().as_str()], |row| row.get(0))?;
     let last: Option<i64> = connection
         .prepare_cached(
             "SELECT max(reserved_at) FROM ledger_reservation
@@ -203,6 +222,8 @@ pub(super) fn as_of<'a>(
         trade_frees_at: oldest.map(time).transpose()?.map(|at| at.saturating_add(Span::Hour.millis())),
         revocations_hour: count(revocations),
         revocation_frees_at: oldest_revocation.map(time).transpose()?.map(|at| at.saturating_add(Span::Hour.millis())),
+        revocations_day: Micros::from_sql(revocations_day)?,
+        exits_day: Micros::from_sql(exits_day)?,
         calls_minute: 0,
         last_trade: last.map(time).transpose()?,
         breaker: super::breaker::state(connection, now, cool_off)?,

@@ -78,6 +78,7 @@ mod tests {
         frame.proposal.chain_id = chain_id;
         let values = spent.map(|spent| Values { spent: spent.parse().unwrap(), ..Values::default() });
         let facts = Facts {
+            asked: false,
             now_millis: 1_000,
             block_time: 1,
             phase: Phase::Thriving,

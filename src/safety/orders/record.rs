@@ -487,7 +487,7 @@ impl Raw {
             hash: B256::try_from(self.hash.as_slice()).map_err(|_| garbled("hash"))?,
             permit_id: permit_id.parse().map_err(|_| garbled("permit"))?,
             call_id: call_id.parse().map_err(|_| garbled("call"))?,
-            golem_id: golem_id.parse().map_err(|_| garbled("Golem"))?,
+            golem_id: GolemId::stored(&golem_id).map_err(|_| garbled("Golem"))?,
             chain_id: unsigned(self.chain_id)?,
             account: account.parse().map_err(|_| garbled("account"))?,
             message,

@@ -111,7 +111,8 @@ impl Pipeline {
             Ok(simulated) => (Some(simulated), None),
             Err(error) => (None, Some(error)),
         };
-        let facts = Facts {
+        let mut facts = Facts {
+            asked: false,
             now_millis: self.inner.clock.now_millis(),
             block_time: fork.next_block().timestamp,
             phase,
@@ -124,6 +125,8 @@ impl Pipeline {
         let mut verdicts = self.inner.rules.check(framed, &facts);
         verdicts.push(slippage::check(framed, &facts, &self.inner.rules.slippage(phase)));
         verdicts.push(policy_cage::check(framed, &facts, &look.cage));
+        let limits = [Check::SpendingLimit, Check::RateLimit];
+        facts.asked = verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
         verdicts.sort_by_key(place);
         if !verdicts.iter().any(Verdict::blocks) {

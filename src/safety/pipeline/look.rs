@@ -43,7 +43,18 @@ pub(super) struct Look {
     pub data_fee: Result<U256, Doubt>,
     pub balances: Result<BTreeMap<TokenId, (Token, U256)>, Doubt>,
     pub cage: Result<Option<Cage>, Doubt>,
+    /// A description of the chain that cannot be right.
+    pub impossible: Option<Impossible>,
     ran: Option<(Surroundings, Simulation)>,
+}
+
+/// A description of the chain by its endpoints that cannot be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Impossible {
+    /// It contradicts the address book: a listed token is none, or Multicall3 does not answer.
+    AgainstBook,
+    /// An address off the list is no token.
+    NoToken,
 }
 
 impl Look {
@@ -113,10 +124,11 @@ impl Pipeline {
         );
         let settling = settling?;
         let nonce = nonce.map_err(|error| unread(&error))?;
+        let impossible = tokens.as_ref().err().and_then(is_impossible);
         let tokens = match tokens {
             Ok(tokens) => Ok(tokens),
             Err(Untold::Chain(error)) => return Err(unread(&error)),
-            Err(Untold::Doubt(doubt)) => Err(doubt),
+            Err(untold) => Err(Doubt::from(untold)),
         };
         let nothing = BTreeMap::new();
         let described = tokens.as_ref().unwrap_or(&nothing);
@@ -127,6 +139,8 @@ impl Pipeline {
             ground.balances(framed.account(), described, block),
             cage::read(ground, framed.account(), block, next.timestamp)
         );
+        let impossible = impossible.or(balances.as_ref().err().and_then(is_impossible));
+        let balances = balances.map_err(Doubt::from);
         let pinned = fork.pinned();
         Ok(Look {
             framed: framed.clone(),
@@ -142,8 +156,17 @@ impl Pipeline {
             data_fee,
             balances,
             cage,
+            impossible,
             ran: None,
         })
+    }
+}
+
+fn is_impossible(untold: &Untold) -> Option<Impossible> {
+    match untold {
+        Untold::AgainstBook(_) => Some(Impossible::AgainstBook),
+        Untold::NoToken(_) => Some(Impossible::NoToken),
+        Untold::Chain(_) | Untold::Doubt(_) => None,
     }
 }
 

@@ -196,7 +196,9 @@ enum Slot {
 /// Whether a chain was not heard, or its endpoints contradict each other.
 fn told_by(error: &SenderError) -> ErrorCode {
     match error {
-        SenderError::Provider(ProviderError::Disagreement { .. }) => ErrorCode::ChainInconsistent,
+        SenderError::Provider(ProviderError::Disagreement { .. }) | SenderError::ReceiptDisputed { .. } => {
+            ErrorCode::ChainInconsistent
+        }
         SenderError::Provider(_)
         | SenderError::Record(_)
         | SenderError::Lane(_)

@@ -112,7 +112,7 @@ impl Pipeline {
                 let height = head.number;
                 let token = [(arrival.token.id, arrival.token.clone())].into_iter().collect();
                 let balances = ground.balances(framed.account(), &token, BlockId::hash(head.hash)).await;
-                let balances = balances.map_err(|doubt| unread(&doubt))?;
+                let balances = balances.map_err(|untold| unread(&untold))?;
                 Figures {
                     expected_outcome: proposal.expected_outcome.clone(),
                     token_in: asset(given),

@@ -257,8 +257,11 @@ impl Pipeline {
         let Some(record) = record else { return Ok(false) };
         let signed = record.signed.transaction();
         let book = &chain.ground.network().book;
-        let (permit2, settler) = (book.contract(Contract::Permit2), book.contract(Contract::OriginSettler));
-        Ok(signed.to().is_some_and(|to| revocation::may_revoke(to, signed.value(), signed.input(), permit2, settler)))
+        let contracts = (book.contract(Contract::Permit2), book.contract(Contract::OriginSettler));
+        let from = record.signed.from();
+        let promised = self.inner.store.read(|connection| orders::promised(connection, chain_id, from))?;
+        let (value, data) = (signed.value(), signed.input());
+        Ok(signed.to().is_some_and(|to| revocation::may_revoke(to, value, data, contracts, promised)))
     }
 
     /// One thing left open, one step of the table after the other, until a step has to wait or there is an end. Nothing is

@@ -176,7 +176,10 @@ impl Pipeline {
                     }
                 },
                 Ok(_) => {}
-                Err(_) if over => break report,
+                Err(why) if over => {
+                    remarks.push(format!("What became of transaction {hash} is not known: {why}."));
+                    break report;
+                }
                 // The chain does not answer: it is asked until patience is over.
                 Err(_) => tokio::time::sleep(sender.rules().poll).await,
             }

@@ -4,10 +4,10 @@
 //! lose more passes. What only leaves a position, or only revokes, cancels or refunds, passes on the majority. Without a
 //! majority it is assessed on each endpoint alone, and passes if it passes on most of them; with two endpoints it must
 //! pass on both, except that it may merely revert on one of them: a transaction that reverts costs its gas and nothing
-//! else.
+//! else. An endpoint that cannot be read, or that contradicts the address book, does not count.
 
 use super::assess::Assessment;
-use super::look::Look;
+use super::look::{Impossible, Look};
 use super::{Pipeline, Refusal};
 use crate::base::error::{ErrorCode, Violation};
 use crate::base::model::{Check, Phase};
@@ -60,9 +60,7 @@ impl Pipeline {
             ground.client.each_alone().into_iter().map(|(_, client)| ground.alone(client)).collect();
         let assessed = views.iter().map(|view| self.assess_on(view, framed, from, phase, None));
         let assessed = futures::future::join_all(assessed).await;
-        // One on which the calls cannot be read and run is absent.
-        let assessed: Vec<Assessment> =
-            assessed.into_iter().flatten().filter(|one| one.facts.simulation.is_some()).collect();
+        let assessed: Vec<Assessment> = assessed.into_iter().flatten().filter(is_present).collect();
         let all = assessed.len();
         let (passing, others): (Vec<Assessment>, Vec<Assessment>) = assessed.into_iter().partition(may_pass);
         let limits = self.inner.rules.slippage(phase);
@@ -96,6 +94,18 @@ impl Pipeline {
 /// what others may take.
 pub(super) fn despite_disputes(assessment: &Assessment) -> bool {
     assessment.facts.reduce_only() || assessment.facts.takes_back()
+}
+
+/// Whether what one endpoint alone says counts. One on which the calls cannot be read and run is absent, and so is one that
+/// contradicts the address book: no honest endpoint of the chain does. That a token off the list is none may be true, and
+/// somebody else may have invented it; what only takes back costs no more than gas whichever is right.
+fn is_present(assessment: &Assessment) -> bool {
+    assessment.facts.simulation.is_some()
+        && match assessment.look.impossible {
+            None => true,
+            Some(Impossible::AgainstBook) => false,
+            Some(Impossible::NoToken) => !assessment.facts.takes_back(),
+        }
 }
 
 /// Whether an assessment lets pass what only leaves a position or only takes back what others may take.

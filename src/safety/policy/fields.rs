@@ -118,7 +118,7 @@ table! {
             max_single_trade_usd: MaxUsd = SPENDING;
             /// Dollars in any 60 minutes.
             max_hourly_spend_usd: MaxUsd = SPENDING;
-            /// Dollars in any 24 hours; the window slides, midnight means nothing.
+            /// Dollars in any 24 hours; the window slides, midnight means nothing. A Golem's exits that sell more than this in full, in any 24 hours, ask the operator.
             max_daily_spend_usd: MaxUsd = SPENDING;
             /// Dollars in any 30 days.
             max_monthly_spend_usd: MaxUsd = SPENDING;
@@ -128,7 +128,7 @@ table! {
             max_unfed_usd: MaxUsd = SPENDING;
             /// Gwei that a unit of gas may cost.
             max_fee_per_gas_gwei: MaxGwei = SPENDING;
-            /// Dollars of gas in one action.
+            /// Dollars of gas in one action, and a fifth of what an account's revocations may cost in any 24 hours.
             max_gas_usd: MaxUsd = SPENDING;
             /// Dollars that an allowance may still let others take after the action.
             max_allowance_usd: MaxUsd = SPENDING;

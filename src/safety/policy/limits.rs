@@ -6,7 +6,7 @@ use crate::base::model::Phase;
 use crate::base::units::{BasisPoints, Rounding, Usd};
 use crate::safety::approval::{ApprovalNeed, Reason};
 use crate::safety::checks::slippage::SlippageLimits;
-use crate::safety::ledger::{Caps, Micros, Span, SpendCap, TokenCaps};
+use crate::safety::ledger::{Caps, Micros, REVOCATIONS_A_DAY, Span, SpendCap, TokenCaps};
 
 impl Policy {
     /// What the ledger is to enforce in this phase. `whole` leaves the limits per action as they are:
@@ -33,6 +33,7 @@ impl Policy {
             tokens: tokens.collect(),
             trades_per_hour: rules.max_trades_per_hour.0,
             revocations_per_hour: rules.max_revocations_per_hour.0,
+            revocations_per_day: rules.max_gas_usd.0.map(|most| down(most).times(REVOCATIONS_A_DAY)),
             calls_per_minute: rules.max_tool_calls_per_minute.0,
             cooldown: rules.cooldown_seconds.0.saturating_mul(1_000),
             failures: rules.max_consecutive_failures.0,

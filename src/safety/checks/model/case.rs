@@ -88,6 +88,10 @@ pub(super) struct Case {
     /// Revocations of the last hour, and the most that may be.
     pub revocations: u32,
     pub revocations_most: u32,
+    /// Dollars of gas that the revocations of a day cost.
+    pub revocations_day: u64,
+    /// Dollars that exits of Golems have sold in a day.
+    pub exits_day: u64,
     /// Whether the operator's own hand acts.
     pub by_hand: bool,
     pub calls: u32,
@@ -249,6 +253,8 @@ impl Case {
             trades: random.random_range(0..8),
             revocations: random.random_range(0..6),
             revocations_most: random.random_range(0..6),
+            revocations_day: random.random_range(0..60),
+            exits_day: random.random_range(0..400),
             by_hand: random.random_bool(0.4),
             calls: random.random_range(0..8),
             last_trade_ago: random.random_bool(0.7).then(|| random.random_range(0..400)),
@@ -508,6 +514,7 @@ impl Case {
         });
         let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
         Facts {
+            asked: false,
             now_millis: self.now(),
             block_time: self.now() / 1_000,
             phase: self.phase,
@@ -544,6 +551,8 @@ impl Case {
             coming: BTreeMap::from([((31_337, TokenId::Erc20(OTHER)), micros(self.coming))]),
             trades_hour: self.trades,
             revocations_hour: self.revocations,
+            revocations_day: micros(self.revocations_day),
+            exits_day: micros(self.exits_day),
             revocation_frees_at: Some(self.now() + HOUR),
             trade_frees_at: Some(self.now() + HOUR),
             calls_minute: self.calls,

@@ -49,6 +49,8 @@ fn plain() -> Case {
         trades: 3,
         revocations: 0,
         revocations_most: 10,
+        revocations_day: 0,
+        exits_day: 0,
         by_hand: true,
         calls: 1,
         last_trade_ago: None,

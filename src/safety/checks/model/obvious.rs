@@ -163,11 +163,7 @@ impl Case {
         // The phase makes the limits of one action smaller, but not for exits.
         let size = if self.reduce_only { 10_000 } else { self.figures().size };
         let once = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value * 10_000 > limit * size);
-        let counted = match (self.reduce_only, self.present) {
-            (false, _) => out,
-            (true, None) => out.saturating_sub(self.received),
-            (true, Some((given, received))) => out.saturating_sub(self.received).min(given.saturating_sub(received)),
-        };
+        let counted = if self.reduce_only { self.counted(out) } else { out };
         let spend = counted + self.gas + self.left_over;
         // Gas is paid in another token.
         let of_it = counted + self.left_over;
@@ -186,6 +182,14 @@ impl Case {
         caps.iter().filter(|(_, exceeded)| *exceeded).map(|(rule, _)| (*rule).to_owned()).collect()
     }
 
+    /// What an exit may lose.
+    fn counted(&self, out: u64) -> u64 {
+        match self.present {
+            None => out.saturating_sub(self.received),
+            Some((given, received)) => out.saturating_sub(self.received).min(given.saturating_sub(received)),
+        }
+    }
+
     fn rate(&self, broken: &mut Vec<(Check, String)>) {
         let mut over = |rule: &str, when: bool| add(broken, Check::RateLimit, rule, when);
         if !self.ledger {
@@ -193,6 +197,7 @@ impl Case {
         }
         over("max_trades_per_hour", self.too_many_trades() && !self.reduce_only);
         over("max_revocations_per_hour", self.too_many_revocations() && !self.by_hand);
+        over("max_gas_usd", self.too_much_revoked() && !self.by_hand);
         over("max_tool_calls_per_minute", self.calls > self.calls_most);
         over("cooldown_seconds", !self.exempt() && self.last_trade_ago.is_some_and(|ago| ago < self.cooldown));
         // Hours are counted from Friday, eight o'clock, the 104th hour of a week.
@@ -209,6 +214,27 @@ impl Case {
 
     fn too_many_revocations(&self) -> bool {
         self.takes_back && self.revocations >= self.revocations_most
+    }
+
+    /// Whether a day's revocations, with this one, cost more than five times what one action may. What cannot be told is
+    /// blocked elsewhere.
+    fn too_much_revoked(&self) -> bool {
+        let cost = |out: u64| self.revocations_day + out + self.left_over + self.gas;
+        self.takes_back
+            && !self.untold()
+            && self.gas_most.zip(self.out).is_some_and(|(most, out)| {
+                let counted = if self.reduce_only { self.counted(out) } else { out };
+                cost(counted) > 5 * most
+            })
+    }
+
+    /// Whether a Golem's exits of a day, with this one, sell in full more than may be spent in a day.
+    fn too_much_sold(&self) -> bool {
+        let most = self.day;
+        self.reduce_only
+            && !self.by_hand
+            && !self.planned
+            && self.out.zip(most).is_some_and(|(out, most)| out > 0 && self.exits_day + out > most)
     }
 
     fn losses(&self, broken: &mut Vec<(Check, String)>) {
@@ -267,8 +293,9 @@ impl Case {
         let steep = self.out.is_some_and(|out| self.received * 4 < out * 3);
         let below = self.exchanges() && !self.fair() && steep;
         let exceeds = self.reduce_only && self.out.is_some_and(|out| !self.caps(out).is_empty());
+        let exceeds = exceeds || self.too_much_sold();
         let many = self.reduce_only && !self.by_hand && self.too_many_trades();
-        let often = many || self.by_hand && self.too_many_revocations();
+        let often = many || self.by_hand && (self.too_many_revocations() || self.too_much_revoked());
         let alone = |check: fn(&Self, &mut Vec<(Check, String)>)| {
             let mut against = Vec::new();
             check(self, &mut against);

@@ -59,6 +59,7 @@ fn facts(received: Result<&str, Doubt>) -> Facts {
     let dollars = |text: &str| text.parse::<Usd>().unwrap();
     let of = trade();
     Facts {
+        asked: false,
         now_millis: NOW,
         block_time: NOW / 1_000,
         phase: Phase::Thriving,

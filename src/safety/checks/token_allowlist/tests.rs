@@ -96,6 +96,7 @@ fn broken(frame: Frame, book: &[(&str, Address)], policy: &str) -> (Vec<String>,
     let framed = Framed::new(frame).unwrap();
     let given = sample::token(GIVEN, "IN", 6);
     let facts = Facts {
+        asked: false,
         now_millis: 1,
         block_time: 1,
         phase: Phase::Thriving,

@@ -34,6 +34,7 @@ fn facts(block: u64, time: u64) -> Facts {
     let pinned = Pinned { chain_id: 31_337, number: block, hash: B256::ZERO };
     let price: Usd = "0.99".parse().unwrap();
     Facts {
+        asked: false,
         now_millis: 0,
         block_time: time,
         phase: Phase::Thriving,
