@@ -26,6 +26,7 @@ mod kinds;
 mod log;
 mod logs;
 mod password;
+mod paper;
 mod playbook;
 mod policy;
 mod privacy;
@@ -204,6 +205,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Log { action: Some(LogAction::Trades { file }), .. }) => log::trades(&file),
         Some(Command::Log { follow, call, action: None }) => log::show(follow, call, &environment, &flags, cli.json),
         Some(Command::Replay { file, speed }) => replay(&load(&environment, &flags)?, file, speed, look),
+        Some(Command::Paper { action }) => paper::run(action, &environment, &flags, cli.json),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
         None => {
             let show = cli.scenario.map(|name| golem::show(&name, &environment, &flags)).transpose()?;

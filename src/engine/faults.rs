@@ -170,7 +170,10 @@ impl From<ForkError> for ToolError {
             | ForkError::Disputed(_)
             | ForkError::Reorganised { .. } => ErrorCode::ChainInconsistent,
             ForkError::State(_) | ForkError::Unverified | ForkError::Stopped => ErrorCode::ChainUnreachable,
-            ForkError::Rejected { .. } | ForkError::NotConverging { .. } | ForkError::Machine(_) => {
+            ForkError::Rejected { .. }
+            | ForkError::NotConverging { .. }
+            | ForkError::Machine(_)
+            | ForkError::Shift { .. } => {
                 ErrorCode::SafetySimulationFailed
             }
         };

@@ -20,7 +20,7 @@ mod tests;
 mod tool;
 mod world;
 
-pub use acting::{Acting, ApprovalMode, Paper, UnknownMode};
+pub use acting::{Acting, ApprovalMode, Paper, PaperDesk, UnknownMode};
 pub use catalog::{Catalog, CatalogError, Entry, Filter, Selection, SelectionError};
 pub use context::{CallContext, Standing};
 pub use envelope::{Status, ToolResponse};

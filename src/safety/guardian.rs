@@ -5,6 +5,7 @@ use std::fmt;
 
 use futures::future::BoxFuture;
 
+use crate::chain::fork::BalanceShift;
 use super::framed::Framed;
 use super::simulate::Simulated;
 use super::value::Values;
@@ -25,6 +26,8 @@ pub struct Case<'a> {
     pub simulated: &'a Simulated,
     /// What it costs and brings.
     pub values: &'a Values,
+    /// What has moved on paper of the account's balances; nothing where the action is real.
+    pub shifts: &'a [BalanceShift],
 }
 
 /// What a guardian thinks.

@@ -47,6 +47,7 @@ fn came_to(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
             | Standing::Waiting
             | Standing::Sent
             | Standing::Rehearsed
+            | Standing::OnPaper
             | Standing::Blocked
             | Standing::Refused
             | Standing::Lapsed

@@ -112,7 +112,7 @@ impl Stage {
             Command::EnterPaper => Some(match &self.paper {
                 Some(paper) => {
                     paper.turn(true);
-                    Ok("paper mode: everything is rehearsed, nothing is signed".to_owned())
+                    Ok("paper mode: everything is done on paper, nothing is signed".to_owned())
                 }
                 None => Err("nothing can be signed here in any case".to_owned()),
             }),

@@ -81,6 +81,8 @@ pub struct Scope {
     pub phase: Phase,
     /// After which stop: it ends with the next, even if that is lifted at once.
     pub last_stop: Option<SafeText>,
+    /// Whether it was given on paper: such an approval never lets anything be signed.
+    pub paper: bool,
 }
 
 impl Scope {
@@ -102,6 +104,7 @@ impl Scope {
             policy: preview.policy,
             phase: preview.phase,
             last_stop: preview.last_stop.clone(),
+            paper: preview.paper,
         }
     }
 }

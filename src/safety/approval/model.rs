@@ -72,6 +72,7 @@ pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
         own: None,
         last_stop: None,
         network: NetworkKind::Devnet,
+        paper: false,
     }
 }
 

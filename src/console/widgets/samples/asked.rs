@@ -269,6 +269,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
         ("fresh", fresh),
         ("looked", looked(&asked)),
         ("to read", after(&to_read(), &[MarkRead])),
+        ("on paper", looked(&Question { money: Money::Paper, ..asked.clone() })),
         ("picked", after(&asked, &[Pick(AnswerKind::Once)])),
         ("form", after(&asked, &[Pick(AnswerKind::Smaller)])),
         ("changed", changed),
