@@ -44,7 +44,7 @@ pub(super) struct Wishes {
     pub(super) password: Option<Password>,
     /// Whether to wait for the end of what was sent.
     pub(super) wait: bool,
-    /// Whether everything is done on paper.
+    /// Paper mode: checked, asked and counted, never signed.
     pub(super) paper: bool,
 }
 

@@ -25,8 +25,8 @@ mod keys;
 mod kinds;
 mod log;
 mod logs;
-mod password;
 mod paper;
+mod password;
 mod playbook;
 mod policy;
 mod privacy;
@@ -177,7 +177,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             action: GolemAction::Run { scenario, headless, seed, speed, ticks, step, keep, approve, archetype },
         }) => {
             let flags = Flags { archetype: archetype.or(flags.archetype), ..flags };
-            let run = golem::Run { scenario, seed, speed, step, ticks, keep, approve };
+            let paper = look.paper;
+            let run = golem::Run { scenario, seed, speed, step, ticks, keep, approve, paper };
             if headless {
                 return golem::headless(&run, &environment, &flags);
             }
@@ -195,6 +196,10 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Halt { reason, level }) => halt::halt(level, reason.as_deref(), &environment, &flags, cli.json),
         Some(Command::Resume { level, password_fd }) => {
             halt::resume(level, password_fd, &environment, &flags, cli.json)
+        }
+        Some(Command::Reconcile { .. }) if look.paper => {
+            let words = "reconcile goes on from where the chain is, and paper mode signs nothing: leave --paper out";
+            Err(Failure::usage(words.to_owned()))
         }
         Some(Command::Reconcile { key, password_fd }) => {
             reconcile::run(password_fd, &environment, &Flags { account: key, ..flags }, cli.json)

@@ -9,16 +9,12 @@ use super::args::PaperAction;
 use super::{Exit, Failure, load, print, print_json};
 use crate::base::config::{Environment, Flags};
 use crate::base::units::TokenAmount;
+use crate::engine::forget_keys;
 use crate::runtime::data::{DataFolder, open_paper};
 use crate::safety::paper::{self, PaperPosition};
 use crate::store::StoreError;
 
-pub(super) fn run(
-    action: PaperAction,
-    environment: &Environment,
-    flags: &Flags,
-    json: bool,
-) -> Result<Exit, Failure> {
+pub(super) fn run(action: PaperAction, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let config = load(environment, flags)?;
     let ledgers = DataFolder::of(&config).paper_ledgers()?;
     match action {
@@ -40,12 +36,18 @@ pub(super) fn run(
             let mut actions = 0;
             for ledger in &ledgers {
                 let store = open_paper(ledger)?;
-                actions += runtime.block_on(store.write::<_, StoreError>(paper::reset))?;
+                actions += runtime.block_on(store.write::<_, StoreError>(|transaction| {
+                    let actions = paper::reset(transaction)?;
+                    forget_keys(transaction)?;
+                    Ok(actions)
+                }))?;
             }
             if json {
                 print_json(&json!({"actions": actions, "ledgers": ledgers.len()}))?;
             } else {
-                print(&format!("{actions} actions on paper are forgotten; balances and limits begin from the chain's\n"))?;
+                print(&format!(
+                    "{actions} actions on paper are forgotten; balances and limits begin from the chain's\n"
+                ))?;
             }
         }
     }

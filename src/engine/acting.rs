@@ -25,12 +25,12 @@ pub struct Acting {
     pub phase: watch::Receiver<Phase>,
     /// How consent is come by where a call does not say.
     pub approve: ApprovalMode,
-    /// Whether everything is done on paper.
+    /// Paper mode of this account.
     pub paper: Paper,
 }
 
 impl Acting {
-    /// The same, going through the paper ledger where paper mode was on then and there is one.
+    /// A copy that goes through the paper ledger, provided that paper mode was on then and there is one.
     pub fn as_of(&self, then: PaperThen) -> Self {
         let mut acting = self.clone();
         if let Some(desk) = self.paper.desk().filter(|_| then.on()) {
@@ -39,7 +39,7 @@ impl Acting {
         acting
     }
 
-    /// Whether what began then can only be rehearsed: there is no paper ledger, or the mode is another one by now.
+    /// True if a call that began then can only be rehearsed: there is no paper ledger, or the mode has changed since.
     pub fn only_rehearses(&self, then: PaperThen) -> bool {
         self.paper.turned_since(then) || then.on() && self.paper.desk().is_none()
     }
@@ -52,7 +52,7 @@ impl Acting {
 pub struct Paper {
     /// How often it was turned: an odd count is on.
     turns: Arc<AtomicU64>,
-    /// Where actions are done on paper; without it they are only rehearsed.
+    /// Paper ledger; without it actions are only rehearsed.
     desk: Option<Arc<PaperDesk>>,
 }
 
@@ -61,7 +61,7 @@ pub struct Paper {
 pub struct PaperDesk {
     /// The pipeline that signs nothing.
     pub pipeline: Pipeline,
-    /// What has moved on paper.
+    /// Paper ledger itself.
     pub ledger: PaperLedger,
     /// The operator's rules, counting on paper.
     pub rules: Arc<OperatorRules>,
@@ -72,7 +72,7 @@ pub struct PaperDesk {
 pub struct PaperThen(u64);
 
 impl PaperThen {
-    /// Whether it was on.
+    /// True if paper mode was on.
     pub fn on(self) -> bool {
         is_on(self.0)
     }
@@ -109,16 +109,9 @@ impl Paper {
         PaperThen(self.turns.load(Ordering::SeqCst))
     }
 
-    /// Whether it was turned since: what was shown in one mode is not done in the other.
+    /// True if it was turned since: an action that was shown in one mode is not done in the other.
     pub fn turned_since(&self, then: PaperThen) -> bool {
         self.now() != then
-    }
-
-    /// Whether it was on then, is on now, or was on at any time between: what was shown, or agreed to, as a rehearsal is
-    /// never signed, however the switch stands by the time it would be.
-    pub fn on_since(&self, then: PaperThen) -> bool {
-        let PaperThen(then) = then;
-        is_on(then) || self.turns.load(Ordering::SeqCst) != then
     }
 
     /// Turns it.

@@ -173,9 +173,7 @@ impl From<ForkError> for ToolError {
             ForkError::Rejected { .. }
             | ForkError::NotConverging { .. }
             | ForkError::Machine(_)
-            | ForkError::Shift { .. } => {
-                ErrorCode::SafetySimulationFailed
-            }
+            | ForkError::Shift { .. } => ErrorCode::SafetySimulationFailed,
         };
         Self::new(code, error)
     }

@@ -27,7 +27,7 @@ pub use envelope::{Status, ToolResponse};
 pub use executor::{Call, Executor, ExecutorConfig, Hook, HookCall, Offer, Offered};
 pub use export::{mcp_list, openai_list};
 pub use input::{Input, MAX_INPUT_BYTES, MAX_INPUT_DEPTH};
-pub use keys::MIGRATIONS;
+pub use keys::{MIGRATIONS, forget_keys};
 pub use profiles::categories_of;
 pub use tool::{ReadTool, Reply, ToolDef, WriteTool};
 pub use world::{LostChain, World, WorldChain, address};

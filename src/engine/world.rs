@@ -117,7 +117,7 @@ impl World {
         self
     }
 
-    /// The same world, whose balances and limits are those of paper while paper mode is on.
+    /// A copy of the world whose balances and limits are those of paper while paper mode is on.
     #[must_use]
     pub fn with_paper(mut self, paper: Option<Paper>) -> Self {
         self.paper = paper;
@@ -134,7 +134,7 @@ impl World {
         self.paper().map(|paper| &paper.rules).or(self.rules.as_ref())
     }
 
-    /// What has moved on paper of an account's balances on a chain; nothing while paper mode is off.
+    /// Shifts of an account's balances on a chain by actions on paper; empty while paper mode is off.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` where the paper ledger does not tell.
@@ -148,13 +148,7 @@ impl World {
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` where the paper ledger does not tell.
-    pub fn balance(
-        &self,
-        chain_id: u64,
-        account: Address,
-        token: TokenId,
-        on_chain: U256,
-    ) -> Result<U256, ToolError> {
+    pub fn balance(&self, chain_id: u64, account: Address, token: TokenId, on_chain: U256) -> Result<U256, ToolError> {
         let shifts = self.shifts(chain_id, account)?;
         let shift = shifts.iter().find(|shift| shift.token.map_or(TokenId::Native, TokenId::Erc20) == token);
         Ok(shift.map_or(on_chain, |shift| shift.apply(on_chain)))

@@ -46,9 +46,9 @@ pub struct Hands {
     pub guardian: Option<Arc<dyn Guardian>>,
     /// How consent is come by where a call does not say.
     pub approve: ApprovalMode,
-    /// Whether everything is done on paper: nothing is signed, nothing left by an earlier run is touched.
+    /// Paper mode: nothing is signed, and nothing that an earlier run left is touched.
     pub paper: bool,
-    /// Whether paper mode may be entered later, so that its ledger is opened even while it is off.
+    /// Paper mode may be entered later, so its ledger is opened even while the mode is off.
     pub may_turn: bool,
     /// Whether it is only looked, whatever the paper switch says later: nothing left by an earlier run is touched, no
     /// bytes are sent again and no order is handed in.
@@ -212,10 +212,7 @@ fn pipeline_chain(
     if let Some(oracle) = settings.and_then(|settings| settings.data_fee_oracle.as_ref()) {
         ground = ground.charging(oracle.value.map_or(DataFees::None, DataFees::Oracle));
     }
-    Ok(PipelineChain {
-        ground,
-        sender: Sender::new(chain.client.clone(), store.clone(), clock.clone(), relay, rules),
-    })
+    Ok(PipelineChain { ground, sender: Sender::new(chain.client.clone(), store.clone(), clock.clone(), relay, rules) })
 }
 
 /// The private relay that is configured for a chain, if one is.

@@ -5,11 +5,11 @@ use std::fmt;
 
 use futures::future::BoxFuture;
 
-use crate::chain::fork::BalanceShift;
 use super::framed::Framed;
 use super::simulate::Simulated;
 use super::value::Values;
 use crate::base::text::SafeText;
+use crate::chain::fork::BalanceShift;
 
 /// Someone who looks at an action with eyes of their own.
 pub trait Guardian: fmt::Debug + Send + Sync {
@@ -26,7 +26,7 @@ pub struct Case<'a> {
     pub simulated: &'a Simulated,
     /// What it costs and brings.
     pub values: &'a Values,
-    /// What has moved on paper of the account's balances; nothing where the action is real.
+    /// Shifts of the account's balances by actions on paper; empty for a real action.
     pub shifts: &'a [BalanceShift],
 }
 

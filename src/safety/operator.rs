@@ -105,7 +105,7 @@ impl OperatorRules {
         rules
     }
 
-    /// The same rules, counting in a paper ledger: its limits, rates and marks are its own, while the policy and the stop
+    /// Rules that count in a paper ledger: its limits, rates and marks are its own, while the policy and the stop
     /// are those of `real`.
     pub fn on_paper(real: &Arc<Self>, store: Store) -> Self {
         let networks = real.networks.clone();

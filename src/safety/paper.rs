@@ -69,17 +69,17 @@ pub struct PaperAction {
     pub golem_id: GolemId,
     /// The tool's name.
     pub tool: &'static str,
-    /// What it was to do, in a sentence.
+    /// Expected outcome, in a sentence.
     pub outcome: SafeText,
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Whose money.
+    /// Account that acted.
     pub account: Address,
     /// The block on which it was simulated.
     pub block: u64,
     /// Dollars that count as spent.
     pub spent_usd: String,
-    /// What it moved.
+    /// Balances that it moved.
     pub moves: Vec<PaperMove>,
 }
 
@@ -88,7 +88,7 @@ pub struct PaperAction {
 pub struct PaperMove {
     /// EIP-155 id of the chain, which a bridge order makes another one.
     pub chain_id: u64,
-    /// Which token.
+    /// Token of the balance.
     pub token: Token,
     /// Raw units that came in.
     pub came: U256,
@@ -96,12 +96,12 @@ pub struct PaperMove {
     pub went: U256,
 }
 
-/// What moved on paper of an account's token in all, for a person.
+/// Sum of all moves of an account's token on paper, for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PaperPosition {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Whose.
+    /// Account that holds it.
     pub account: String,
     /// The contract, or `native`.
     pub token: String,
@@ -142,7 +142,7 @@ impl PaperLedger {
         })
     }
 
-    /// What has moved on paper of an account's balances on a chain.
+    /// Shifts of an account's balances on a chain by all actions on paper.
     ///
     /// # Errors
     /// The database's failure.
@@ -233,6 +233,14 @@ pub(super) fn note(transaction: &Transaction<'_>, action: &PaperAction) -> Resul
     Ok(())
 }
 
+/// Sum of the moves of one token.
+struct Total {
+    symbol: String,
+    decimals: u8,
+    came: U256,
+    went: U256,
+}
+
 /// Everything that has moved on paper, by account and token.
 ///
 /// # Errors
@@ -248,25 +256,23 @@ pub fn positions(connection: &Connection) -> Result<Vec<PaperPosition>, StoreErr
             (row.get::<_, String>(5)?, row.get::<_, String>(6)?),
         ))
     })?;
-    let mut all: BTreeMap<(i64, String, String), (String, u8, U256, U256)> = BTreeMap::new();
+    let mut all: BTreeMap<(i64, String, String), Total> = BTreeMap::new();
     for row in rows {
         let (key, (symbol, decimals), (came, went)) = row?;
         let amount = |text: &str| text.parse::<U256>().map_err(|_| damaged("an amount that is none"));
-        let (_, _, all_came, all_went) = all.entry(key).or_insert((symbol, decimals, U256::ZERO, U256::ZERO));
-        *all_came = all_came.saturating_add(amount(&came)?);
-        *all_went = all_went.saturating_add(amount(&went)?);
+        let total = all.entry(key).or_insert(Total { symbol, decimals, came: U256::ZERO, went: U256::ZERO });
+        total.came = total.came.saturating_add(amount(&came)?);
+        total.went = total.went.saturating_add(amount(&went)?);
     }
-    let position = |((chain_id, account, token), (symbol, decimals, came, went)): ((i64, String, String), _)| {
-        let (came, went): (U256, U256) = (came, went);
-        let symbol: String = symbol;
+    let position = |((chain_id, account, token), total): ((i64, String, String), Total)| {
         Ok(PaperPosition {
             chain_id: u64::try_from(chain_id).map_err(|_| damaged("a chain that is none"))?,
             account,
             token,
-            symbol: SafeText::clean(&symbol, 40),
-            decimals,
-            came_raw: came.to_string(),
-            went_raw: went.to_string(),
+            symbol: SafeText::clean(&total.symbol, 40),
+            decimals: total.decimals,
+            came_raw: total.came.to_string(),
+            went_raw: total.went.to_string(),
         })
     };
     all.into_iter().map(position).collect()

@@ -107,7 +107,7 @@ pub struct Surroundings {
     /// the account has allowed something from this ledger, and any that the operator's own hand calls. No other contract
     /// of the address book is among them: in a position manager the same bytes approve one position.
     pub known_tokens: BTreeSet<Address>,
-    /// What has moved on paper of the account's balances; nothing where the action is real.
+    /// Shifts of the account's balances by actions on paper; empty for a real action.
     pub shifts: Vec<BalanceShift>,
 }
 

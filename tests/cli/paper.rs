@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::desk::{Desk, swap};
 use crate::{bardo, run};
 
-/// What the account holds of the chain's coin, of two tokens, and its nonce.
+/// Balances of the chain's coin and of two tokens, and the account's nonce.
 fn chain(desk: &Desk) -> Vec<Value> {
     let balance = |symbol: &str| {
         let account = desk.account().trim_start_matches("0x").to_lowercase();
@@ -101,13 +101,26 @@ fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset(
     assert!(error.to_string().contains("max_daily_spend_usd"), "{error}");
     assert_eq!(desk.swap(buy.clone(), &["--dry-run"]).0["status"], "simulated");
 
+    // A key makes a call on paper once, and is a new one in earnest.
+    let keyed = json!({"token_in": "USDC", "token_out": "LINK", "amount": "20"});
+    let key = ["--paper", "--idempotency-key", "k"];
+    let (first, again) = (desk.swap(keyed.clone(), &key).0, desk.swap(keyed.clone(), &key).0);
+    assert_eq!((&first["status"], &first["data"]), (&json!("simulated"), &again["data"]), "{first} {again}");
+    assert_eq!(rows(&desk, "paper.db", "paper_action"), 4);
+    assert_eq!(rows(&desk, "ledger.db", "engine_idempotency"), 0);
+
     let (shown, err, code) = paper(&desk, &["show"]);
-    assert!(code == 0 && shown.starts_with("PAPER: nothing of this was signed\n") && shown.contains("LINK"), "{shown}{err}");
+    assert!(
+        code == 0 && shown.starts_with("PAPER: nothing of this was signed\n") && shown.contains("LINK"),
+        "{shown}{err}"
+    );
     let (said, err, code) = paper(&desk, &["reset"]);
-    assert!(code == 0 && said.starts_with("3 actions on paper are forgotten"), "{said}{err}");
+    assert!(code == 0 && said.starts_with("4 actions on paper are forgotten"), "{said}{err}");
     assert_eq!((on_paper("USDC"), on_paper("LINK"), on_paper("ETH")), (usdc, link, coin));
     assert_eq!(used(&desk, &["--paper"]), (0.0, 0));
     assert_eq!(paper(&desk, &["show"]).0, "PAPER: nothing has moved\n");
+    assert_eq!(desk.swap(keyed, &key).0["status"], "simulated");
+    assert_eq!(rows(&desk, "paper.db", "paper_action"), 1, "the key was forgotten too");
     assert_eq!(chain(&desk), before);
 }
 
@@ -132,5 +145,43 @@ fn above_the_approval_limit_paper_asks_as_in_earnest_and_signs_nothing() {
     assert!(code == 0 && shown.contains("PAPER") && shown.contains("\"paper\": true"), "{code} {shown}");
     assert_eq!(rows(&desk, "paper.db", "paper_action"), 1);
     assert_eq!(rows(&desk, "ledger.db", "ledger_reservation"), 0);
+    // The trail of what was asked is the real ledger's, and says of each entry that it was on paper.
+    let asked = "audit_entry WHERE kind IN ('approval:requested', 'approval:resolved')";
+    let on_paper = format!("{asked} AND body LIKE '%\"paper\":true%'");
+    assert_eq!((rows(&desk, "ledger.db", asked), rows(&desk, "ledger.db", &on_paper)), (4, 4));
     assert_eq!(chain(&desk), before);
+}
+
+/// A headless run and the one command that repairs what real runs left keep to it as well.
+#[test]
+fn no_command_signs_where_paper_was_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    let show = home.path().join("show.toml");
+    let text = r#"
+name = "small-swap"
+about = "One swap that nobody is asked about."
+operator = "wait"
+
+[[beat]]
+at = 0
+now = "Selling 0.01 WETH."
+do = "act"
+params = { kind = "swap", why = "a small one", params = { token_in = "WETH", token_out = "USDC", amount = "0.01", chain = "ethereum", slippage_bps = 100, prefer_uniswapx = false } }
+expect = ["success", "simulated"]
+"#;
+    fs::write(&show, text).unwrap();
+    let play = |more: &[&str]| {
+        let (out, err, code) =
+            run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&show).args(more));
+        assert_eq!(code, 0, "{out}{err}");
+        let count = |kind: &str| out.lines().filter(|line| line.contains(kind)).count();
+        (count("permit:issued"), count("tx:update"))
+    };
+    let (permits, signed) = play(&[]);
+    assert!(permits > 0 && signed > 0, "in earnest it is signed: {permits} {signed}");
+    let (permits, signed) = play(&["--paper"]);
+    assert!(permits > 0 && signed == 0, "{permits} {signed}");
+
+    let (out, err, code) = run(bardo(home.path()).args(["reconcile", "--paper"]));
+    assert!(code == 2 && out.is_empty() && err.contains("paper mode signs nothing"), "{out}{err}");
 }

@@ -10,7 +10,7 @@ use bardo::runtime::session::SessionOptions;
 use crate::host::{Devnet, Home, ROOMY};
 use crate::queue::{Console, Seen};
 
-/// Whether the session is on paper, its USDC in raw units, and the dollars that count against the daily cap.
+/// Paper mode of the session, its USDC in raw units, and the dollars that count against the daily cap.
 fn shown(seen: &Seen) -> Option<(bool, U256, f64)> {
     let snapshot = seen.snapshot.as_ref()?;
     let rows = snapshot.holdings.iter().filter(|chain| chain.chain_id == 31_337).flat_map(|chain| &chain.rows);

@@ -163,7 +163,9 @@ pub enum ForkError {
     #[error("the chain state could not be read: {0}")]
     State(SafeText),
     /// A balance is not kept in one storage slot, so that another one cannot be put in its place.
-    #[error("the balance of token {token} cannot be simulated as it is on paper: its contract does not keep it in one slot")]
+    #[error(
+        "the balance of token {token} cannot be simulated as it is on paper: its contract does not keep it in one slot"
+    )]
     Shift {
         /// The token's contract.
         token: alloy::primitives::Address,

@@ -18,7 +18,7 @@ const QUESTION_GAS: u64 = 1_000_000;
 pub struct BalanceShift {
     /// The token's contract; `None` for the chain's coin.
     pub token: Option<Address>,
-    /// Whose balance.
+    /// Holder of the balance.
     pub holder: Address,
     /// Raw units that it has more than on the chain.
     pub came: U256,
@@ -33,7 +33,7 @@ impl BalanceShift {
     }
 }
 
-/// Why a shift is not in place.
+/// Reason for a shift that is not in place.
 pub(super) enum NotShifted {
     /// No single slot holds the balance.
     NoSlot(Address),

@@ -51,7 +51,7 @@ pub struct Call {
     pub overrun: bool,
     /// What the operator said.
     pub answer: Option<SafeText>,
-    /// Whether it was done in paper mode, and nothing of it signed.
+    /// True for a call that was done in paper mode, with nothing signed.
     pub on_paper: bool,
 }
 
@@ -168,6 +168,9 @@ impl Call {
                 vec![(words, Role::StateCare)]
             }
             (status, _) if status.is_bad() || status == Status::Lapsed => vec![("Enter".to_owned(), Role::Key)],
+            (_, Some(millis)) if self.on_paper => {
+                vec![("PAPER ".to_owned(), Role::StateCare), (took(millis), Role::TextDim)]
+            }
             (_, Some(millis)) => vec![(took(millis), Role::TextDim)],
             _ => Vec::new(),
         }

@@ -127,7 +127,7 @@ impl ChainReader {
         Ok(Self { chain, provider, multicall, wallet, network, pools, prices, known, paper: None })
     }
 
-    /// The same, showing the wallet's balances as they are on paper while paper mode is on.
+    /// A copy that shows the wallet's balances as they are on paper while paper mode is on.
     #[must_use]
     pub fn with_paper(self, paper: Option<Paper>) -> Self {
         Self { paper, ..self }

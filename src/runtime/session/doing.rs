@@ -58,7 +58,9 @@ impl Stage {
         let outcome = if ours {
             match (self.watch_only, &sent.command) {
                 (false, _) | (true, Command::Look { .. }) => self.command(sent.command, lines).await,
-                (true, _) => Some(Err("this console only watches: nothing can be changed from it".to_owned())),
+                (true, _) => Some(Err(
+                    "this console only watches: Ctrl-X stops, and nothing else can be changed from it".to_owned(),
+                )),
             }
         } else {
             Some(Err(format!("no Golem called {} lives here", sent.golem_id)))

@@ -39,7 +39,7 @@ pub(super) const WINDOW: usize = 65_536;
 const AT_ONCE: usize = 512;
 /// How often the stop file is looked at, where nobody rings.
 const LOOK_AT_STOP: Duration = Duration::from_millis(200);
-/// How often it is looked whether something has moved on paper.
+/// Interval between two reads of the paper ledger's version.
 const LOOK_AT_PAPER: Duration = Duration::from_millis(400);
 /// Between two readings of what others may take.
 const ALLOWANCES_EVERY: Duration = Duration::from_secs(4);
@@ -228,7 +228,7 @@ async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxCh
     tell(&stage.news, fault(&"the chain has stopped")).await;
 }
 
-/// What of paper mode was taken into account when a chain was read last.
+/// Paper mode and version of the paper ledger at the last read of a chain.
 #[derive(Default)]
 struct PaperSeen(Option<(bool, (i64, i64))>);
 
@@ -394,7 +394,7 @@ impl Stage {
 
     /// Puts a change of the stop on the trail, once among all who see it; `of` is the stop that was raised, or lowered.
     fn note_stop(&self, kind: Kind, changed: &HaltChanged, of: &InForce) {
-        if self.watch_only {
+        if self.watch_only && !self.brake.acted.load(Ordering::SeqCst) {
             return;
         }
         let stop = match of {

@@ -81,7 +81,7 @@ pub struct Scope {
     pub phase: Phase,
     /// After which stop: it ends with the next, even if that is lifted at once.
     pub last_stop: Option<SafeText>,
-    /// Whether it was given on paper: such an approval never lets anything be signed.
+    /// True for an approval that was given on paper, which never lets anything be signed.
     pub paper: bool,
 }
 

@@ -63,7 +63,7 @@ pub struct Committed {
     pub remarks: Vec<String>,
     /// The order that was signed and handed on, as it is kept.
     pub order: Option<Box<Record>>,
-    /// Whether it was done on paper: counted and kept in the paper ledger, and nothing signed.
+    /// True for an action that was done on paper: counted and kept in the paper ledger, and not signed.
     pub on_paper: bool,
 }
 

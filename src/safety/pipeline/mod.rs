@@ -163,7 +163,7 @@ struct Inner {
     prepared: Mutex<HashMap<PermitId, Slot>>,
     trail: Trail,
     orders: OnceLock<Orders>,
-    /// Where actions are done on paper; such a pipeline signs nothing.
+    /// Paper ledger of a pipeline on paper, which signs nothing.
     paper: Option<PaperLedger>,
     /// Permits that this program is carrying out or following now: recovery leaves them alone.
     at_work: Mutex<HashSet<PermitId>>,

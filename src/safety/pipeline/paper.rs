@@ -25,7 +25,7 @@ use crate::safety::simulate::Simulated;
 use crate::store::Store;
 
 impl Pipeline {
-    /// What has moved on paper of the account's balances; nothing where actions are real.
+    /// Shifts of the account's balances by actions on paper; empty in a real pipeline.
     pub(super) fn shifts(&self, framed: &Framed) -> Result<Vec<BalanceShift>, Refusal> {
         let Some(paper) = &self.inner.paper else { return Ok(Vec::new()) };
         let shifts = paper.shifts(framed.proposal().chain_id, framed.account());
@@ -150,22 +150,21 @@ impl Pipeline {
     }
 }
 
-/// What gas costs by the simulation, in wei, with what a rollup asks beside it.
+/// Gas by the simulation, in wei, with the data fee of a rollup.
 fn gas_of(simulated: &Simulated, assessment: &Assessment) -> U256 {
     let data_fee = assessment.look.data_fee.as_ref().copied().unwrap_or_default();
     simulated.gas_cost.saturating_add(data_fee)
 }
 
-/// What the simulation moved of the account's balances, with gas, and what a bridge order is to bring on another chain.
+/// Moves of the account's balances by the simulation, with gas, and the arrival of a bridge order on the other chain.
 fn moves(framed: &Framed, assessment: &Assessment) -> Result<Vec<PaperMove>, Refusal> {
     let (proposal, facts) = (framed.proposal(), &assessment.facts);
     let none = || Refusal::new(ErrorCode::SafetySimulationFailed, "there is no simulation");
     let simulated = facts.simulation.as_ref().ok_or_else(none)?;
     let mut moved = Vec::new();
     for one in &simulated.moves {
-        let undescribed = || {
-            Refusal::new(ErrorCode::SafetySimulationFailed, "a balance moves whose token is not described")
-        };
+        let undescribed =
+            || Refusal::new(ErrorCode::SafetySimulationFailed, "a balance moves whose token is not described");
         let token = facts.tokens.get(&one.token).cloned().ok_or_else(undescribed)?;
         let (came, went) = (one.after.saturating_sub(one.before), one.before.saturating_sub(one.after));
         moved.push(PaperMove { chain_id: proposal.chain_id, token, came, went });
@@ -187,4 +186,3 @@ fn moves(framed: &Framed, assessment: &Assessment) -> Result<Vec<PaperMove>, Ref
     }
     Ok(moved)
 }
-

@@ -59,7 +59,7 @@ impl Pipeline {
         Ok(reasons)
     }
 
-    /// What the ledger says; on paper also what the real one says, whose parties are known there too.
+    /// Answers of the ledger and, on paper, of the real one too: its parties are known on paper.
     fn stored<T>(&self, ask: impl Fn(&rusqlite::Connection) -> Result<T, StoreError>) -> Result<Vec<T>, Refusal> {
         let real = self.inner.paper.as_ref().map(PaperLedger::real);
         let stores = std::iter::once(&self.inner.store).chain(real);

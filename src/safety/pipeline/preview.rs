@@ -62,7 +62,7 @@ pub struct Preview {
     pub last_stop: Option<SafeText>,
     /// What kind of network it is on.
     pub network: NetworkKind,
-    /// Whether it is done on paper: nothing of it is ever signed.
+    /// True for an action on paper, of which nothing is ever signed.
     pub paper: bool,
 }
 

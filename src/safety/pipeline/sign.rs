@@ -60,7 +60,7 @@ impl NotStored {
     }
 }
 
-/// Why a pipeline on paper signs nothing, whatever it is asked.
+/// Refusal of every signature by a pipeline on paper.
 pub(super) const ON_PAPER: &str = "paper mode signs nothing";
 
 /// Whether it is the call by which a token's holder allows somebody something.

@@ -197,12 +197,7 @@ struct Held {
     balances: Vec<(Token, TokenAmount)>,
 }
 
-async fn held_on(
-    world: &World,
-    chain: &WorldChain,
-    account: Address,
-    tokens: Vec<Token>,
-) -> Result<Held, ToolError> {
+async fn held_on(world: &World, chain: &WorldChain, account: Address, tokens: Vec<Token>) -> Result<Held, ToolError> {
     let multicall = chain.contract(Contract::Multicall3)?;
     let mut calls = Calls::default();
     let number = calls.push(multicall, &IMulticall3::getBlockNumberCall {});
