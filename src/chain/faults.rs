@@ -90,9 +90,10 @@ impl From<ForkError> for ToolError {
             | ForkError::Disputed(_)
             | ForkError::Reorganised { .. } => ErrorCode::ChainInconsistent,
             ForkError::State(_) | ForkError::Unverified | ForkError::Stopped => ErrorCode::ChainUnreachable,
-            ForkError::Rejected { .. } | ForkError::NotConverging { .. } | ForkError::Machine(_) => {
-                ErrorCode::SafetySimulationFailed
-            }
+            ForkError::Rejected { .. }
+            | ForkError::NotConverging { .. }
+            | ForkError::Machine(_)
+            | ForkError::Shift { .. } => ErrorCode::SafetySimulationFailed,
         };
         Self::new(code, error)
     }

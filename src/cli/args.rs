@@ -27,7 +27,7 @@ pub(super) struct Cli {
     /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Rehearse everything as if it were done, and sign nothing
+    /// Do everything on paper: checked, asked and counted as in earnest, kept between runs, and never signed
     #[arg(long, global = true)]
     pub paper: bool,
     /// Who decides in the Golem: scenario, operator (your words alone), process:COMMAND (a program that speaks JSON lines) or model
@@ -186,6 +186,11 @@ pub(super) enum Command {
         call: Option<CallId>,
         #[command(subcommand)]
         action: Option<LogAction>,
+    },
+    /// Show what has moved in paper mode, or forget it
+    Paper {
+        #[command(subcommand)]
+        action: PaperAction,
     },
     /// Show or create the configuration
     Config {
@@ -384,6 +389,14 @@ pub(super) enum LogAction {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(super) enum PaperAction {
+    /// List what moved on paper of each account's tokens, on every network
+    Show,
+    /// Forget everything that was done on paper: balances and limits begin again from the chain's
+    Reset,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]

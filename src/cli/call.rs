@@ -44,7 +44,7 @@ pub(super) struct Wishes {
     pub(super) password: Option<Password>,
     /// Whether to wait for the end of what was sent.
     pub(super) wait: bool,
-    /// Whether everything is only rehearsed.
+    /// Paper mode: checked, asked and counted, never signed.
     pub(super) paper: bool,
 }
 
@@ -90,7 +90,9 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             }
             Err(error) => return Err(error.into()),
         };
-        let ledger = match needs_ledger(catalog.get(tool), wishes.idempotency_key.as_deref()) {
+        // What moved on paper stands beside the ledger: a read on paper needs it.
+        let needs = wishes.paper || needs_ledger(catalog.get(tool), wishes.idempotency_key.as_deref());
+        let ledger = match needs {
             true => match DataFolder::of(config).open_ledger(&opened).await {
                 Ok(ledger) => Some(ledger),
                 Err(error) => return Ok(not_called(&*clock, error.into())),
@@ -110,7 +112,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
                 Err(error) => return Ok(not_called(&*clock, error)),
             };
             opened.world = opened.world.under(rules.clone());
-            if catalog.get(tool).is_some_and(|entry| writes(entry)) {
+            if wishes.paper || catalog.get(tool).is_some_and(|entry| writes(entry)) {
                 let hands = match hands(config, &opened, ledger, &wishes).await {
                     Ok(hands) => hands,
                     Err(NoHands::Failure(failure)) => return Err(failure),
@@ -154,9 +156,10 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             }))
         });
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
+        let paper = acting.as_ref().map(|acting| acting.paper.clone());
         let executor = Executor::new(ExecutorConfig {
             catalog,
-            world: Arc::new(opened.world.with_orders(orders.clone())),
+            world: Arc::new(opened.world.with_orders(orders.clone()).with_paper(paper)),
             fabric: fabric.clone(),
             golem_id: GolemId::operator(),
             calls_per_minute: CALLS_PER_MINUTE,
@@ -220,7 +223,7 @@ pub(super) async fn hands(
 ) -> Result<Option<Hands>, NoHands> {
     let Some(picked) = account::pick(config, &opened.world).map_err(NoHands::Answer)? else { return Ok(None) };
     let mut account = account::locked(&picked, opened, ledger).map_err(NoHands::Answer)?;
-    // What is only rehearsed needs no key.
+    // What is only rehearsed or done on paper needs no key.
     if let Some(entry) = picked.key().filter(|_| !wishes.dry_run && !wishes.paper) {
         let password = match wishes.password.clone() {
             Some(password) => password,

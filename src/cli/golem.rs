@@ -33,6 +33,7 @@ pub(super) struct Run {
     pub(super) ticks: Option<u64>,
     pub(super) keep: bool,
     pub(super) approve: Option<ApprovalMode>,
+    pub(super) paper: bool,
 }
 
 /// The brain that is wanted. Its time cannot be owned, so nobody can hurry it or have it wait for a step.
@@ -122,7 +123,8 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         let played = actor.played();
         // A brain lives in the machine's time: there nobody but this program answers for the show's operator.
         let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), Operator::Wait) };
-        let options = SessionOptions { seed: run.seed, keep: run.keep, approve, time, ..SessionOptions::default() };
+        let Run { seed, keep, paper, .. } = *run;
+        let options = SessionOptions { seed, keep, paper, approve, time, ..SessionOptions::default() };
         follow(Session::open_with(config, options, Box::new(actor)), played, operator, led, run).await
     })?;
     let died = played.phases.last() == Some(&Phase::Terminal);

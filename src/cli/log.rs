@@ -146,8 +146,10 @@ const fn worth_a_line(kind: Kind) -> Option<&'static [&'static str]> {
         Kind::PermitRefused => Some(&["code", "why", "permit_id"]),
         Kind::PermitConsumed => Some(&["consent", "nonce", "reservation", "permit_id"]),
         Kind::PermitRehearsed => Some(&["expected_outcome", "permit_id"]),
-        Kind::ApprovalRequested => Some(&["asked", "reasons", "permit_id"]),
-        Kind::ApprovalResolved => Some(&["outcome", "by", "reason", "amount", "stands_up_to_usd", "permit_id"]),
+        Kind::ApprovalRequested => Some(&["paper", "asked", "reasons", "permit_id"]),
+        Kind::ApprovalResolved => {
+            Some(&["paper", "outcome", "by", "reason", "amount", "stands_up_to_usd", "permit_id"])
+        }
         Kind::ActionRefused => Some(&["code", "why", "wanted"]),
         Kind::ActionReserved => Some(&["expected_outcome", "spend", "class", "phase", "reservation"]),
         Kind::ActionSettled => Some(&["state", "spent", "reservation"]),

@@ -25,6 +25,7 @@ mod keys;
 mod kinds;
 mod log;
 mod logs;
+mod paper;
 mod password;
 mod playbook;
 mod policy;
@@ -176,7 +177,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             action: GolemAction::Run { scenario, headless, seed, speed, ticks, step, keep, approve, archetype },
         }) => {
             let flags = Flags { archetype: archetype.or(flags.archetype), ..flags };
-            let run = golem::Run { scenario, seed, speed, step, ticks, keep, approve };
+            let paper = look.paper;
+            let run = golem::Run { scenario, seed, speed, step, ticks, keep, approve, paper };
             if headless {
                 return golem::headless(&run, &environment, &flags);
             }
@@ -195,6 +197,10 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Resume { level, password_fd }) => {
             halt::resume(level, password_fd, &environment, &flags, cli.json)
         }
+        Some(Command::Reconcile { .. }) if look.paper => {
+            let words = "reconcile goes on from where the chain is, and paper mode signs nothing: leave --paper out";
+            Err(Failure::usage(words.to_owned()))
+        }
         Some(Command::Reconcile { key, password_fd }) => {
             reconcile::run(password_fd, &environment, &Flags { account: key, ..flags }, cli.json)
         }
@@ -204,6 +210,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Log { action: Some(LogAction::Trades { file }), .. }) => log::trades(&file),
         Some(Command::Log { follow, call, action: None }) => log::show(follow, call, &environment, &flags, cli.json),
         Some(Command::Replay { file, speed }) => replay(&load(&environment, &flags)?, file, speed, look),
+        Some(Command::Paper { action }) => paper::run(action, &environment, &flags, cli.json),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
         None => {
             let show = cli.scenario.map(|name| golem::show(&name, &environment, &flags)).transpose()?;

@@ -10,6 +10,8 @@ use tokio::sync::watch;
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::safety::account::Account;
+use crate::safety::operator::OperatorRules;
+use crate::safety::paper::PaperLedger;
 use crate::safety::pipeline::Pipeline;
 
 /// What an executor needs to act, rather than to read only.
@@ -23,26 +25,78 @@ pub struct Acting {
     pub phase: watch::Receiver<Phase>,
     /// How consent is come by where a call does not say.
     pub approve: ApprovalMode,
-    /// Whether everything is only rehearsed.
+    /// Paper mode of this account.
     pub paper: Paper,
 }
 
-/// Whether everything is only rehearsed. A clone is the same switch: whoever holds one sees it turned. Turning it off
-/// lets things be signed again; whoever does that has the operator's yes. What was begun on paper stays on paper.
+impl Acting {
+    /// A copy that goes through the paper ledger, provided that paper mode was on then and there is one.
+    pub fn as_of(&self, then: PaperThen) -> Self {
+        let mut acting = self.clone();
+        if let Some(desk) = self.paper.desk().filter(|_| then.on()) {
+            acting.pipeline = desk.pipeline.clone();
+        }
+        acting
+    }
+
+    /// True if a call that began then can only be rehearsed: there is no paper ledger, or the mode has changed since.
+    pub fn only_rehearses(&self, then: PaperThen) -> bool {
+        self.paper.turned_since(then) || then.on() && self.paper.desk().is_none()
+    }
+}
+
+/// Paper mode: whether everything is done on paper, and where. A clone is the same switch: whoever holds one sees it
+/// turned. Turning it off lets things be signed again; whoever does that has the operator's approval. What was begun on
+/// paper stays on paper.
 #[derive(Debug, Clone, Default)]
 pub struct Paper {
     /// How often it was turned: an odd count is on.
     turns: Arc<AtomicU64>,
+    /// Paper ledger; without it actions are only rehearsed.
+    desk: Option<Arc<PaperDesk>>,
+}
+
+/// The paper ledger of a network, and what actions on paper go through.
+#[derive(Debug)]
+pub struct PaperDesk {
+    /// The pipeline that signs nothing.
+    pub pipeline: Pipeline,
+    /// Paper ledger itself.
+    pub ledger: PaperLedger,
+    /// The operator's rules, counting on paper.
+    pub rules: Arc<OperatorRules>,
 }
 
 /// How the switch stood when a call began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaperThen(u64);
 
+impl PaperThen {
+    /// True if paper mode was on.
+    pub fn on(self) -> bool {
+        is_on(self.0)
+    }
+}
+
 impl Paper {
     /// A switch that stands so.
     pub fn new(on: bool) -> Self {
-        Self { turns: Arc::new(AtomicU64::new(u64::from(on))) }
+        Self { turns: Arc::new(AtomicU64::new(u64::from(on))), desk: None }
+    }
+
+    /// A switch that stands so, with a paper ledger to act on.
+    pub fn with(on: bool, desk: PaperDesk) -> Self {
+        Self { desk: Some(Arc::new(desk)), ..Self::new(on) }
+    }
+
+    /// The paper ledger, whether or not paper mode is on.
+    pub fn desk(&self) -> Option<&PaperDesk> {
+        self.desk.as_deref()
+    }
+
+    /// The paper ledger while paper mode is on.
+    pub fn in_force(&self) -> Option<&PaperDesk> {
+        self.desk().filter(|_| self.on())
     }
 
     /// Whether everything is only rehearsed now.
@@ -55,11 +109,9 @@ impl Paper {
         PaperThen(self.turns.load(Ordering::SeqCst))
     }
 
-    /// Whether it was on then, is on now, or was on at any time between: what was shown, or agreed to, as a rehearsal is
-    /// never signed, however the switch stands by the time it would be.
-    pub fn on_since(&self, then: PaperThen) -> bool {
-        let PaperThen(then) = then;
-        is_on(then) || self.turns.load(Ordering::SeqCst) != then
+    /// True if it was turned since: an action that was shown in one mode is not done in the other.
+    pub fn turned_since(&self, then: PaperThen) -> bool {
+        self.now() != then
     }
 
     /// Turns it.

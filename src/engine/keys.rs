@@ -34,6 +34,15 @@ pub const MIGRATIONS: Migrations = Migrations {
     ],
 };
 
+/// Forgets all idempotency keys: for a paper ledger that begins again.
+///
+/// # Errors
+/// The database's failure.
+pub fn forget_keys(transaction: &rusqlite::Transaction<'_>) -> Result<(), StoreError> {
+    transaction.execute("DELETE FROM engine_idempotency", [])?;
+    Ok(())
+}
+
 /// How long an answer is kept where nothing was signed, in milliseconds: a day. The others are kept for good.
 const KEPT: u64 = 24 * 3_600 * 1_000;
 /// How long a write may wait for the operator before its key counts as abandoned, in milliseconds: an hour.

@@ -19,14 +19,14 @@ mod tests;
 mod tool;
 mod world;
 
-pub use acting::{Acting, ApprovalMode, Paper, UnknownMode};
+pub use acting::{Acting, ApprovalMode, Paper, PaperDesk, UnknownMode};
 pub use catalog::{Catalog, CatalogError, Entry, Filter, Selection, SelectionError};
 pub use context::{CallContext, Standing};
 pub use envelope::{Status, ToolResponse};
 pub use executor::{Call, Executor, ExecutorConfig, Hook, HookCall, Offer, Offered};
 pub use export::{mcp_list, openai_list};
 pub use input::{Input, MAX_INPUT_BYTES, MAX_INPUT_DEPTH};
-pub use keys::MIGRATIONS;
+pub use keys::{MIGRATIONS, forget_keys};
 pub use profiles::categories_of;
 pub use tool::{ReadTool, Reply, ToolDef, WriteTool};
 pub use world::{LostChain, World, WorldChain, address};

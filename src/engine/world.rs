@@ -12,12 +12,13 @@ use crate::base::clock::Clock;
 use crate::base::config::DEFAULT_INTENT_MARGIN;
 use crate::base::error::{ErrorCode, ToolError, Violation};
 use crate::base::units::{BasisPoints, Usd};
-use crate::chain::fork::{Fork, NextBlock, Source};
+use crate::chain::fork::{BalanceShift, Fork, NextBlock, Source};
 use crate::chain::multicall::{Answers, Calls};
 use crate::chain::network::{Contract, Network, resolve};
 use crate::chain::price::PriceChain;
 use crate::chain::provider::{ChainClient, ConnectError, ProviderError};
-use crate::chain::token::{self, Token};
+use crate::chain::token::{self, Token, TokenId};
+use crate::engine::acting::{Paper, PaperDesk};
 use crate::safety::operator::OperatorRules;
 use crate::safety::orders::Orders;
 use crate::safety::policy::{ChainId, Policy, Preset, Scope};
@@ -48,6 +49,8 @@ pub struct World {
     /// The networks of `chains`, in the same order.
     networks: Vec<Network>,
     lost: Vec<LostChain>,
+    /// Paper mode, where there can be one.
+    paper: Option<Paper>,
     /// The policy of calls that open no ledger.
     policy: Option<Arc<Policy>>,
     /// Chains that are there and that the policy does not allow, with its list in words.
@@ -94,6 +97,7 @@ impl World {
             chains,
             networks,
             lost,
+            paper: None,
             policy: None,
             closed: None,
         }
@@ -111,6 +115,43 @@ impl World {
     pub fn under(mut self, rules: Arc<OperatorRules>) -> Self {
         self.rules = Some(rules);
         self
+    }
+
+    /// A copy of the world whose balances and limits are those of paper while paper mode is on.
+    #[must_use]
+    pub fn with_paper(mut self, paper: Option<Paper>) -> Self {
+        self.paper = paper;
+        self
+    }
+
+    /// The paper ledger while paper mode is on.
+    pub fn paper(&self) -> Option<&PaperDesk> {
+        self.paper.as_ref().and_then(Paper::in_force)
+    }
+
+    /// The operator's rules as they count now: on paper while paper mode is on.
+    pub fn rules_in_force(&self) -> Option<&Arc<OperatorRules>> {
+        self.paper().map(|paper| &paper.rules).or(self.rules.as_ref())
+    }
+
+    /// Shifts of an account's balances on a chain by actions on paper; empty while paper mode is off.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` where the paper ledger does not tell.
+    pub fn shifts(&self, chain_id: u64, account: Address) -> Result<Vec<BalanceShift>, ToolError> {
+        let Some(paper) = self.paper() else { return Ok(Vec::new()) };
+        let shifts = paper.ledger.shifts(chain_id, account);
+        shifts.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))
+    }
+
+    /// A balance of `account` as it counts now: on paper while paper mode is on, and otherwise `on_chain`, the chain's.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` where the paper ledger does not tell.
+    pub fn balance(&self, chain_id: u64, account: Address, token: TokenId, on_chain: U256) -> Result<U256, ToolError> {
+        let shifts = self.shifts(chain_id, account)?;
+        let shift = shifts.iter().find(|shift| shift.token.map_or(TokenId::Native, TokenId::Erc20) == token);
+        Ok(shift.map_or(on_chain, |shift| shift.apply(on_chain)))
     }
 
     /// The same world under a policy, for calls that open no ledger and so have no [`OperatorRules`].

@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 
 use crate::base::text::SafeText;
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
-use crate::chain::fork::{Fork, NextBlock, Simulation, Source};
+use crate::chain::fork::{BalanceShift, Fork, NextBlock, Simulation, Source};
 use crate::chain::network::{Contract, Network};
 use crate::chain::price::PriceChain;
 use crate::chain::provider::ChainClient;
@@ -56,7 +56,8 @@ impl SafetyGuardian {
         Self { chains: chains.into_iter().map(watch).collect(), policy, absent }
     }
 
-    async fn look(&self, framed: &Framed, counted: Usd) -> Result<Opinion, GuardianError> {
+    async fn look(&self, case: Case<'_>) -> Result<Opinion, GuardianError> {
+        let (framed, counted) = (case.framed, case.values.spent);
         let chain_id = framed.proposal().chain_id;
         let chain = self.chains.iter().find(|chain| chain.client.chain_id() == chain_id);
         let chain = chain.ok_or_else(|| GuardianError(format!("it does not watch chain {chain_id}")))?;
@@ -65,7 +66,7 @@ impl SafetyGuardian {
         let read = read.map_err(|_| GuardianError("its reading of the policy broke".to_owned()))?;
         let policy = read.map_err(|error| GuardianError(error.to_string()))?;
         let policy = policy.unwrap_or_else(|| Policy::preset(self.absent));
-        let simulation = chain.run(framed).await?;
+        let simulation = chain.run(framed, case.shifts).await?;
         let mut objections = does(framed, &simulation);
         objections.extend(lists(framed, &policy, chain.client.network()));
         let leaves = simulate::declares_exit(framed.proposal(), &chain.around()) && !allows_more(framed, &simulation);
@@ -90,7 +91,7 @@ impl SafetyGuardian {
 
 impl Guardian for SafetyGuardian {
     fn review<'a>(&'a self, case: Case<'a>) -> BoxFuture<'a, Result<Opinion, GuardianError>> {
-        Box::pin(self.look(case.framed, case.values.spent))
+        Box::pin(self.look(case))
     }
 }
 
@@ -115,14 +116,15 @@ impl Watched {
     }
 
     /// Runs what would be signed on a fork of its own.
-    async fn run(&self, framed: &Framed) -> Result<Simulation, GuardianError> {
+    async fn run(&self, framed: &Framed, shifts: &[BalanceShift]) -> Result<Simulation, GuardianError> {
         let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
         let fork =
             Fork::pin(&self.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| failed(&error))?;
         let block = BlockId::hash(fork.pinned().hash);
         let count = self.client.agreed().get_transaction_count(framed.signer()).block_id(block);
         let nonce = count.await.map_err(|error| failed(&error))?;
-        let around = Surroundings { producer: Some(fork.next_block().coinbase), ..self.around() };
+        let (producer, shifts) = (Some(fork.next_block().coinbase), shifts.to_vec());
+        let around = Surroundings { producer, shifts, ..self.around() };
         simulate::run(&fork, framed, 0, nonce, &around).await.map_err(|error| failed(&error))
     }
 

@@ -23,6 +23,7 @@ use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::multicall::Calls;
 use crate::chain::network::Contract;
 use crate::chain::price::PriceOrigin;
+use crate::chain::token::TokenId;
 use crate::engine::{World, WorldChain};
 use crate::fabric::Vitals;
 use crate::intents::Intent;
@@ -125,7 +126,7 @@ impl Gauge {
     /// Failures in a row that the policy in force lets it have, and at which drawdown its stop-loss acts, in basis
     /// points. Where no policy is in force nothing is signed, so the strictest reading does no harm.
     fn limits(&self) -> (u32, u64) {
-        let Some(rules) = &self.world.rules else { return (1, 0) };
+        let Some(rules) = self.world.rules_in_force() else { return (1, 0) };
         let caps = rules.policy().caps(Phase::Thriving, true);
         (caps.failures, u64::from(caps.stop_loss.get()))
     }
@@ -133,7 +134,7 @@ impl Gauge {
     /// Failures in a row, as the failure breaker counts them: the phase and the breaker must not contradict each other.
     /// While the ledger cannot be read the last count stays.
     fn count_failures(&mut self) {
-        let counted = self.world.rules.as_ref().and_then(|rules| rules.failures().ok());
+        let counted = self.world.rules_in_force().and_then(|rules| rules.failures().ok());
         self.failures = counted.unwrap_or(self.failures);
     }
 
@@ -171,7 +172,7 @@ impl Gauge {
             return None;
         }
         let bridges = bridges(&self.world, self.account)?;
-        let asked = self.world.chains().iter().map(|chain| held(chain, self.account, &bridges));
+        let asked = self.world.chains().iter().map(|chain| held(&self.world, chain, self.account, &bridges));
         let chains = futures::future::try_join_all(asked).await.ok()?;
         let delivered: BTreeSet<B256> = chains.iter().flat_map(|held| held.delivered.iter().copied()).collect();
         let mut worth = Worth { equity: Some(Usd::ZERO), gas_wei: Some(U256::ZERO) };
@@ -260,7 +261,12 @@ struct Held {
 /// What the settler says of a deposit that it holds.
 const LOCKED: u8 = 1;
 
-async fn held(chain: &WorldChain, account: Address, bridges: &[(B256, Intent)]) -> Result<Held, ToolError> {
+async fn held(
+    world: &World,
+    chain: &WorldChain,
+    account: Address,
+    bridges: &[(B256, Intent)],
+) -> Result<Held, ToolError> {
     let network = chain.network();
     let multicall = chain.contract(Contract::Multicall3)?;
     let wrapped = chain.contract(Contract::WrappedNative)?;
@@ -287,12 +293,16 @@ async fn held(chain: &WorldChain, account: Address, bridges: &[(B256, Intent)]) 
     let silent =
         |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell {what}"));
     let coin = coin.take(&answers).ok_or_else(|| silent("balances"))?;
+    let coin = world.balance(network.chain_id, account, TokenId::Native, coin)?;
     let mut holdings = vec![(wrapped, 18, coin, None)];
     let mut decimals_of = BTreeMap::new();
     for (token, decimals, call) in listed {
         decimals_of.insert(token, decimals);
         match call.take(&answers) {
-            Some(amount) => holdings.push((token, decimals, amount, None)),
+            Some(amount) => {
+                let amount = world.balance(network.chain_id, account, TokenId::Erc20(token), amount)?;
+                holdings.push((token, decimals, amount, None));
+            }
             // Where a listed token has no contract, nothing is held. One that does not answer may hold everything.
             None if call.is_void(&answers) => {}
             None => return Err(silent(&format!("the balance of {token}"))),

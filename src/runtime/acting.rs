@@ -18,7 +18,7 @@ use crate::base::model::Phase;
 use crate::chain::network::{DataFees, Network, NetworkKind};
 use crate::chain::provider::HttpLimits;
 use crate::chain::sender::{Relay, Sender};
-use crate::engine::{Acting, ApprovalMode, Paper, WorldChain};
+use crate::engine::{Acting, ApprovalMode, Paper, PaperDesk, WorldChain};
 use crate::fabric::Fabric;
 use crate::golem::guardian::{self, SafetyGuardian};
 use crate::safety::Account;
@@ -28,6 +28,7 @@ use crate::safety::ground::Ground;
 use crate::safety::guardian::Guardian;
 use crate::safety::operator::OperatorRules;
 use crate::safety::pipeline::{Pipeline, PipelineChain, PipelineConfig};
+use crate::store::Store;
 
 /// How long a call waits that is to see its transaction's end, however late that comes.
 const TO_THE_END: Duration = Duration::from_secs(30 * 24 * 3_600);
@@ -45,8 +46,10 @@ pub struct Hands {
     pub guardian: Option<Arc<dyn Guardian>>,
     /// How consent is come by where a call does not say.
     pub approve: ApprovalMode,
-    /// Whether everything is only rehearsed: nothing is signed, nothing left by an earlier run is touched.
+    /// Paper mode: nothing is signed, and nothing that an earlier run left is touched.
     pub paper: bool,
+    /// Paper mode may be entered later, so its ledger is opened even while the mode is off.
+    pub may_turn: bool,
     /// Whether it is only looked, whatever the paper switch says later: nothing left by an earlier run is touched, no
     /// bytes are sent again and no order is handed in.
     pub looks_only: bool,
@@ -65,6 +68,7 @@ impl Hands {
             guardian: None,
             approve: ApprovalMode::Never,
             paper: false,
+            may_turn: false,
             looks_only: false,
             wait: false,
         }
@@ -105,14 +109,8 @@ pub async fn acting(
 ) -> Result<Acting, ToolError> {
     let settings = &config.safety;
     let seconds = |setting: &crate::base::config::Setting<u64>| Duration::from_secs(setting.value);
-    let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, ledger, &clock));
-    let Hands { account, phase, guardian, approve, paper, looks_only, wait } = hands;
-    let paper = Paper::new(paper);
-    // Asked anew in each round: paper mode can be left, and entered.
-    let acts = {
-        let paper = paper.clone();
-        move || !looks_only && !paper.on()
-    };
+    let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, &ledger.store, &clock));
+    let Hands { account, phase, guardian, approve, paper: on_paper, may_turn, looks_only, wait } = hands;
     let guardian = match guardian {
         Some(guardian) => guardian,
         None => own_guardian(config, opened, &clock)?,
@@ -125,8 +123,9 @@ pub async fn acting(
         ledger.queue.unlock(key);
     }
     desk.listen(Arc::new(ledger.queue.clone()));
-    let pipeline = Pipeline::new(PipelineConfig {
-        chains: chains.collect::<Result<_, _>>()?,
+    let chains: Vec<PipelineChain> = chains.collect::<Result<_, _>>()?;
+    let parts = PipelineConfig {
+        chains,
         store: ledger.store.clone(),
         rules: rules.clone(),
         clock: clock.clone(),
@@ -135,7 +134,17 @@ pub async fn acting(
         guardian: Some(guardian),
         permit_ttl: seconds(&settings.permit_seconds),
         patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },
-    });
+    };
+    let paper = match on_paper || may_turn {
+        true => Paper::with(on_paper, paper_desk(config, opened, ledger, &rules, &parts).await?),
+        false => Paper::new(false),
+    };
+    // Asked anew in each round: paper mode can be left, and entered.
+    let acts = {
+        let paper = paper.clone();
+        move || !looks_only && !paper.on()
+    };
+    let pipeline = Pipeline::new(parts);
     let orders = orders(config, opened, ledger, rules, fabric, clock, acts.clone()).await;
     pipeline.connect_orders(orders.clone());
     if acts() {
@@ -145,6 +154,32 @@ pub async fn acting(
     }
     pipeline.keep_recovering(RECOVER_EVERY, acts);
     Ok(Acting { pipeline, account, phase, approve, paper })
+}
+
+/// The paper ledger beside `ledger`, with the same chains, rules, guardian and approval queue as `parts`.
+async fn paper_desk(
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    rules: &Arc<OperatorRules>,
+    parts: &PipelineConfig,
+) -> Result<PaperDesk, ToolError> {
+    let paper = ledger.paper().await?;
+    let store = paper.store().clone();
+    let counting = Arc::new(OperatorRules::on_paper(rules, store.clone()));
+    let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, &store, &parts.clock));
+    let config = PipelineConfig {
+        chains: chains.collect::<Result<_, _>>()?,
+        store,
+        rules: counting.clone(),
+        clock: parts.clock.clone(),
+        fabric: parts.fabric.clone(),
+        desk: parts.desk.clone(),
+        guardian: parts.guardian.clone(),
+        permit_ttl: parts.permit_ttl,
+        patience: parts.patience,
+    };
+    Ok(PaperDesk { pipeline: Pipeline::on_paper(config, paper.clone()), ledger: paper, rules: counting })
 }
 
 /// Bardo's own safety-guardian: it reads chains, prices and the policy's file by itself. Its sources of prices are its own
@@ -165,7 +200,7 @@ fn own_guardian(config: &Config, opened: &OpenWorld, clock: &Arc<dyn Clock>) -> 
 fn pipeline_chain(
     config: &Config,
     chain: &WorldChain,
-    ledger: &Ledger,
+    store: &Store,
     clock: &Arc<dyn Clock>,
 ) -> Result<PipelineChain, ToolError> {
     let network = chain.network();
@@ -177,10 +212,7 @@ fn pipeline_chain(
     if let Some(oracle) = settings.and_then(|settings| settings.data_fee_oracle.as_ref()) {
         ground = ground.charging(oracle.value.map_or(DataFees::None, DataFees::Oracle));
     }
-    Ok(PipelineChain {
-        ground,
-        sender: Sender::new(chain.client.clone(), ledger.store.clone(), clock.clone(), relay, rules),
-    })
+    Ok(PipelineChain { ground, sender: Sender::new(chain.client.clone(), store.clone(), clock.clone(), relay, rules) })
 }
 
 /// The private relay that is configured for a chain, if one is.

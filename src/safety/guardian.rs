@@ -9,6 +9,7 @@ use super::framed::Framed;
 use super::simulate::Simulated;
 use super::value::Values;
 use crate::base::text::SafeText;
+use crate::chain::fork::BalanceShift;
 
 /// Someone who looks at an action with eyes of their own.
 pub trait Guardian: fmt::Debug + Send + Sync {
@@ -25,6 +26,8 @@ pub struct Case<'a> {
     pub simulated: &'a Simulated,
     /// What it costs and brings.
     pub values: &'a Values,
+    /// Shifts of the account's balances by actions on paper; empty for a real action.
+    pub shifts: &'a [BalanceShift],
 }
 
 /// What a guardian thinks.

@@ -25,6 +25,7 @@
 //! | `queue_key` | the key that authenticates approval requests, answers and the accepted policy in the ledger |
 //! | `policy` | what the operator allows: file, presets, comparison, limits |
 //! | `ledger` | what has been spent and may still be, in sliding windows; rates, breaker, stop-loss |
+//! | `paper` | what actions on paper have moved, in a database of its own |
 //! | `stop` | the stop file and what each step of the ladder lets through |
 //! | `operator_proof` | what shows that the operator, and no script, lets more through |
 //! | `audit` | the hash-chained trail and its anchor |
@@ -50,6 +51,7 @@ pub mod ledger;
 pub mod operator;
 pub mod operator_proof;
 pub mod orders;
+pub mod paper;
 pub mod permit;
 pub mod pipeline;
 pub mod policy;

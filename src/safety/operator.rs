@@ -54,6 +54,8 @@ pub struct OperatorRules {
     /// Where what may come a moment later is written from: the gate asks on the store's own thread, which is no
     /// runtime's.
     runtime: OnceLock<Handle>,
+    /// The rules of the real ledger, where these count on paper: they follow the policy, and know who was paid before.
+    real: Option<Arc<OperatorRules>>,
 }
 
 /// Why a decision about the policy could not be put on record.
@@ -94,11 +96,21 @@ impl OperatorRules {
     pub fn new(keeper: Arc<Keeper>, stop: StopFile, store: Store, networks: impl IntoIterator<Item = Network>) -> Self {
         let anchor = Anchor::beside(store.path());
         let runtime = Handle::try_current().map(OnceLock::from).unwrap_or_default();
-        let rules = Self { keeper, stop, store, networks: networks.into_iter().collect(), anchor, runtime };
+        let networks = networks.into_iter().collect();
+        let rules = Self { keeper, stop, store, networks, anchor, runtime, real: None };
         // A trail has an anchor from before its first entry on. One that has lost it gets none here, so that it is found.
         if matches!(rules.store.read(audit::head), Ok(Head::EMPTY)) {
             rules.anchor();
         }
+        rules
+    }
+
+    /// Rules that count in a paper ledger: its limits, rates and marks are its own, while the policy and the stop
+    /// are those of `real`.
+    pub fn on_paper(real: &Arc<Self>, store: Store) -> Self {
+        let networks = real.networks.clone();
+        let mut rules = Self::new(Arc::clone(&real.keeper), real.stop.clone(), store, networks);
+        rules.real = Some(Arc::clone(real));
         rules
     }
 
@@ -450,6 +462,9 @@ impl Rulebook for OperatorRules {
         if named.is_some_and(|listed| listed.iter().any(|one| one.0 == recipient)) {
             return true;
         }
+        if self.real.as_ref().is_some_and(|real| real.knows_recipient(chain_id, recipient)) {
+            return true;
+        }
         // Where the ledger does not tell, nobody is known.
         let paid: Result<bool, LedgerError> =
             self.store.read(|connection| ledger::knows_recipient(connection, chain_id, recipient));
@@ -473,7 +488,8 @@ impl Rulebook for OperatorRules {
         let wallets = [&rules.safe_addresses, &rules.allowed_execution_wallets].into_iter();
         let wallets = wallets.flat_map(|scope| scope.listed.iter().flatten()).map(|wallet| wallet.0);
         let named = rules.allowed_recipients.listed.iter().flatten().map(|recipient| recipient.0);
-        Ok(paid.into_iter().chain(wallets).chain(named).collect())
+        let real = self.real.as_ref().map(|real| real.acquaintances()).transpose()?.unwrap_or_default();
+        Ok(paid.into_iter().chain(wallets).chain(named).chain(real).collect())
     }
 
     fn names_token(&self, chain_id: u64, token: Address) -> bool {

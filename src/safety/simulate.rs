@@ -31,7 +31,7 @@ use crate::base::error::Violation;
 use crate::base::model::ActionClass;
 use crate::base::text::SafeText;
 use crate::chain::evm::StandIn;
-use crate::chain::fork::{Call, Fees, Fork, ForkError, Options, Pinned, Simulation, Watch};
+use crate::chain::fork::{BalanceShift, Call, Fees, Fork, ForkError, Options, Pinned, Simulation, Watch};
 use crate::chain::token::TokenId;
 
 pub use declared::declared;
@@ -107,6 +107,8 @@ pub struct Surroundings {
     /// the account has allowed something from this ledger, and any that the operator's own hand calls. No other contract
     /// of the address book is among them: in a position manager the same bytes approve one position.
     pub known_tokens: BTreeSet<Address>,
+    /// Shifts of the account's balances by actions on paper; empty for a real action.
+    pub shifts: Vec<BalanceShift>,
 }
 
 impl Surroundings {
@@ -193,7 +195,8 @@ pub async fn run(
         calls.extend(settlement.calls);
         signatures.extend(settlement.signatures);
     }
-    let options = Options { watch: watch(framed), signatures, ..Options::default() };
+    let shifts = around.shifts.clone();
+    let options = Options { watch: watch(framed), signatures, shifts, ..Options::default() };
     fork.simulate_with(&calls, &options).await
 }
 

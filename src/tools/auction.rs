@@ -279,8 +279,9 @@ pub(super) async fn approvals(
     let (standing, _) = allowances::read(chain, contract, account, permit2, &[]).await?;
     let promised = world.promised(chain.network().chain_id, account, contract)?;
     let needed = promised.checked_add(amount).ok_or_else(|| invalid("amount", &"more than can be counted"))?;
-    if standing.balance < needed {
-        return Err(insufficient(token, [amount, standing.balance, promised])?);
+    let balance = world.balance(chain.network().chain_id, account, token.id, standing.balance)?;
+    if balance < needed {
+        return Err(insufficient(token, [amount, balance, promised])?);
     }
     let mut legs = Vec::new();
     if standing.of_token < needed {

@@ -42,6 +42,7 @@ pub(super) fn explorer_url(network: &Network, hash: &B256) -> String {
 /// What can be told of a plan that trades nothing.
 pub(super) struct Sent {
     state: State,
+    on_paper: bool,
     /// Hash of the last transaction.
     pub(super) tx_hash: Option<String>,
     /// Block it is in.
@@ -60,6 +61,7 @@ impl Sent {
         let gas = committed.legs.iter().filter_map(|leg| leg.gas_used).fold(0, u64::saturating_add);
         Ok(Self {
             state: committed.state.clone(),
+            on_paper: committed.on_paper,
             tx_hash: last.map(|leg| leg.hash.to_string()),
             block_number: last.and_then(|leg| leg.block),
             gas_used: if gas == 0 { committed.simulated.gas_used } else { gas },
@@ -71,6 +73,7 @@ impl Sent {
     pub(super) fn explain(&self, done: &str) -> String {
         match &self.state {
             State::Done | State::Placed => format!("{done}."),
+            State::Simulated if self.on_paper => format!("{done}, on paper."),
             State::Simulated => format!("Rehearsed only: {done}."),
             State::Unclear => format!("Sent and not settled yet: {done}."),
             State::Reverted => "The transaction reverted; nothing changed but the gas that was spent.".to_owned(),

@@ -261,17 +261,18 @@ impl<'a> SwapAsk<'a> {
 /// The wallet's whole balance.
 async fn balance(world: &World, chain: &WorldChain, token: &Token) -> Result<U256, ToolError> {
     let owner = world.account(None)?;
-    match token.id {
-        TokenId::Native => Ok(chain.client.provider().get_balance(owner).await.map_err(ProviderError::from)?),
+    let held = match token.id {
+        TokenId::Native => chain.client.provider().get_balance(owner).await.map_err(ProviderError::from)?,
         TokenId::Erc20(address) => {
             let mut calls = Calls::default();
             let held = calls.push(address, &Erc20::balanceOfCall { owner });
             let answers = chain.ask(calls, BlockId::latest()).await?;
             held.take(&answers).ok_or_else(|| {
                 ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not answer balanceOf", token.symbol))
-            })
+            })?
         }
-    }
+    };
+    world.balance(chain.network().chain_id, owner, token.id, held)
 }
 
 /// Whole tokens of `out` for one whole token of `paid`.

@@ -136,3 +136,28 @@ fn what_has_stopped_trading_is_set_back_by_the_right_word_alone() {
         assert!(code == 2 && err.contains("--rpc"), "{arguments:?}: {code} {err}");
     }
 }
+
+/// The safety-guardian's opinion is an object of its own wherever the call is told, and names prices that it read itself.
+#[test]
+fn the_guardians_opinion_is_in_the_json() {
+    let mut desk = Desk::new();
+    desk.under("[spending_limits]\nhot_lane = \"50\"\n");
+    let buy = json!({"token_in": "USDC", "token_out": "LINK", "amount": "150"});
+    let (rehearsed, _) = desk.swap(buy.clone(), &["--dry-run"]);
+    let (blocked, _) = desk.swap(buy.clone(), &[]);
+    let (done, _) = desk.swap(buy, &["--approve", "always"]);
+    assert_eq!((&blocked["error"]["code"], &done["status"]), (&json!("APPROVAL_REQUIRED"), &json!("success")));
+    for opinion in [
+        &rehearsed["decision_hints"]["guardian"],
+        &rehearsed["decision_hints"]["permit"]["guardian"],
+        &blocked["error"]["details"]["permit"]["guardian"],
+        &done["decision_hints"]["guardian"],
+    ] {
+        assert_eq!(opinion["agrees"], true, "{opinion}");
+        let why = opinion["why"].as_str().unwrap();
+        assert!(why.contains("own USDC price $1.00") && why.contains("own LINK price $"), "{why}");
+    }
+    // Below the hot lane it was not asked, and nothing is said in its name.
+    let (small, _) = desk.swap(json!({"token_in": "USDC", "token_out": "LINK", "amount": "10"}), &["--dry-run"]);
+    assert_eq!((&small["status"], &small["decision_hints"]["guardian"]), (&json!("simulated"), &Value::Null));
+}

@@ -35,6 +35,8 @@ mod liar;
 #[path = "../support/outside.rs"]
 mod outside;
 #[cfg(unix)]
+mod paper;
+#[cfg(unix)]
 mod permits;
 mod policy;
 #[cfg(unix)]

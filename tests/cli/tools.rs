@@ -161,3 +161,57 @@ fn what_is_not_there_is_a_usage_error() {
         assert!(err.contains(says), "{arguments:?}: {err}");
     }
 }
+
+/// Names in a tool's words that neither its parameters and their choices, nor any tool, nor the policy know.
+fn unknown_words(tool: &Value, tools: &BTreeSet<String>, is_policy_field: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+    fn walk(value: &Value, each: &mut dyn FnMut(&serde_json::Map<String, Value>)) {
+        match value {
+            Value::Object(fields) => {
+                each(fields);
+                fields.values().for_each(|value| walk(value, each));
+            }
+            Value::Array(all) => all.iter().for_each(|value| walk(value, each)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let (mut known, mut texts) = (tools.clone(), Vec::new());
+    walk(&tool["input_schema"], &mut |fields| {
+        let listed = fields.get("enum").and_then(Value::as_array).into_iter().flatten().chain(fields.get("const"));
+        known.extend(listed.filter_map(Value::as_str).map(str::to_owned));
+        known.extend(
+            fields.get("properties").and_then(Value::as_object).into_iter().flat_map(|all| all.keys().cloned()),
+        );
+        texts.extend(fields.get("description").and_then(Value::as_str).map(str::to_owned));
+    });
+    texts.extend(["description", "prompt_snippet"].map(|name| tool[name].as_str().unwrap().to_owned()));
+    texts.extend(tool["prompt_guidelines"].as_object().unwrap().values().map(|text| text.as_str().unwrap().to_owned()));
+    let mut found = BTreeSet::new();
+    for text in &texts {
+        // What stands in backticks is a name, and so is every word with an underscore in it.
+        found.extend(text.split('`').skip(1).step_by(2).map(str::to_owned));
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        found.extend(words.filter(|word| word.trim_matches('_').contains('_')).map(str::to_owned));
+    }
+    found.retain(|word| !known.contains(word) && !is_policy_field(word));
+    found
+}
+
+#[test]
+fn descriptions_and_guidelines_name_only_what_can_be_chosen() {
+    let home = tempfile::tempdir().unwrap();
+    let is_policy_field = |word: &str| run(bardo(home.path()).args(["policy", "explain", word])).2 == 0;
+    let all = json(&["--format", "json"]);
+    let tools: BTreeSet<String> =
+        all.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+    for tool in all.as_array().unwrap() {
+        let unknown = unknown_words(tool, &tools, &is_policy_field);
+        assert!(unknown.is_empty(), "{}: {unknown:?}", tool["name"]);
+    }
+    // What no parameter has is found, in the description and in the words of one phase.
+    let mut tool = all.as_array().unwrap().iter().find(|tool| tool["name"] == "uniswap_execute_swap").unwrap().clone();
+    tool["description"] = Value::from("Swaps, at `FASTEST` if you like.");
+    *tool["prompt_guidelines"].as_object_mut().unwrap().values_mut().next().unwrap() =
+        Value::from("Prefer route_kind DUTCH_V9.");
+    let expected = ["DUTCH_V9", "FASTEST", "route_kind"].map(str::to_owned);
+    assert_eq!(unknown_words(&tool, &tools, &is_policy_field), BTreeSet::from(expected));
+}

@@ -481,3 +481,27 @@ pub fn find(folder: &std::path::Path, name: &str) -> bool {
     let Ok(entries) = std::fs::read_dir(folder) else { return false };
     entries.flatten().any(|entry| entry.file_name() == name || find(&entry.path(), name))
 }
+
+/// A console that watches says to what it is not attached, offers no pause, and its Ctrl-X stops everybody.
+#[test]
+fn a_console_that_watches_says_what_it_shows_and_stops_in_earnest() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = bardo(&home, &["--watch"]);
+    pty.until_shown("watching a devnet of its own");
+    pty.until_shown("watching only");
+    assert!(!pty.contents().contains("p pause"), "{}", pty.contents());
+    pty.type_keys("p");
+    pty.until_shown("this console only watches");
+    assert!(!find(home.path(), "STOP"));
+    pty.type_keys("\u{18}");
+    pty.until("a stop file", |_| find(home.path(), "STOP"));
+    pty.until_shown("No new signature is made");
+    press(&mut pty, "\r");
+    pty.until_shown("■ HALTED");
+    let mut other = std::process::Command::new(env!("CARGO_BIN_EXE_bardo"));
+    other.env("BARDO_HOME", home.path()).env("BARDO_NETWORK", "devnet").args(["call", "check_safety_status", "{}"]);
+    let said = String::from_utf8(other.output().unwrap().stdout).unwrap();
+    assert!(said.contains("\"level\": \"halt\""), "another process does not see the stop: {said}");
+    pty.signal("HUP");
+    assert!(pty.ended().success());
+}

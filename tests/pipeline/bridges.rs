@@ -16,7 +16,7 @@ use bardo::abi::erc7683::OriginSettler;
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::Flags;
 use bardo::base::error::{ErrorCode, ToolError};
-use bardo::base::model::Phase;
+use bardo::base::model::{Check, Phase};
 use bardo::chain::devnet::{Chain, Mining};
 use bardo::chain::provider::ChainClient;
 use bardo::engine::{Acting, ApprovalMode, Call, Executor, Input, Offered, Status, ToolResponse, World};
@@ -515,6 +515,9 @@ async fn what_arrives_is_described_as_its_chain_does() {
         Offered::Held(offer) => offer,
         Offered::Over(response) => panic!("{response:#?}"),
     };
+    let guard = offer.preview().verdicts.iter().find(|verdict| verdict.check == Check::SlippageGuard).unwrap();
+    let words = "what must arrive is worth what is given, less the allowed loss";
+    assert_eq!(guard.detail.as_str(), words, "a bridge between tokens trades one for the other");
     let proposal = offer.preview().framed.proposal().clone();
     offer.take_back().await;
     let look = async |decimals: u8| {

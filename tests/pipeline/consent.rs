@@ -196,6 +196,10 @@ async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_th
     let [(grant, _)] = world.desk.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
     assert_eq!(grant.scope(), &Scope::of(&same));
     assert_ne!(grant.scope(), &turned);
+    // What was given in earnest does not cover paper, nor the other way round.
+    let mut on_paper = same.clone();
+    on_paper.paper = true;
+    assert!(world.desk.granted(&on_paper).is_none());
     assert!(world.desk.granted(&same).is_some());
 }
 

@@ -41,7 +41,7 @@ async fn said_of(guardian: &SafetyGuardian, preview: &Preview, changed: impl FnO
         fees: preview.framed.fees(),
     });
     let framed = framed.unwrap();
-    let case = Case { framed: &framed, simulated: &preview.simulated, values: &preview.values };
+    let case = Case { framed: &framed, simulated: &preview.simulated, values: &preview.values, shifts: &[] };
     match guardian.review(case).await {
         Ok(opinion) => (opinion.agrees, opinion.why.to_string()),
         Err(error) => (false, error.to_string()),
@@ -135,7 +135,7 @@ async fn said_of_swap(
 ) -> (bool, String) {
     let context = FrameContext { chain_id: 31_337, fees: preview.framed.fees() };
     let framed = world.wallet.frame(proposal, &context).unwrap();
-    let case = Case { framed: &framed, simulated: &preview.simulated, values: &preview.values };
+    let case = Case { framed: &framed, simulated: &preview.simulated, values: &preview.values, shifts: &[] };
     match guardian.review(case).await {
         Ok(opinion) => (opinion.agrees, opinion.why.to_string()),
         Err(error) => (false, error.to_string()),

@@ -23,6 +23,7 @@ mod host;
 mod late;
 mod orders;
 mod outside;
+mod paper;
 #[path = "../support/passing.rs"]
 mod passing;
 mod power;

@@ -10,7 +10,7 @@ use bardo::base::id::GolemId;
 use bardo::base::text::SafeText;
 use bardo::engine::{Status, ToolResponse};
 use bardo::runtime::actor::{Actor, Seat};
-use bardo::runtime::handle::{AllowanceNow, Command, Handle, LeaveMode, News, Sent};
+use bardo::runtime::handle::{AllowanceNow, Command, Handle, LeaveMode, News, Sent, Snapshot};
 use bardo::runtime::questions::{OperatorAnswer, Question, QuestionKey};
 use bardo::runtime::session::{Session, SessionOptions};
 use futures::future::BoxFuture;
@@ -40,6 +40,7 @@ pub struct Seen {
     /// Actions by hand that are held, by the tickets of their commands.
     pub offers: Vec<(u64, Question)>,
     pub told: Vec<(bool, String)>,
+    pub snapshot: Option<Arc<Snapshot>>,
 }
 
 /// A session with its own store on the folder's ledger, as a process of its own would have it.
@@ -71,7 +72,10 @@ impl Console {
                     News::Offered { ticket, question } => seen.offers.push((ticket, *question)),
                     News::Reply { ticket, response } => seen.replies.push((ticket, *response)),
                     News::Told { done, words } => seen.told.push((done, words.to_string())),
-                    News::Snapshot(snapshot) => seen.allowances = snapshot.allowances.rows.clone(),
+                    News::Snapshot(snapshot) => {
+                        seen.allowances = snapshot.allowances.rows.clone();
+                        seen.snapshot = Some(snapshot);
+                    }
                     News::Market(_)
                     | News::Events(_)
                     | News::Began { .. }

@@ -62,6 +62,8 @@ pub(super) enum Unfinished {
         /// How.
         error: EvmError,
     },
+    /// The balance of this token cannot be put in place.
+    NotShifted(Address),
     /// Nobody waits for it any more.
     Cancelled,
     /// The questions take too long to be asked in this place.

@@ -4,6 +4,8 @@
 //! read while it answers questions. No inspector is installed, so that the other 254 instructions
 //! run at full speed: `KECCAK256` and `SLOAD` alone are wrapped, in the instruction table.
 
+use std::collections::HashMap;
+
 use alloy::{
     eips::eip2935::{HISTORY_SERVE_WINDOW, HISTORY_STORAGE_ADDRESS},
     primitives::{Address, B256, Bytes, U256},
@@ -25,6 +27,7 @@ use revm::{
     state::{AccountInfo, Bytecode, EvmState},
 };
 
+use super::shift::BalanceShift;
 use crate::chain::evm::{
     self, BlockContext, ChainRules, Checks, DatabaseError, DynDatabase, EvmError, Precompiles, SpecId, StandIn,
 };
@@ -42,6 +45,9 @@ pub(super) struct Layers<'a> {
     /// Slot of the history contract that the block writes before its first transaction, and the
     /// parent's hash that it writes there ([EIP-2935](https://eips.ethereum.org/EIPS/eip-2935)).
     history: Option<(U256, U256)>,
+    /// Coins that accounts have in place of the chain's, and slots in place of the chain's.
+    coins: Vec<BalanceShift>,
+    slots: HashMap<(Address, U256), U256>,
     calls: Vec<EvmState>,
     depth: usize,
 }
@@ -125,7 +131,14 @@ impl<'a> Machine<'a> {
         });
         let transaction = TxEnv::default();
         let cfg = evm::cfg_env(&rules, Checks::Call, &transaction);
-        let mut journaled_state = Journal::new(Layers { base, history, calls: Vec::new(), depth: 0 });
+        let mut journaled_state = Journal::new(Layers {
+            base,
+            history,
+            coins: Vec::new(),
+            slots: HashMap::new(),
+            calls: Vec::new(),
+            depth: 0,
+        });
         journaled_state.set_spec_id(spec);
         let host = Host {
             block: evm::block_env(&rules, block),
@@ -224,6 +237,20 @@ impl<'a> Machine<'a> {
         Ok((answer, used))
     }
 
+    /// Gives an account another balance of the chain's coin.
+    pub(super) fn shift_coin(&mut self, shift: BalanceShift) {
+        self.evm.ctx.journaled_state.database.coins.push(shift);
+    }
+
+    /// Puts a value in the place of a slot of the chain, or takes it away again.
+    pub(super) fn shift_slot(&mut self, contract: Address, slot: U256, value: Option<U256>) {
+        let slots = &mut self.evm.ctx.journaled_state.database.slots;
+        match value {
+            Some(value) => slots.insert((contract, slot), value),
+            None => slots.remove(&(contract, slot)),
+        };
+    }
+
     /// Slots read by the last question.
     pub(super) fn reads(&self) -> &[(Address, U256)] {
         &self.evm.ctx.chain.reads
@@ -261,7 +288,11 @@ impl Database for Layers<'_> {
             }
             return Ok(Some(account.info.clone()));
         }
-        self.base.basic_ref(address)
+        let found = self.base.basic_ref(address)?;
+        let Some(shift) = self.coins.iter().find(|shift| shift.holder == address) else { return Ok(found) };
+        let mut shifted = found.unwrap_or_default();
+        shifted.balance = shift.apply(shifted.balance);
+        Ok(Some(shifted))
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, DatabaseError> {
@@ -288,7 +319,10 @@ impl Database for Layers<'_> {
         {
             return Ok(parent);
         }
-        self.base.storage_ref(address, slot)
+        match self.slots.get(&(address, slot)) {
+            Some(shifted) => Ok(*shifted),
+            None => self.base.storage_ref(address, slot),
+        }
     }
 
     fn block_hash(&mut self, number: u64) -> Result<B256, DatabaseError> {

@@ -12,6 +12,7 @@
 //! | `outcome` | what comes out |
 //! | `revert` | reasons in words |
 //! | `machine` | revm over layers of state |
+//! | `shift` | balances that a simulation begins with and the chain does not have |
 //! | `run` | one run of a plan, and what it may spend |
 //! | `candidates`, `question`, `trail` | what to ask about changes |
 //! | `changes`, `silence` | the answers, what they account for, and what nobody answers |
@@ -30,6 +31,7 @@ mod question;
 mod remote;
 mod revert;
 mod run;
+mod shift;
 mod silence;
 mod source;
 mod trail;
@@ -45,6 +47,7 @@ pub use changes::{Limits, Watch};
 pub use outcome::*;
 pub use remote::{Hints, Remote, RemoteLimits};
 pub use revert::{Errors, Meaning, Reason};
+pub use shift::BalanceShift;
 pub use source::{NextBlock, Source};
 
 use crate::{
@@ -96,6 +99,8 @@ pub struct Options {
     /// Signatures that will be made, for which [`PLACEHOLDER_SIGNATURE`](crate::chain::evm::PLACEHOLDER_SIGNATURE)
     /// stands in the calldata. They exist in this one simulation only.
     pub signatures: Vec<StandIn>,
+    /// Balances that differ from the chain's when the first call begins. They exist in this one simulation only.
+    pub shifts: Vec<BalanceShift>,
 }
 
 /// Why there is no simulation. Whatever the reason: nothing is known about what the calls would do.
@@ -157,6 +162,14 @@ pub enum ForkError {
     /// The state could not be read.
     #[error("the chain state could not be read: {0}")]
     State(SafeText),
+    /// A balance is not kept in one storage slot, so that another one cannot be put in its place.
+    #[error(
+        "the balance of token {token} cannot be simulated as it is on paper: its contract does not keep it in one slot"
+    )]
+    Shift {
+        /// The token's contract.
+        token: alloy::primitives::Address,
+    },
     /// The program is shutting down.
     #[error("the simulation was stopped before it ended: the program is shutting down")]
     Stopped,

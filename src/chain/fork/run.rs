@@ -14,6 +14,7 @@ use super::{
     machine::Machine,
     outcome::{Outcome, Simulation, Status},
     revert::Reason,
+    shift::NotShifted,
 };
 use crate::{
     base::text::SafeText,
@@ -106,6 +107,7 @@ pub(super) fn run(
         Ok(simulation) => Some(Ok(simulation)),
         Err(Unfinished::TooLong) => None,
         Err(Unfinished::Cancelled) => Some(Err(ForkError::Stopped)),
+        Err(Unfinished::NotShifted(token)) => Some(Err(ForkError::Shift { token })),
         Err(Unfinished::Failed { index, error }) => Some(Err(fork_error(index, error))),
     }
 }
@@ -120,6 +122,10 @@ fn attempt(
 ) -> Result<Simulation, Unfinished> {
     let Fork { pinned, rules, next, .. } = fork;
     let mut machine = Machine::new(*rules, next, pinned.hash, state, &options.signatures);
+    machine.shift(&options.shifts).map_err(|failed| match failed {
+        NotShifted::NoSlot(token) => Unfinished::NotShifted(token),
+        NotShifted::Machine(error) => Unfinished::Failed { index: 0, error },
+    })?;
     let mut outcomes = Vec::with_capacity(calls.len());
     let mut logs = Vec::new();
     for (index, call) in calls.iter().enumerate() {

@@ -234,7 +234,7 @@ pub(super) const fn standing_role(standing: Standing) -> Role {
     match standing {
         Standing::Running | Standing::Sent => Role::Chart,
         Standing::Waiting | Standing::Lapsed | Standing::Unclear => Role::StateCare,
-        Standing::Done | Standing::Rehearsed => Role::StateGood,
+        Standing::Done | Standing::Rehearsed | Standing::OnPaper => Role::StateGood,
         Standing::Blocked | Standing::Refused | Standing::Failed => Role::StateBad,
     }
 }

@@ -109,8 +109,12 @@ impl State {
 
     /// The keys that do something in a context: on a screen, those that do something there.
     pub fn rows(&self, context: Context) -> impl Iterator<Item = &keymap::Row> {
-        let replay = self.replaying();
+        let (replay, watches) = (self.replaying(), self.watch_only);
         let here = move |row: &&keymap::Row| match row.action {
+            // In a recording there is nothing to stop, to decide, to cancel or to check; whoever watches stops and looks.
+            Action::Hold | Action::Decide | Action::Verify if replay => false,
+            Action::CancelSelected if replay || watches => false,
+            Action::Pause if watches && !replay => false,
             _ if row.context != Context::Page => true,
             Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower => replay,
             Action::Left | Action::Right => replay || self.screen.does(row.action),

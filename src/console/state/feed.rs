@@ -329,6 +329,7 @@ impl Feed {
                     | Standing::Sent
                     | Standing::Done
                     | Standing::Rehearsed
+                    | Standing::OnPaper
                     | Standing::Unclear => {}
                 }
             }

@@ -256,6 +256,10 @@ impl State {
 
     /// Pauses at once; resuming needs a decision.
     fn pause(&mut self) -> Vec<Effect> {
+        if self.watch_only {
+            self.say("this console only watches: Ctrl-X stops, and nothing else can be changed from it");
+            return Vec::new();
+        }
         match self.stop() {
             None => {
                 let reason = SafeText::clean("paused by the operator", 60);
@@ -267,6 +271,10 @@ impl State {
 
     fn anywhere(&mut self, action: Action) -> Vec<Effect> {
         match action {
+            Action::Hold if self.replaying() => {
+                self.say("this is a recording: there is nothing to stop in it");
+                Vec::new()
+            }
             Action::Hold => {
                 if !self.layers.iter().any(|layer| matches!(layer, Layer::Hold { .. })) {
                     self.layers.push(Layer::Hold { since: self.now_millis, told: None });

@@ -46,7 +46,7 @@ const ENTRIES: &[(&str, &str)] = &[
     ("stop", "hold: no new signature from now on; then choose"),
     ("stop revoke", "the Golem's keys are taken away until the program is started anew"),
     ("resume", "lift the stop; asks for a decision"),
-    ("paper", "rehearse everything, sign nothing"),
+    ("paper", "do everything on paper, sign nothing"),
     ("paper off", "sign again; asks for a decision"),
     ("breaker reset", "close the failure breaker; asks for a decision"),
     ("mine", "make a block on ethereum (devnet): mine [BLOCKS] [base]"),

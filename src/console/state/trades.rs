@@ -109,7 +109,12 @@ fn order_row(at: u64, order: &OrderUpdate) -> Option<Cells> {
 }
 
 fn intent_row(at: u64, intent: &IntentUpdate) -> Option<Cells> {
-    let got = intent.amount_out.clone()?;
+    let delivered = intent.status == IntentStatus::Filled;
+    let got = intent.amount_out.clone();
+    if !delivered && got.is_none() {
+        return None;
+    }
+    let agrees = delivered && got.is_some();
     let cells = [
         utc(at),
         intent.intent_id.to_string(),
@@ -117,13 +122,13 @@ fn intent_row(at: u64, intent: &IntentUpdate) -> Option<Cells> {
         format!("{} to {}", intent.source_chain, intent.destination_chain),
         intent.amount_in.clone(),
         intent.token_in.symbol.to_string(),
-        got,
+        got.unwrap_or_default(),
         intent.token_out.symbol.to_string(),
         intent.estimated_output.clone(),
         String::new(),
         intent.delivered.as_ref().map(|place| place.hash.to_string()).unwrap_or_default(),
-        // The balance on the destination chain shows what came in.
-        (intent.status == IntentStatus::Filled).to_string(),
+        // As the verdict on the order: delivered, and the balance on the destination chain shows what came in.
+        agrees.to_string(),
         intent.status.as_str().to_owned(),
     ];
     Some((at, cells))
@@ -265,6 +270,24 @@ mod tests {
             [cells[2], cells[3], cells[5], cells[7], cells[11]],
             ["Bridge", "ethereum to base", "USDC", "USDC", "true"]
         );
+    }
+
+    /// A delivery that the balance on the destination chain does not show is a row all the same, and the chain does not
+    /// agree to it: as the verdict on the order says.
+    #[test]
+    fn a_bridge_whose_arrival_no_balance_shows_is_listed_and_not_agreed_to() {
+        let row = |status: IntentStatus, amount_out: Option<&str>| {
+            let mut intent = crate::console::widgets::samples::intent();
+            (intent.status, intent.amount_out) = (status, amount_out.map(str::to_owned));
+            let (golem_id, kind) = (GolemId::operator(), EventKind::IntentUpdate(Box::new(intent)));
+            let text = csv_of([Event { seq: 1, at: 1_700_000_000_000, golem_id, call_id: None, kind }]);
+            let cells = text.lines().nth(1).map(|row| row.split(',').map(str::to_owned).collect::<Vec<_>>());
+            cells.map(|cells| (cells[6].clone(), cells[11].clone()))
+        };
+        let cells = |got: &str, agrees: &str| Some((got.to_owned(), agrees.to_owned()));
+        assert_eq!(row(IntentStatus::Filled, Some("399.6")), cells("399.6", "true"));
+        assert_eq!(row(IntentStatus::Filled, None), cells("", "false"));
+        assert_eq!(row(IntentStatus::Refunded, None), None, "nothing was traded");
     }
 
     #[test]

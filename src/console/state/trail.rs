@@ -116,6 +116,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             format!("password refused for {}, by {}: {}", text("authorises").replace('_', " "), text("by"), text("why"))
         }
     };
+    let told = if text("paper") == "true" { format!("PAPER: {told}") } else { told };
     SafeText::clean(&readable(&told, PLACES), LONGEST)
 }
 
@@ -208,6 +209,8 @@ mod tests {
         assert_eq!(told("tx:outbid", outbid), "outbid 0x1111…1111 by 0x7b9b…5942, for a higher fee");
         let refused = json!({ "outcome": "refused", "reason": "wait for gas" });
         assert_eq!(told("approval:resolved", refused), "you refused: wait for gas");
+        let on_paper = json!({ "outcome": "approved", "paper": true });
+        assert_eq!(told("approval:resolved", on_paper), "PAPER: you approved");
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn came_to(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
             | Standing::Waiting
             | Standing::Sent
             | Standing::Rehearsed
+            | Standing::OnPaper
             | Standing::Blocked
             | Standing::Refused
             | Standing::Lapsed

@@ -164,7 +164,7 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     // Where columns are few the line above says what `:` is for, and the keys that stop are named.
     let few = state.compact() && context == Context::Page;
     let left_out = |action: Action| few && matches!(action, Action::Prompt | Action::Filter);
-    for row in state.keys.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
+    for row in state.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
         if !left_out(row.action) {
             right.extend(hint(row));
         }
@@ -173,7 +173,7 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     if state.notice.as_ref().is_some_and(|notice| notice.width() + pieces_width(&right) + 5 > usize::from(place.width))
     {
         // The stop stays, whatever there is to say.
-        right = state.keys.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
+        right = state.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
     }
     let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 1);
     if let Some(notice) = &state.notice {

@@ -51,6 +51,8 @@ pub struct Call {
     pub overrun: bool,
     /// What the operator said.
     pub answer: Option<SafeText>,
+    /// True for a call that was done in paper mode, with nothing signed.
+    pub on_paper: bool,
 }
 
 impl Call {
@@ -101,7 +103,9 @@ impl Call {
                 self.millis = Some(end.duration_ms);
                 self.lapses_at = None;
                 self.step = None;
-                let state = end.card.as_ref().and_then(|card| card.hints.as_ref()?.get("state")?.as_str());
+                let hints = end.card.as_ref().and_then(|card| card.hints.as_ref());
+                let state = hints.and_then(|hints| hints.get("state")?.as_str());
+                self.on_paper = hints.and_then(|hints| hints.get("paper")?.as_bool()) == Some(true);
                 self.status = match (end.success, state) {
                     (true, Some("simulated")) => Status::Simulated,
                     (true, Some("unclear")) => Status::Unclear,
@@ -122,7 +126,8 @@ impl Call {
     /// How it stands, in words for a card's edge: with what is running, or how long it took.
     pub fn standing(&self, now: Moment) -> Vec<Piece> {
         let status = self.status;
-        let mut words = format!("{} {}", status.mark(), status.word());
+        let word = if self.on_paper { "done on PAPER" } else { status.word() };
+        let mut words = format!("{} {word}", status.mark());
         let mut role = status.role();
         match status {
             Status::Loading | Status::Running => {
@@ -163,6 +168,9 @@ impl Call {
                 vec![(words, Role::StateCare)]
             }
             (status, _) if status.is_bad() || status == Status::Lapsed => vec![("Enter".to_owned(), Role::Key)],
+            (_, Some(millis)) if self.on_paper => {
+                vec![("PAPER ".to_owned(), Role::StateCare), (took(millis), Role::TextDim)]
+            }
             (_, Some(millis)) => vec![(took(millis), Role::TextDim)],
             _ => Vec::new(),
         }

@@ -394,7 +394,7 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
     rows.push(why);
     rows.extend(silence(model.now, question));
     if let (Money::Paper, About::Action(_)) = (question.money, &question.about) {
-        let words = "nothing is signed and nothing is sent: it is checked and simulated again, and noted";
+        let words = "nothing is signed and nothing is sent: it moves balances and limits on paper alone";
         rows.push(Row::new("On paper       ", Role::TextDim).then(words, Role::StateCare).kept());
     }
     if let About::Action(action) = &question.about {

@@ -321,6 +321,10 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
     let (data, hints) = answer("simulated", false);
     let mut rehearsed = simulated();
     rehearsed.push((30, end(true, 30, CardKind::Swap, data, hints)));
+    let (data, mut hints) = answer("simulated", false);
+    hints["paper"] = json!(true);
+    let mut on_paper = simulated();
+    on_paper.push((30, end(true, 30, CardKind::Swap, data, hints)));
     let (data, hints) = answer("unclear", false);
     let mut unclear = sent();
     unclear.push((5_000, tx(1, 1, TxState::Unclear, None)));
@@ -335,6 +339,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
         ("done", with(&done(true))),
         ("disagrees", with(&done(false))),
         ("simulated", with(&rehearsed)),
+        ("on paper", with(&on_paper)),
         ("unclear", with(&unclear)),
         (
             "blocked",

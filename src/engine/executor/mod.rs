@@ -383,7 +383,7 @@ impl Shared {
     /// own.
     async fn admit(&self, entry: Option<&Arc<Entry>>) -> Result<(), Refusal> {
         let now = self.world.clock.now_millis();
-        let Some(rules) = &self.world.rules else {
+        let Some(rules) = self.world.rules_in_force() else {
             let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
             return rate.take(now).map_err(|wait| too_often(self.calls_per_minute, wait));
         };
@@ -471,7 +471,9 @@ impl Shared {
         params: &Value,
     ) -> Result<Option<Claimed>, ToolError> {
         let Some(key) = key else { return Ok(None) };
-        let Some(store) = &self.store else {
+        // A key used on paper is none in earnest.
+        let on_paper = self.world.paper().map(|paper| paper.ledger.store());
+        let Some(store) = on_paper.or(self.store.as_ref()) else {
             return Err(ToolError::new(ErrorCode::StoreUnavailable, "no database is open, so no key can be kept"));
         };
         let hash = params_hash(params, &[]);

@@ -116,6 +116,7 @@ pub(super) fn committed(committed: &Committed) -> Map<String, Value> {
     };
     let mut told = Map::new();
     told.insert("state".to_owned(), json!(state));
+    told.insert("paper".to_owned(), json!(committed.on_paper));
     told.insert("transactions".to_owned(), transactions.collect());
     told.insert("checks".to_owned(), json!(verdicts(&committed.verdicts)));
     told.insert("spent_usd".to_owned(), json!(committed.values.spent.to_string()));

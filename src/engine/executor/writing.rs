@@ -268,6 +268,7 @@ impl Act {
             return Err(error.into());
         };
         let then = acting.paper.now();
+        let acting = &acting.as_of(then);
         let mut previewed = self.preview_undisturbed(acting, job, &params).await?;
         // What somebody has looked at and committed by its permit is done as it is, or not at all.
         let as_it_is = self.hold.is_some();
@@ -275,8 +276,8 @@ impl Act {
             self.leave.advance(Stage::Asking)?;
             self.by_hand = hold.wait(&previewed.preview).await?;
         }
-        // What was previewed on paper was shown as a rehearsal: it is none the less one when paper mode was left since.
-        if self.wishes.dry_run || acting.paper.on_since(then) {
+        // What was shown in one mode is not done in the other: it was agreed to as what it was shown as.
+        if self.wishes.dry_run || acting.only_rehearses(then) {
             let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
             return self.ended(
                 &previewed.preview,
@@ -315,8 +316,8 @@ impl Act {
                 }
             }
         };
-        if acting.paper.on_since(then) {
-            // Turned on while the operator was being asked: their yes may have been to a rehearsal, even if it is off again.
+        if acting.only_rehearses(then) {
+            // Turned while the operator was being asked: their approval was for the other mode, even if it is back again.
             let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
             return self.ended(
                 &previewed.preview,
@@ -566,6 +567,9 @@ impl Act {
                     None => {}
                 }
                 reply.decision_hints = Some(Value::Object(hints));
+                if committed.on_paper {
+                    reply.explanation = format!("PAPER, nothing was signed: {}", reply.explanation);
+                }
                 reply
             }
             Err(error) => Reply {

@@ -203,7 +203,8 @@ impl PiSession {
     pub fn caps(&self) -> Vec<Value> {
         let config = &self.inner.config;
         let world = config.executor.world();
-        let (Some(rules), Some(account), Some(chain)) = (&world.rules, world.account, world.chains().first()) else {
+        let (Some(rules), Some(account), Some(chain)) = (world.rules_in_force(), world.account, world.chains().first())
+        else {
             return Vec::new();
         };
         let (chain_id, caller) = (chain.network().chain_id, &config.golem_id);

@@ -7,6 +7,7 @@
 //! golems/ID/STRATEGY.md        what the owner wants of a Golem
 //! runs/                        a journal for each run of the console, and for each call that writes
 //! ledger/real/ledger.db        one for all real networks, so that caps hold across them
+//! ledger/real/paper.db         the same tables for what is done on paper, and what moved there
 //! ledger/devnet-ID/ledger.db   one for each devnet, worthless once that devnet has ended
 //! ledger/embedded-ID/…         the same for a devnet inside one process
 //! ledger/…/playbooks/NETWORK/ID/PLAYBOOK.md   a Golem's playbook, beside the rows that undo its changes
@@ -34,6 +35,7 @@ use crate::chain::provider::{ConnectError, ProviderError};
 use crate::chain::sender;
 use crate::engine;
 use crate::golem::memory;
+use crate::safety::paper::{self, PaperLedger};
 use crate::safety::stop::StopFile;
 use crate::safety::{audit, ledger, permit, policy};
 use crate::store::{Migrations, Store, StoreConfig, StoreError};
@@ -59,6 +61,7 @@ const QUEUE_SECRETS: &str = "queue-secrets";
 const LEDGERS: &str = "ledger";
 const RUNS: &str = "runs";
 const DATABASE: &str = "ledger.db";
+const PAPER: &str = "paper.db";
 const LOCK: &str = "in-use";
 
 /// The data folder.
@@ -277,6 +280,15 @@ impl DataFolder {
         folders::newest(&self.ledger_folders())
     }
 
+    /// The paper ledgers of all its networks.
+    ///
+    /// # Errors
+    /// [`DataError::Folder`] where a folder is there and cannot be read.
+    pub fn paper_ledgers(&self) -> Result<Vec<PathBuf>, DataError> {
+        let beside = self.ledgers()?.into_iter().map(|database| database.with_file_name(PAPER));
+        Ok(beside.filter(|paper| paper.exists()).collect())
+    }
+
     /// The same, opened as one of the programs that work on it; nothing where there is none.
     ///
     /// # Errors
@@ -287,7 +299,27 @@ impl DataFolder {
     }
 }
 
+/// Opens a paper ledger, which has the tables of the real one and its own.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn open_paper(path: &Path) -> Result<Store, StoreError> {
+    let rooms: Vec<Migrations> = ROOMS.iter().copied().chain([paper::MIGRATIONS]).collect();
+    Store::open(StoreConfig::at(path), &rooms)
+}
+
 impl Ledger {
+    /// The paper ledger beside this one; begun where there is none.
+    ///
+    /// # Errors
+    /// [`DataError::Store`].
+    pub async fn paper(&self) -> Result<PaperLedger, DataError> {
+        let path = self.store.path().with_file_name(PAPER);
+        let opening = tokio::task::spawn_blocking(move || open_paper(&path));
+        let store = opening.await.map_err(|_| StoreError::Interrupted)??;
+        Ok(PaperLedger::new(store, self.store.clone()))
+    }
+
     /// Names this ledger and no other, for whoever must not be used with two.
     pub fn id(&self) -> &str {
         &self.id

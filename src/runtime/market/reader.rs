@@ -26,6 +26,7 @@ use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::network::{BookToken, Contract, Network};
 use crate::chain::price::{FeedPrices, PriceSource, feed_specs};
+use crate::engine::Paper;
 use crate::runtime::market::model::{BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow};
 
 /// Blocks taken in at once: on the first reading, and after a long silence.
@@ -88,6 +89,8 @@ pub struct ChainReader {
     prices: FeedPrices,
     /// Hashes of the newest blocks taken in, so that a reorganisation is seen.
     known: BTreeMap<u64, B256>,
+    /// Paper mode: while it is on, the wallet's balances are those of paper.
+    paper: Option<Paper>,
 }
 
 impl ChainReader {
@@ -120,7 +123,14 @@ impl ChainReader {
         known.sort_by_key(|pool| order.iter().position(|other| *other == pair(pool)));
         let prices =
             FeedPrices::new(provider.clone(), multicall, feed_specs(&network), None, None, Arc::new(SystemClock));
-        Ok(Self { chain, provider, multicall, wallet, network, pools: known, prices, known: BTreeMap::new() })
+        let (pools, known) = (known, BTreeMap::new());
+        Ok(Self { chain, provider, multicall, wallet, network, pools, prices, known, paper: None })
+    }
+
+    /// A copy that shows the wallet's balances as they are on paper while paper mode is on.
+    #[must_use]
+    pub fn with_paper(self, paper: Option<Paper>) -> Self {
+        Self { paper, ..self }
     }
 
     /// The blocks that came up to `head`, and the chain's state after them.
@@ -129,6 +139,18 @@ impl ChainReader {
     /// A [`ReadError`]; the next reading starts where this one did.
     pub async fn read(&mut self, head: u64) -> Result<ChainSnapshot, ReadError> {
         let fresh = self.fresh_blocks(head).await?;
+        self.snapshot(head, fresh).await
+    }
+
+    /// The chain's state after a block that was read before: what moves on paper moves without a block.
+    ///
+    /// # Errors
+    /// A [`ReadError`].
+    pub async fn read_again(&mut self, head: u64) -> Result<ChainSnapshot, ReadError> {
+        self.snapshot(head, Vec::new()).await
+    }
+
+    async fn snapshot(&mut self, head: u64, fresh: Vec<Block>) -> Result<ChainSnapshot, ReadError> {
         let mut activity = Vec::new();
         for block in &fresh {
             let number = block.header.number();
@@ -212,11 +234,19 @@ impl ChainReader {
         let native = wrapped.and_then(|wrapped| prices.get(&wrapped)).copied();
         let coin = SafeText::clean(self.network.native_symbol, 16);
         let mut balances = Vec::new();
+        let shifts = match self.paper.as_ref().and_then(Paper::in_force) {
+            Some(paper) => paper.ledger.shifts(self.network.chain_id, self.wallet).map_err(silent)?,
+            None => Vec::new(),
+        };
+        let counts = |token: Option<Address>, on_chain: U256| {
+            shifts.iter().find(|shift| shift.token == token).map_or(on_chain, |shift| shift.apply(on_chain))
+        };
         if let Some(wei) = next::<IMulticall3::getEthBalanceCall>(&mut answers) {
-            balances.push(balance_row(coin, TokenAmount::ether(wei), native));
+            balances.push(balance_row(coin, TokenAmount::ether(counts(None, wei)), native));
         }
         for token in self.network.book.tokens() {
             let raw = next::<Erc20::balanceOfCall>(&mut answers);
+            let raw = raw.map(|raw| counts(Some(token.address), raw));
             let amount = raw.and_then(|raw| TokenAmount::new(raw, token.decimals).ok());
             if let Some(amount) = amount.filter(|amount| !amount.raw().is_zero()) {
                 balances.push(balance_row(symbol(token), amount, prices.get(&token.address).copied()));

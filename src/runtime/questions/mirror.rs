@@ -79,7 +79,7 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
         AskedBy::Operator => (GolemId::operator(), Told { asked_by: Vec::new(), words: None, ..told }),
         AskedBy::Agent { why } => (proposal.golem_id.clone(), Told { words: why.clone(), ..told }),
     };
-    let money = match (paper, preview.network) {
+    let money = match (paper || preview.paper, preview.network) {
         (true, _) => Money::Paper,
         (false, NetworkKind::Devnet) => Money::Play,
         (false, NetworkKind::Test) => Money::Test,

@@ -92,7 +92,7 @@ pub(super) async fn boot(
             let phase = phase_now.clone();
             let looks_only = options.watch;
             let approve = options.approve;
-            let hands = Hands { phase, approve, guardian, paper, looks_only, ..Hands::of(account) };
+            let hands = Hands { phase, approve, guardian, paper, may_turn: true, looks_only, ..Hands::of(account) };
             let made = runtime::acting(config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
             Some(made.await.map_err(told)?)
         }
@@ -109,7 +109,8 @@ pub(super) async fn boot(
     let network = identity(&opened);
     let sandbox = opened.sandbox;
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
-    let world = Arc::new(opened.world.with_orders(orders));
+    let paper = acting.as_ref().map(|acting| acting.paper.clone());
+    let world = Arc::new(opened.world.with_orders(orders).with_paper(paper));
     // The Golem's hands are the same account's, until they are taken away.
     let golems = acting.clone().map(|acting| {
         let (account, taken) = RevocableAccount::new(Arc::clone(&acting.account));

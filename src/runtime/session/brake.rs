@@ -1,6 +1,7 @@
 //! Stops, which wait for nothing. Every command passes by here first: what stops is carried out as it arrives, however
 //! long the session is busy with the network, the ledger or a slow console; the rest goes on in its order.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::error::TrySendError;
@@ -31,6 +32,8 @@ pub(super) struct Brake {
     refusals: Arc<Mutex<Vec<(PermitId, SafeText)>>>,
     /// Rung when something was done here, so that everybody looks at the stop file now and not at the next look.
     pub rung: Arc<Notify>,
+    /// True once a console that only watches has changed the stop file.
+    pub acted: Arc<AtomicBool>,
 }
 
 impl Brake {
@@ -47,6 +50,7 @@ impl Brake {
             beneath: Arc::default(),
             refusals: Arc::default(),
             rung: Arc::default(),
+            acted: Arc::default(),
         }
     }
 
@@ -165,7 +169,7 @@ pub const HOLD_REASON: &str = "held by the operator: no choice made yet";
 /// Stands before the session's queue.
 pub(super) struct Front {
     pub brake: Brake,
-    /// This console changes nothing, and so stops nothing.
+    /// This console changes nothing but the stop file.
     pub watch_only: bool,
     pub golem_id: GolemId,
 }
@@ -196,12 +200,28 @@ impl Front {
         }
     }
 
+    /// Obeys a command of a console that only watches, provided that it raises the stop file or releases that console's own
+    /// hold: all sessions of the data folder obey the file. `None` for any other command, which the session refuses.
+    fn stop_from_aside(&self, command: &Command) -> Option<Result<String, String>> {
+        match command {
+            Command::Hold | Command::ReleaseHold | Command::Raise { .. } => {
+                // It has raised the stop itself: nobody else may be there to put that on record.
+                self.brake.acted.store(true, Ordering::SeqCst);
+                self.brake.obey(command)
+            }
+            _ => None,
+        }
+    }
+
     /// What came of a stop; `None` where the command is for the queue. One that both refuses and stops has stopped here,
     /// and goes on for its answer.
     fn stops(&self, sent: &Sent) -> Option<Result<String, String>> {
         let ours = sent.golem_id == self.golem_id || sent.golem_id == GolemId::operator();
-        if !ours || self.watch_only {
+        if !ours {
             return None;
+        }
+        if self.watch_only {
+            return self.stop_from_aside(&sent.command);
         }
         if let Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason }, .. } = &sent.command {
             // Known before the stop is, so that whoever sees the stop finds it.

@@ -60,7 +60,9 @@ impl Stage {
         let outcome = if ours {
             match (self.watch_only, &sent.command) {
                 (false, _) | (true, Command::Look { .. }) => self.command(sent.command, lines).await,
-                (true, _) => Some(Err("this console only watches: nothing can be changed from it".to_owned())),
+                (true, _) => Some(Err(
+                    "this console only watches: Ctrl-X stops, and nothing else can be changed from it".to_owned(),
+                )),
             }
         } else {
             Some(Err(format!("no Golem called {} lives here", sent.golem_id)))
@@ -114,7 +116,7 @@ impl Stage {
             Command::EnterPaper => Some(match &self.paper {
                 Some(paper) => {
                     paper.turn(true);
-                    Ok("paper mode: everything is rehearsed, nothing is signed".to_owned())
+                    Ok("paper mode: everything is done on paper, nothing is signed".to_owned())
                 }
                 None => Err("nothing can be signed here in any case".to_owned()),
             }),

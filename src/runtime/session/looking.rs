@@ -86,7 +86,8 @@ impl Stage {
         let Some((account, chain)) = self.world.account.zip(self.world.chains().first()) else { return Ok(None) };
         let caps = policy.caps(*self.phase_now.borrow(), false);
         let (now, chain_id) = (self.clock.now_millis(), chain.network().chain_id);
-        let read = self.ledger.store.read(|connection| {
+        let on_paper = self.world.paper().map(|paper| paper.ledger.store());
+        let read = on_paper.unwrap_or(&self.ledger.store).read(|connection| {
             let usage = ledger::usage(connection, now, chain_id, account, [], caps.cool_off)?
                 .called_by(connection, &self.golem_id)?;
             Ok::<_, LedgerError>((usage, ledger::held(connection)?))

@@ -24,7 +24,7 @@ use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::chain::multicall::Calls;
 use crate::chain::network::Contract;
-use crate::chain::token::Token;
+use crate::chain::token::{Token, TokenId};
 use crate::engine::WorldChain;
 use crate::runtime::market::model::{Money, Network};
 use crate::safety::operator_proof::OperatorProof;
@@ -244,8 +244,13 @@ impl Stage {
         let mut held = Vec::new();
         for (address, call) in asked {
             match call.take(&answers) {
-                Some(amount) if amount.is_zero() => continue,
-                Some(_) => {}
+                Some(amount) => {
+                    let token = TokenId::Erc20(address);
+                    let held = self.world.balance(chain.network().chain_id, account, token, amount);
+                    if held.map_err(|error| error.message().to_owned())?.is_zero() {
+                        continue;
+                    }
+                }
                 // Where a listed token has no contract, nothing is held.
                 None if call.is_void(&answers) => continue,
                 None => {

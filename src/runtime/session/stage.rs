@@ -45,6 +45,13 @@ const LAST_EVENTS: Duration = Duration::from_secs(2);
 /// Words and shows that may wait for the actor.
 const WAITING: usize = 16;
 
+/// Notice of a console that watches while a running session's devnet is inside another process.
+const NOT_ATTACHED_EMBEDDED: &str = "watching a devnet of its own: a running Bardo's devnet is inside that process. Run \
+     `bardo devnet`, and give its --rpc to both";
+/// Notice of a console that watches beside a running session.
+const NOT_ATTACHED: &str =
+    "watching the chains, the ledger and its decisions: the events of a running session stay with it";
+
 /// Everything that stands.
 pub(super) struct Stage {
     pub golem: Executor,
@@ -140,6 +147,13 @@ impl Stage {
         let telling = tokio::spawn(super::watching::events(Arc::clone(&stage), events, closing));
         super::watching::chains(&stage, &mut tasks);
         tell(&stage.news, News::Ready(Box::new(stage.ready(&options)))).await;
+        if options.watch {
+            let words = match stage.sandbox {
+                Some(_) => NOT_ATTACHED_EMBEDDED,
+                None => NOT_ATTACHED,
+            };
+            tell(&stage.news, News::Told { done: false, words: SafeText::clean(words, 400) }).await;
+        }
         // Whoever lives here finds the stop in force.
         stage.look_at_stop();
         tasks.spawn(super::watching::stop(Arc::clone(&stage)));

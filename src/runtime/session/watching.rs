@@ -39,6 +39,8 @@ pub(super) const WINDOW: usize = 65_536;
 const AT_ONCE: usize = 512;
 /// How often the stop file is looked at, where nobody rings.
 const LOOK_AT_STOP: Duration = Duration::from_millis(200);
+/// Interval between two reads of the paper ledger's version.
+const LOOK_AT_PAPER: Duration = Duration::from_millis(400);
 /// Between two readings of what others may take.
 const ALLOWANCES_EVERY: Duration = Duration::from_secs(4);
 /// How often a chain that is reached over the network is read.
@@ -193,13 +195,25 @@ async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxCh
     let network: Network = chain.network().clone();
     let reader = ChainReader::new(place, network.clone(), chain.client.provider().clone(), wallet, pools);
     let mut reader = match reader {
-        Ok(reader) => reader,
+        Ok(reader) => reader.with_paper(stage.paper.clone()),
         Err(error) => return tell(&stage.news, fault(&error)).await,
     };
     let mut next = NextHead::of(chain, sandbox.as_ref());
-    while let Some(number) = next.next().await {
-        match reader.read(number).await {
-            Ok(snapshot) => {
+    let (mut head, mut paper) = (None, PaperSeen::default());
+    loop {
+        let read = tokio::select! {
+            number = next.next() => {
+                let Some(number) = number else { break };
+                head = Some(number);
+                reader.read(number).await.map(|snapshot| (number, snapshot))
+            }
+            () = paper.moved(&stage) => match head {
+                Some(number) => reader.read_again(number).await.map(|snapshot| (number, snapshot)),
+                None => continue,
+            },
+        };
+        match read {
+            Ok((number, snapshot)) => {
                 if let Some(block) = snapshot.blocks.last() {
                     let block =
                         ChainBlock { chain_id: network.chain_id, number: block.number, timestamp: block.timestamp };
@@ -212,6 +226,33 @@ async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxCh
         }
     }
     tell(&stage.news, fault(&"the chain has stopped")).await;
+}
+
+/// Paper mode and version of the paper ledger at the last read of a chain.
+#[derive(Default)]
+struct PaperSeen(Option<(bool, (i64, i64))>);
+
+impl PaperSeen {
+    /// Waits until balances differ from those that were read: paper mode was entered or left, or something moved on paper.
+    async fn moved(&mut self, stage: &Stage) {
+        let Some((paper, desk)) = stage.paper.as_ref().and_then(|paper| Some((paper, paper.desk()?))) else {
+            return std::future::pending().await;
+        };
+        loop {
+            // What cannot be read now is read the next time.
+            let now = desk.ledger.version().ok().map(|version| (paper.on(), version));
+            match (self.0, now) {
+                (_, None) => {}
+                (Some(seen), Some(now)) if seen == now => {}
+                (None, Some((false, _))) => self.0 = now,
+                (None | Some(_), Some(_)) => {
+                    self.0 = now;
+                    return;
+                }
+            }
+            sleep(LOOK_AT_PAPER).await;
+        }
+    }
 }
 
 /// Where the next head comes from.
@@ -353,7 +394,7 @@ impl Stage {
 
     /// Puts a change of the stop on the trail, once among all who see it; `of` is the stop that was raised, or lowered.
     fn note_stop(&self, kind: Kind, changed: &HaltChanged, of: &InForce) {
-        if self.watch_only {
+        if self.watch_only && !self.brake.acted.load(Ordering::SeqCst) {
             return;
         }
         let stop = match of {

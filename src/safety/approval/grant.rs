@@ -81,6 +81,8 @@ pub struct Scope {
     pub phase: Phase,
     /// After which stop: it ends with the next, even if that is lifted at once.
     pub last_stop: Option<SafeText>,
+    /// True for an approval that was given on paper, which never lets anything be signed.
+    pub paper: bool,
 }
 
 impl Scope {
@@ -102,6 +104,7 @@ impl Scope {
             policy: preview.policy,
             phase: preview.phase,
             last_stop: preview.last_stop.clone(),
+            paper: preview.paper,
         }
     }
 }

@@ -73,6 +73,7 @@ pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
         own: None,
         last_stop: None,
         network: NetworkKind::Devnet,
+        paper: false,
     }
 }
 

@@ -602,6 +602,31 @@ pub fn failures(connection: &Connection) -> Result<u32, LedgerError> {
     breaker::failures(connection)
 }
 
+/// Forgets everything that was spent, held and counted: for a ledger of paper trading, which begins again.
+///
+/// # Errors
+/// The database's failure.
+pub(super) fn forget_all(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    // Rows go before those that they refer to.
+    for table in [
+        "ledger_moved",
+        "ledger_bridged",
+        "ledger_reservation_token",
+        "ledger_spent",
+        "ledger_token_spent",
+        "ledger_recipient",
+        "ledger_breaker",
+        "ledger_reservation",
+        "ledger_call",
+        "ledger_high_water",
+        "ledger_mark_rise",
+        "ledger_liquidation",
+    ] {
+        transaction.execute(&format!("DELETE FROM {table}"), [])?;
+    }
+    Ok(())
+}
+
 /// Closes the breaker, by the operator's word.
 ///
 /// # Errors

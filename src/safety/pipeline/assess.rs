@@ -13,7 +13,7 @@ use crate::base::error::{ErrorCode, Violation};
 use crate::base::id::GolemId;
 use crate::base::model::{Check, Phase};
 use crate::base::units::{Rounding, Usd};
-use crate::chain::fork::{Fork, NextBlock};
+use crate::chain::fork::{BalanceShift, Fork, NextBlock};
 use crate::chain::network::Contract;
 use crate::chain::token::{Token, TokenId};
 use crate::fabric::EventKind;
@@ -72,11 +72,13 @@ impl Pipeline {
             promised: self.promised(framed)?,
             settler: ground.network().book.contract(Contract::OriginSettler),
             known_tokens: self.known_tokens(ground, framed)?,
+            shifts: self.shifts(framed)?,
         };
         let ran = look.run(&fork, framed, &around).await;
+        let balances = look.balances.clone().map(|held| shifted(held, &around.shifts));
         let weighed = |incoming: Unpriced| {
             let tokens = look.tokens.as_ref().map_err(Doubt::clone)?;
-            let balances = amounts(look.balances.as_ref().map_err(Doubt::clone)?);
+            let balances = amounts(balances.as_ref().map_err(Doubt::clone)?);
             let told = values(framed, tokens, &look.spreads, &balances, &around, incoming)?;
             let told = told.arriving(look.arrival.clone()?)?;
             let fee = look.data_fee.clone()?;
@@ -106,7 +108,7 @@ impl Pipeline {
             (Err(doubt), Ok(simulated)) if simulated.takes_back => weighed(Unpriced::Nothing).map_err(|_| doubt),
             (told, _) => told,
         };
-        let held = look.balances.as_ref().map_err(Doubt::clone).and_then(|held| portfolio(held, &look.spreads));
+        let held = balances.as_ref().map_err(Doubt::clone).and_then(|held| portfolio(held, &look.spreads));
         let (simulation, failed) = match simulated {
             Ok(simulated) => (Some(simulated), None),
             Err(error) => (None, Some(error)),
@@ -138,7 +140,7 @@ impl Pipeline {
     /// What signed orders of the account may still take, by token.
     pub(super) fn promised(&self, framed: &Framed) -> Result<BTreeMap<Address, U256>, Refusal> {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
-        let promised = self.inner.store.read(|connection| record::promised(connection, chain_id, account));
+        let promised = self.history().read(|connection| record::promised(connection, chain_id, account));
         promised.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
     }
 
@@ -161,8 +163,8 @@ impl Pipeline {
             let ours = known.contains(&leg.to)
                 || by_hand
                 || self.inner.rules.names_token(chain_id, leg.to)
-                || self.inner.store.read(noted).map_err(|error| unavailable(&error))?
-                || self.inner.store.read(signed).map_err(|error| unavailable(&error))?;
+                || self.history().read(noted).map_err(|error| unavailable(&error))?
+                || self.history().read(signed).map_err(|error| unavailable(&error))?;
             if ours {
                 known.insert(leg.to);
             }
@@ -193,6 +195,19 @@ fn with_data_fee(values: Values, fee: U256, spreads: &Spreads, unpriced: Unprice
     let gas = values.gas.checked_add(fee).map_err(Doubt::because)?;
     let spent = values.spent.checked_add(fee).map_err(Doubt::because)?;
     Ok(Values { gas, spent, ..values })
+}
+
+/// Balances as they are on paper.
+fn shifted(
+    mut balances: BTreeMap<TokenId, (Token, U256)>,
+    shifts: &[BalanceShift],
+) -> BTreeMap<TokenId, (Token, U256)> {
+    for shift in shifts {
+        if let Some((_, held)) = balances.get_mut(&shift.token.map_or(TokenId::Native, TokenId::Erc20)) {
+            *held = shift.apply(*held);
+        }
+    }
+    balances
 }
 
 fn amounts(balances: &BTreeMap<TokenId, (Token, U256)>) -> BTreeMap<TokenId, U256> {

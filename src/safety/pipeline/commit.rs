@@ -63,6 +63,8 @@ pub struct Committed {
     pub remarks: Vec<String>,
     /// The order that was signed and handed on, as it is kept.
     pub order: Option<Box<Record>>,
+    /// True for an action that was done on paper: counted and kept in the paper ledger, and not signed.
+    pub on_paper: bool,
 }
 
 /// How it ended.
@@ -130,7 +132,7 @@ impl Held {
 
 /// Why the transaction that reserves was given up.
 #[derive(Debug, thiserror::Error)]
-enum GateError {
+pub(super) enum GateError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -213,7 +215,10 @@ impl Pipeline {
         let prepared = self.take(permit_id)?;
         let (framed, pipeline) = (prepared.preview.framed.clone(), self.clone());
         let work = async move {
-            let result = pipeline.carry_out(prepared, consent, turn).await;
+            let result = match pipeline.inner.paper.clone() {
+                Some(paper) => pipeline.carry_out_on_paper(prepared, consent, turn, paper).await,
+                None => pipeline.carry_out(prepared, consent, turn).await,
+            };
             if let Err(refusal) = &result {
                 pipeline.refuse(&framed, permit_id, refusal).await;
             }
@@ -297,7 +302,7 @@ impl Pipeline {
 
     /// Everything that can be looked at again without holding anything: the permit's own truth, and
     /// every check on the block of now. Where that is the preview's own block the chain itself is not asked twice.
-    async fn look_again(&self, prepared: &Prepared) -> Result<Assessment, Refusal> {
+    pub(super) async fn look_again(&self, prepared: &Prepared) -> Result<Assessment, Refusal> {
         let Prepared { preview, ground, look, .. } = prepared;
         self.verify(preview)?;
         let assessment = self.assess(ground, &preview.framed, 0, prepared.asked.now(), Some(look)).await?;
@@ -353,7 +358,7 @@ impl Pipeline {
     }
 
     /// The account's turn, to be kept until the plan is over; nothing for a part of a plan that has it.
-    async fn have_turn(&self, preview: &Preview, turn: ByTurn) -> Result<Option<Turn>, Refusal> {
+    pub(super) async fn have_turn(&self, preview: &Preview, turn: ByTurn) -> Result<Option<Turn>, Refusal> {
         let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
         match turn {
             ByTurn::Outer => Ok(None),
@@ -369,7 +374,7 @@ impl Pipeline {
     }
 
     /// Whether there is consent enough for what it is now.
-    fn consented(&self, preview: &Preview, assessment: &Assessment, given: &Consent) -> Result<(), Refusal> {
+    pub(super) fn consented(&self, preview: &Preview, assessment: &Assessment, given: &Consent) -> Result<(), Refusal> {
         let facts = &assessment.facts;
         let above = self.inner.rules.above_hot_lane(&preview.framed, facts);
         if above && preview.opinion.is_none() {
@@ -528,6 +533,7 @@ pub(super) fn committed(preview: &Preview, assessment: Assessment, state: State)
             truth: None,
             remarks: Vec::new(),
             order: None,
+            on_paper: false,
         }),
         _ => Err(Refusal::by(verdicts, None)),
     }

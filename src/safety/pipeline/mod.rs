@@ -10,6 +10,7 @@
 //! | `sign` | one leg signed, held against its frame, stored |
 //! | `turn` | one commit of an account at a time, among all programs on a ledger |
 //! | `plan` | the legs of a plan one after the other, and what is taken back if it stops half-way |
+//! | `paper` | an action that is done on paper: counted and kept, never signed |
 //! | `order` | a message that others settle, signed and handed on |
 //! | `way` | what is on its way already for the same |
 //! | `outbid` | a transaction that no block takes, signed once more within the frame's gas |
@@ -25,6 +26,7 @@ pub(in crate::safety) mod consent;
 mod look;
 mod order;
 mod outbid;
+mod paper;
 mod parties;
 mod plan;
 mod preview;
@@ -61,6 +63,7 @@ use crate::safety::framed::{FeeBound, Framed};
 use crate::safety::ground::Ground;
 use crate::safety::guardian::Guardian;
 use crate::safety::orders::Orders;
+use crate::safety::paper::PaperLedger;
 use crate::safety::rulebook::Rulebook;
 use crate::store::Store;
 
@@ -160,6 +163,8 @@ struct Inner {
     prepared: Mutex<HashMap<PermitId, Slot>>,
     trail: Trail,
     orders: OnceLock<Orders>,
+    /// Paper ledger of a pipeline on paper, which signs nothing.
+    paper: Option<PaperLedger>,
     /// Permits that this program is carrying out or following now: recovery leaves them alone.
     at_work: Mutex<HashSet<PermitId>>,
     /// What recovery has told last of what is still open.
@@ -230,6 +235,16 @@ impl fmt::Debug for Pipeline {
 impl Pipeline {
     /// A pipeline.
     pub fn new(config: PipelineConfig) -> Self {
+        Self::made(config, None)
+    }
+
+    /// A pipeline on paper: what is committed is counted in the paper ledger and kept there, and nothing is signed. The
+    /// store and the rules of `config` are the paper ledger's.
+    pub fn on_paper(config: PipelineConfig, paper: PaperLedger) -> Self {
+        Self::made(config, Some(paper))
+    }
+
+    fn made(config: PipelineConfig, paper: Option<PaperLedger>) -> Self {
         let PipelineConfig { chains, store, rules, clock, fabric, desk, guardian, permit_ttl, patience } = config;
         let permit_ttl = u64::try_from(permit_ttl.as_millis()).unwrap_or(u64::MAX);
         let trail = Trail::new(store.clone(), clock.clone());
@@ -246,6 +261,7 @@ impl Pipeline {
             prepared: Mutex::default(),
             trail,
             orders: OnceLock::new(),
+            paper,
             at_work: Mutex::default(),
             told: Mutex::default(),
         };

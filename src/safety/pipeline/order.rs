@@ -9,6 +9,7 @@ use serde_json::json;
 use super::assess::Assessment;
 use super::capability::Capability;
 use super::commit::Held;
+use super::sign::ON_PAPER;
 use super::{Pipeline, Prepared, Refusal};
 use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
@@ -155,6 +156,9 @@ impl Pipeline {
         let Some((hash, _)) = record::identity(&order.message) else {
             return Err(NotPlaced::before(ErrorCode::ValidationFailed, "what is to be signed is no order"));
         };
+        if self.inner.paper.is_some() {
+            return Err(NotPlaced::before(ErrorCode::WalletNotConfigured, ON_PAPER));
+        }
         if stopped() {
             return Err(NotPlaced::before(ErrorCode::Halted, "a stop was set before it was signed"));
         }

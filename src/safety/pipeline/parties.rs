@@ -12,6 +12,7 @@ use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::grants;
 use crate::safety::ground::Ground;
+use crate::safety::paper::PaperLedger;
 use crate::safety::permit::{self, Party};
 use crate::store::StoreError;
 
@@ -32,7 +33,7 @@ impl Pipeline {
         let mut reasons = Vec::new();
         for who in receivers.iter().filter(|who| !own.contains(who)) {
             let received = |connection: &_| Party::Receiver.was(connection, proposal.chain_id, *who);
-            if !self.inner.rules.knows_recipient(proposal.chain_id, *who) && !self.stored(received)? {
+            if !self.inner.rules.knows_recipient(proposal.chain_id, *who) && !self.stored(received)?.contains(&true) {
                 reasons.push(Reason::FirstPaid);
                 break;
             }
@@ -40,13 +41,13 @@ impl Pipeline {
         let book = &ground.network().book;
         for who in spenders.iter().filter(|who| !own.contains(who) && !grants::known_spender(framed, book, **who)) {
             let taken = |connection: &_| Party::Spender.was(connection, proposal.chain_id, *who);
-            if !self.inner.rules.knows_spender(proposal.chain_id, *who) && !self.stored(taken)? {
+            if !self.inner.rules.knows_spender(proposal.chain_id, *who) && !self.stored(taken)?.contains(&true) {
                 reasons.push(Reason::FirstAllowed);
                 break;
             }
         }
         let mut known = self.inner.rules.acquaintances().map_err(unavailable)?;
-        known.extend(self.stored(permit::parties)?);
+        known.extend(self.stored(permit::parties)?.into_iter().flatten());
         known.extend(own);
         known.extend(contracts);
         known.extend(ground.network().book.tokens().iter().map(|token| token.address));
@@ -58,8 +59,11 @@ impl Pipeline {
         Ok(reasons)
     }
 
-    fn stored<T>(&self, ask: impl FnOnce(&rusqlite::Connection) -> Result<T, StoreError>) -> Result<T, Refusal> {
-        self.inner.store.read(ask).map_err(unavailable)
+    /// Answers of the ledger and, on paper, of the real one too: its parties are known on paper.
+    fn stored<T>(&self, ask: impl Fn(&rusqlite::Connection) -> Result<T, StoreError>) -> Result<Vec<T>, Refusal> {
+        let real = self.inner.paper.as_ref().map(PaperLedger::real);
+        let stores = std::iter::once(&self.inner.store).chain(real);
+        stores.map(|store| store.read(&ask).map_err(unavailable)).collect()
     }
 }
 

@@ -65,6 +65,8 @@ pub struct Preview {
     pub last_stop: Option<SafeText>,
     /// What kind of network it is on.
     pub network: NetworkKind,
+    /// True for an action on paper, of which nothing is ever signed.
+    pub paper: bool,
 }
 
 impl Pipeline {
@@ -156,6 +158,7 @@ impl Pipeline {
             own: asked.own.clone(),
             last_stop,
             network: ground.network().kind,
+            paper: self.inner.paper.is_some(),
         };
         let permit = &preview.permit;
         let proposal = framed.proposal();
@@ -251,7 +254,8 @@ impl Pipeline {
         let (Some(simulated), Ok(values)) = (&facts.simulation, &facts.values) else {
             return Err(blocked("above the hot lane, and its value cannot be told".to_owned()));
         };
-        match guardian.review(Case { framed, simulated, values }).await {
+        let shifts = self.shifts(framed).map_err(|refusal| blocked(refusal.message))?;
+        match guardian.review(Case { framed, simulated, values, shifts: &shifts }).await {
             Ok(opinion) if opinion.agrees || opinion.left_to_operator && facts.reduce_only() => Ok(opinion),
             Ok(opinion) => Err(blocked(format!("the safety-guardian does not agree: {}", opinion.why))),
             Err(error) => Err(blocked(error.to_string())),

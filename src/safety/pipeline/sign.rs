@@ -60,6 +60,9 @@ impl NotStored {
     }
 }
 
+/// Refusal of every signature by a pipeline on paper.
+pub(super) const ON_PAPER: &str = "paper mode signs nothing";
+
 /// Whether it is the call by which a token's holder allows somebody something.
 fn allows(call: &[u8]) -> bool {
     Erc20::approveCall::abi_decode(call).is_ok_and(|approve| !approve.value.is_zero())
@@ -81,6 +84,9 @@ impl Pipeline {
     ) -> Result<Stored, NotStored> {
         let Prepared { preview, account, .. } = prepared;
         let framed = &preview.framed;
+        if self.inner.paper.is_some() {
+            return Err(NotStored::before(ticket, ErrorCode::WalletNotConfigured, ON_PAPER));
+        }
         let stopped = || self.inner.rules.stop() != assessment.facts.stop;
         let Some(capability) = Capability::new(framed.clone(), leg, ticket.nonce, fees) else {
             return Err(NotStored::before(ticket, ErrorCode::PermitMismatch, "its fees are out of bounds"));

@@ -17,7 +17,7 @@ use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::multicall::Calls;
 use crate::chain::network::Contract;
 use crate::chain::token::{self, Token, TokenId};
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, World, WorldChain};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetBalances>();
@@ -150,7 +150,7 @@ impl ReadTool for GetBalances {
         let tokens = try_join_all(chains.iter().map(|chain| tokens_of(chain, named))).await?;
         context.step("Reading balances");
         let asked = chains.iter().zip(tokens);
-        let held = try_join_all(asked.map(|(chain, tokens)| held_on(chain, account, tokens))).await?;
+        let held = try_join_all(asked.map(|(chain, tokens)| held_on(world, chain, account, tokens))).await?;
         context.step("Reading prices");
         let valued = chains.iter().zip(held).map(|(chain, held)| value(chain, held, named.is_some()));
         let valued = try_join_all(valued).await?;
@@ -165,6 +165,9 @@ impl ReadTool for GetBalances {
         } else {
             format!("The account holds ${shown}, and something without a price beside it.")
         };
+        if world.paper().is_some() {
+            explanation.push_str(" PAPER: what moved on paper is counted in.");
+        }
         let not_reached: Vec<String> = lost.iter().map(|lost| lost.name.clone()).collect();
         if !not_reached.is_empty() {
             explanation.push_str(&format!(" Not counted, because not reached: {}.", not_reached.join(", ")));
@@ -194,7 +197,7 @@ struct Held {
     balances: Vec<(Token, TokenAmount)>,
 }
 
-async fn held_on(chain: &WorldChain, account: Address, tokens: Vec<Token>) -> Result<Held, ToolError> {
+async fn held_on(world: &World, chain: &WorldChain, account: Address, tokens: Vec<Token>) -> Result<Held, ToolError> {
     let multicall = chain.contract(Contract::Multicall3)?;
     let mut calls = Calls::default();
     let number = calls.push(multicall, &IMulticall3::getBlockNumberCall {});
@@ -222,6 +225,7 @@ async fn held_on(chain: &WorldChain, account: Address, tokens: Vec<Token>) -> Re
                     ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not answer balanceOf", token.symbol))
                 })?,
             };
+            let raw = world.balance(chain.network().chain_id, account, token.id, raw)?;
             let amount = TokenAmount::new(raw, token.decimals)?;
             Ok((token, amount))
         })

@@ -199,7 +199,7 @@ impl ReadTool for CheckSafetyStatus {
                 None => ToolError::new(ErrorCode::ChainUnknown, "no chain is configured"),
             })?,
         };
-        let rules = world.rules.as_ref().ok_or_else(|| {
+        let rules = world.rules_in_force().ok_or_else(|| {
             ToolError::new(ErrorCode::StoreUnavailable, "no ledger is open, so nothing is known of what was spent")
         })?;
         let account = world.account(None)?;

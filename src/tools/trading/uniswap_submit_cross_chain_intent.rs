@@ -205,7 +205,8 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     };
     let (paid, wanted) = (erc20(&token_in, "token_in")?, erc20(&token_out, "token_out")?);
     let amount = if params.amount.trim().eq_ignore_ascii_case("max") {
-        balance(source, paid, account).await?
+        let on_chain = balance(source, paid, account).await?;
+        context.world.balance(source.network().chain_id, account, token_in.id, on_chain)?
     } else {
         TokenAmount::parse(&params.amount, token_in.decimals)?.raw()
     };

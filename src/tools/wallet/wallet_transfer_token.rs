@@ -15,7 +15,7 @@ use crate::base::model::{
 };
 use crate::base::text::SafeText;
 use crate::base::units::TokenAmount;
-use crate::chain::fork::{Call as ForkCall, Fork, NextBlock, Source, Status};
+use crate::chain::fork::{BalanceShift, Call as ForkCall, Fork, NextBlock, Options, Source, Status};
 use crate::chain::multicall::Calls;
 use crate::chain::provider::ProviderError;
 use crate::chain::token::{Token, TokenId};
@@ -138,10 +138,12 @@ impl WriteTool for WalletTransferToken {
         }
         context.step("Building transfer tx");
         let held = held(chain, account, &token).await?;
+        let held = context.world.balance(chain.network().chain_id, account, token.id, held)?;
         let amount = wanted(chain, &token, &params.amount, held).await?;
         let leg = leg(&token, recipient, amount);
         context.step("Simulating");
-        let arrives = arrives(chain, account, recipient, &token, &leg, amount).await?;
+        let shifts = context.world.shifts(chain.network().chain_id, account)?;
+        let arrives = arrives(chain, (account, recipient), &token, &leg, amount, shifts).await?;
         let (amount, received) =
             (TokenAmount::new(amount, token.decimals)?, TokenAmount::new(arrives, token.decimals)?);
         let plan = Plan { token: token.clone(), recipient, amount, received };
@@ -282,18 +284,19 @@ fn leg(token: &Token, recipient: Address, amount: U256) -> Leg {
 /// What comes to the recipient, as the chain would do it now: a token may keep a part.
 async fn arrives(
     chain: &WorldChain,
-    account: Address,
-    recipient: Address,
+    (account, recipient): (Address, Address),
     token: &Token,
     leg: &Leg,
     amount: U256,
+    shifts: Vec<BalanceShift>,
 ) -> Result<U256, ToolError> {
     let TokenId::Erc20(contract) = token.id else { return Ok(amount) };
     let unread = |error: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnreachable, error);
     let source = Source::of(&chain.client);
     let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
     let call = ForkCall::new(account, leg.to, leg.data.clone()).with_gas_limit(leg.gas_limit);
-    let simulation = fork.simulate(&[call]).await.map_err(|error| unread(&error))?;
+    let options = Options { shifts, ..Options::default() };
+    let simulation = fork.simulate_with(&[call], &options).await.map_err(|error| unread(&error))?;
     match simulation.outcomes.first().map(|outcome| &outcome.status) {
         Some(Status::Success) => {}
         Some(Status::Reverted(why)) => {

@@ -34,6 +34,8 @@ pub enum Standing {
     Done,
     /// Only rehearsed.
     Rehearsed,
+    /// Done in paper mode, and nothing of it signed.
+    OnPaper,
     /// A rule stood against it; nothing was signed.
     Blocked,
     /// The operator refused.
@@ -53,6 +55,7 @@ impl Standing {
             Self::Running | Self::Waiting | Self::Sent => true,
             Self::Done
             | Self::Rehearsed
+            | Self::OnPaper
             | Self::Blocked
             | Self::Refused
             | Self::Lapsed
@@ -69,6 +72,7 @@ impl Standing {
             Self::Sent => ("▸", "confirming"),
             Self::Done => ("✓", "done"),
             Self::Rehearsed => ("✓", "rehearsed"),
+            Self::OnPaper => ("✓", "done on PAPER"),
             Self::Blocked => ("✕", "BLOCKED"),
             Self::Refused => ("✕", "Refused"),
             Self::Lapsed => ("○", "Lapsed"),
@@ -175,6 +179,10 @@ impl CallSeen {
                 _ => Standing::Running,
             };
         };
+        let hints = end.card.as_ref().and_then(|card| card.hints.as_ref());
+        if end.success && hints.and_then(|hints| hints.get("paper")?.as_bool()) == Some(true) {
+            return Standing::OnPaper;
+        }
         if end.success {
             return match (in_flight, self.offer.is_some(), self.transactions.is_empty()) {
                 (true, _, _) => Standing::Unclear,

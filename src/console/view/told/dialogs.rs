@@ -88,6 +88,45 @@ fn the_help_lists_a_key_only_where_it_does_something() {
     assert!(listed(&state, Action::ReplayStep));
 }
 
+/// In a recording nothing can be stopped, decided, cancelled or checked; a console that watches stops, and changes nothing
+/// else.
+#[test]
+fn a_recording_and_a_console_that_watches_offer_no_key_that_does_nothing() {
+    let acts = [Action::Hold, Action::Decide, Action::Verify, Action::CancelSelected, Action::Pause];
+    let offered = |state: &mut State, watched: &[Action]| {
+        for screen in ScreenId::ALL {
+            state.update(Input::Key(Key::char(screen.digit())));
+            for action in acts {
+                let anywhere = matches!(action, Action::Hold);
+                let context = if anywhere { Context::Anywhere } else { Context::Page };
+                let listed = state.rows(context).any(|row| row.action == action);
+                let does = watched.contains(&action) && (anywhere || screen.does(action));
+                assert_eq!(listed, does, "{screen:?} {action:?}");
+            }
+        }
+    };
+    let mut live = running(120, 40, &text("Selling."));
+    offered(&mut live, &acts);
+    let mut watching = running(120, 40, &text("Selling."));
+    watching.watch_only = true;
+    offered(&mut watching, &[Action::Hold, Action::Decide, Action::Verify]);
+    watching.update(Input::Key(Key::char('1')));
+    assert!(!shown(&watching).contains("p pause") && shown(&watching).contains("Ctrl-X STOP"), "{}", shown(&watching));
+    assert!(key(&mut watching, 'p').is_empty(), "nothing is sent");
+    assert!(shown(&watching).contains("only watches"), "{}", shown(&watching));
+
+    let mut replay = running(120, 40, &text("Selling."));
+    let mut network = replay.page.network.clone().unwrap();
+    network.money = Money::Replay;
+    replay.page.network = Some(network);
+    offered(&mut replay, &[Action::Pause]);
+    replay.update(Input::Key(Key::char('1')));
+    let words = shown(&replay);
+    assert!(!words.contains("STOP") && !words.contains("a decide") && words.contains("p pause"), "{words}");
+    replay.update(control('x'));
+    assert!(replay.layers.is_empty() && shown(&replay).contains("nothing to stop"), "{}", shown(&replay));
+}
+
 #[test]
 fn a_hold_is_called_one_when_the_session_says_so() {
     let mut state = running(120, 40, &text("Selling."));

@@ -10,7 +10,7 @@ use crate::console::widgets::decision::Fit;
 use crate::runtime::market::model::Money;
 use crate::runtime::questions::{
     About, ActionAsked, AllowanceAfter, AnswerKind, Change, CheckTold, Confirm, Costs, Offered, OpinionTold, Part,
-    Place, PolicyAsked, PolicyChange, Question, QuestionKey, RawCall, ToRead,
+    Place, PolicyAsked, PolicyChange, Question, QuestionKey, RawCall, SimilarScope, ToRead,
 };
 
 /// When the samples are looked at first.
@@ -265,17 +265,34 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
             change("max_slippage_bps", "100", "50", true),
         ],
     };
+    let with_action = |action: ActionAsked| Question { about: About::Action(Box::new(action)), ..question() };
+    let scope = SimilarScope {
+        golem_id: "ada".parse().unwrap_or_else(|_| crate::base::id::GolemId::operator()),
+        tool: text("uniswap_execute_swap"),
+        gives: vec![text("WETH")],
+        gets: vec![text("UNI")],
+        receivers: vec![Address::repeat_byte(0xf3)],
+        arrives_on: None,
+    };
+    let scoped = with_action(ActionAsked { similar: Some(scope), ..action() });
+    let mut shared = action();
+    if let Some(allowance) = shared.allowances.first_mut() {
+        (allowance.amount, allowance.for_open_orders) = ("0.85".to_owned(), Some("0.25".to_owned()));
+    }
     let lower = About::Lower { from: Some(StopLevel::Halt), to: None, said: text("operator: the price is wrong") };
     vec![
         ("fresh", fresh),
         ("looked", looked(&asked)),
         ("to read", after(&to_read(), &[MarkRead])),
+        ("on paper", looked(&Question { money: Money::Paper, ..asked.clone() })),
         ("picked", after(&asked, &[Pick(AnswerKind::Once)])),
         ("form", after(&asked, &[Pick(AnswerKind::Smaller)])),
         ("changed", changed),
         ("lapsing", looked(&with(NOW.millis + 4_000))),
         ("over", looked(&with(NOW.millis))),
         ("struck out", after(&struck, &[Pick(AnswerKind::Similar)])),
+        ("similar", after(&scoped, &[Pick(AnswerKind::Similar)])),
+        ("open orders", looked(&with_action(shared))),
         ("confirm", after(&struck, &[Pick(AnswerKind::Once)])),
         ("raw", after(&asked, &[ShowRaw])),
         ("ended", ended(after(&asked, &[Pick(AnswerKind::Once)]), "")),

@@ -189,12 +189,20 @@ async fn a_stop_waits_neither_for_the_session_nor_for_the_console() {
 }
 
 #[tokio::test]
-async fn a_console_that_only_watches_stops_nothing() {
+async fn a_console_that_only_watches_stops_for_all_and_does_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let (commands, mut queue, file) = deaf(folder.path(), true);
     commands.send(sent(Command::Hold)).await.unwrap();
-    assert_eq!(queue.recv().await, Some(sent(Command::Hold)), "the session says why not");
-    assert_eq!(file.read(), InForce::None);
+    assert!(level_within(&file, Some(StopLevel::Halt)).await, "the stop that every session of the folder obeys");
+    commands.send(sent(Command::ReleaseHold)).await.unwrap();
+    assert!(level_within(&file, None).await, "its own hold");
+    let raise = Command::Raise { level: StopLevel::Halt, reason: SafeText::clean("smoke", 10) };
+    commands.send(sent(raise)).await.unwrap();
+    assert!(level_within(&file, Some(StopLevel::Halt)).await);
+    commands.send(sent(Command::ReleaseHold)).await.unwrap();
+    commands.send(sent(Command::EnterPaper)).await.unwrap();
+    assert_eq!(queue.recv().await, Some(sent(Command::EnterPaper)), "the session says why not");
+    assert_eq!(file.read().level(), Some(StopLevel::Halt), "what was chosen stays");
 }
 
 /// What is refused with a stop is known before the stop is: otherwise its question would be taken back without a word.

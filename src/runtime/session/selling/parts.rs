@@ -187,7 +187,9 @@ impl Stage {
         let balance = calls.push(holding.address, &Erc20::balanceOfCall { owner: account });
         let answers = holding.chain.ask(calls, BlockId::latest()).await?;
         let silent = || ToolError::new(ErrorCode::TokenInvalid, "the token does not answer balanceOf");
-        let held = TokenAmount::new(balance.take(&answers).ok_or_else(silent)?, holding.token.decimals)?;
+        let (on_chain, chain_id) = (balance.take(&answers).ok_or_else(silent)?, holding.chain.network().chain_id);
+        let held = self.world.balance(chain_id, account, holding.token.id, on_chain)?;
+        let held = TokenAmount::new(held, holding.token.decimals)?;
         let reports = holding.chain.prices.prices(&[holding.address]).await;
         let price = reports.first().and_then(|report| report.price.as_ref()).map(|price| price.usd);
         Ok((held, price.and_then(|price| Usd::value_of(held, price, Rounding::Up).ok())))

@@ -170,7 +170,11 @@ impl Ticket {
         }
     }
 
-    fn note(&self, kind: Kind, body: Value) -> Note {
+    fn note(&self, kind: Kind, mut body: Value) -> Note {
+        // The trail is the real ledger's: an approval that let nothing be signed must not read as one that did.
+        if let (true, Some(body)) = (self.preview.paper, body.as_object_mut()) {
+            body.insert("paper".to_owned(), Value::Bool(true));
+        }
         let proposal = self.preview.framed.proposal();
         Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
     }

@@ -1,0 +1,81 @@
+//! `bardo paper`: what has moved in paper mode on every network of the data folder, and forgetting it. It works beside a
+//! running session, which reads the paper ledger anew for every action.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::args::PaperAction;
+use super::{Exit, Failure, load, print, print_json};
+use crate::base::config::{Environment, Flags};
+use crate::base::units::TokenAmount;
+use crate::engine::forget_keys;
+use crate::runtime::data::{DataFolder, open_paper};
+use crate::safety::paper::{self, PaperPosition};
+use crate::store::StoreError;
+
+pub(super) fn run(action: PaperAction, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+    let config = load(environment, flags)?;
+    let ledgers = DataFolder::of(&config).paper_ledgers()?;
+    match action {
+        PaperAction::Show => {
+            let mut positions = Vec::new();
+            for ledger in &ledgers {
+                let found = open_paper(ledger)?.read(paper::positions)?;
+                positions.extend(found.into_iter().map(|position| (name(ledger), position)));
+            }
+            if json {
+                let told = positions.iter().map(|(ledger, position)| json!({"ledger": ledger, "position": position}));
+                print_json(&told.collect::<Vec<_>>())?;
+            } else {
+                print(&list(&positions))?;
+            }
+        }
+        PaperAction::Reset => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let mut actions = 0;
+            for ledger in &ledgers {
+                let store = open_paper(ledger)?;
+                actions += runtime.block_on(store.write::<_, StoreError>(|transaction| {
+                    let actions = paper::reset(transaction)?;
+                    forget_keys(transaction)?;
+                    Ok(actions)
+                }))?;
+            }
+            if json {
+                print_json(&json!({"actions": actions, "ledgers": ledgers.len()}))?;
+            } else {
+                print(&format!(
+                    "{actions} actions on paper are forgotten; balances and limits begin from the chain's\n"
+                ))?;
+            }
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// The network's ledger, by its folder's name.
+fn name(ledger: &Path) -> String {
+    let folder = ledger.parent().and_then(Path::file_name);
+    folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn list(positions: &[(String, PaperPosition)]) -> String {
+    if positions.is_empty() {
+        return "PAPER: nothing has moved\n".to_owned();
+    }
+    let mut text = "PAPER: nothing of this was signed\n".to_owned();
+    for (ledger, position) in positions {
+        let whole = |raw: &str| {
+            let amount = raw.parse().ok().and_then(|raw| TokenAmount::new(raw, position.decimals).ok());
+            amount.map_or_else(|| raw.to_owned(), |amount| amount.to_string())
+        };
+        let PaperPosition { chain_id, account, symbol, came_raw, went_raw, .. } = position;
+        text.push_str(&format!(
+            "{ledger}  chain {chain_id}  {account}  {symbol}  in {}  out {}\n",
+            whole(came_raw),
+            whole(went_raw)
+        ));
+    }
+    text
+}

@@ -1,0 +1,187 @@
+//! Paper mode by the binary alone: everything is checked, asked and counted as in earnest and kept between runs, and the
+//! chain does not move.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, swap};
+use crate::{bardo, run};
+
+/// Balances of the chain's coin and of two tokens, and the account's nonce.
+fn chain(desk: &Desk) -> Vec<Value> {
+    let balance = |symbol: &str| {
+        let account = desk.account().trim_start_matches("0x").to_lowercase();
+        let call = format!("0x70a08231000000000000000000000000{account}");
+        desk.ask("eth_call", json!([{"to": desk.token(symbol), "data": call}, "latest"]))
+    };
+    let coin = desk.ask("eth_getBalance", json!([desk.account(), "latest"]));
+    vec![coin, balance("USDC"), balance("LINK"), json!(desk.nonce("pending"))]
+}
+
+/// Raw units of a token, as `get_balances` reports them.
+fn held(desk: &Desk, symbol: &str, more: &[&str]) -> u128 {
+    let params = json!({"chain": "ethereum", "tokens": ["ETH", "USDC", "LINK"]});
+    let (answer, _) = desk.call("get_balances", &params, more);
+    let rows = answer["data"]["chains"][0]["balances"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let row = rows.iter().find(|row| row["token"] == symbol).unwrap_or_else(|| panic!("{symbol}: {answer}"));
+    row["raw"].as_str().unwrap().parse().unwrap()
+}
+
+/// Dollars that count against the daily cap, and trades of the last hour.
+fn used(desk: &Desk, more: &[&str]) -> (f64, u64) {
+    let (answer, _) = desk.call("check_safety_status", &json!({"chain": "ethereum"}), more);
+    let caps = answer["data"]["caps"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let day = caps.iter().find(|cap| cap["rule"] == "max_daily_spend_usd").unwrap_or_else(|| panic!("{answer}"));
+    let trades = answer["data"]["trades_per_hour"]["used"].as_u64().unwrap_or_else(|| panic!("{answer}"));
+    (day["used_usd"].as_str().unwrap().parse().unwrap(), trades)
+}
+
+fn paper(desk: &Desk, arguments: &[&str]) -> (String, String, i32) {
+    run(bardo(desk.home.path()).arg("paper").args(arguments))
+}
+
+/// Rows of a table of one of the data folder's databases.
+fn rows(desk: &Desk, database: &str, table: &str) -> i64 {
+    let ledgers = fs::read_dir(desk.home.path().join("data/ledger")).unwrap();
+    let path = ledgers.map(|entry| entry.unwrap().path().join(database)).find(|path| path.exists()).unwrap();
+    let open = rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    open.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset() {
+    let mut desk = Desk::new();
+    desk.under("require_human_approval_above_usd = \"500\"\nmax_daily_spend_usd = \"400\"\n");
+    let before = chain(&desk);
+    let real = |symbol: &str| held(&desk, symbol, &[]);
+    let (usdc, link, coin) = (real("USDC"), real("LINK"), real("ETH"));
+    assert_eq!(link, 0, "what is sold on paper below must be held there alone");
+
+    let buy = json!({"token_in": "USDC", "token_out": "LINK", "amount": "150"});
+    let (answer, exit) = desk.swap(buy.clone(), &["--paper"]);
+    assert_eq!((&answer["status"], exit), (&json!("simulated"), 0), "{answer}");
+    assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
+    assert!(answer["explanation"].as_str().unwrap().starts_with("PAPER, nothing was signed: "), "{answer}");
+    assert_eq!(chain(&desk), before, "paper mode moved the chain");
+
+    // What moved is there in the next process, and only on paper.
+    let on_paper = |symbol: &str| held(&desk, symbol, &["--paper"]);
+    assert_eq!(on_paper("USDC"), usdc - 150_000_000);
+    let bought = on_paper("LINK") - link;
+    // By its quote, less the slippage that the call allows at most: half a percent of what 150 dollars buy.
+    let quoted: f64 = answer["decision_hints"]["quoted_out"].as_str().unwrap().parse().unwrap();
+    let whole = bought as f64 / 1e18;
+    assert!((whole / quoted - 1.0).abs() < 0.01, "{whole} {quoted}");
+    let gas = coin - on_paper("ETH");
+    assert!(gas > 0 && gas < 10_u128.pow(16), "{gas}");
+    assert_eq!((real("USDC"), real("LINK"), real("ETH")), (usdc, link, coin));
+
+    // Limits are counted on paper, and real ones are not touched.
+    let (spent, trades) = used(&desk, &["--paper"]);
+    assert!((150.0..200.0).contains(&spent) && trades == 1, "{spent} {trades}");
+    assert_eq!(used(&desk, &[]), (0.0, 0));
+    assert_eq!((rows(&desk, "ledger.db", "ledger_reservation"), rows(&desk, "ledger.db", "safety_permit")), (0, 0));
+    assert_eq!((rows(&desk, "paper.db", "paper_action"), rows(&desk, "paper.db", "sender_transaction")), (1, 0));
+
+    // What was bought on paper alone can be sold there, to the last unit.
+    let sell = json!({"token_in": "LINK", "token_out": "USDC", "amount": "max"});
+    let (answer, _) = desk.swap(sell, &["--paper"]);
+    assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
+    assert_eq!(on_paper("LINK"), 0);
+    let left = on_paper("USDC");
+    assert!(left < usdc && left > usdc - 3_000_000, "{left} {usdc}");
+
+    // The cap binds by what was done on paper: the same again is too much there, and would pass in earnest.
+    let (answer, _) = desk.swap(buy.clone(), &["--paper"]);
+    assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
+    let (answer, exit) = desk.swap(buy.clone(), &["--paper"]);
+    let error = &answer["error"];
+    assert_eq!((&error["code"], exit), (&json!("SAFETY_SPENDING_LIMIT_EXCEEDED"), 3), "{answer}");
+    assert!(error.to_string().contains("max_daily_spend_usd"), "{error}");
+    assert_eq!(desk.swap(buy.clone(), &["--dry-run"]).0["status"], "simulated");
+
+    // A key makes a call on paper once, and is a new one in earnest.
+    let keyed = json!({"token_in": "USDC", "token_out": "LINK", "amount": "20"});
+    let key = ["--paper", "--idempotency-key", "k"];
+    let (first, again) = (desk.swap(keyed.clone(), &key).0, desk.swap(keyed.clone(), &key).0);
+    assert_eq!((&first["status"], &first["data"]), (&json!("simulated"), &again["data"]), "{first} {again}");
+    assert_eq!(rows(&desk, "paper.db", "paper_action"), 4);
+    assert_eq!(rows(&desk, "ledger.db", "engine_idempotency"), 0);
+
+    let (shown, err, code) = paper(&desk, &["show"]);
+    assert!(
+        code == 0 && shown.starts_with("PAPER: nothing of this was signed\n") && shown.contains("LINK"),
+        "{shown}{err}"
+    );
+    let (said, err, code) = paper(&desk, &["reset"]);
+    assert!(code == 0 && said.starts_with("4 actions on paper are forgotten"), "{said}{err}");
+    assert_eq!((on_paper("USDC"), on_paper("LINK"), on_paper("ETH")), (usdc, link, coin));
+    assert_eq!(used(&desk, &["--paper"]), (0.0, 0));
+    assert_eq!(paper(&desk, &["show"]).0, "PAPER: nothing has moved\n");
+    assert_eq!(desk.swap(keyed, &key).0["status"], "simulated");
+    assert_eq!(rows(&desk, "paper.db", "paper_action"), 1, "the key was forgotten too");
+    assert_eq!(chain(&desk), before);
+}
+
+#[test]
+fn above_the_approval_limit_paper_asks_as_in_earnest_and_signs_nothing() {
+    let mut desk = Desk::new();
+    desk.under("require_human_approval_above_usd = \"50\"\n");
+    let before = chain(&desk);
+    let buy = json!({"token_in": "USDC", "token_out": "LINK", "amount": "150"});
+    let (answer, exit) = desk.swap(buy.clone(), &["--paper"]);
+    assert_eq!((&answer["error"]["code"], exit), (&json!("APPROVAL_REQUIRED"), 3), "{answer}");
+    assert_eq!(rows(&desk, "paper.db", "paper_action"), 0);
+
+    let params = swap(buy).to_string();
+    let arguments = ["call", "uniswap_execute_swap", &params, "--approve", "ask", "--paper", "--rpc", &desk.given];
+    let (shown, code) = desk.at_a_terminal("", &arguments, "Type yes", Some("no\r"), || {});
+    assert!(shown.contains("PAPER") && shown.contains("APPROVAL_REFUSED"), "{shown}");
+    assert_ne!(code, 0);
+    assert_eq!(rows(&desk, "paper.db", "paper_action"), 0);
+
+    let (shown, code) = desk.at_a_terminal("", &arguments, "Type yes", Some("yes\r"), || {});
+    assert!(code == 0 && shown.contains("PAPER") && shown.contains("\"paper\": true"), "{code} {shown}");
+    assert_eq!(rows(&desk, "paper.db", "paper_action"), 1);
+    assert_eq!(rows(&desk, "ledger.db", "ledger_reservation"), 0);
+    // The trail of what was asked is the real ledger's, and says of each entry that it was on paper.
+    let asked = "audit_entry WHERE kind IN ('approval:requested', 'approval:resolved')";
+    let on_paper = format!("{asked} AND body LIKE '%\"paper\":true%'");
+    assert_eq!((rows(&desk, "ledger.db", asked), rows(&desk, "ledger.db", &on_paper)), (4, 4));
+    assert_eq!(chain(&desk), before);
+}
+
+/// A headless run and the one command that repairs what real runs left keep to it as well.
+#[test]
+fn no_command_signs_where_paper_was_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    let show = home.path().join("show.toml");
+    let text = r#"
+name = "small-swap"
+about = "One swap that nobody is asked about."
+operator = "wait"
+
+[[beat]]
+at = 0
+now = "Selling 0.01 WETH."
+do = "act"
+params = { kind = "swap", why = "a small one", params = { token_in = "WETH", token_out = "USDC", amount = "0.01", chain = "ethereum", slippage_bps = 100, prefer_uniswapx = false } }
+expect = ["success", "simulated"]
+"#;
+    fs::write(&show, text).unwrap();
+    let play = |more: &[&str]| {
+        let (out, err, code) =
+            run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&show).args(more));
+        assert_eq!(code, 0, "{out}{err}");
+        let count = |kind: &str| out.lines().filter(|line| line.contains(kind)).count();
+        (count("permit:issued"), count("tx:update"))
+    };
+    let (permits, signed) = play(&[]);
+    assert!(permits > 0 && signed > 0, "in earnest it is signed: {permits} {signed}");
+    let (permits, signed) = play(&["--paper"]);
+    assert!(permits > 0 && signed == 0, "{permits} {signed}");
+
+    let (out, err, code) = run(bardo(home.path()).args(["reconcile", "--paper"]));
+    assert!(code == 2 && out.is_empty() && err.contains("paper mode signs nothing"), "{out}{err}");
+}
