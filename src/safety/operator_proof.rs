@@ -53,6 +53,15 @@ pub enum Authorisation {
         /// The next nonce that was shown, with pending transactions.
         pending: u64,
     },
+    /// Setting or clearing the account's rules in PolicyCage.
+    PolicyCage {
+        /// EIP-155 id of the chain.
+        chain_id: u64,
+        /// The account.
+        account: Address,
+        /// Hash of the calldata that was shown.
+        calldata: B256,
+    },
     /// Approving an action from outside the process that asks, or one that an unisolated brain proposed.
     Approve {
         /// The permit that waits.
@@ -75,7 +84,9 @@ impl Authorisation {
             Self::LowerStop { .. } | Self::AcceptPolicy { .. } | Self::ResetBreaker => None,
             // Golems of every account forget their marks with it.
             Self::ResetHighWater { .. } => None,
-            Self::Reconcile { account, .. } | Self::Approve { account, .. } => Some(*account),
+            Self::Reconcile { account, .. } | Self::PolicyCage { account, .. } | Self::Approve { account, .. } => {
+                Some(*account)
+            }
         }
     }
 
@@ -87,6 +98,7 @@ impl Authorisation {
             | Self::ResetBreaker
             | Self::ResetHighWater { .. }
             | Self::Reconcile { .. }
+            | Self::PolicyCage { .. }
             | Self::Approve { .. } => false,
         }
     }
@@ -99,6 +111,7 @@ impl Authorisation {
             Self::ResetBreaker => "reset_breaker",
             Self::ResetHighWater { .. } => "reset_high_water",
             Self::Reconcile { .. } => "reconcile",
+            Self::PolicyCage { .. } => "policy_cage",
             Self::Approve { .. } => "approve",
         }
     }
