@@ -341,7 +341,7 @@ pub struct Violation {
     pub would_pass: String,
     /// The figures behind the words, for callers that calculate; `None` for a rule without figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub figures: Option<Figures>,
+    pub figures: Option<Box<Figures>>,
 }
 
 /// Figures of a rule that a call violates, as decimal strings in one unit.
@@ -407,7 +407,7 @@ impl Violation {
     /// The same with its figures.
     #[must_use]
     pub fn with(self, figures: Figures) -> Self {
-        Self { figures: Some(figures), ..self }
+        Self { figures: Some(Box::new(figures)), ..self }
     }
 }
 

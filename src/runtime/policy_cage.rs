@@ -115,7 +115,9 @@ impl CageChange {
     /// What a password is asked for, where the network takes one.
     pub fn authorisation(&self, state: &CageState) -> Authorisation {
         let CageState { chain_id, account, .. } = *state;
-        Authorisation::PolicyCage { chain_id, account, calldata: keccak256(self.calldata()) }
+        // The id has a fixed length, so that no other chain and calldata come to the same.
+        let change = keccak256([&chain_id.to_be_bytes()[..], &self.calldata()].concat());
+        Authorisation::PolicyCage { account, change: Box::new(change) }
     }
 
     /// The most gas that it takes in place of what the chain has, in gas units.

@@ -426,7 +426,13 @@ fn refuse_with(
     figures: Option<Figures>,
 ) {
     let rule = format!("policy_cage.{rule}");
-    found.push(Violation { rule, limit: limit.into(), value: value.into(), would_pass: would_pass.into(), figures });
+    found.push(Violation {
+        rule,
+        limit: limit.into(),
+        value: value.into(),
+        would_pass: would_pass.into(),
+        figures: figures.map(Box::new),
+    });
 }
 
 fn unlisted(found: &mut Vec<Violation>, asset: String) {

@@ -84,9 +84,14 @@ fn relays_and_models_are_asked_and_named_where_they_do_not_answer() {
     for (relay, model, name, wanted) in [
         (node(1), service("200 OK", LIST), "wise", [("ok", "answers"), ("ok", "answers and has wise")]),
         (node(1), service("404 Not Found", "{}"), "wise", [("ok", "answers"), ("ok", "does not list its models")]),
-        (dead(), dead(), "wise", [("fail", "cannot connect"), ("fail", "/v1")]),
+        (dead(), dead(), "wise", [("fail", "cannot connect"), ("fail", "error sending request")]),
         (dead(), service("200 OK", LIST), "other", [("fail", "cannot connect"), ("fail", "does not list other")]),
-        (dead(), service("401 Unauthorized", REFUSAL), "wise", [("fail", "cannot connect"), ("fail", "BARDO_MODEL_KEY")]),
+        (
+            dead(),
+            service("401 Unauthorized", REFUSAL),
+            "wise",
+            [("fail", "cannot connect"), ("fail", "BARDO_MODEL_KEY")],
+        ),
     ] {
         let home = tempfile::tempdir().unwrap();
         let config = format!(

@@ -532,11 +532,11 @@ fn too_often(limit: u32, wait: u64) -> Refusal {
         limit: limit.to_string(),
         value: u64::from(limit).saturating_add(1).to_string(),
         would_pass: format!("the same call in {seconds} s"),
-        figures: Some(
+        figures: Some(Box::new(
             Figures::new(FigureUnit::Count, limit, u64::from(limit).saturating_add(1))
                 .leaving(0)
                 .freeing_in(Some(seconds)),
-        ),
+        )),
     }])
     .detail("retry_after_ms", wait);
     Refusal { status: Status::Blocked, error }

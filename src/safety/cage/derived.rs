@@ -319,3 +319,96 @@ pub fn amount(network: &Network, token: Address, raw: u128) -> String {
         None => format!("{raw} smallest units"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use alloy::primitives::{address, fixed_bytes};
+
+    use super::*;
+    use crate::chain::network::by_id;
+    use crate::safety::policy::parse;
+
+    /// Circle's USDC and the canonical WETH on Ethereum.
+    const USDC: Address = address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48");
+    const WETH: Address = address!("C02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2");
+    /// Somebody who may be paid, and a token that no feed prices.
+    const FRIEND: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
+    const UNFED: Address = address!("3C44CdDdB6a900fa2b585dd299e03d12FA4293BC");
+
+    fn derived(lines: &str) -> Result<Derived, DeriveError> {
+        let text = format!("preset = \"defi-trading\"\nallowed_chains = [\"ethereum\"]\n{lines}");
+        let policy = parse(&text, Path::new("policy.toml")).unwrap();
+        derive(&policy, by_id(1).unwrap())
+    }
+
+    fn tokens(all: &[&str]) -> String {
+        let all: Vec<String> = all.iter().map(|one| format!("\"ethereum:{one}\"")).collect();
+        format!("allowed_tokens = [{}]\n", all.join(", "))
+    }
+
+    #[test]
+    fn each_rule_follows_from_its_field() {
+        let traded = tokens(&["native", &USDC.to_string(), &WETH.to_string()]);
+        let Derived { rules, gaps } = derived(&format!(
+            "{traded}allowed_intent_types = [\"swap\", \"approve\", \"revoke\"]\nmax_single_trade_usd = \"2000\"\n\
+             stop_loss_pct = \"5\"\nmax_loss_bps = 150\ncooldown_seconds = 60\n\
+             token_caps = {{ \"ethereum:{USDC}\" = {{ max_single_usd = \"250.5\" }} }}\n"
+        ))
+        .unwrap();
+        let shares = (rules.maxDrawdownBps, rules.maxLossBps, rules.minInterval);
+        assert_eq!((shares, gaps), ((500, 150, 60), vec![]));
+        let of = |token: Address| rules.assets.iter().find(|asset| asset.token == token).unwrap();
+        // The lower of 2,000 and 250.50 dollars at once, the preset's 50,000 in a day, with six decimals.
+        let usdc = of(USDC);
+        assert_eq!((usdc.maxPerTransaction, usdc.maxPerDay, usdc.exit), (250_500_000, 50_000_000_000, true));
+        // What could be the sale of a position has no limit.
+        for token in [Address::ZERO, WETH] {
+            let asset = of(token);
+            let limits = [asset.maxPerTransaction, asset.maxPerDay, asset.maxPosition];
+            assert_eq!((limits, asset.exit, asset.feed), ([u128::MAX; 3], true, of(WETH).feed), "{token}");
+        }
+        assert_eq!(rules.assets.len(), 3);
+        // approve(address,uint256) of each token; nothing of a token that is not allowed, and no plain send.
+        let approve = fixed_bytes!("095ea7b3");
+        let approved: Vec<Address> =
+            rules.calls.iter().filter(|call| call.selector == approve).map(|call| call.target).collect();
+        assert_eq!(approved, [USDC, WETH]);
+        assert!(rules.calls.iter().all(|call| !call.selector.is_zero()));
+    }
+
+    #[test]
+    fn what_the_contract_cannot_carry_is_told() {
+        let traded = tokens(&["native", &USDC.to_string(), &UNFED.to_string()]);
+        let Derived { rules, gaps } = derived(&format!("{traded}allowed_recipients = \"all\"\n")).unwrap();
+        let unpriced = Gap::Unpriced { tokens: vec![UNFED.to_string()] };
+        assert_eq!(gaps, [unpriced, Gap::PlainSends { named: 0 }, Gap::ValueMayLeave]);
+        assert_eq!((rules.maxDrawdownBps, rules.maxLossBps), (10_000, 10_000));
+        // Recipients that are named can be sent the native token.
+        let Derived { rules, gaps } = derived(&format!("{traded}allowed_recipients = [\"{FRIEND}\"]\n")).unwrap();
+        let sends: Vec<Address> =
+            rules.calls.iter().filter(|call| call.selector.is_zero()).map(|call| call.target).collect();
+        assert_eq!((sends, gaps.len()), (vec![FRIEND], 2));
+        assert_eq!(derived(&tokens(&[&UNFED.to_string()])), Err(DeriveError::NoAsset { chain: "ethereum".to_owned() }));
+    }
+
+    #[test]
+    fn rules_agree_in_any_order_and_differ_by_name() {
+        let network = by_id(1).unwrap();
+        let traded = tokens(&["native", &USDC.to_string(), &WETH.to_string()]);
+        let set = derived(&traded).unwrap().rules;
+        let mut other = set.clone();
+        other.assets.reverse();
+        other.calls.reverse();
+        other.spenders.reverse();
+        assert_eq!(differences(network, &other, &set), []);
+        other.minInterval += 1;
+        other.spenders.pop();
+        other.assets.retain(|asset| asset.token != WETH);
+        let differ: Vec<_> = differences(network, &other, &set).into_iter().map(|one| (one.rule, one.of)).collect();
+        assert_eq!(differ.len(), 3);
+        assert_eq!(differ[0], ("assets", Some("WETH".to_owned())));
+        assert_eq!((differ[1].0, differ[2].0), ("spenders", "minInterval"));
+    }
+}

@@ -51,7 +51,9 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
             value: "now".to_owned(),
             would_pass: opens
                 .map_or_else(|| "nothing at any time".to_owned(), |seconds| format!("the same in {seconds} s")), // "Now" has no figure of its own: what counts is when it may act again.
-            figures: opens.map(|seconds| Figures::new(FigureUnit::Seconds, 0, seconds).freeing_in(Some(seconds))),
+            figures: opens
+                .map(|seconds| Figures::new(FigureUnit::Seconds, 0, seconds).freeing_in(Some(seconds)))
+                .map(Box::new),
         });
     }
     if violations.is_empty() {

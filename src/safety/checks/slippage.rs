@@ -128,7 +128,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
     let goes = |raw| figure_of(&trade.token_in, raw);
     let comes = |raw| figure_of(&trade.token_out, raw);
     let mut refuse = |rule: &str, limit: String, value: String, would_pass: String, figures: Option<Figures>| {
-        violations.push(Violation { rule: rule.to_owned(), limit, value, would_pass, figures });
+        violations.push(Violation { rule: rule.to_owned(), limit, value, would_pass, figures: figures.map(Box::new) });
     };
     let bps = |most: BasisPoints, value: BasisPoints| Some(Figures::new(FigureUnit::Bps, most.get(), value.get()));
     if trade.slippage > limits.max_slippage {
@@ -315,11 +315,11 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Vi
         limit: format!("at most {most} of ${} lost", exchange.given.to_fixed(2, Rounding::Up)),
         value: format!("only ${} are certain to come in", exchange.received.to_fixed(2, Rounding::Down)),
         would_pass: format!("at least ${} guaranteed", least.to_fixed(2, Rounding::Up)),
-        figures: Some(Figures::new(
+        figures: Some(Box::new(Figures::new(
             FigureUnit::Usd,
             least.to_fixed(2, Rounding::Up),
             exchange.received.to_fixed(2, Rounding::Down),
-        )),
+        ))),
     })
 }
 

@@ -87,7 +87,7 @@ fn above(most: MaxUsd, usd: Usd, rule: &str, of_what: &str, violations: &mut Vec
         limit: format!("${most}"),
         value: format!("${usd} {of_what}"),
         would_pass: format!("at most ${most}"),
-        figures: Some(Figures::new(FigureUnit::Usd, most, usd).leaving(most)),
+        figures: Some(Box::new(Figures::new(FigureUnit::Usd, most, usd).leaving(most))),
     });
 }
 
@@ -144,7 +144,7 @@ fn gas(framed: &Framed, values: &Values, standing: &Standing<'_>, violations: &m
             limit: format!("{most} wei per unit of gas"),
             value: format!("{fee} wei"),
             would_pass: "the same when blocks are emptier".to_owned(),
-            figures: Some(Figures::new(FigureUnit::Wei, most, fee).leaving(most)),
+            figures: Some(Box::new(Figures::new(FigureUnit::Wei, most, fee).leaving(most))),
         });
     }
 }
@@ -207,7 +207,7 @@ fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violati
             limit: format!("{most} s"),
             value: format!("{lasts} s"),
             would_pass: format!("{what} that ends within {most} s"),
-            figures: Some(Figures::new(FigureUnit::Seconds, most, lasts).leaving(most)),
+            figures: Some(Box::new(Figures::new(FigureUnit::Seconds, most, lasts).leaving(most))),
         });
     }
 }

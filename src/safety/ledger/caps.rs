@@ -161,7 +161,13 @@ impl Caps {
             let of_window = usage.window(cap.span).frees_at.filter(|_| cap.span != Span::Once);
             let figures =
                 dollars(cap.limit, before, request.spend).freeing_in(of_window.map(|at| seconds(at, usage.now)));
-            found.push(Violation { rule: cap.rule.to_owned(), limit, value, would_pass, figures: Some(figures) });
+            found.push(Violation {
+                rule: cap.rule.to_owned(),
+                limit,
+                value,
+                would_pass,
+                figures: Some(Box::new(figures)),
+            });
         }
         for (key, spend) in &request.tokens {
             let Some(caps) = self.tokens.get(key) else { continue };
@@ -176,7 +182,7 @@ impl Caps {
                     limit: format!("{limit} {}", span.words()),
                     value: format!("{spend} on top of {before}"),
                     would_pass: format!("at most {} of this token now", limit.less(before)),
-                    figures: Some(dollars(limit, before, *spend)),
+                    figures: Some(Box::new(dollars(limit, before, *spend))),
                 });
             }
         }
@@ -196,7 +202,7 @@ impl Caps {
                 }
                 _ => "one by the operator's own hand".to_owned(),
             },
-            figures: Some(
+            figures: Some(Box::new(
                 Figures::new(FigureUnit::Count, self.revocations_per_hour, usage.revocations_hour.saturating_add(1))
                     .leaving(0)
                     .freeing_in(
@@ -205,7 +211,7 @@ impl Caps {
                             .filter(|_| self.revocations_per_hour > 0)
                             .map(|at| seconds(at, usage.now)),
                     ),
-            ),
+            )),
         })
     }
 
@@ -222,13 +228,13 @@ impl Caps {
                 }
                 _ => "exits only: the policy allows no other trade".to_owned(),
             },
-            figures: Some(
+            figures: Some(Box::new(
                 Figures::new(FigureUnit::Count, self.trades_per_hour, usage.trades_hour.saturating_add(1))
                     .leaving(0)
                     .freeing_in(
                         usage.trade_frees_at.filter(|_| self.trades_per_hour > 0).map(|at| seconds(at, usage.now)),
                     ),
-            ),
+            )),
         })
     }
 
@@ -241,7 +247,9 @@ impl Caps {
                 limit: format!("{} in any 60 seconds", self.calls_per_minute),
                 value: format!("{}, with this one", usage.calls_minute),
                 would_pass: "the same call within a minute".to_owned(),
-                figures: Some(Figures::new(FigureUnit::Count, self.calls_per_minute, usage.calls_minute).leaving(0)),
+                figures: Some(Box::new(
+                    Figures::new(FigureUnit::Count, self.calls_per_minute, usage.calls_minute).leaving(0),
+                )),
             });
         }
         if let Some(last) = usage.last_trade.filter(|_| trade && !exempt) {
@@ -252,14 +260,14 @@ impl Caps {
                     limit: format!("{} s between trades", self.cooldown / 1_000),
                     value: format!("{} s after the last one", usage.now.saturating_sub(last) / 1_000),
                     would_pass: format!("the same in {}, or an exit now", seconds_until(free, usage.now)),
-                    figures: Some(
+                    figures: Some(Box::new(
                         Figures::new(
                             FigureUnit::Seconds,
                             self.cooldown / 1_000,
                             usage.now.saturating_sub(last) / 1_000,
                         )
                         .freeing_in(Some(seconds(free, usage.now))),
-                    ),
+                    )),
                 });
             }
         }
@@ -282,7 +290,7 @@ impl Caps {
                 limit: format!("{} % below the highest, {highest}: stops at {stops}", percent(self.stop_loss)),
                 value: request.equity.to_string(),
                 would_pass: "exits, until the portfolio has recovered or the operator sets a new mark".to_owned(),
-                figures: Some(Figures::new(FigureUnit::Usd, stops.dollars(), request.equity.dollars())),
+                figures: Some(Box::new(Figures::new(FigureUnit::Usd, stops.dollars(), request.equity.dollars()))),
             });
         }
         match usage.breaker {
@@ -292,10 +300,10 @@ impl Caps {
                 limit: format!("{} in a row", self.failures),
                 value: format!("{failures} in a row"),
                 would_pass: format!("one trial in {}, or an exit now", seconds_until(until, usage.now)),
-                figures: Some(
+                figures: Some(Box::new(
                     Figures::new(FigureUnit::Count, self.failures, failures)
                         .freeing_in(Some(seconds(until, usage.now))),
-                ),
+                )),
             }),
             Breaker::Trial => found.push(Violation {
                 rule: "max_consecutive_failures".to_owned(),
