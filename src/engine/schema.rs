@@ -250,7 +250,7 @@ mod tests {
             limit: "5 in any 60 minutes".to_owned(),
             value: "5 were made".to_owned(),
             would_pass: "the next one in 60 s".to_owned(),
-            figures: Some(Figures::new(FigureUnit::Count, 5, 6).leaving(0).freeing_in(Some(60))),
+            figures: Some(Box::new(Figures::new(FigureUnit::Count, 5, 6).leaving(0).freeing_in(Some(60)))),
         };
         for code in ErrorCode::ALL {
             let error = ToolError::new(*code, "something").violating(std::slice::from_ref(&violation));
