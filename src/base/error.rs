@@ -34,6 +34,17 @@ pub enum ErrorCategory {
 }
 
 impl ErrorCategory {
+    /// Every one, in order.
+    pub const ALL: [Self; 7] = [
+        Self::ValidationError,
+        Self::RiskBlocked,
+        Self::SimulationFailed,
+        Self::Timeout,
+        Self::UpstreamUnavailable,
+        Self::PermissionDenied,
+        Self::ExecutionFailed,
+    ];
+
     /// Whether the caller should try again, once what the suggestion says is done.
     pub const fn recoverable(self) -> bool {
         match self {
@@ -67,6 +78,22 @@ pub enum ErrorGroup {
     Approval,
     /// The call and the engine that ran it.
     Call,
+}
+
+impl ErrorGroup {
+    /// Every one, in order.
+    pub const ALL: [Self; 10] = [
+        Self::Data,
+        Self::Routing,
+        Self::Safety,
+        Self::Execution,
+        Self::Wallet,
+        Self::Chain,
+        Self::Order,
+        Self::Permit,
+        Self::Approval,
+        Self::Call,
+    ];
 }
 
 /// Declares the codes and the table in one, so that neither can lack a row.
@@ -135,7 +162,7 @@ codes! {
         "Stay with what the policy lists, or ask the operator to add this; `bardo policy show` has the lists.";
     /// Above a cap.
     SafetySpendingLimitExceeded, "SAFETY_SPENDING_LIMIT_EXCEEDED", RiskBlocked, Safety,
-        "Reduce the amount to what the limit leaves, or wait until the window frees some.";
+        "Reduce the amount to what the limit leaves; details.violations say how much that is, and when it will be more.";
     /// The simulation reverted or did something undeclared.
     SafetySimulationFailed, "SAFETY_SIMULATION_FAILED", SimulationFailed, Safety,
         "Read the revert reason, take a new quote and try with its figures.";
@@ -150,7 +177,7 @@ codes! {
         "Only exits pass until the breaker's cool-off is over or the operator resets it.";
     /// The least that could come in is too little.
     SafetySlippage, "SAFETY_SLIPPAGE", RiskBlocked, Safety,
-        "Trade less, tighten the slippage, or wait for a deeper market.";
+        "Trade less, or tighten the slippage.";
     /// A value could not be told, so no limit could be checked.
     SafetyPriceUnknown, "SAFETY_PRICE_UNKNOWN", UpstreamUnavailable, Safety,
         "Wait until a live price exists; without one no limit can be checked.";
@@ -313,6 +340,76 @@ pub struct Violation {
     pub value: String,
     /// What would pass.
     pub would_pass: String,
+    /// The figures behind the words, for callers that calculate; `None` for a rule without figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<Box<Figures>>,
+}
+
+/// Figures of a rule that a call violates, as decimal strings in one unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Unit of all amounts here.
+    pub unit: FigureUnit,
+    /// Limit of the rule.
+    pub limit: String,
+    /// Value that is compared with the limit: what the call comes to together with what counts before it.
+    pub value: String,
+    /// Amount that the limit leaves now; `None` where the rule leaves no amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+    /// Seconds until the limit leaves more; `None` where time alone frees nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frees_in_seconds: Option<u64>,
+}
+
+/// Unit of a rule's figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FigureUnit {
+    /// Dollars.
+    Usd,
+    /// Basis points.
+    Bps,
+    /// Seconds.
+    Seconds,
+    /// Calls, trades, revocations or failures.
+    Count,
+    /// Wei per unit of gas.
+    Wei,
+    /// Smallest units of the token that the rule is about.
+    RawUnits,
+}
+
+impl FigureUnit {
+    /// Every one, in order.
+    pub const ALL: [Self; 6] = [Self::Usd, Self::Bps, Self::Seconds, Self::Count, Self::Wei, Self::RawUnits];
+}
+
+impl Figures {
+    /// Figures of a rule that leaves no amount, and that time alone does not satisfy.
+    pub fn new(unit: FigureUnit, limit: impl fmt::Display, value: impl fmt::Display) -> Self {
+        Self { unit, limit: limit.to_string(), value: value.to_string(), left: None, frees_in_seconds: None }
+    }
+
+    /// The same with the amount that the limit leaves now.
+    #[must_use]
+    pub fn leaving(self, left: impl fmt::Display) -> Self {
+        Self { left: Some(left.to_string()), ..self }
+    }
+
+    /// The same with the seconds until the limit leaves more.
+    #[must_use]
+    pub fn freeing_in(self, seconds: Option<u64>) -> Self {
+        Self { frees_in_seconds: seconds, ..self }
+    }
+}
+
+impl Violation {
+    /// The same with its figures.
+    #[must_use]
+    pub fn with(self, figures: Figures) -> Self {
+        Self { figures: Some(Box::new(figures)), ..self }
+    }
 }
 
 /// What a tool answers when it cannot do what was asked.
@@ -351,15 +448,7 @@ impl ToolError {
     /// Names every rule that stands against the call, as `details.violations`.
     #[must_use]
     pub fn violating(self, violations: &[Violation]) -> Self {
-        let list = violations
-            .iter()
-            .map(|one| {
-                serde_json::json!({
-                    "rule": one.rule, "limit": one.limit, "value": one.value, "would_pass": one.would_pass,
-                })
-            })
-            .collect::<Vec<_>>();
-        self.detail("violations", list)
+        self.detail("violations", serde_json::json!(violations))
     }
 
     /// Which error it is.
@@ -508,14 +597,12 @@ mod tests {
             let found = ErrorCode::ALL.iter().find(|one| one.as_str() == code).unwrap();
             assert!(found.recoverable(), "{code}: {}", found.suggestion());
         }
-        let again = ["again", "try", "wait until", "ask when"];
+        let again = ["again", "try", "wait", "ask when"];
         for code in ErrorCode::ALL.iter().filter(|code| !code.recoverable()) {
             let suggestion = code.suggestion().to_lowercase();
             let tells =
                 again.iter().find(|word| suggestion.contains(*word) && !suggestion.contains("do not send it again"));
-            // A cap's window is no reason to make the same call: a smaller one passes now.
-            let may = *code == ErrorCode::SafetySpendingLimitExceeded;
-            assert!(tells.is_none() || may, "{code}: {suggestion}");
+            assert!(tells.is_none(), "{code}: {suggestion}");
         }
     }
 

@@ -263,6 +263,14 @@ pub(super) enum GolemAction {
         #[arg(long, value_name = "ROLE")]
         archetype: Option<String>,
     },
+    /// Print the JSON Schemas of the envelope and of the lines between Bardo and a brain process
+    Protocol {
+        /// Only this one
+        #[arg(value_enum)]
+        schema: Option<ProtocolSchema>,
+    },
+    /// List the roles that a Golem can have, and those whose files are broken with the reason
+    Roles,
     /// Show what a Golem has changed in its playbook, or take a change back
     Playbook {
         /// Whose [default: the one that golem.name names]
@@ -271,6 +279,17 @@ pub(super) enum GolemAction {
         #[command(subcommand)]
         action: Option<PlaybookAction>,
     },
+}
+
+/// A published schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ProtocolSchema {
+    /// What every call answers with
+    Envelope,
+    /// A line that a brain process writes
+    FromBrain,
+    /// A line that a brain process reads
+    ToBrain,
 }
 
 /// What can be done to a playbook.
@@ -363,6 +382,40 @@ pub(super) enum PolicyAction {
         /// Whose high-water mark: a key, as `bardo keys list` names it; on devnets development:N
         #[arg(long, value_name = "NAME")]
         key: Option<String>,
+    },
+    /// Show, set or clear the rules that the contract PolicyCage keeps of the account
+    Cage {
+        #[command(subcommand)]
+        action: CageAction,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum CageAction {
+    /// Print the account's rules in PolicyCage on each chain, and how they compare with the policy
+    Show {
+        /// Whose rules: a key, as `bardo keys list` names it; on devnets development:N
+        #[arg(long, value_name = "NAME")]
+        key: Option<String>,
+    },
+    /// Set the rules that follow from the policy; asks for approval on the terminal and, on networks that are no devnet,
+    /// for the key's password
+    Set {
+        /// Whose rules: a key, as `bardo keys list` names it; on devnets development:N
+        #[arg(long, value_name = "NAME")]
+        key: Option<String>,
+        /// Read the key's password from this file descriptor
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
+    },
+    /// Clear the rules: the contract checks nothing of the account, and allows a delegate nothing; asks as `set` does
+    Clear {
+        /// Whose rules: a key, as `bardo keys list` names it; on devnets development:N
+        #[arg(long, value_name = "NAME")]
+        key: Option<String>,
+        /// Read the key's password from this file descriptor
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
     },
 }
 

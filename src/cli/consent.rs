@@ -58,12 +58,21 @@ pub(super) async fn ask(desk: ApprovalDesk, networks: Vec<Network>, paper: bool)
 /// Blocked where there is no terminal: nobody else may say it.
 pub(super) fn confirm(said: &str, word: &str) -> Result<bool, Failure> {
     eprint!("{said}");
+    attended()?;
+    let line = line(&format!("Type `{word}` to do it: "));
+    Ok(line.is_some_and(|line| line.trim() == word))
+}
+
+/// Whether there is a terminal on which the operator can be asked.
+///
+/// # Errors
+/// Blocked where there is none.
+pub(super) fn attended() -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         let error = "this needs your yes on a terminal: run it there yourself";
         return Err(Failure { exit: Exit::Blocked, error: error.into() });
     }
-    let line = line(&format!("Type `{word}` to do it: "));
-    Ok(line.is_some_and(|line| line.trim() == word))
+    Ok(())
 }
 
 /// Writes the question, has each warning acknowledged and the required characters typed, and reads the answer.

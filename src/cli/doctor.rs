@@ -33,13 +33,19 @@ use crate::{
     },
     chain::{
         network::{ChainPlan, Network, NetworkKind, Plan},
-        provider::{Backing, ChainClient, ConnectRules, Dispute, Thresholds},
+        provider::{Backing, ChainClient, ConnectRules, Dispute, HttpLimits, Thresholds},
+        sender::Relay,
     },
     custody::Keystore,
-    golem::brain::process::confinement::{Isolation, IsolationLevel},
+    engine::Catalog,
+    golem::brain::{
+        Choice,
+        process::confinement::{Isolation, IsolationLevel},
+    },
     runtime::{self, data::DataFolder},
     safety::stop::{StopFile, meaning},
     sandbox::{MarketMode, Pace, Sandbox},
+    tools::ALL_TOOL_DEFS,
     uniswap::sidecar::Sidecar,
 };
 
@@ -100,9 +106,13 @@ pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Resul
             findings.extend(stop(&config.data_dir.value));
             findings.push(network(&config));
             findings.extend([false, true].map(|devnet| policy(&config, devnet)));
+            findings.extend(roles(&config));
             findings.extend(keys(&config));
             findings.extend(runtime.block_on(endpoints(&config)));
             findings.push(runtime.block_on(quotes(&config)));
+            findings.extend(runtime.block_on(settling(&config)));
+            findings.extend(runtime.block_on(relays(&config)));
+            findings.extend(runtime.block_on(model(&config)));
         }
         Err(error) => findings.push(Finding::fail("config", error, "correct it; `bardo config path` says where it is")),
     }
@@ -326,6 +336,25 @@ fn policy(config: &Config, devnet: bool) -> Finding {
     }
 }
 
+/// Every role whose file is broken; one finding where none is.
+fn roles(config: &Config) -> Vec<Finding> {
+    const CHECK: &str = "roles";
+    let found = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string());
+    let found = found.and_then(|all| runtime::roles(config, &all).map_err(|error| error.to_string()));
+    let roles = match found {
+        Ok(roles) => roles,
+        Err(error) => return vec![Finding::fail(CHECK, error, "see to the folder; until then no Golem starts")],
+    };
+    let fix = "correct its file; until then this role cannot be used, and the others can";
+    let broken = roles.broken().map(|(name, fault)| Finding::fail(CHECK, format!("{name}: {fault}"), fix));
+    let mut findings: Vec<_> = broken.collect();
+    if findings.is_empty() {
+        let own = roles.iter().filter(|role| !role.is_built_in()).count();
+        findings.push(Finding::ok(CHECK, format!("{} roles, {own} of them your own", roles.iter().count())));
+    }
+    findings
+}
+
 /// The key files, and whether the account that the configuration names is among them.
 fn keys(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "keys";
@@ -407,6 +436,70 @@ async fn quotes(config: &Config) -> Finding {
             }
         }
     }
+}
+
+/// Every service that would settle signed orders on the network to work on.
+async fn settling(config: &Config) -> Vec<Finding> {
+    const CHECK: &str = "orders";
+    // The embedded devnet settles in process; what is wrong with endpoints has been said by `endpoints`.
+    if !matches!(Plan::from_config(config), Ok(Plan::Endpoints(_))) {
+        return Vec::new();
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let opened = runtime::open(config, || sandbox(1, Pace::Manual, MarketMode::Off), clock);
+    let Ok(Ok(opened)) = tokio::time::timeout(PATIENCE, opened).await else { return Vec::new() };
+    let services = runtime::settling_services(config, &opened).await;
+    let found = services.iter().map(|service| async move {
+        let place = format!("{} at {}", service.settles, service.place);
+        match service.check().await {
+            Ok(()) => Finding::ok(CHECK, format!("the service for {place} answers")),
+            Err(error) => {
+                let fix = "check that it runs and its address; until then no such order is placed";
+                Finding::fail(CHECK, format!("the service for {place}: {error}"), fix)
+            }
+        }
+    });
+    futures::future::join_all(found).await
+}
+
+/// Every private relay that is configured, with its status service.
+async fn relays(config: &Config) -> Vec<Finding> {
+    const CHECK: &str = "relay";
+    const FIX: &str = "check the URL in [chains.NAME] of the configuration; what must stay private is not sent until it \
+                       answers";
+    let configured = config.chains.iter().filter_map(|(name, chain)| Some((name, chain, chain.relay.as_ref()?)));
+    let found = configured.map(|(name, chain, relay)| async move {
+        let status = chain.relay_status.as_ref().map(|status| status.value.clone());
+        let with = if status.is_some() { " and its status service" } else { "" };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let id = chain.chain_id.as_ref().map_or(1, |id| id.value);
+        let asked = async { Relay::new(relay.value.clone(), status, id, HttpLimits::default(), clock)?.check().await };
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Ok(())) => Finding::ok(CHECK, format!("{name}: {}{with} answers", relay.value)),
+            Ok(Err(error)) => Finding::fail(CHECK, format!("{name}: {error}"), FIX),
+            Err(_) => Finding::fail(CHECK, format!("{name}: no answer within {} s", PATIENCE.as_secs()), FIX),
+        }
+    });
+    futures::future::join_all(found).await
+}
+
+/// The model that is configured, if one is.
+async fn model(config: &Config) -> Option<Finding> {
+    const CHECK: &str = "model";
+    const FIX: &str = "correct golem.model_url, golem.model_style, golem.model_name or BARDO_MODEL_KEY";
+    let brain = match Choice::model(&config.golem) {
+        Ok(brain) => brain?,
+        Err(error) => return Some(Finding::fail(CHECK, error, FIX)),
+    };
+    let (url, name) = (config.golem.model_url.as_ref()?, config.golem.model_name.as_ref()?);
+    let (place, name) = (&url.value, SafeText::clean(&name.value, 80));
+    Some(match tokio::time::timeout(PATIENCE, brain.check()).await {
+        Ok(Ok(Some(true))) => Finding::ok(CHECK, format!("{place} answers and has {name}")),
+        Ok(Ok(None)) => Finding::ok(CHECK, format!("{place} answers; it does not list its models")),
+        Ok(Ok(Some(false))) => Finding::fail(CHECK, format!("{place} answers and does not list {name}"), FIX),
+        Ok(Err(error)) => Finding::fail(CHECK, format!("{place}: {error}"), FIX),
+        Err(_) => Finding::fail(CHECK, format!("{place}: no answer within {} s", PATIENCE.as_secs()), FIX),
+    })
 }
 
 async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {

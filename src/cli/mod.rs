@@ -29,8 +29,10 @@ mod paper;
 mod password;
 mod playbook;
 mod policy;
+mod policy_cage;
 mod privacy;
 mod reconcile;
+mod roles;
 mod secret;
 mod tools;
 mod wait;
@@ -46,6 +48,7 @@ use crate::chain::network::PlanError;
 use crate::console::{Attention, ConsoleOptions, Keymap};
 use crate::custody::Password;
 use crate::engine::Catalog;
+use crate::golem::archetype::ArchetypeError;
 use crate::golem::brain::Choice;
 use crate::golem::brain::process::confinement::launch;
 use crate::golem::scenario;
@@ -188,11 +191,13 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Golem { action: GolemAction::Kinds { archetype } }) => {
             kinds::run(archetype.as_deref(), &environment, &flags, cli.json)
         }
+        Some(Command::Golem { action: GolemAction::Protocol { schema } }) => roles::protocol(schema),
+        Some(Command::Golem { action: GolemAction::Roles }) => roles::run(&environment, &flags, cli.json),
         Some(Command::Golem { action: GolemAction::Playbook { golem, action } }) => {
             playbook::run(golem, action, &environment, &flags, cli.json)
         }
         Some(Command::Keys { action }) => keys::run(&action, &environment, &flags, cli.json),
-        Some(Command::Policy { action }) => policy::run(&action, &environment, &flags, cli.json),
+        Some(Command::Policy { action }) => policy::run(&action, &environment, &flags, cli.paper, cli.json),
         Some(Command::Halt { reason, level }) => halt::halt(level, reason.as_deref(), &environment, &flags, cli.json),
         Some(Command::Resume { level, password_fd }) => {
             halt::resume(level, password_fd, &environment, &flags, cli.json)
@@ -278,13 +283,16 @@ fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, 
     shown(crate::console::run_with(&options, source), farewell::say)
 }
 
-/// Checks all roles, and that the one that is asked for is among them.
+/// Checks that the role that is asked for is there and can be used.
 fn known_role(config: &Config) -> Result<(), Failure> {
     let roles = runtime::roles(config, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let asked = &config.golem.archetype;
     match roles.get(&asked.value) {
         Ok(_) => Ok(()),
-        Err(error) => Err(Failure::usage(format!("golem.archetype ({}): {error}", asked.origin))),
+        Err(error @ ArchetypeError::Unknown { .. }) => {
+            Err(Failure::usage(format!("golem.archetype ({}): {error}", asked.origin)))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::args::{PolicyAction, Reset};
-use super::{Exit, Failure, call, consent, load, password, print, print_json};
+use super::args::{CageAction, PolicyAction, Reset};
+use super::{Exit, Failure, call, consent, load, password, policy_cage, print, print_json};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Config, Environment, Flags};
 use crate::base::model::{Category, Phase};
@@ -28,10 +28,14 @@ pub(super) fn run(
     action: &PolicyAction,
     environment: &Environment,
     flags: &Flags,
+    paper: bool,
     json: bool,
 ) -> Result<Exit, Failure> {
     let key = match action {
         PolicyAction::Check { key, .. } | PolicyAction::Reset { key, .. } => key.clone(),
+        PolicyAction::Cage {
+            action: CageAction::Show { key } | CageAction::Set { key, .. } | CageAction::Clear { key, .. },
+        } => key.clone(),
         PolicyAction::Show | PolicyAction::Explain { .. } | PolicyAction::Accept { .. } | PolicyAction::Refuse => None,
     };
     let config = load(environment, &Flags { account: key, ..flags.clone() })?;
@@ -45,6 +49,7 @@ pub(super) fn run(
         }
         PolicyAction::Check { tool, params, phase, .. } => check(&config, tool, params.as_deref(), *phase, json),
         PolicyAction::Accept { password_fd } => decide(&config, true, *password_fd),
+        PolicyAction::Cage { action } => policy_cage::run(&config, action, paper, json),
         PolicyAction::Refuse => decide(&config, false, None),
         PolicyAction::Reset { what, password_fd, .. } => reset(&config, *what, *password_fd),
     }

@@ -212,8 +212,8 @@ fn take_in(def: &'static ToolDef) -> Result<Entry, CatalogError> {
             "its parameters must be a struct that refuses unknown fields: add #[serde(deny_unknown_fields)]".to_owned(),
         ));
     }
-    if output_schema["type"] != "object" {
-        return Err(fault("its output must be a struct".to_owned()));
+    if output_schema["type"] != "object" || output_schema["additionalProperties"] != false {
+        return Err(fault("its output must be a struct with named fields".to_owned()));
     }
     let parameters = property_names(&input_schema);
     let results = property_names(&output_schema);

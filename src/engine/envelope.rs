@@ -24,6 +24,12 @@ pub enum Status {
     Error,
 }
 
+impl Status {
+    /// Every one, in order.
+    pub const ALL: [Self; 6] =
+        [Self::Success, Self::Simulated, Self::Partial, Self::Blocked, Self::Rejected, Self::Error];
+}
+
 /// The envelope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResponse {

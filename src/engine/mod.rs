@@ -14,6 +14,7 @@ mod input;
 mod keys;
 mod profiles;
 mod rate;
+pub mod schema;
 #[cfg(test)]
 mod tests;
 mod tool;

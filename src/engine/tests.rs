@@ -341,7 +341,8 @@ async fn calls_beyond_the_rate_are_blocked_until_the_window_frees_a_place() {
     let json = serde_json::to_value(&response).unwrap();
     assert_eq!(
         json["error"]["details"]["violations"],
-        json!([{"rule": "max_tool_calls_per_minute", "limit": "2", "value": "3", "would_pass": "the same call in 60 s"}])
+        json!([{"rule": "max_tool_calls_per_minute", "limit": "2", "value": "3", "would_pass": "the same call in 60 s",
+                "figures": {"unit": "count", "limit": "2", "value": "3", "left": "0", "frees_in_seconds": 60}}])
     );
     bench.clock.0.fetch_add(59_999, Ordering::SeqCst);
     assert_eq!(bench.call(json!({"mode": "double"})).await.status, Status::Blocked);

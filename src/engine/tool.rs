@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::context::CallContext;
-use super::input;
+use super::{input, schema};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::{ActionClass, CapabilityTier, ToolMeta};
 use crate::safety::pipeline::Committed;
@@ -144,7 +144,7 @@ impl ToolDef {
         Self {
             meta: T::META,
             input_schema: || schema_of::<T::Params>(SchemaSettings::draft2020_12().for_deserialize()),
-            output_schema: || schema_of::<T::Output>(SchemaSettings::draft2020_12().for_serialize()),
+            output_schema: output_schema_of::<T::Output>,
             example: T::example,
             handler: Handler::Read(bind_read::<T>),
         }
@@ -160,7 +160,7 @@ impl ToolDef {
         Self {
             meta: T::META,
             input_schema: || schema_of::<T::Params>(SchemaSettings::draft2020_12().for_deserialize()),
-            output_schema: || schema_of::<T::Output>(SchemaSettings::draft2020_12().for_serialize()),
+            output_schema: output_schema_of::<T::Output>,
             example: T::example,
             handler: Handler::Write(bind_write::<T>),
         }
@@ -171,6 +171,13 @@ impl fmt::Debug for ToolDef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ToolDef").field("name", &self.meta.name).finish_non_exhaustive()
     }
+}
+
+/// An output's schema, closed: an output has no field that its schema does not name.
+fn output_schema_of<T: JsonSchema>() -> Value {
+    let mut schema = schema_of::<T>(SchemaSettings::draft2020_12().for_serialize());
+    schema::close(&mut schema);
+    schema
 }
 
 fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
@@ -194,10 +201,17 @@ fn bind_write<T: WriteTool>(params: &Value, names: &[String]) -> Result<WriteJob
     }))
 }
 
-fn erased<T: Serialize>(reply: Reply<T>) -> Result<Reply<Value>, ToolError> {
+fn erased<T: Serialize + JsonSchema>(reply: Reply<T>) -> Result<Reply<Value>, ToolError> {
     let Reply { output, decision_hints, explanation } = reply;
     let output = serde_json::to_value(output).map_err(|error| {
         ToolError::new(ErrorCode::ToolPanicked, format_args!("the result cannot be written as JSON: {error}"))
     })?;
+    // Every test holds the outputs that it meets to their schemas; a release build does not take the time.
+    if cfg!(debug_assertions)
+        && let Some(fault) = schema::mismatch(&output_schema_of::<T>(), &output)
+    {
+        let what = format_args!("the result does not fit the tool's output schema: {fault}");
+        return Err(ToolError::new(ErrorCode::ToolPanicked, what));
+    }
     Ok(Reply { output, decision_hints, explanation })
 }

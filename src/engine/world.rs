@@ -405,6 +405,7 @@ fn not_allowed(network: &Network, allowed: &str) -> ToolError {
         limit: allowed.to_owned(),
         value: chain,
         would_pass: "the same on a chain of the list".to_owned(),
+        figures: None,
     }])
 }
 

@@ -12,6 +12,7 @@
 //! | `questions` | what waits for the operator, here and in other programs on the same ledger |
 //! | `replay`, `trades` | a recorded run behind the same handle; the trades of one as CSV |
 //! | `allowances`, `reconcile` | what others may take; an account that something else has used |
+//! | `policy_cage` | an account's rules in PolicyCage, compared with the policy and changed |
 //! | `market` | prices and pools as the Network screen shows them |
 
 pub mod account;
@@ -24,6 +25,7 @@ pub mod handle;
 pub mod market;
 mod orders;
 pub mod policy;
+pub mod policy_cage;
 pub mod questions;
 pub mod quotes;
 pub mod reauthentication;
@@ -40,17 +42,16 @@ use crate::engine::Catalog;
 use crate::golem::archetype::{ArchetypeError, Archetypes};
 
 pub use acting::{Hands, acting, rules};
-pub use orders::{auctions, orders};
+pub use orders::{SettlingService, auctions, orders, settling_services};
 pub use world::{OpenError, OpenWorld, open, open_telling};
 
 /// All roles, built in and of the operator's own, held against the rules of delegation and the tools there are.
 ///
 /// # Errors
-/// [`ArchetypeError`], with everything that is wrong, drawn where it is a way from role to role.
+/// [`ArchetypeError::Unreadable`] for the folder. What is wrong with single roles is in [`Archetypes::broken`], drawn where
+/// it is a path from role to role.
 pub fn roles(config: &Config, catalog: &Catalog) -> Result<Archetypes, ArchetypeError> {
-    let roles = Archetypes::load(Some(&archetype_folder(config)))?;
-    roles.check_tools(catalog)?;
-    Ok(roles)
+    Ok(Archetypes::load(Some(&archetype_folder(config)))?.with_tools_of(catalog))
 }
 
 /// Where archetypes of the operator's own are: beside the configuration.

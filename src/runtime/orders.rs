@@ -9,6 +9,8 @@ use super::depth::confirmations;
 use super::quotes::trading_api;
 use crate::base::clock::Clock;
 use crate::base::config::Config;
+use crate::base::service::ServiceError;
+use crate::base::text::SafeText;
 use alloy::providers::Provider as _;
 use serde_json::value::RawValue;
 
@@ -56,6 +58,48 @@ pub async fn orders(
     });
     orders.follow(hands_in);
     orders
+}
+
+/// A service that settles signed orders, as it is configured.
+#[derive(Debug, Clone)]
+pub struct SettlingService {
+    /// What it settles.
+    pub settles: &'static str,
+    /// Its address, without anything secret.
+    pub place: String,
+    service: Result<JsonService, String>,
+}
+
+impl SettlingService {
+    fn at(settles: &'static str, url: &str) -> Self {
+        let service = JsonService::new(url).map_err(|error| error.to_string());
+        let place = service.as_ref().map_or_else(|_| SafeText::clean(url, 120).to_string(), JsonService::place);
+        Self { settles, place, service }
+    }
+
+    /// Checks that it answers. A refusal is an answer.
+    ///
+    /// # Errors
+    /// In words, why it cannot be used.
+    pub async fn check(&self) -> Result<(), String> {
+        match self.service.as_ref().map_err(Clone::clone)?.get("").await {
+            Ok(_) | Err(ServiceError::Refused(_) | ServiceError::Nonsense(_) | ServiceError::Busy { .. }) => Ok(()),
+            Err(error @ (ServiceError::Unreachable(_) | ServiceError::Unclear(_))) => Err(error.to_string()),
+        }
+    }
+}
+
+/// The services that would settle orders of these chains over the network; none on the embedded devnet, which has its own.
+pub async fn settling_services(config: &Config, opened: &OpenWorld) -> Vec<SettlingService> {
+    let served = served(opened).await;
+    let named = [("auctions", served.order_service), ("bridges", served.intent_service)];
+    let named = named.into_iter().filter_map(|(settles, url)| Some(SettlingService::at(settles, url.as_deref()?)));
+    let real = opened.world.chains().iter().any(|chain| chain.network().kind != NetworkKind::Devnet);
+    let api = trading_api(config).ok().flatten().filter(|_| real).map(|api| {
+        let service = api.service().clone();
+        SettlingService { settles: "auctions", place: service.place(), service: Ok(service) }
+    });
+    named.chain(api).collect()
 }
 
 async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {

@@ -4,6 +4,8 @@
 //! Where an account delegates, the contract judges each execution itself, by balances; a plain account
 //! is held to its rules here alone.
 
+mod derived;
+
 use alloy::eips::BlockId;
 use alloy::primitives::aliases::U160;
 use alloy::primitives::{Address, FixedBytes, U256};
@@ -17,12 +19,14 @@ use crate::abi::feed::Aggregator;
 use crate::abi::permit2::Permit2;
 use crate::abi::policy_cage::PolicyCage;
 use crate::abi::policy_cage::PolicyCage::{AssetRule, Rules};
-use crate::base::error::Violation;
+use crate::base::error::{FigureUnit, Figures, Violation};
 use crate::base::text::SafeText;
 use crate::base::units::{BasisPoints, Rounding, TokenAmount};
 use crate::chain::multicall::Calls;
 use crate::chain::network::{Contract, Network};
 use crate::chain::token::{self, TokenId};
+
+pub use derived::{DeriveError, Derived, Difference, Gap, amount, derive, differences};
 
 /// The contract's price of 1e18 raw units has 18 decimals.
 const UNIT: u64 = 1_000_000_000_000_000_000;
@@ -256,9 +260,12 @@ impl Cage {
         match self.asset(token) {
             None => unlisted(found, token.to_string()),
             Some(asset) if amount > U256::from(asset.rule.maxPerTransaction) => {
-                let most = asset.figure(U256::from(asset.rule.maxPerTransaction));
+                let most = U256::from(asset.rule.maxPerTransaction);
+                let figures = Figures::new(FigureUnit::RawUnits, most, amount).leaving(most);
+                let most = asset.figure(most);
                 let limit = format!("at most {most} allowed at once");
-                refuse(found, "maxPerTransaction", limit, asset.figure(amount), format!("{most} or less"));
+                let would_pass = format!("{most} or less");
+                refuse_with(found, "maxPerTransaction", limit, asset.figure(amount), would_pass, Some(figures));
             }
             Some(_) => {}
         }
@@ -312,16 +319,19 @@ impl Cage {
         let AssetRule { maxPerTransaction, maxPerDay, maxPosition, .. } = &asset.rule;
         let bound = |limit: u128| (limit != u128::MAX).then(|| U256::from(limit));
         if let Some(most) = bound(*maxPerTransaction).filter(|most| out > *most) {
+            let figures = Figures::new(FigureUnit::RawUnits, most, out).leaving(most);
             let most = asset.figure(most);
             let limit = format!("at most {most} in one transaction");
-            refuse(found, "maxPerTransaction", limit, asset.figure(out), format!("{most} or less"));
+            let would_pass = format!("{most} or less");
+            refuse_with(found, "maxPerTransaction", limit, asset.figure(out), would_pass, Some(figures));
         }
         let day = asset.left_in_day.saturating_add(out);
         if let Some(most) = bound(*maxPerDay).filter(|most| !out.is_zero() && day > *most) {
             let limit = format!("at most {} in a day, which ends after 24 to 28 hours", asset.figure(most));
             let value = format!("{} on top of {}", asset.figure(out), asset.figure(asset.left_in_day));
             let would_pass = format!("{} or less now", asset.figure(most.saturating_sub(asset.left_in_day)));
-            refuse(found, "maxPerDay", limit, value, would_pass);
+            let figures = Figures::new(FigureUnit::RawUnits, most, day).leaving(most.saturating_sub(asset.left_in_day));
+            refuse_with(found, "maxPerDay", limit, value, would_pass, Some(figures));
         }
         let kept = asset.balance.saturating_sub(out);
         let after = kept.saturating_add(into);
@@ -331,7 +341,9 @@ impl Cage {
                 Some(room) => format!("at most {} coming in", asset.figure(room)),
                 None => "nothing more of it; selling it is free".to_owned(),
             };
-            refuse(found, "maxPosition", limit, format!("{} held afterwards", asset.figure(after)), would_pass);
+            let figures = Figures::new(FigureUnit::RawUnits, most, after).leaving(most.saturating_sub(kept));
+            let value = format!("{} held afterwards", asset.figure(after));
+            refuse_with(found, "maxPosition", limit, value, would_pass, Some(figures));
         }
     }
 
@@ -402,8 +414,25 @@ fn refuse(
     value: impl Into<String>,
     would_pass: impl Into<String>,
 ) {
+    refuse_with(found, rule, limit, value, would_pass, None);
+}
+
+fn refuse_with(
+    found: &mut Vec<Violation>,
+    rule: &str,
+    limit: impl Into<String>,
+    value: impl Into<String>,
+    would_pass: impl Into<String>,
+    figures: Option<Figures>,
+) {
     let rule = format!("policy_cage.{rule}");
-    found.push(Violation { rule, limit: limit.into(), value: value.into(), would_pass: would_pass.into() });
+    found.push(Violation {
+        rule,
+        limit: limit.into(),
+        value: value.into(),
+        would_pass: would_pass.into(),
+        figures: figures.map(Box::new),
+    });
 }
 
 fn unlisted(found: &mut Vec<Violation>, asset: String) {

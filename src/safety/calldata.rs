@@ -14,6 +14,8 @@ use super::typed::TypedMessage;
 use crate::abi::erc20::{Erc20, Weth9};
 use crate::abi::erc7683::OriginSettler;
 use crate::abi::permit2::Permit2;
+use crate::abi::policy_cage::PolicyCage;
+use crate::base::id::GolemId;
 use crate::chain::network::{AddressBook, Contract};
 use crate::chain::token::TokenId;
 use crate::uniswap::address::{V2_PAIR_INIT_CODE_HASH, v2_pair};
@@ -81,6 +83,10 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
         let known = OriginSettler::refundCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
         return if known { Ok(binding) } else { Err("this program does not make this call of a settler".to_owned()) };
     }
+    let cage = book.contract(Contract::PolicyCage) == Some(leg.to);
+    if cage || proposal.intent == Intent::PolicyCage {
+        return policy_cage(leg, proposal, cage).map(|()| binding);
+    }
     let token = TokenId::Erc20(leg.to);
     if book.contract(Contract::WrappedNative) == Some(leg.to) {
         if Weth9::depositCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode())) {
@@ -111,6 +117,23 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
         }
         _ => Err("this program does not know this call".to_owned()),
     }
+}
+
+/// Whether a call changes the account's rules in PolicyCage and nothing else, as the operator alone may propose it.
+fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), String> {
+    if !cage || proposal.intent != Intent::PolicyCage {
+        return Err("rules of PolicyCage are changed by an action of their own, which does nothing else".to_owned());
+    }
+    if proposal.golem_id != GolemId::operator() {
+        return Err("the operator alone changes the rules of PolicyCage".to_owned());
+    }
+    let exact = |encoded: Vec<u8>| encoded == leg.data.as_ref();
+    let known = PolicyCage::configureCall::abi_decode_validate(&leg.data).is_ok_and(|call| exact(call.abi_encode()))
+        || PolicyCage::clearCall::abi_decode_validate(&leg.data).is_ok_and(|call| exact(call.abi_encode()));
+    if !known || !leg.value.is_zero() || !leg.slots.is_empty() {
+        return Err("it neither sets nor clears the rules of PolicyCage".to_owned());
+    }
+    Ok(())
 }
 
 /// What the router is bound to do for the account.

@@ -81,6 +81,7 @@ pub fn violations(framed: &Framed, book: &AddressBook) -> Vec<Violation> {
                 .to_owned(),
             value: why,
             would_pass: "an allowance for one of those; no policy can allow this one".to_owned(),
+            figures: None,
         });
     }
     let own = framed.exposed();
@@ -91,6 +92,7 @@ pub fn violations(framed: &Framed, book: &AddressBook) -> Vec<Violation> {
             limit: "recipients that can send money back".to_owned(),
             value: format!("{receiver} is {name}: tokens sent there are lost, or anyone can take them"),
             would_pass: "a recipient that is not an entry of the address book".to_owned(),
+            figures: None,
         });
     }
     violations

@@ -54,6 +54,13 @@ pub enum Authorisation {
         /// The next nonce that was shown, with pending transactions.
         pending: u64,
     },
+    /// Setting or clearing the account's rules in PolicyCage.
+    PolicyCage {
+        /// The account.
+        account: Address,
+        /// Hash of the chain's id and the calldata that were shown.
+        change: Box<B256>,
+    },
     /// Approving an action from outside the process that asks, or one that an unisolated brain proposed.
     Approve {
         /// The permit that waits.
@@ -87,6 +94,7 @@ impl Authorisation {
             // Golems of every account forget their marks with it.
             Self::ResetHighWater { .. } => None,
             Self::Reconcile { account, .. }
+            | Self::PolicyCage { account, .. }
             | Self::Approve { account, .. }
             | Self::LeavePaper { account }
             | Self::SellHoldings { account } => Some(*account),
@@ -101,6 +109,7 @@ impl Authorisation {
             | Self::ResetBreaker
             | Self::ResetHighWater { .. }
             | Self::Reconcile { .. }
+            | Self::PolicyCage { .. }
             | Self::Approve { .. }
             | Self::LeavePaper { .. }
             | Self::SellHoldings { .. } => false,
@@ -115,6 +124,7 @@ impl Authorisation {
             Self::ResetBreaker => "reset_breaker",
             Self::ResetHighWater { .. } => "reset_high_water",
             Self::Reconcile { .. } => "reconcile",
+            Self::PolicyCage { .. } => "policy_cage",
             Self::Approve { .. } => "approve",
             Self::LeavePaper { .. } => "leave_paper",
             Self::SellHoldings { .. } => "sell_holdings",
@@ -261,12 +271,21 @@ mod tests {
     #[test]
     fn a_proof_by_one_account_serves_for_no_other() {
         let account = Address::repeat_byte(1);
-        let wanted = Authorisation::Reconcile { chain_id: 1, account, next: 5, pending: 5 };
-        let by = |proved| {
-            let basis = Basis::Passwords(vec![proved]);
-            OperatorProof::issue(wanted.clone(), basis, Path::new("/data"), 1_000).redeem(&wanted, 1_000)
-        };
-        assert!(by(account).is_ok());
-        assert_eq!(by(Address::repeat_byte(2)), Err(ProofError::NoPassword));
+        for wanted in [
+            Authorisation::Reconcile { chain_id: 1, account, next: 5, pending: 5 },
+            Authorisation::PolicyCage { account, change: Box::default() },
+        ] {
+            let by = |basis| OperatorProof::issue(wanted.clone(), basis, Path::new("/data"), 1_000);
+            let password = |proved| Basis::Passwords(vec![proved]);
+            assert!(by(password(account)).redeem(&wanted, 1_000).is_ok());
+            assert_eq!(by(password(Address::repeat_byte(2))).redeem(&wanted, 1_000), Err(ProofError::NoPassword));
+            // Where the money is no play money, a devnet's proof is none.
+            assert_eq!(by(Basis::Devnet).redeem_on(false, &wanted, 1_000), Err(ProofError::NoPassword));
+        }
+        // The rules that were shown, and no others.
+        let [shown, other] = [B256::ZERO, B256::repeat_byte(1)]
+            .map(|change| Authorisation::PolicyCage { account, change: Box::new(change) });
+        let proof = OperatorProof::issue(shown, Basis::Passwords(vec![account]), Path::new("/data"), 1_000);
+        assert_eq!(proof.redeem(&other, 1_000), Err(ProofError::OtherAction));
     }
 }

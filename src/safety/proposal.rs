@@ -104,6 +104,8 @@ pub enum Intent {
     Refund,
     /// A change of an on-chain identity.
     Identity,
+    /// A change of the account's rules in PolicyCage; the operator's alone.
+    PolicyCage,
 }
 
 impl Intent {
@@ -119,6 +121,7 @@ impl Intent {
             Self::Bridge => "bridge",
             Self::Refund => "refund",
             Self::Identity => "identity",
+            Self::PolicyCage => "policy_cage",
         }
     }
 }

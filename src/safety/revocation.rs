@@ -49,9 +49,13 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &Surroundings) -> 
         Intent::Revoke | Intent::CancelOrder | Intent::Refund => {
             proposal.outflows.is_empty() && proposal.trade.is_none()
         }
-        Intent::Swap | Intent::Approve | Intent::Transfer | Intent::PlaceOrder | Intent::Bridge | Intent::Identity => {
-            from > 0 && legs.iter().all(|leg| leg.purpose == Purpose::CleanUp)
-        }
+        Intent::Swap
+        | Intent::Approve
+        | Intent::Transfer
+        | Intent::PlaceOrder
+        | Intent::Bridge
+        | Intent::Identity
+        | Intent::PolicyCage => from > 0 && legs.iter().all(|leg| leg.purpose == Purpose::CleanUp),
     };
     let fits = |call: Call| match call {
         Call::Allowance | Call::Nonces => proposal.intent != Intent::Refund,

@@ -157,6 +157,7 @@ impl Fault {
             limit: self.declared.to_string(),
             value: self.found.to_string(),
             would_pass: self.would_pass.to_string(),
+            figures: None,
         }
     }
 }

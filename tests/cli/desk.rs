@@ -51,6 +51,8 @@ impl Desk {
         let fixed = ["call", tool, &params, "--rpc", &self.given];
         let (out, err, code) = run(bardo(self.home.path()).args(fixed).args(more));
         let envelope = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{params}: {error}: {out}{err}"));
+        let fault = bardo::engine::schema::mismatch(&bardo::engine::schema::envelope(), &envelope);
+        assert_eq!(fault, None, "an envelope that does not fit its published schema: {envelope}");
         (envelope, code)
     }
 
@@ -118,6 +120,33 @@ impl Desk {
                 meanwhile();
                 keys.write_all(answer.as_bytes()).unwrap();
                 typed = true;
+            }
+        }
+        (String::from_utf8_lossy(&shown).into_owned(), child.wait().unwrap().exit_code())
+    }
+
+    /// Runs the binary on a terminal of its own and types each answer once what asks for it is shown; what it showed, and
+    /// the exit code.
+    pub fn conversation(&self, arguments: &[&str], answers: &[(&str, &str)]) -> (String, u32) {
+        let pty = native_pty_system().openpty(PtySize { rows: 60, cols: 200, ..PtySize::default() }).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
+        command.env_clear();
+        command.env("BARDO_HOME", self.home.path());
+        command.args(arguments);
+        let mut child = pty.slave.spawn_command(command).unwrap();
+        drop(pty.slave);
+        let mut screen = pty.master.try_clone_reader().unwrap();
+        let mut keys = pty.master.take_writer().unwrap();
+        let (mut shown, mut answers) = (Vec::new(), answers.iter());
+        let mut next = answers.next();
+        let mut some = [0; 4_096];
+        while let Ok(read @ 1..) = screen.read(&mut some) {
+            shown.extend_from_slice(&some[..read]);
+            if let Some((asks, answer)) = next
+                && String::from_utf8_lossy(&shown).contains(asks)
+            {
+                keys.write_all(answer.as_bytes()).unwrap();
+                next = answers.next();
             }
         }
         (String::from_utf8_lossy(&shown).into_owned(), child.wait().unwrap().exit_code())

@@ -54,6 +54,77 @@ fn node(chain_id: u64) -> String {
     url
 }
 
+/// A service that answers every request with this status and body.
+fn service(status: &'static str, body: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut line = String::new();
+            while reader.read_line(&mut line).unwrap_or(0) > 0 && line != "\r\n" {
+                line.clear();
+            }
+            let length = body.len();
+            let _gone = write!(
+                stream,
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            );
+        }
+    });
+    url
+}
+
+#[test]
+fn relays_and_models_are_asked_and_named_where_they_do_not_answer() {
+    const LIST: &str = r#"{"data":[{"id":"wise"}]}"#;
+    const REFUSAL: &str = r#"{"error":{"message":"no such key"}}"#;
+    let dead = || "http://127.0.0.1:1".to_owned();
+    for (relay, model, name, wanted) in [
+        (node(1), service("200 OK", LIST), "wise", [("ok", "answers"), ("ok", "answers and has wise")]),
+        (node(1), service("404 Not Found", "{}"), "wise", [("ok", "answers"), ("ok", "does not list its models")]),
+        (dead(), dead(), "wise", [("fail", "cannot connect"), ("fail", "error sending request")]),
+        (dead(), service("200 OK", LIST), "other", [("fail", "cannot connect"), ("fail", "does not list other")]),
+        (
+            dead(),
+            service("401 Unauthorized", REFUSAL),
+            "wise",
+            [("fail", "cannot connect"), ("fail", "BARDO_MODEL_KEY")],
+        ),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let config = format!(
+            "[chains.ethereum]\nrpc = [{:?}]\nrelay = {relay:?}\n[golem]\nmodel_url = {:?}\nmodel_name = {name:?}\n",
+            node(1),
+            format!("{model}/v1")
+        );
+        std::fs::write(home.path().join("config.toml"), config).unwrap();
+        let (out, _, _) = run(bardo(home.path()).args(["doctor", "--json"]).env("BARDO_MODEL_KEY", "sk-secret"));
+        let found = findings(&out);
+        for (check, (status, words)) in ["relay", "model"].into_iter().zip(wanted) {
+            let (is, detail) = of(&found, check);
+            assert!(is == status && detail.contains(words), "{check} {is}: {detail}");
+        }
+        assert!(!out.contains("sk-secret"));
+    }
+}
+
+/// The devnet names its services itself, and the doctor asks them.
+#[cfg(unix)]
+#[test]
+fn the_services_that_settle_orders_are_asked() {
+    let devnet = crate::devnet::start();
+    let home = tempfile::tempdir().unwrap();
+    let given = format!("ethereum={}", devnet.url(0));
+    let (out, err, _) = run(bardo(home.path()).args(["doctor", "--json", "--rpc", &given]));
+    let found = findings(&out);
+    for what in ["auctions", "bridges"] {
+        let one = found.iter().find(|one| one.0 == "orders" && one.2.contains(what));
+        assert!(one.is_some_and(|one| one.1 == "ok" && one.2.ends_with("answers")), "{what}: {out}{err}");
+    }
+}
+
 fn findings(out: &str) -> Vec<(String, String, String)> {
     let answer: Value = serde_json::from_str(out).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();

@@ -62,12 +62,11 @@ fn a_brain_that_cannot_be_had_stops_the_start() {
     assert!(out.contains("golem.model_key") && !out.contains("sk-secret"), "{out}");
 }
 
-/// What needs roles, with a screen and without one.
-const STARTS: [&[&str]; 4] =
-    [&["golem", "run", "--headless"], &["golem", "run"], &[], &["tools", "--archetype", "trade-executor"]];
+/// What needs a role, with a screen and without one.
+const STARTS: [&[&str]; 5] = [&["golem", "run", "--headless"], &["golem", "run"], &[], &["tools"], &["golem", "kinds"]];
 
 #[test]
-fn wrong_roles_stop_the_start_with_the_way_drawn() {
+fn a_wrong_role_stops_its_start_with_the_way_drawn() {
     let home = tempfile::tempdir().unwrap();
     let roles = home.path().join("archetypes");
     std::fs::create_dir_all(&roles).unwrap();
@@ -77,7 +76,7 @@ fn wrong_roles_stop_the_start_with_the_way_drawn() {
     }
     let file = |name: &str| roles.join(format!("{name}.toml")).display().to_string();
     for arguments in STARTS {
-        let (out, err, code) = run(bardo(home.path()).args(arguments));
+        let (out, err, code) = run(bardo(home.path()).args(arguments).args(["--archetype", "guide"]));
         assert_eq!((out.as_str(), code), ("", 1), "{arguments:?}: {err}");
         // Whole, a hop a line, each with its file and line.
         let wanted = [
@@ -92,9 +91,9 @@ fn wrong_roles_stop_the_start_with_the_way_drawn() {
     }
 }
 
-/// Every rule of the roles stops the start, whichever command needs them.
+/// Every rule of the roles stops the role that breaks it, whichever command needs it.
 #[test]
-fn each_rule_of_the_roles_stops_the_start() {
+fn each_rule_of_the_roles_stops_the_role_that_breaks_it() {
     for (file, text, words, last) in [
         (
             "scout.toml",
@@ -121,7 +120,7 @@ fn each_rule_of_the_roles_stops_the_start() {
         let name = file.trim_end_matches(".toml");
         std::fs::write(roles.join(file), format!("name = \"{name}\"\nabout = \"a\"\n{text}")).unwrap();
         for arguments in STARTS {
-            let (out, err, code) = run(bardo(home.path()).args(arguments));
+            let (out, err, code) = run(bardo(home.path()).args(arguments).args(["--archetype", name]));
             assert_eq!((out.as_str(), code), ("", 1), "{arguments:?}: {err}");
             assert!(
                 err.contains(words) && err.contains(file) && err.trim_end().ends_with(last),
@@ -129,8 +128,19 @@ fn each_rule_of_the_roles_stops_the_start() {
             );
             assert!(!home.path().join("data").exists(), "{arguments:?}");
         }
+        // Every other role is there; the broken one is listed with the reason, and the doctor says so.
+        let (out, err, code) = run(bardo(home.path()).args(["tools", "--archetype", "trade-executor"]));
+        assert!(code == 0 && out.contains("uniswap_execute_swap"), "{err}");
+        let (out, _, code) = run(bardo(home.path()).args(["golem", "roles", "--json"]));
+        assert_eq!(code, 0);
+        let listed: Vec<Value> = serde_json::from_str(&out).unwrap();
+        let broken: Vec<&Value> = listed.iter().filter(|role| !role["error"].is_null()).collect();
+        assert!(matches!(broken[..], [one] if one["name"] == name && one["error"].as_str().unwrap().contains(words)));
+        assert!(listed.len() > 20 && listed.iter().any(|role| role["name"] == "trade-executor"));
+        let (out, _, code) = run(bardo(home.path()).args(["doctor"]));
+        assert!(code == 1 && out.contains(&format!("FAIL  roles       {name}: ")) && out.contains(words), "{out}");
         if name == "chief" {
-            let (_, err, _) = run(bardo(home.path()).args(["golem", "run"]));
+            let (_, err, _) = run(bardo(home.path()).args(["golem", "run", "--archetype", name]));
             let drawn: Vec<_> = err.lines().skip(1).collect();
             assert_eq!(drawn.len(), 5, "the role, and four hops: {err}");
             assert!(drawn[0].starts_with("  chief  (") && drawn[0].ends_with("chief.toml, line 1)"), "{err}");
@@ -351,6 +361,20 @@ fn a_show_leaves_nothing_but_its_recording() {
     play(&["--keep"]);
     assert!(below(&home.path().join("data/shows")).iter().any(|path| path.ends_with("PLAYBOOK.md")));
     assert!(!home.path().join("data/STOP").exists());
+}
+
+/// The last thing in a show, so that nothing but the end of the session is left to report it.
+#[test]
+fn an_emergency_halt_is_reported_once() {
+    let halt =
+        "[[beat]]\nat = 1\ndo = \"emergency_halt\"\nparams = { reason = \"odd prices\" }\nexpect = [\"success\"]\n";
+    let (out, err, code) = play(halt, &[]);
+    assert_eq!(code, 0, "{err}");
+    let raised: Vec<&str> = out.lines().filter(|line| line.contains("\"kind\":\"halt:raised\"")).collect();
+    assert!(
+        matches!(raised[..], [one] if one.contains("odd prices") && one.contains("\"level\":\"halt\"")),
+        "{raised:?}"
+    );
 }
 
 /// A stop of the data folder holds for the shows in it, and a show cannot lift it.

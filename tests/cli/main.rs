@@ -5,6 +5,8 @@ mod answers;
 #[cfg(unix)]
 mod bad_tokens;
 #[cfg(unix)]
+mod cage;
+#[cfg(unix)]
 mod call;
 mod config;
 #[cfg(unix)]

@@ -4,6 +4,19 @@ use std::process::{Command, Stdio};
 
 use crate::{bardo, run};
 
+/// The published schemas are those that the program prints.
+#[test]
+fn the_published_schemas_are_what_the_program_prints() {
+    let home = tempfile::tempdir().unwrap();
+    for name in ["envelope", "from-brain", "to-brain"] {
+        let (printed, err, code) = run(bardo(home.path()).args(["golem", "protocol", name]));
+        assert_eq!((err.as_str(), code), ("", 0));
+        let file = format!("{}/assets/schemas/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let published = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(published == printed, "write it anew: cargo run -- golem protocol {name} > assets/schemas/{name}.json");
+    }
+}
+
 #[test]
 #[ignore = "needs node and ajv: run by .ci/run"]
 fn ajv_accepts_every_schema_and_every_example() {

@@ -1,16 +1,16 @@
 //! The owner's policy contract, asked before anything is signed.
 
-use alloy::primitives::{Address, FixedBytes, U256};
+use alloy::primitives::{Address, Bytes, FixedBytes, U256};
 use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::Erc20;
 use bardo::abi::feed::Aggregator;
-use bardo::abi::policy_cage::PolicyCage::{AssetRule, CallRule, Rules, clearCall, configureCall};
+use bardo::abi::policy_cage::PolicyCage::{AssetRule, CallRule, Rules, clearCall, configureCall, resetHighestCall};
 use bardo::base::error::{ErrorCode, Violation};
 use bardo::chain::devnet::Chain;
 use bardo::chain::network::Contract;
-use bardo::safety::proposal::Proposal;
+use bardo::safety::proposal::{Intent, Proposal, Purpose};
 
-use crate::world::{World, devnet};
+use crate::world::{World, devnet, leg};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -145,4 +145,39 @@ async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
         assert_eq!(stands_against(&world, world.swap(HUNDRED).await).await, [expected], "{answer} at {updated}");
     }
     world.send(cage, clearCall {}).await;
+}
+
+/// Whoever could change the rules could also change them away.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_alone_changes_the_rules_and_nothing_else_with_them() {
+    let world = World::new(7).await;
+    let cage = world.contract(Contract::PolicyCage);
+    let clear: Bytes = clearCall {}.abi_encode().into();
+    let change = |intent, to, data| world.proposal(intent, vec![leg(Purpose::Main, to, data)]);
+    let clears = |intent| change(intent, cage, clear.clone());
+    world.preview(clears(Intent::PolicyCage)).await.expect("the operator clears them");
+
+    let found = async |proposal: Proposal| {
+        let refusal = world.preview(proposal).await.expect_err("something changes the rules");
+        assert_eq!(refusal.code, ErrorCode::SafetySimulationFailed, "{refusal:?}");
+        let calldata = refusal.violations.iter().find(|one| one.rule == "calldata");
+        calldata.unwrap_or_else(|| panic!("{refusal:?}")).value.clone()
+    };
+    let by_agent = Proposal { golem_id: "ada".parse().unwrap(), ..clears(Intent::PolicyCage) };
+    assert!(found(by_agent).await.ends_with("the operator alone changes the rules of PolicyCage"));
+    let alone = "rules of PolicyCage are changed by an action of their own, which does nothing else";
+    for intent in [Intent::Swap, Intent::Approve, Intent::Revoke, Intent::Transfer, Intent::Identity] {
+        assert!(found(clears(intent)).await.ends_with(alone), "{intent:?}");
+    }
+    let approve = Erc20::approveCall { spender: cage, value: U256::MAX }.abi_encode();
+    let usdc = world.contract_of(&world.usdc);
+    assert!(found(change(Intent::PolicyCage, usdc, approve.into())).await.ends_with(alone));
+    let neither = "it neither sets nor clears the rules of PolicyCage";
+    let longer = Bytes::from([clear.as_ref(), &[0]].concat());
+    for data in [resetHighestCall {}.abi_encode().into(), longer] {
+        assert!(found(change(Intent::PolicyCage, cage, data)).await.ends_with(neither));
+    }
+    let mut paid = clears(Intent::PolicyCage);
+    paid.legs[0].value = U256::from(1);
+    assert!(found(paid).await.ends_with(neither));
 }

@@ -283,6 +283,7 @@ impl Book {
             limit: cap.to_string(),
             value: spent.to_string(),
             would_pass: cap.to_string(),
+            figures: None,
         };
         Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, "above the cap", vec![violation])
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::B256;
-use alloy::providers::{DynProvider, ProviderBuilder};
+use alloy::providers::{DynProvider, Provider as _, ProviderBuilder};
 use alloy::rpc::client::RpcClient;
 use alloy::transports::http::reqwest::{Client, redirect};
 use serde::Deserialize;
@@ -86,6 +86,20 @@ impl Relay {
 
     pub(super) fn provider(&self) -> &DynProvider {
         &self.provider
+    }
+
+    /// Checks that the relay speaks JSON-RPC, and its status service if it has one. Nothing is sent to either.
+    ///
+    /// # Errors
+    /// [`ProviderError`] if one of them does not answer. A refusal is an answer: many relays know one method only.
+    pub async fn check(&self) -> Result<(), ProviderError> {
+        let asked: Result<String, _> = self.provider.raw_request("eth_chainId".into(), [(); 0]).await;
+        match asked.map_err(ProviderError::from) {
+            Ok(_) | Err(ProviderError::Rpc { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        // Nobody knows this transaction.
+        self.status(B256::ZERO).await.map(drop)
     }
 
     /// What became of a transaction, or `None` where the relay has no status.

@@ -43,7 +43,7 @@ use super::keys::{Claim, Claimed, Orphan};
 use super::rate::CallRate;
 use super::tool::{Handler, ReadJob, WriteJob};
 use super::world::World;
-use crate::base::error::{ErrorCode, ToolError, Violation};
+use crate::base::error::{ErrorCode, FigureUnit, Figures, ToolError, Violation};
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::{CallId, GolemId};
 use crate::base::model::{CapabilityTier, Phase, ToolMeta};
@@ -450,6 +450,7 @@ impl Shared {
                     limit: allowed.words(),
                     value: meta.name.to_owned(),
                     would_pass: "a tool of the list".to_owned(),
+                    figures: None,
                 }]));
         }
         Ok(self.world.limited_to(&policy.rules().allowed_chains))
@@ -533,6 +534,11 @@ fn too_often(limit: u32, wait: u64) -> Refusal {
         limit: limit.to_string(),
         value: u64::from(limit).saturating_add(1).to_string(),
         would_pass: format!("the same call in {seconds} s"),
+        figures: Some(Box::new(
+            Figures::new(FigureUnit::Count, limit, u64::from(limit).saturating_add(1))
+                .leaving(0)
+                .freeing_in(Some(seconds)),
+        )),
     }])
     .detail("retry_after_ms", wait);
     Refusal { status: Status::Blocked, error }

@@ -12,9 +12,12 @@ type Roles = BTreeMap<String, Archetype>;
 /// A way along edges.
 type Path<'a> = Vec<&'a Edge>;
 
-/// Everything that is wrong.
-pub(super) fn faults(roles: &Roles) -> Vec<ArchetypeError> {
-    let mut faults = unknown(roles);
+/// A fault, with the names of the roles on the path that it is about.
+type Fault = (Vec<String>, ArchetypeError);
+
+/// Everything that is wrong. Handing work to a role of `broken` is no fault of its own: nothing is handed there.
+pub(super) fn faults(roles: &Roles, broken: &BTreeSet<String>) -> Vec<Fault> {
+    let mut faults = unknown(roles, broken);
     faults.extend(handed_on(roles));
     if !faults.is_empty() {
         return faults;
@@ -28,31 +31,32 @@ pub(super) fn faults(roles: &Roles) -> Vec<ArchetypeError> {
     faults
 }
 
-fn unknown(roles: &Roles) -> Vec<ArchetypeError> {
-    let edges = roles.values().flat_map(|role| &role.delegates_to);
-    let missing = edges.filter(|edge| !roles.contains_key(&edge.to));
+fn unknown(roles: &Roles, broken: &BTreeSet<String>) -> Vec<Fault> {
+    let edges = roles.values().flat_map(|role| role.delegates_to.iter().map(move |edge| (role, edge)));
+    let missing = edges.filter(|(_, edge)| !roles.contains_key(&edge.to) && !broken.contains(&edge.to));
     missing
-        .map(|edge| {
+        .map(|(role, edge)| {
             let near = nearest(&edge.to, roles.keys().map(String::as_str));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             let what = format!("there is no archetype `{}` to hand work to{near}", SafeText::clean(&edge.to, 64));
-            ArchetypeError::Line { place: edge.place.clone(), what }
+            (vec![role.name.clone()], ArchetypeError::Line { place: edge.place.clone(), what })
         })
         .collect()
 }
 
-fn handed_on(roles: &Roles) -> Vec<ArchetypeError> {
+fn handed_on(roles: &Roles) -> Vec<Fault> {
     let terminal = roles.values().filter(|role| role.terminal);
     terminal
         .filter_map(|role| {
             let edge = role.delegates_to.first()?;
             let rule = format!("`{}` is terminal and may hand nothing on", role.name);
-            Some(ArchetypeError::Delegation { rule, drawn: draw(role, &[edge], "a terminal role ends every path") })
+            let drawn = draw(role, &[edge], "a terminal role ends every path");
+            Some((vec![role.name.clone()], ArchetypeError::Delegation { rule, drawn }))
         })
         .collect()
 }
 
-fn circles(roles: &Roles) -> Vec<ArchetypeError> {
+fn circles(roles: &Roles) -> Vec<Fault> {
     let mut found = Vec::new();
     let mut told: BTreeSet<BTreeSet<&str>> = BTreeSet::new();
     for role in roles.values() {
@@ -60,7 +64,8 @@ fn circles(roles: &Roles) -> Vec<ArchetypeError> {
             let members = path.iter().map(|edge| edge.to.as_str()).collect();
             if told.insert(members) {
                 let rule = format!("delegation goes in a circle from `{}`", role.name);
-                found.push(ArchetypeError::Delegation { rule, drawn: draw(role, &path, "here again") });
+                let fault = ArchetypeError::Delegation { rule, drawn: draw(role, &path, "here again") };
+                found.push((on(role, &path), fault));
             }
         }
     }
@@ -103,7 +108,7 @@ fn longest<'a>(roles: &'a Roles, role: &'a Archetype) -> Path<'a> {
     ways.max_by_key(Vec::len).unwrap_or_default()
 }
 
-fn too_deep(roles: &Roles) -> Vec<ArchetypeError> {
+fn too_deep(roles: &Roles) -> Vec<Fault> {
     let handed_to: BTreeSet<&str> =
         roles.values().flat_map(|role| role.delegates_to.iter().map(|edge| edge.to.as_str())).collect();
     // From the roots on: what is too deep further down is part of a path from there.
@@ -115,21 +120,31 @@ fn too_deep(roles: &Roles) -> Vec<ArchetypeError> {
                 return None;
             }
             let rule = format!("a chain of {} hops from `{}`; at most {MAX_HOPS} are allowed", path.len(), role.name);
-            Some(ArchetypeError::Delegation { rule, drawn: draw(role, &path, "too deep") })
+            Some((on(role, &path), ArchetypeError::Delegation { rule, drawn: draw(role, &path, "too deep") }))
         })
         .collect()
 }
 
-fn unguarded(roles: &Roles) -> Vec<ArchetypeError> {
+fn unguarded(roles: &Roles) -> Vec<Fault> {
     let writers = roles.values().filter(|role| role.writes && !role.terminal);
     writers
-        .filter(|role| back_to(roles, role, GUARDIAN, &mut BTreeSet::new()).is_none())
+        .filter(|role| {
+            // An edge to a guardian that cannot be used leads nowhere.
+            !roles.contains_key(GUARDIAN) || back_to(roles, role, GUARDIAN, &mut BTreeSet::new()).is_none()
+        })
         .map(|role| {
             let rule = format!("`{}` writes and has no way to `{GUARDIAN}`: add it to delegates_to", role.name);
             let path = longest(roles, role);
-            ArchetypeError::Delegation { rule, drawn: draw(role, &path, "no guardian on any path") }
+            let fault = ArchetypeError::Delegation { rule, drawn: draw(role, &path, "no guardian on any path") };
+            (vec![role.name.clone()], fault)
         })
         .collect()
+}
+
+/// The roles on a path, each once.
+fn on(from: &Archetype, path: &[&Edge]) -> Vec<String> {
+    let all: BTreeSet<&String> = std::iter::once(&from.name).chain(path.iter().map(|edge| &edge.to)).collect();
+    all.into_iter().cloned().collect()
 }
 
 /// A path, a hop a line, each with the place it is written at.

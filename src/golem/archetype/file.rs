@@ -48,8 +48,14 @@ struct Added {
     why: String,
 }
 
+/// A file, and its text or why that cannot be read.
+pub(super) type Source = (PathBuf, Result<String, ArchetypeError>);
+
 /// The operator's own files, by name. A folder that is not there holds none.
-pub(super) fn own(folder: &Path) -> Result<Vec<(PathBuf, String)>, ArchetypeError> {
+///
+/// # Errors
+/// The folder itself cannot be read, or holds too many files.
+pub(super) fn own(folder: &Path) -> Result<Vec<Source>, ArchetypeError> {
     let unreadable = |path: &Path, reason: &dyn std::fmt::Display| ArchetypeError::Unreadable {
         path: path.to_owned(),
         reason: reason.to_string(),
@@ -70,15 +76,14 @@ pub(super) fn own(folder: &Path) -> Result<Vec<(PathBuf, String)>, ArchetypeErro
         return Err(unreadable(folder, &format_args!("{} files; at most {MOST_FILES} are read", paths.len())));
     }
     paths.sort();
-    let read = |path: PathBuf| {
-        let length = std::fs::metadata(&path).map_err(|error| unreadable(&path, &error))?.len();
+    let read = |path: &Path| {
+        let length = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?.len();
         if length > MOST_BYTES {
-            return Err(unreadable(&path, &"larger than 64 KiB; that is no archetype"));
+            return Err(unreadable(path, &"larger than 64 KiB; that is no archetype"));
         }
-        let text = std::fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
-        Ok((path, text))
+        std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))
     };
-    paths.into_iter().map(read).collect()
+    Ok(paths.into_iter().map(|path| (read(&path), path)).map(|(text, path)| (path, text)).collect())
 }
 
 /// The archetype in a text that came from `path`.

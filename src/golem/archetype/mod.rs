@@ -1,8 +1,9 @@
 //! Archetypes: roles with a tool set each, and who may hand work to whom.
 //!
 //! Those of the documents are in `assets/archetypes`, built in; files of the operator's own in a folder beside the
-//! configuration stand over them, name by name. All of them are read and held against the rules of delegation before
-//! anything runs.
+//! configuration stand over them, name by name. All of them are read and checked against the rules of delegation before
+//! anything runs. A broken file stops its own role and those that need it as their way to the guardian, and no other; it
+//! is never replaced by the built-in role of its name.
 //!
 //! | file | holds |
 //! |---|---|
@@ -14,13 +15,13 @@ mod file;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::base::config::DEFAULT_ARCHETYPE;
 use crate::base::model::CapabilityTier;
-use crate::base::text::nearest;
+use crate::base::text::{SafeText, nearest};
 use crate::engine::{Catalog, Selection, SelectionError};
 
 /// The role that must agree to what is above the hot lane.
@@ -28,6 +29,9 @@ pub const GUARDIAN: &str = "safety-guardian";
 
 /// The longest chain of delegation, in hops.
 pub const MAX_HOPS: usize = 3;
+
+/// Characters kept of a name that somebody else wrote.
+const MAX_NAME: usize = 64;
 
 /// The role of a Golem that is told no other.
 pub const DEFAULT: &str = DEFAULT_ARCHETYPE;
@@ -105,7 +109,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why the archetypes cannot be used. Nothing starts with them.
+/// Why an archetype, or all of them, cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArchetypeError {
     /// A file or its folder cannot be read.
@@ -159,46 +163,78 @@ pub enum ArchetypeError {
 #[derive(Debug, Clone)]
 pub struct Archetypes {
     roles: BTreeMap<String, Archetype>,
+    /// Roles that cannot be used, each with everything that is wrong with it.
+    broken: BTreeMap<String, ArchetypeError>,
 }
 
 impl Archetypes {
     /// Those built in, and over them the files `*.toml` in `own`, if there is such a folder.
     ///
     /// # Errors
-    /// [`ArchetypeError`], with everything that is wrong.
+    /// [`ArchetypeError::Unreadable`] for the folder. What is wrong with single files is in [`Self::broken`].
     pub fn load(own: Option<&Path>) -> Result<Self, ArchetypeError> {
-        let bundled = BUNDLED.iter().map(|(name, text)| (PathBuf::from(name), (*text).to_owned()));
-        let mut sources: Vec<(PathBuf, String)> = bundled.collect();
+        let bundled = BUNDLED.iter().map(|(name, text)| (PathBuf::from(name), Ok((*text).to_owned())));
+        let mut sources: Vec<file::Source> = bundled.collect();
         if let Some(folder) = own {
             sources.extend(file::own(folder)?);
         }
-        Self::from_sources(sources)
+        Ok(Self::from_sources(sources))
     }
 
-    /// The roles of these files; a later one stands over an earlier one of the same name.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
-    pub fn from_sources(sources: impl IntoIterator<Item = (PathBuf, String)>) -> Result<Self, ArchetypeError> {
-        let mut roles = BTreeMap::new();
-        let mut faults = Vec::new();
+    /// The roles of these files; a later one stands over an earlier one of the same name, broken or not.
+    fn from_sources(sources: impl IntoIterator<Item = file::Source>) -> Self {
+        let mut found = Self { roles: BTreeMap::new(), broken: BTreeMap::new() };
         for (path, text) in sources {
-            match file::parse(&path, &text) {
-                Ok(role) => drop(roles.insert(role.name.clone(), role)),
-                Err(fault) => faults.push(fault),
+            match text.and_then(|text| file::parse(&path, &text)) {
+                Ok(role) => drop(found.roles.insert(role.name.clone(), role)),
+                Err(fault) => {
+                    let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+                    found.break_role(SafeText::clean(&name, MAX_NAME).as_str(), fault);
+                }
             }
         }
-        if faults.is_empty() {
-            faults = dag::faults(&roles);
-        }
-        match (faults.pop(), faults.is_empty()) {
-            (None, _) => Ok(Self { roles }),
-            (Some(only), true) => Err(only),
-            (Some(last), false) => {
-                faults.push(last);
-                Err(ArchetypeError::Several(faults))
+        found.hold_to_delegation();
+        found
+    }
+
+    /// Takes every role away that breaks a rule of delegation, until none is left.
+    fn hold_to_delegation(&mut self) {
+        loop {
+            let broken: BTreeSet<String> = self.broken.keys().cloned().collect();
+            let faults = dag::faults(&self.roles, &broken);
+            if faults.is_empty() {
+                return;
+            }
+            for (members, fault) in faults {
+                // Where the operator's own files have part in it, the built-in ones are right without them.
+                let own = |name: &&String| self.roles.get(*name).is_some_and(|role| !role.is_built_in());
+                let mut at_fault: Vec<String> = members.iter().filter(own).cloned().collect();
+                if at_fault.is_empty() {
+                    at_fault = members;
+                }
+                for name in at_fault {
+                    self.break_role(&name, fault.clone());
+                }
             }
         }
+    }
+
+    fn break_role(&mut self, name: &str, fault: ArchetypeError) {
+        self.roles.remove(name);
+        let fault = match self.broken.remove(name) {
+            None => fault,
+            Some(ArchetypeError::Several(mut faults)) => {
+                faults.push(fault);
+                ArchetypeError::Several(faults)
+            }
+            Some(before) => ArchetypeError::Several(vec![before, fault]),
+        };
+        self.broken.insert(name.to_owned(), fault);
+    }
+
+    /// Roles that cannot be used, by name, each with what is wrong.
+    pub fn broken(&self) -> impl Iterator<Item = (&str, &ArchetypeError)> {
+        self.broken.iter().map(|(name, fault)| (name.as_str(), fault))
     }
 
     /// Every role, by name.
@@ -209,21 +245,27 @@ impl Archetypes {
     /// The role of that name.
     ///
     /// # Errors
-    /// [`ArchetypeError::Unknown`].
+    /// [`ArchetypeError::Unknown`], or for a broken role what is wrong with it.
     pub fn get(&self, name: &str) -> Result<&Archetype, ArchetypeError> {
+        if let Some(fault) = self.broken.get(name) {
+            return Err(fault.clone());
+        }
         self.roles.get(name).ok_or_else(|| ArchetypeError::Unknown {
-            name: crate::base::text::SafeText::clean(name, 64).to_string(),
+            name: SafeText::clean(name, MAX_NAME).to_string(),
             near: nearest(name, self.roles.keys().map(String::as_str)).map(str::to_owned),
             known: self.roles.keys().cloned().collect::<Vec<_>>().join(", "),
         })
     }
 
-    /// Checks that every tool a role names exists.
-    ///
-    /// # Errors
-    /// [`ArchetypeError::Tools`] for the first that does not.
-    pub fn check_tools(&self, all: &Catalog) -> Result<(), ArchetypeError> {
-        self.iter().try_for_each(|role| role.tools(all).map(drop))
+    /// The same without the roles that name a tool that does not exist: they are broken.
+    #[must_use]
+    pub fn with_tools_of(mut self, all: &Catalog) -> Self {
+        let faults: Vec<_> = self.iter().filter_map(|role| Some((role.name.clone(), role.tools(all).err()?))).collect();
+        for (name, fault) in faults {
+            self.break_role(&name, fault);
+        }
+        self.hold_to_delegation();
+        self
     }
 
     /// Who is to call `tool` for `role`: the roles from `role` to the nearest one that has it. `None` where nobody
@@ -273,6 +315,11 @@ impl Archetypes {
 }
 
 impl Archetype {
+    /// Whether it came with the program.
+    pub fn is_built_in(&self) -> bool {
+        BUNDLED.iter().any(|(name, _)| Path::new(name) == self.place.file)
+    }
+
     /// Its own tools out of all there are. A role that does not write has none that sign.
     ///
     /// # Errors

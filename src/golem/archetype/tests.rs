@@ -9,22 +9,25 @@ fn catalog() -> Catalog {
 }
 
 /// The bundled roles with some files of one's own over them.
-fn with(own: &[(&str, &str)]) -> Result<Archetypes, ArchetypeError> {
+fn with(own: &[(&str, &str)]) -> Archetypes {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in own {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
-    Archetypes::load(Some(folder.path()))
+    Archetypes::load(Some(folder.path())).unwrap()
 }
 
+/// What is wrong with the first of these files.
 fn refused(own: &[(&str, &str)]) -> String {
-    with(own).unwrap_err().to_string()
+    let roles = with(own);
+    roles.get(own[0].0.trim_end_matches(".toml")).unwrap_err().to_string()
 }
 
 #[test]
 fn the_documents_graph_is_the_bundled_one() {
     let roles = Archetypes::load(None).unwrap();
-    roles.check_tools(&catalog()).unwrap();
+    let roles = roles.with_tools_of(&catalog());
+    assert_eq!(roles.broken().count(), 0);
     let edges = |name: &str| -> BTreeSet<String> {
         let drawn = roles.get(name).unwrap().delegates_to.iter().filter(|edge| edge.added.is_none());
         drawn.map(|edge| edge.to.clone()).collect()
@@ -137,8 +140,8 @@ fn a_writer_without_a_guardian_is_refused() {
     assert!(said.contains("`rogue` writes and has no way to `safety-guardian`"), "{said}");
     assert!(said.contains("→ risk-assessor") && said.contains("rogue.toml, line 5)"), "{said}");
     // Also over another role; and terminal, where the guardian runs inside the pipeline.
-    assert!(with(&[("rogue.toml", &own("delegates_to = [\"trade-executor\"]\n"))]).is_ok());
-    assert!(with(&[("rogue.toml", &own("terminal = true\n"))]).is_ok());
+    assert!(with(&[("rogue.toml", &own("delegates_to = [\"trade-executor\"]\n"))]).get("rogue").is_ok());
+    assert!(with(&[("rogue.toml", &own("terminal = true\n"))]).get("rogue").is_ok());
     // Who takes the edge out of a bundled role meets the same rule.
     let weaker = "name = \"vault-manager\"\nabout = \"a\"\nwrites = true\nprofile = \"vault\"\n";
     assert!(refused(&[("vault-manager.toml", weaker)]).contains("`vault-manager` writes and has no way"));
@@ -169,14 +172,50 @@ fn what_is_not_understood_is_named_with_its_line() {
         let said = refused(&[("scout.toml", &text)]);
         assert!(said.contains(&format!("scout.toml, line {line}: ")) && said.contains(wanted), "{said}");
     }
-    let roles = with(&[("scout.toml", &role("include = [\"uniswap_get_qoute\"]"))]).unwrap();
-    let said = roles.check_tools(&catalog()).unwrap_err().to_string();
+    let roles = with(&[("scout.toml", &role("include = [\"uniswap_get_qoute\"]"))]).with_tools_of(&catalog());
+    let said = roles.get("scout").unwrap_err().to_string();
     assert!(said.contains("scout.toml, line 1") && said.contains("did you mean `uniswap_get_quote`?"), "{said}");
     assert!(roles.get("trade-executer").unwrap_err().to_string().contains("did you mean `trade-executor`?"));
 }
 
 #[test]
+fn a_broken_file_stops_its_own_role_alone() {
+    let own =
+        [("scout.toml", "name = 1"), ("trade-executor.toml", "name = \"trade-executor\"\nabout = \"a\"\nbout = 1\n")];
+    let roles = with(&own).with_tools_of(&catalog());
+    let broken: Vec<_> = roles.broken().map(|(name, why)| (name.to_owned(), why.to_string())).collect();
+    let names: Vec<_> = broken.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["scout", "trade-executor"]);
+    assert!(
+        broken[0].1.contains("scout.toml, line 1") && broken[1].1.contains("trade-executor.toml, line 3"),
+        "{broken:?}"
+    );
+    // The built-in role of that name does not stand in for it.
+    assert_eq!(roles.get("trade-executor").unwrap_err().to_string(), broken[1].1);
+    // Every other role is there, also those that hand work to it, and what only it has is out of their reach.
+    let built_in = Archetypes::load(None).unwrap().iter().count();
+    assert_eq!(roles.iter().count(), built_in - 1);
+    assert!(roles.get("pool-researcher").is_ok());
+    let reach = |roles: &Archetypes, role: &str| roles.chain(role, "uniswap_execute_swap", &catalog());
+    assert_eq!(reach(&with(&[]), "golem-instance").unwrap(), ["golem-instance", "trade-executor"]);
+    assert!(reach(&roles, "golem-instance").is_none_or(|way| !way.contains(&"trade-executor".to_owned())));
+}
+
+/// Whoever may only write under the guardian's eyes does not without it.
+#[test]
+fn a_broken_guardian_stops_every_writer_that_needs_it() {
+    let roles = with(&[("safety-guardian.toml", "name = 1")]);
+    for name in ["safety-guardian", "trade-executor", "liquidity-manager", "vault-manager"] {
+        assert!(roles.get(name).is_err(), "{name}");
+    }
+    let said = roles.get("trade-executor").unwrap_err().to_string();
+    assert!(said.contains("`trade-executor` writes and has no way to `safety-guardian`"), "{said}");
+    assert!(roles.get("pool-researcher").is_ok() && roles.get("risk-assessor").is_ok());
+}
+
+#[test]
 fn all_that_is_wrong_is_told_at_once() {
-    let said = refused(&[("one.toml", "name = 1"), ("two.toml", "name = 2")]);
-    assert!(said.contains("one.toml") && said.contains("two.toml"), "{said}");
+    let roles = with(&[("one.toml", "name = 1"), ("two.toml", "name = 2")]);
+    let all: Vec<_> = roles.broken().map(|(name, _)| name).collect();
+    assert_eq!(all, ["one", "two"]);
 }

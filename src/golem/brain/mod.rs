@@ -144,6 +144,14 @@ impl Choice {
         }
     }
 
+    /// The model that the settings name, whether it is the brain or not; `None` where they name no endpoint.
+    ///
+    /// # Errors
+    /// [`BrainError::Model`].
+    pub fn model(settings: &GolemSettings) -> Result<Option<ModelBrain>, BrainError> {
+        settings.model_url.as_ref().map(|_| model(settings)).transpose()
+    }
+
     /// Whether the settings name a program of its own, which runs as the operator's user.
     pub fn is_program(settings: &GolemSettings) -> bool {
         settings.brain.value.trim().starts_with("process:")

@@ -17,12 +17,15 @@ use futures::stream::FuturesUnordered;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use crate::base::text::SafeText;
+use crate::base::text::{SafeText, nearest};
 use crate::engine::{Status, ToolResponse};
 use crate::fabric::{EventKind, GolemNow, GolemThought};
 use crate::golem::life::Voice;
 use crate::golem::pi::{ActionKind, PI_TOOLS, PiSession, Query};
 use crate::golem::scenario::ACT;
+
+/// Characters repeated of words that were not understood.
+const MAX_QUOTED: usize = 60;
 
 /// Characters of what is said of a command.
 const SAID: usize = 400;
@@ -77,8 +80,37 @@ impl Wish {
         voice.say(EventKind::GolemNow(now));
         let response = if tool == ACT { act(pi, params).await.0 } else { pi.call(tool, params).await };
         let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
-        format!("You said: {said}. {}", told.unwrap_or_default())
+        format!("You said: {said}. {}", told.unwrap_or_else(|| "It is done.".to_owned()))
     }
+}
+
+/// Short commands, by their first word, as the operator types them.
+const SHORT: [(&str, &str); 8] = [
+    ("swap", "swap AMOUNT TOKEN TOKEN [on CHAIN]"),
+    ("quote", "quote AMOUNT TOKEN TOKEN [on CHAIN]"),
+    ("balances", "balances"),
+    ("price", "price TOKEN [on CHAIN]"),
+    ("remember", "remember WORDS"),
+    ("playbook", "playbook WORDS, playbook changes, playbook undo NUMBER"),
+    ("halt", "halt [WHY]"),
+    ("act", "act KIND NAME=VALUE …"),
+];
+
+/// The answer to words that are no command: that they were not understood, and what would be.
+pub(in crate::golem) fn not_understood(said: &str) -> String {
+    let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+    let known = SHORT.iter().map(|(name, _)| *name).chain(PI_TOOLS.iter().map(|tool| tool.name));
+    let said = SafeText::clean(said, MAX_QUOTED);
+    // A word that is known was used in a way that is not: its own form says more than the whole list.
+    let meant = SHORT.iter().find(|(name, _)| *name == first).or_else(|| {
+        let near = nearest(&first, known)?;
+        SHORT.iter().find(|(name, _)| *name == near)
+    });
+    if let Some((_, form)) = meant {
+        return format!("I did not understand \"{said}\" and did nothing. Did you mean: {form}?");
+    }
+    let forms: Vec<&str> = SHORT.iter().map(|(_, form)| *form).collect();
+    format!("I did not understand \"{said}\" and did nothing. I can: {}.", forms.join("; "))
 }
 
 /// Previews, and commits what nothing stands against; what came of it, and whether that is of the commit.
@@ -391,6 +423,34 @@ mod tests {
         assert_eq!(of("emergency_halt why=x feed"), Some(("emergency_halt", json!({"why": "x", "reason": "feed"}))));
         assert_eq!(of("swap 1 WETH USDC"), None);
         assert_eq!(of("uniswap_execute_swap amount=1"), None);
+    }
+
+    #[test]
+    fn words_that_are_no_command_are_answered_with_what_would_be_one() {
+        let answer = not_understood("make me rich");
+        assert!(
+            answer.starts_with("I did not understand \"make me rich\" and did nothing. I can: swap AMOUNT"),
+            "{answer}"
+        );
+        for form in ["quote ", "balances", "price TOKEN", "remember ", "playbook undo NUMBER", "halt [WHY]", "act KIND"]
+        {
+            assert!(answer.contains(form), "{form}: {answer}");
+        }
+        assert!(answer.len() < SAID, "it is said whole: {answer}");
+        for (said, form) in [
+            ("sawp 1 WETH USDC", "swap AMOUNT TOKEN TOKEN [on CHAIN]"),
+            ("quote 1 WETH against USDC", "quote AMOUNT TOKEN TOKEN [on CHAIN]"),
+            ("price", "price TOKEN [on CHAIN]"),
+        ] {
+            let answer = not_understood(said);
+            assert_eq!(answer, format!("I did not understand \"{said}\" and did nothing. Did you mean: {form}?"));
+        }
+        // Whatever is named can be said.
+        for (name, form) in SHORT.iter().filter(|(name, _)| *name != ACT) {
+            let said = form.split(',').next().unwrap().replace("AMOUNT", "1").replace("[on CHAIN]", "on base");
+            let said = said.replace("TOKEN", "UNI").replace("[WHY]", "odd prices").replace("WORDS", "gas");
+            assert!(short(&said).is_some(), "{name}: {said}");
+        }
     }
 
     #[test]

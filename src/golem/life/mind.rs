@@ -202,7 +202,7 @@ impl Mind {
     /// Does what the operator says, where it is one of the plain commands.
     async fn hear(&mut self, said: &SafeText) {
         let told = match Wish::of(said.as_str(), &self.pi) {
-            None => "I understand: swap, quote, balances, price, remember, playbook, halt.".to_owned(),
+            None => operator::not_understood(said.as_str()),
             Some(wish) => wish.carry_out(said, &self.pi, &self.voice).await,
         };
         self.think(&told);

@@ -28,7 +28,7 @@ use crate::engine::{
     Call, Catalog, Entry, Executor, Input, Offer, Offered, Status, ToolResponse, WorldChain, categories_of,
 };
 use crate::fabric::{
-    DirectiveChanged, EventKind, Fabric, HaltChanged, MemoryHits, Redacted, ToolEnd, ToolFailed, ToolStart, params_hash,
+    DirectiveChanged, EventKind, Fabric, MemoryHits, Redacted, ToolEnd, ToolFailed, ToolStart, params_hash,
 };
 use crate::golem::archetype::{ArchetypeError, Archetypes};
 use crate::golem::memory::{self, Delta, Memory, Papers, Softened, Topic};
@@ -507,11 +507,10 @@ impl PiSession {
     async fn emergency_halt(&self, call_id: CallId, asked: &EmergencyHalt) -> Result<ToolResponse, ToolError> {
         let config = &self.inner.config;
         let reason = SafeText::clean(&asked.reason, 300);
-        let by = config.halts_as.clone();
         let now = config.clock.now_millis();
-        let raised = config.stop.raise(StopLevel::Halt, reason.as_str(), by.as_str(), now);
+        let raised = config.stop.raise(StopLevel::Halt, reason.as_str(), config.halts_as.as_str(), now);
         let level = raised.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?.level();
-        self.say(Some(call_id), EventKind::HaltRaised(HaltChanged { level, by, reason }));
+        // The session that watches the stop file reports it, as every other stop.
         let taken_back = self.take_back_all().await;
         let data = json!({"level": level, "offers_taken_back": taken_back});
         let said = "All signing has stopped but revocations and cancellations; only the operator lifts it.";

@@ -209,6 +209,8 @@ impl Stage {
             }
         };
         stage.leave(mode, life, &mut commands, &lines, &mut watched).await;
+        // A stop that was set last is reported, however soon the session ended after it.
+        stage.look_at_stop();
         tasks.abort_all();
         while tasks.join_next().await.is_some() {}
         drop(close);

@@ -24,6 +24,7 @@ pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {
                 limit: "what is held must be told".to_owned(),
                 value: doubt.to_string(),
                 would_pass: "the same once it can, or an exit now".to_owned(),
+                figures: None,
             };
             return Verdict::blocked(Check::BalanceBreaker, ErrorCode::SafetyPriceUnknown, doubt, vec![violation]);
         }

@@ -20,6 +20,7 @@ pub fn without_keys() -> Verdict {
         would_pass: "the same once the operator has lifted the stop and started the program anew; until then the \
                      operator's own hand takes back allowances and cancels orders"
             .to_owned(),
+        figures: None,
     };
     Verdict::blocked(Check::Halt, ErrorCode::Halted, Revoked::Stop, vec![violation])
 }
@@ -43,6 +44,7 @@ pub fn check(framed: &Framed, facts: &Facts) -> Verdict {
         limit: format!("{level}: {}", stop::meaning(level)),
         value: format!("{class}{}", if facts.reduce_only() { ", an exit" } else { "" }),
         would_pass: would_pass.to_owned(),
+        figures: None,
     };
     Verdict::blocked(Check::Halt, ErrorCode::Halted, format_args!("{level} is in force"), vec![violation])
 }

@@ -65,6 +65,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
             limit: allowed.join(", "),
             value: class.to_string(),
             would_pass: "an action of one of these classes, or the same in a better phase".to_owned(),
+            figures: None,
         });
     }
     if rules.exit_only.0 && !facts.reduce_only() && class != ActionClass::ReadOnly {
@@ -74,6 +75,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
                 .to_owned(),
             value: class.to_string(),
             would_pass: "selling what is held for a stable coin or the chain's own coin".to_owned(),
+            figures: None,
         });
     }
     let share = rules.max_position_share_bps.0;
@@ -90,6 +92,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
                 limit: format!("{} % of a position in one trade", percent(share)),
                 value: format!("{} of {}", shown(sold), shown(position)),
                 would_pass: format!("at most {} now, and more in another trade", shown(most)),
+                figures: None,
             });
         }
     }

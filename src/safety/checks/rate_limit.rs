@@ -2,7 +2,7 @@
 
 use super::spending_limit::no_ledger;
 use super::standing::Standing;
-use crate::base::error::{ErrorCode, Violation};
+use crate::base::error::{ErrorCode, FigureUnit, Figures, Violation};
 use crate::base::id::GolemId;
 use crate::base::model::Check;
 use crate::safety::facts::Facts;
@@ -56,7 +56,10 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
             limit: hours.words(),
             value: "now".to_owned(),
             would_pass: opens
-                .map_or_else(|| "nothing at any time".to_owned(), |seconds| format!("the same in {seconds} s")),
+                .map_or_else(|| "nothing at any time".to_owned(), |seconds| format!("the same in {seconds} s")), // "Now" has no figure of its own: what counts is when it may act again.
+            figures: opens
+                .map(|seconds| Figures::new(FigureUnit::Seconds, 0, seconds).freeing_in(Some(seconds)))
+                .map(Box::new),
         });
     }
     if violations.is_empty() {

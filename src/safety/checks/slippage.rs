@@ -7,7 +7,7 @@
 
 use alloy::primitives::U256;
 
-use crate::base::error::{ErrorCode, Violation};
+use crate::base::error::{ErrorCode, FigureUnit, Figures, Violation};
 use crate::base::format::dollars;
 use crate::base::model::Check;
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
@@ -78,6 +78,7 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
                     limit: format!("at most {} lost", limits.max_loss),
                     value: doubt.to_string(),
                     would_pass: "the same once every price can be told".to_owned(),
+                    figures: None,
                 });
             }
         }
@@ -126,12 +127,19 @@ fn enough(paid: &Exchange, most: BasisPoints) -> Option<String> {
 fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
     let goes = |raw| figure_of(&trade.token_in, raw);
     let comes = |raw| figure_of(&trade.token_out, raw);
-    let mut refuse = |rule: &str, limit: String, value: String, would_pass: String| {
-        violations.push(Violation { rule: rule.to_owned(), limit, value, would_pass });
+    let mut refuse = |rule: &str, limit: String, value: String, would_pass: String, figures: Option<Figures>| {
+        violations.push(Violation { rule: rule.to_owned(), limit, value, would_pass, figures: figures.map(Box::new) });
     };
+    let bps = |most: BasisPoints, value: BasisPoints| Some(Figures::new(FigureUnit::Bps, most.get(), value.get()));
     if trade.slippage > limits.max_slippage {
         let most = limits.max_slippage;
-        refuse("max_slippage_bps", format!("at most {most}"), trade.slippage.to_string(), format!("{most} or less"));
+        refuse(
+            "max_slippage_bps",
+            format!("at most {most}"),
+            trade.slippage.to_string(),
+            format!("{most} or less"),
+            bps(most, trade.slippage).map(|figures| figures.leaving(most.get())),
+        );
     }
     // The phase's bound and the general one are one rule: where both are broken, the lower is reported.
     let most = limits.max_price_impact;
@@ -143,6 +151,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
             format!("at most {most}"),
             trade.price_impact.to_string(),
             "a smaller amount, or a deeper market".to_owned(),
+            bps(most, trade.price_impact),
         );
     }
     if let Some(below) = of_phase.filter(|below| *below <= most || !general) {
@@ -151,6 +160,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
             format!("below {below} in this phase"),
             trade.price_impact.to_string(),
             "a smaller amount, or a deeper market".to_owned(),
+            bps(below, trade.price_impact),
         );
     }
     if trade.amount_in.is_zero() || trade.min_out.is_zero() {
@@ -159,6 +169,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
             "something must go in and something must come out".to_owned(),
             format!("{} in, at least {} out", goes(trade.amount_in), comes(trade.min_out)),
             "a trade with a least output above zero".to_owned(),
+            None,
         );
     }
     let promised = if trade.exact_output { trade.expected_out } else { trade.slippage.minimum_out(trade.expected_out) };
@@ -168,6 +179,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
             format!("at least {}, the quote less {}", comes(promised), trade.slippage),
             comes(trade.min_out),
             format!("a least output of {}", comes(promised)),
+            Some(Figures::new(FigureUnit::RawUnits, promised, trade.min_out)),
         );
     }
     let age = facts.now_millis.checked_sub(trade.quoted_at);
@@ -182,6 +194,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
             format!("at most {} s", limits.max_quote_age / 1_000),
             value,
             "a new quote".to_owned(),
+            age.map(|age| Figures::new(FigureUnit::Seconds, limits.max_quote_age / 1_000, age / 1_000)),
         );
     }
     if trade.deadline <= facts.block_time {
@@ -190,6 +203,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
             "a time to come".to_owned(),
             format!("{} s ago by the chain's time", facts.block_time.saturating_sub(trade.deadline)),
             "a new quote".to_owned(),
+            None,
         );
     }
 }
@@ -255,6 +269,7 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Vi
         limit: format!("at most {most} lost"),
         value: error.to_string(),
         would_pass: "an amount whose value can be told".to_owned(),
+        figures: None,
     };
     let by_all = values.exchange().map_err(|error| untold(&error))?;
     let least = at_least(by_all.given, most).map_err(|error| untold(&error))?;
@@ -292,6 +307,7 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Vi
                 unquoted.given.to_fixed(2, Rounding::Up),
             ),
             would_pass: "the same once quote, feeds and pools agree".to_owned(),
+            figures: None,
         });
     }
     Err(Violation {
@@ -299,6 +315,11 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Vi
         limit: format!("at most {most} of ${} lost", exchange.given.to_fixed(2, Rounding::Up)),
         value: format!("only ${} are certain to come in", exchange.received.to_fixed(2, Rounding::Down)),
         would_pass: format!("at least ${} guaranteed", least.to_fixed(2, Rounding::Up)),
+        figures: Some(Box::new(Figures::new(
+            FigureUnit::Usd,
+            least.to_fixed(2, Rounding::Up),
+            exchange.received.to_fixed(2, Rounding::Down),
+        ))),
     })
 }
 

@@ -2,7 +2,7 @@
 //! and what allowances may still let others take?
 
 use super::standing::Standing;
-use crate::base::error::{ErrorCode, Violation};
+use crate::base::error::{ErrorCode, FigureUnit, Figures, Violation};
 use crate::base::model::{ActionClass, Check};
 use crate::base::units::Usd;
 use crate::chain::network::NetworkKind;
@@ -65,6 +65,7 @@ fn unknown(doubt: &Doubt) -> Verdict {
         limit: "every value must be told before a limit can be checked".to_owned(),
         value: doubt.to_string(),
         would_pass: "the same once every price can be told".to_owned(),
+        figures: None,
     };
     Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetyPriceUnknown, doubt, vec![violation])
 }
@@ -76,6 +77,7 @@ pub(super) fn no_ledger(check: Check, why: &str) -> Verdict {
         limit: "what was spent before must be known".to_owned(),
         value: why.to_owned(),
         would_pass: "the same once the ledger can be read".to_owned(),
+        figures: None,
     };
     Verdict::blocked(check, ErrorCode::StoreUnavailable, why, vec![violation])
 }
@@ -87,6 +89,7 @@ fn above(most: MaxUsd, usd: Usd, rule: &str, of_what: &str, violations: &mut Vec
         limit: format!("${most}"),
         value: format!("${usd} {of_what}"),
         would_pass: format!("at most ${most}"),
+        figures: Some(Box::new(Figures::new(FigureUnit::Usd, most, usd).leaving(most))),
     });
 }
 
@@ -121,6 +124,7 @@ fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing
                     limit: format!("${limit}"),
                     value: format!("what is held of {} cannot be told", inflow.token.symbol),
                     would_pass: "the same once it can, or an exit now".to_owned(),
+                    figures: None,
                 }),
             }
         }
@@ -142,6 +146,7 @@ fn gas(framed: &Framed, values: &Values, standing: &Standing<'_>, violations: &m
             limit: format!("{most} wei per unit of gas"),
             value: format!("{fee} wei"),
             would_pass: "the same when blocks are emptier".to_owned(),
+            figures: Some(Box::new(Figures::new(FigureUnit::Wei, most, fee).leaving(most))),
         });
     }
 }
@@ -155,6 +160,7 @@ fn allowance(bound: &AllowanceBound, facts: &Facts, standing: &Standing<'_>, vio
             limit: "exact amounts".to_owned(),
             value: format!("an allowance of {} without limit for {}", bound.token.symbol, bound.spender),
             would_pass: "the exact amount the action needs".to_owned(),
+            figures: None,
         });
     }
     if let AllowanceKind::Permit2 { expires_at } = bound.kind
@@ -203,6 +209,7 @@ fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violati
             limit: format!("{most} s"),
             value: format!("{lasts} s"),
             would_pass: format!("{what} that ends within {most} s"),
+            figures: Some(Box::new(Figures::new(FigureUnit::Seconds, most, lasts).leaving(most))),
         });
     }
 }

@@ -12,7 +12,7 @@ use alloy::primitives::{Address, FixedBytes, keccak256};
 use super::standing::Standing;
 use crate::base::error::{ErrorCode, Violation};
 use crate::base::model::Check;
-use crate::chain::network::Contract;
+use crate::chain::network::{AddressBook, Contract};
 use crate::chain::token::TokenId;
 use crate::safety::account::AccountKind;
 use crate::safety::calldata;
@@ -40,6 +40,14 @@ const FUNCTIONS: &[(Contract, &[&str])] = &[
         ],
     ),
     (Contract::OriginSettler, &["refund(bytes32)"]),
+    // Only with the intent that `calldata` asks of them, which no tool has.
+    (
+        Contract::PolicyCage,
+        &[
+            "configure(((address,address,bool,uint128,uint128,uint128)[],(address,bytes4)[],address[],uint16,uint16,uint32,uint32))",
+            "clear()",
+        ],
+    ),
     (
         Contract::WrappedNative,
         &["deposit()", "withdraw(uint256)", "approve(address,uint256)", "transfer(address,uint256)"],
@@ -52,6 +60,17 @@ const TOKEN_FUNCTIONS: &[&str] = &["approve(address,uint256)", "transfer(address
 static SELECTORS: LazyLock<BTreeMap<Contract, Vec<FixedBytes<4>>>> =
     LazyLock::new(|| FUNCTIONS.iter().map(|(contract, all)| (*contract, selectors(all))).collect());
 static TOKEN_SELECTORS: LazyLock<Vec<FixedBytes<4>>> = LazyLock::new(|| selectors(TOKEN_FUNCTIONS));
+
+/// The functions of the contracts of `book` that "book" allows, each with its contract.
+pub(in crate::safety) fn book_functions(book: &AddressBook) -> impl Iterator<Item = (Address, FixedBytes<4>)> + '_ {
+    let known = book.contracts().filter_map(|(contract, address)| Some((address, SELECTORS.get(&contract)?)));
+    known.flat_map(|(address, selectors)| selectors.iter().map(move |selector| (address, *selector)))
+}
+
+/// The functions of an allowed token.
+pub(in crate::safety) fn token_functions() -> &'static [FixedBytes<4>] {
+    &TOKEN_SELECTORS
+}
 
 fn selectors(signatures: &[&str]) -> Vec<FixedBytes<4>> {
     // A hash has more than four bytes.
@@ -107,6 +126,7 @@ impl Found {
             limit: allowed,
             value: value.to_string(),
             would_pass: would_pass.to_owned(),
+            figures: None,
         });
     }
 }

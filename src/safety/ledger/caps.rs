@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::micros::Micros;
 use super::usage::{Breaker, Usage};
-use crate::base::error::Violation;
+use crate::base::error::{FigureUnit, Figures, Violation};
 use crate::base::units::BasisPoints;
 use crate::chain::token::TokenId;
 
@@ -167,7 +167,16 @@ impl Caps {
                 let value = format!("{} on top of {before} already spent or reserved", request.spend);
                 (value, format!("at most {left} now{}", usage.frees(cap.span)))
             };
-            found.push(Violation { rule: cap.rule.to_owned(), limit, value, would_pass });
+            let of_window = usage.window(cap.span).frees_at.filter(|_| cap.span != Span::Once);
+            let figures =
+                dollars(cap.limit, before, request.spend).freeing_in(of_window.map(|at| seconds(at, usage.now)));
+            found.push(Violation {
+                rule: cap.rule.to_owned(),
+                limit,
+                value,
+                would_pass,
+                figures: Some(Box::new(figures)),
+            });
         }
         for (key, spend) in &request.tokens {
             let Some(caps) = self.tokens.get(key) else { continue };
@@ -182,6 +191,7 @@ impl Caps {
                     limit: format!("{limit} {}", span.words()),
                     value: format!("{spend} on top of {before}"),
                     would_pass: format!("at most {} of this token now", limit.less(before)),
+                    figures: Some(Box::new(dollars(limit, before, *spend))),
                 });
             }
         }
@@ -201,6 +211,16 @@ impl Caps {
                 }
                 _ => "one by the operator's own hand".to_owned(),
             },
+            figures: Some(Box::new(
+                Figures::new(FigureUnit::Count, self.revocations_per_hour, usage.revocations_hour.saturating_add(1))
+                    .leaving(0)
+                    .freeing_in(
+                        usage
+                            .revocation_frees_at
+                            .filter(|_| self.revocations_per_hour > 0)
+                            .map(|at| seconds(at, usage.now)),
+                    ),
+            )),
         })
     }
 
@@ -251,6 +271,13 @@ impl Caps {
                 }
                 _ => "exits only: the policy allows no other trade".to_owned(),
             },
+            figures: Some(Box::new(
+                Figures::new(FigureUnit::Count, self.trades_per_hour, usage.trades_hour.saturating_add(1))
+                    .leaving(0)
+                    .freeing_in(
+                        usage.trade_frees_at.filter(|_| self.trades_per_hour > 0).map(|at| seconds(at, usage.now)),
+                    ),
+            )),
         })
     }
 
@@ -263,6 +290,9 @@ impl Caps {
                 limit: format!("{} in any 60 seconds", self.calls_per_minute),
                 value: format!("{}, with this one", usage.calls_minute),
                 would_pass: "the same call within a minute".to_owned(),
+                figures: Some(Box::new(
+                    Figures::new(FigureUnit::Count, self.calls_per_minute, usage.calls_minute).leaving(0),
+                )),
             });
         }
         if let Some(last) = usage.last_trade.filter(|_| trade && !exempt) {
@@ -273,6 +303,14 @@ impl Caps {
                     limit: format!("{} s between trades", self.cooldown / 1_000),
                     value: format!("{} s after the last one", usage.now.saturating_sub(last) / 1_000),
                     would_pass: format!("the same in {}, or an exit now", seconds_until(free, usage.now)),
+                    figures: Some(Box::new(
+                        Figures::new(
+                            FigureUnit::Seconds,
+                            self.cooldown / 1_000,
+                            usage.now.saturating_sub(last) / 1_000,
+                        )
+                        .freeing_in(Some(seconds(free, usage.now))),
+                    )),
                 });
             }
         }
@@ -295,6 +333,7 @@ impl Caps {
                 limit: format!("{} % below the highest, {highest}: stops at {stops}", percent(self.stop_loss)),
                 value: request.equity.to_string(),
                 would_pass: "exits, until the portfolio has recovered or the operator sets a new mark".to_owned(),
+                figures: Some(Box::new(Figures::new(FigureUnit::Usd, stops.dollars(), request.equity.dollars()))),
             });
         }
         match usage.breaker {
@@ -304,12 +343,17 @@ impl Caps {
                 limit: format!("{} in a row", self.failures),
                 value: format!("{failures} in a row"),
                 would_pass: format!("one trial in {}, or an exit now", seconds_until(until, usage.now)),
+                figures: Some(Box::new(
+                    Figures::new(FigureUnit::Count, self.failures, failures)
+                        .freeing_in(Some(seconds(until, usage.now))),
+                )),
             }),
             Breaker::Trial => found.push(Violation {
                 rule: "max_consecutive_failures".to_owned(),
                 limit: "one trial at a time after a cool-off".to_owned(),
                 value: "a trial is under way".to_owned(),
                 would_pass: "the same once the trial has succeeded, or an exit now".to_owned(),
+                figures: None,
             }),
         }
         found
@@ -352,5 +396,17 @@ pub(crate) fn percent(share: BasisPoints) -> String {
 }
 
 fn seconds_until(at: u64, now: u64) -> String {
-    format!("{} s", at.saturating_sub(now).div_ceil(1_000))
+    format!("{} s", seconds(at, now))
+}
+
+/// Seconds from `now` to `at`, both in milliseconds, rounded up.
+fn seconds(at: u64, now: u64) -> u64 {
+    at.saturating_sub(now).div_ceil(1_000)
+}
+
+/// Figures of a limit on dollars of which `before` is used when `spend` more is asked for.
+fn dollars(limit: Micros, before: Micros, spend: Micros) -> Figures {
+    // Past what can be counted it is above every limit all the same.
+    let value = before.plus(spend).unwrap_or(Micros::MAX);
+    Figures::new(FigureUnit::Usd, limit.dollars(), value.dollars()).leaving(limit.less(before).dollars())
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use alloy::primitives::address;
 use proptest::prelude::*;
 use rusqlite::{Connection, TransactionBehavior};
+use serde_json::json;
 
 use super::*;
 use crate::base::units::BasisPoints;
@@ -134,7 +135,13 @@ fn a_day_is_any_24_hours() {
         at += 30 * 60_000;
     }
     let first = midnight - 3 * HOUR;
-    assert_eq!(rules(file.reserve(midnight + 1, &caps, &request(1))), ["max_daily_spend_usd"]);
+    let Err(LedgerError::Exceeded(violations)) = file.reserve(midnight + 1, &caps, &request(1)) else {
+        panic!("it passed")
+    };
+    let figures = violations[0].figures.as_ref().unwrap();
+    // The first hundred were spent three hours before midnight: they leave the window in 21 hours.
+    assert_eq!((figures.left.as_deref(), figures.frees_in_seconds), (Some("0"), Some(21 * 3_600)));
+    assert_eq!(violations[0].rule, "max_daily_spend_usd");
     assert_eq!(rules(file.reserve(first + DAY - 1, &caps, &request(1))), ["max_daily_spend_usd"]);
     assert_eq!(rules(file.reserve(first + DAY, &caps, &request(100))), [""; 0]);
 }
@@ -167,6 +174,19 @@ fn every_violation_is_told_with_what_would_pass() {
             "cooldown_seconds: 60 s between trades | 5 s after the last one | the same in 55 s, or an exit now",
             "stop_loss_pct: 10 % below the highest, $1,000.00: stops at $900.00 | $900.00 | exits, until the \
              portfolio has recovered or the operator sets a new mark",
+        ]
+    );
+    // The same as figures: 150 of 250 dollars are used, and five trades of five; the first was made 249 s before.
+    let figures: Vec<_> = violations.iter().map(|one| serde_json::to_value(one).unwrap()["figures"].clone()).collect();
+    assert_eq!(
+        figures,
+        [
+            json!({"unit": "usd", "limit": "100", "value": "170", "left": "100"}),
+            json!({"unit": "usd", "limit": "250", "value": "320", "left": "100"}),
+            json!({"unit": "usd", "limit": "80", "value": "170", "left": "80"}),
+            json!({"unit": "count", "limit": "5", "value": "6", "left": "0", "frees_in_seconds": 3_351}),
+            json!({"unit": "seconds", "limit": "60", "value": "5", "frees_in_seconds": 55}),
+            json!({"unit": "usd", "limit": "900", "value": "900"}),
         ]
     );
 }

@@ -256,6 +256,7 @@ fn unsimulated(found: &dyn std::fmt::Display, would_pass: &str) -> Violation {
         limit: "simulated on the latest block before it is signed".to_owned(),
         value: found.to_string(),
         would_pass: would_pass.to_owned(),
+        figures: None,
     }
 }
 

@@ -227,6 +227,7 @@ impl Pipeline {
             value: "no relay".to_owned(),
             would_pass: "a smaller amount, or the same once `relay` is set for this chain in the configuration"
                 .to_owned(),
+            figures: None,
         };
         Ok(Some(Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetyNotAllowed, why, vec![violation])))
     }
@@ -241,6 +242,7 @@ impl Pipeline {
                 limit: "above the hot lane the safety-guardian must agree".to_owned(),
                 value: why.clone(),
                 would_pass: "a smaller amount".to_owned(),
+                figures: None,
             };
             Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, why, vec![violation])
         };

@@ -135,6 +135,7 @@ fn refused(mut assessment: Assessment, dispute: &Dispute) -> Assessment {
         limit: "every endpoint that follows the chain gives the same values".to_owned(),
         value: dispute.to_string(),
         would_pass: "the same once the wrong endpoint is removed; an exit or a revocation now".to_owned(),
+        figures: None,
     };
     let verdict = Verdict::blocked(Check::ChainHealth, ErrorCode::ChainInconsistent, dispute, vec![violation]);
     // First, so that it names the error: every other verdict rests on values that endpoints contradict.

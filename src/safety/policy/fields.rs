@@ -145,7 +145,7 @@ table! {
             allowed_protocols: Scope<Word> = ALLOWLIST;
             /// Tokens that may move, as CHAIN:0x… or CHAIN:native; "bundled" means the network's own list.
             allowed_tokens: Scope<TokenRef> = ALLOWLIST;
-            /// Kinds of action: swap, approve, revoke, transfer, place_order, cancel_order, bridge, refund, identity.
+            /// Kinds of action: swap, approve, revoke, transfer, place_order, cancel_order, bridge, refund, identity, policy_cage.
             allowed_intent_types: Scope<Word> = ALLOWLIST;
             /// Wallets that may act.
             allowed_execution_wallets: Scope<Wallet> = ALLOWLIST;

@@ -60,7 +60,7 @@ pub(super) fn classify(lost: &[&Move], gained: &[&Move], more_allowed: bool, aro
 /// | declared | class |
 /// |---|---|
 /// | a revocation, cancellation or refund by its bytes; else by its intent alone | read-only; new position |
-/// | an allowance, a transfer, a change of identity | new position |
+/// | an allowance, a transfer, a change of identity or of PolicyCage rules | new position |
 /// | a risky token, or ETH, for dollar coins or ETH that come to the account | close |
 /// | anything for a risky token, or dollar coins for ETH | increase |
 /// | like for like, or a bridge order with an arrival | rebalance |
@@ -71,6 +71,7 @@ pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &Surrou
         Intent::Approve
         | Intent::Transfer
         | Intent::Identity
+        | Intent::PolicyCage
         | Intent::Revoke
         | Intent::CancelOrder
         | Intent::Refund => ActionClass::NewPosition,

@@ -25,10 +25,16 @@ use crate::safety::typed::TypedMessage;
 pub fn judge(
     framed: &Framed,
     from: usize,
-    simulation: Simulation,
+    mut simulation: Simulation,
     base_fee: u64,
     around: &Surroundings,
 ) -> (Simulated, Vec<Fault>) {
+    let proposal = framed.proposal();
+    if proposal.intent == Intent::PolicyCage {
+        // It is no token and answers none of a token's questions; its calldata is read back (`safety::calldata`).
+        let cage = |contract| proposal.legs.iter().any(|leg| leg.to == contract);
+        simulation.changes.unreadable.retain(|silent| !cage(silent.contract));
+    }
     let judge = Judge { framed, from, simulation: &simulation, base_fee, around };
     let mut faults = Vec::new();
     judge.outcomes(&mut faults);
@@ -383,7 +389,12 @@ impl Judge<'_> {
             let found = format!("{} {}: {}", change.collection, change.id, change.balance.after);
             faults.push(Fault::new("nft", "no token of many kinds moves", found));
         }
-        for write in changes.unexplained().filter(|write| write.concerns(one)) {
+        // What a call of PolicyCage writes is the rules that its calldata spells out (`safety::calldata` reads them back).
+        let legs = &self.framed.proposal().legs;
+        let by_policy_cage =
+            |at: Address| self.framed.proposal().intent == Intent::PolicyCage && legs.iter().any(|leg| leg.to == at);
+        let unexplained = changes.unexplained().filter(|write| write.concerns(one) && !by_policy_cage(write.account));
+        for write in unexplained {
             let found = format!("{} writes slot {:#x}", write.account, write.slot);
             faults.push(Fault::new(
                 "unexplained_write",
@@ -473,7 +484,8 @@ impl Judge<'_> {
             | Intent::CancelOrder
             | Intent::Bridge
             | Intent::Refund
-            | Intent::Identity => classify(&lost, &gained, more_allowed, self.around),
+            | Intent::Identity
+            | Intent::PolicyCage => classify(&lost, &gained, more_allowed, self.around),
         };
         let revokes = revocation::only_revokes(self.framed.proposal(), self.from, self.around);
         let declared = declared_class(self.framed.proposal(), revokes, self.around);

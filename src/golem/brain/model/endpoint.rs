@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use alloy::transports::http::reqwest::{Client, Response, StatusCode, header, redirect, retry};
+use alloy::transports::http::reqwest::{Client, RequestBuilder, Response, StatusCode, header, redirect, retry};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -27,6 +27,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 /// Shortest key that is looked for in what an endpoint answers, in bytes. A shorter one occurs in ordinary words and
 /// tool names by chance, and is no secret worth the harm.
 const SHORTEST_SECRET: usize = 12;
+
+/// Bytes of a list of models.
+const MOST_LIST: usize = 4 << 20;
 
 /// Characters of why something went wrong.
 const MOST_WHY: usize = 500;
@@ -94,20 +97,65 @@ impl Endpoint {
         Ok(Self { client, url, style, key, patience, longest })
     }
 
+    /// Asks for the list of models, which costs no tokens; whether it holds `model`, where there is such a list.
+    ///
+    /// # Errors
+    /// Why the endpoint does not answer, or what it refuses.
+    pub(super) async fn lists(&self, model: &str) -> Result<Option<bool>, AskError> {
+        let mut url = self.url.clone();
+        let base = url.path().strip_suffix(self.style.path()).unwrap_or(url.path()).to_owned();
+        url.set_path(&format!("{base}models"));
+        let failed = |why: &dyn std::fmt::Display| AskError::Again {
+            why: text(&self.hidden(&why.to_string())),
+            after: None,
+            bytes: 0,
+        };
+        let asked = timeout(self.patience, self.with_key(self.client.get(url)).send()).await;
+        let mut answer = match asked {
+            Err(_) => return Err(failed(&format_args!("no answer within {} s", self.patience.as_secs()))),
+            Ok(Err(error)) => return Err(failed(&error.without_url())),
+            Ok(Ok(answer)) => answer,
+        };
+        // Not every endpoint has such a list.
+        if matches!(
+            answer.status(),
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
+        ) {
+            return Ok(None);
+        }
+        if !answer.status().is_success() {
+            return Err(self.refusal(answer).await);
+        }
+        let mut body = Vec::new();
+        while let Ok(Ok(Some(chunk))) = timeout(self.patience, answer.chunk()).await {
+            body.extend_from_slice(&chunk);
+            if body.len() > MOST_LIST {
+                return Ok(None);
+            }
+        }
+        let list: Option<Value> = serde_json::from_slice(&body).ok();
+        let models = list.as_ref().and_then(|list| list.get("data")?.as_array());
+        Ok(models.map(|models| models.iter().any(|one| one.get("id").and_then(Value::as_str) == Some(model))))
+    }
+
+    fn with_key(&self, request: RequestBuilder) -> RequestBuilder {
+        let request = match (&self.key, self.style) {
+            (Some(key), Style::Openai) => request.bearer_auth(key.expose_secret()),
+            (Some(key), Style::Anthropic) => request.header("x-api-key", key.expose_secret()),
+            (None, _) => request,
+        };
+        match self.style {
+            Style::Anthropic => request.header("anthropic-version", "2023-06-01"),
+            Style::Openai => request,
+        }
+    }
+
     /// Asks, and tells every new piece of text to `heard`.
     pub(super) async fn ask(&self, body: &Value, mut heard: impl FnMut(&str) + Send) -> Result<Answer, AskError> {
         let until = Instant::now() + self.longest;
         let body = body.to_string();
-        let mut request = self.client.post(self.url.clone()).header(header::CONTENT_TYPE, "application/json");
-        if let Some(key) = &self.key {
-            request = match self.style {
-                Style::Openai => request.bearer_auth(key.expose_secret()),
-                Style::Anthropic => request.header("x-api-key", key.expose_secret()),
-            };
-        }
-        if self.style == Style::Anthropic {
-            request = request.header("anthropic-version", "2023-06-01");
-        }
+        let request = self.client.post(self.url.clone()).header(header::CONTENT_TYPE, "application/json");
+        let request = self.with_key(request);
         let sent = body.len();
         // Its words may hold the key.
         let failed = |why: &dyn std::fmt::Display, bytes: usize| AskError::Again {

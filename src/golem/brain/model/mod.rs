@@ -143,6 +143,15 @@ impl ModelBrain {
         })
     }
 
+    /// Checks that the endpoint answers and takes the key, without a request that costs tokens. Whether it lists the
+    /// model; `None` where it has no list.
+    ///
+    /// # Errors
+    /// In words, why the model cannot be asked.
+    pub async fn check(&self) -> Result<Option<bool>, String> {
+        self.endpoint.lists(&self.setup.name).await.map_err(|error| error.to_string())
+    }
+
     /// The same, asked at most so often.
     #[must_use]
     pub fn asked_at_most(mut self, ticks: Option<u64>) -> Self {

@@ -19,6 +19,7 @@
 
 mod child;
 pub mod confinement;
+pub mod lines;
 pub mod protocol;
 
 use std::collections::{HashMap, VecDeque};
@@ -31,7 +32,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Brain, COMMIT, End, Nerves, Wake};
 use crate::base::text::SafeText;
-use crate::engine::ToolResponse;
+use crate::engine::{ToolResponse, schema};
 use crate::golem::pi::ActionKind;
 use child::{Out, Running};
 use confinement::{Confinement, IsolationLevel};
@@ -325,6 +326,12 @@ impl Talk {
     }
 
     fn say(&self, line: &serde_json::Value) -> Result<(), Over> {
+        // Every test holds the lines that it meets to the published schema; a release build does not take the time.
+        if cfg!(debug_assertions)
+            && let Some(fault) = schema::mismatch(&lines::to_brain(), line)
+        {
+            return Err(broken(format!("a line to it does not fit the protocol's schema: {fault}")));
+        }
         if self.running.say(line) { Ok(()) } else { Err(broken("it does not read what it is told")) }
     }
 

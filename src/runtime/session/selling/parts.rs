@@ -248,6 +248,7 @@ mod tests {
                 limit: String::new(),
                 value: String::new(),
                 would_pass: String::new(),
+                figures: None,
             };
             match next(&ToolError::new(code, "no").violating(&[violation])) {
                 Next::Smaller => "smaller",

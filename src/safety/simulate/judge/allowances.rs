@@ -149,7 +149,8 @@ impl Judge<'_> {
             | Intent::CancelOrder
             | Intent::Bridge
             | Intent::Refund
-            | Intent::Identity => return,
+            | Intent::Identity
+            | Intent::PolicyCage => return,
         };
         let calls = proposal.legs.iter().skip(self.from).filter(|leg| Some(leg.to) != self.around.permit2);
         let calls = calls.filter_map(|leg| Some((leg.to, Erc20::approveCall::abi_decode(&leg.data).ok()?)));

@@ -1,0 +1,292 @@
+//! `bardo policy cage`: the account's rules in the contract PolicyCage, compared with the policy, set from it, cleared.
+
+use std::sync::Arc;
+
+use alloy::primitives::Address;
+use serde_json::{Value, json};
+
+use super::args::CageAction;
+use super::call::{self, NoHands};
+use super::{Exit, Failure, consent, password, print, print_json};
+use crate::abi::policy_cage::PolicyCage::Rules;
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::config::Config;
+use crate::base::error::{ErrorCode, ToolError};
+use crate::chain::network::{Network, NetworkKind, Plan};
+use crate::custody::no_account;
+use crate::fabric::Fabric;
+use crate::runtime::data::{DataFolder, Ledger, LedgerKind};
+use crate::runtime::policy_cage::{self, CageChange, CageState, CageStatus};
+use crate::runtime::{self, OpenWorld, account, reauthentication};
+use crate::safety::audit::Trail;
+use crate::safety::cage::{Difference, Gap, amount};
+use crate::safety::pipeline::State;
+use crate::safety::policy::Policy;
+
+/// Events kept in memory: more than one change has.
+const RING: usize = 256;
+
+pub(super) fn run(config: &Config, action: &CageAction, paper: bool, json: bool) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let (clear, password_fd) = match action {
+        CageAction::Show { .. } => return runtime.block_on(show(config, json)),
+        CageAction::Set { password_fd, .. } => (false, *password_fd),
+        CageAction::Clear { password_fd, .. } => (true, *password_fd),
+    };
+    if paper {
+        let error = "the rules are on the chain, and --paper signs nothing: run it without --paper";
+        return Err(Failure::usage(error.to_owned()));
+    }
+    if Plan::from_config(config)? == Plan::Devnet {
+        let error = "the chains of the devnet inside a process end with it: name a network with --network, or a running \
+                     `bardo devnet` with --rpc";
+        return Err(Failure::usage(error.to_owned()));
+    }
+    consent::attended()?;
+    runtime.block_on(change(config, clear, password_fd))
+}
+
+/// Prints what the chains have and how it compares with the policy.
+async fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let opened = runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;
+    let address = account::pick(config, &opened.world)?.ok_or_else(no_account)?.address();
+    let devnet = opened.world.chains().iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
+    let policy = runtime::policy::open(config, devnet)?.current().policy;
+    let states = policy_cage::states(&opened, address, &policy).await?;
+    if json {
+        let chains: Vec<Value> = states.iter().map(|state| in_json(&opened, state)).collect();
+        print_json(&json!({
+            "account": address, "policy": policy.name(), "policy_hash": policy.hash(), "chains": chains,
+        }))?;
+    } else {
+        print(&states.iter().map(|state| in_words(&opened, state, &policy)).collect::<String>())?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Sets or clears the rules on every chain where that changes something.
+async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Result<Exit, Failure> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let opened = runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;
+    let ledger = DataFolder::of(config).open_ledger(&opened).await?;
+    let rules = runtime::rules(config, &opened, &ledger).await?;
+    let address = account::pick(config, &opened.world)?.ok_or_else(no_account)?.address();
+    // What holds: a loosened file that waits for its decision loosens nothing on the chain either.
+    let policy = rules.policy();
+    let mut wanted = Vec::new();
+    for state in policy_cage::states(&opened, address, &policy).await? {
+        let change = match (clear, &state.on_chain, state.status()) {
+            (true, None, _) | (false, _, CageStatus::Agrees) => None,
+            (true, Some(_), _) => Some(CageChange::Clear),
+            (false, _, CageStatus::None | CageStatus::Differs) => {
+                let derived =
+                    state.by_policy.clone().map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))?;
+                Some(CageChange::Set(derived.rules))
+            }
+        };
+        match change {
+            Some(change) => wanted.push((state, change)),
+            None if clear => print(&format!("{}: PolicyCage keeps no rules of {address}\n", state.chain))?,
+            None => print(&format!("{}: PolicyCage agrees with the policy {}\n", state.chain, policy.name()))?,
+        }
+    }
+    let (data, devnet) = (DataFolder::of(config), ledger.kind == LedgerKind::Devnet);
+    let mut passwords = None;
+    for (state, change) in wanted {
+        eprint!("{}", in_words(&opened, &state, &policy));
+        let (gate, wanted) = (reauthentication::of(&data), change.authorisation(&state));
+        let given = match &passwords {
+            Some(given) => Clone::clone(given),
+            None => password::ask(&gate, &wanted, devnet, password_fd)?,
+        };
+        passwords = Some(given.clone());
+        let trails = [Trail::new(ledger.store.clone(), clock.clone())];
+        let proof = reauthentication::prove(&data, &trails, wanted, devnet, given.clone(), &*clock).await;
+        let proof = proof.map_err(password::refused)?;
+        let password = given.into_iter().next().map(|(_, password)| password);
+        let acting =
+            acting(config, &opened, &ledger, &clock, call::Wishes { password_fd, password, ..Default::default() });
+        let acting = acting.await?;
+        let networks: Vec<Network> = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
+        let asking = tokio::spawn(consent::ask(acting.pipeline.desk().clone(), networks, false));
+        let made = policy_cage::change(&acting, &opened, &*clock, devnet, (&state, &change, proof)).await;
+        asking.abort();
+        let made = made.map_err(refused)?;
+        let hash = made.legs.last().map(|leg| leg.hash.to_string()).unwrap_or_default();
+        if made.state != State::Done {
+            let error = format!("{}: {hash} has not taken effect: {}", state.chain, ended(&made.state));
+            return Err(Failure { exit: Exit::Error, error: error.into() });
+        }
+        let done = match change {
+            CageChange::Set(_) => format!("PolicyCage keeps the rules that follow from the policy {}", policy.name()),
+            CageChange::Clear => "PolicyCage keeps no rules".to_owned(),
+        };
+        print(&format!("{}: {done} (transaction {hash})\n", state.chain))?;
+    }
+    Ok(Exit::Success)
+}
+
+async fn acting(
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    clock: &Arc<dyn Clock>,
+    wishes: call::Wishes,
+) -> Result<crate::engine::Acting, Failure> {
+    let hands = match call::hands(config, opened, ledger, &wishes).await {
+        Ok(hands) => hands.ok_or_else(no_account)?,
+        Err(NoHands::Failure(failure)) => return Err(failure),
+        Err(NoHands::Answer(error)) => return Err(error.into()),
+    };
+    let rules = runtime::rules(config, opened, ledger).await?;
+    let fabric = Fabric::in_memory(RING, clock.clone());
+    Ok(runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
+}
+
+/// How the command ends where the change was not made.
+fn refused(error: ToolError) -> Failure {
+    let exit = match error.code() {
+        ErrorCode::ApprovalRefused | ErrorCode::ApprovalLapsed => Exit::Rejected,
+        code if code.is_denial() => Exit::Blocked,
+        _ => Exit::Error,
+    };
+    Failure { exit, error: error.into() }
+}
+
+/// What became of a change that was not made.
+fn ended(state: &State) -> String {
+    match state {
+        State::Unclear => "no block has it yet; `bardo log --follow` tells of it".to_owned(),
+        State::Reverted => "the transaction reverted".to_owned(),
+        State::Stopped { why, .. } => format!("stopped before it was sent: {why}"),
+        State::Done | State::Placed | State::Simulated => "nothing was sent".to_owned(),
+    }
+}
+
+const fn status(status: CageStatus) -> &'static str {
+    match status {
+        CageStatus::None => "none: the contract checks nothing of this account",
+        CageStatus::Agrees => "set, and the same as follow from the policy",
+        CageStatus::Differs => "set, and others than follow from the policy",
+    }
+}
+
+fn in_words(opened: &OpenWorld, state: &CageState, policy: &Policy) -> String {
+    let CageState { chain, chain_id, account, contract, .. } = state;
+    let network = opened.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == *chain_id);
+    let mut text = format!(
+        "{chain} ({chain_id})  {account}\n  PolicyCage  {contract}\n  policy      {} {}\n  rules       {}\n",
+        policy.name(),
+        policy.hash(),
+        status(state.status())
+    );
+    if let (Some(rules), Some(network)) = (&state.on_chain, network) {
+        text.push_str(&limits("on chain", rules, network));
+    }
+    match &state.by_policy {
+        Ok(derived) => {
+            if let Some(network) = network.filter(|_| state.status() != CageStatus::Agrees) {
+                text.push_str(&limits("by policy", &derived.rules, network));
+            }
+            for Difference { rule, of, on_chain, by_policy } in &state.differences {
+                let none = || "not allowed".to_owned();
+                let of = of.as_ref().map(|of| format!(" {of}")).unwrap_or_default();
+                let (chain, policy) = (on_chain.clone().unwrap_or_else(none), by_policy.clone().unwrap_or_else(none));
+                text.push_str(&format!("  differs     {rule}{of}: {chain} on chain, {policy} by the policy\n"));
+            }
+            for gap in &derived.gaps {
+                text.push_str(&format!("  note        {}\n", gap_in_words(gap)));
+            }
+        }
+        Err(error) => text.push_str(&format!("  note        {error}\n")),
+    }
+    text.push_str(
+        "  note        Bardo checks these rules before it signs; the contract checks them itself only where the account \
+         delegates\n",
+    );
+    text
+}
+
+/// The rules in short.
+fn limits(title: &str, rules: &Rules, network: &Network) -> String {
+    let symbol = |token: Address| match token.is_zero() {
+        true => network.native_symbol.to_owned(),
+        false => network.book.name_of(token).unwrap_or_else(|| token.to_string()),
+    };
+    let mut text = format!(
+        "  {title:10}  {} assets, {} functions, {} spenders, drawdown {} bps, loss {} bps, {} s apart, prices up to {} s old\n",
+        rules.assets.len(),
+        rules.calls.len(),
+        rules.spenders.len(),
+        rules.maxDrawdownBps,
+        rules.maxLossBps,
+        rules.minInterval,
+        rules.maxPriceAge
+    );
+    for asset in &rules.assets {
+        let limit = |raw| amount(network, asset.token, raw);
+        text.push_str(&format!(
+            "    {:8}  per transaction {}, per day {}, held {}{}\n",
+            symbol(asset.token),
+            limit(asset.maxPerTransaction),
+            limit(asset.maxPerDay),
+            limit(asset.maxPosition),
+            if asset.exit { ", exit asset" } else { "" }
+        ));
+    }
+    text
+}
+
+fn gap_in_words(gap: &Gap) -> String {
+    match gap {
+        Gap::Unpriced { tokens } => {
+            format!("the policy allows {}, and the contract will refuse them: no feed prices them", tokens.join(", "))
+        }
+        Gap::ValueMayLeave => {
+            "the contract bounds neither loss nor drawdown, because the policy allows transfers or bridges, \
+                               which it would count as losses; Bardo's own checks bound them"
+                .to_owned()
+        }
+        Gap::PlainSends { named } => format!(
+            "the policy allows any recipient, and the contract will allow plain sends of the native token to {named} named \
+             recipients only: name them in allowed_recipients"
+        ),
+    }
+}
+
+fn in_json(opened: &OpenWorld, state: &CageState) -> Value {
+    let network = opened.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == state.chain_id);
+    let (rules, gaps, error) = match &state.by_policy {
+        Ok(derived) => (Some(&derived.rules), json!(derived.gaps), None),
+        Err(error) => (None, json!([]), Some(error.to_string())),
+    };
+    json!({
+        "chain": state.chain, "chain_id": state.chain_id, "contract": state.contract, "status": state.status(),
+        "on_chain": state.on_chain.as_ref().map(|rules| rules_in_json(rules, network)),
+        "by_policy": rules.map(|rules| rules_in_json(rules, network)),
+        "differences": state.differences, "gaps": gaps, "error": error,
+    })
+}
+
+/// The rules, with raw amounts as decimal strings; no limit is null.
+fn rules_in_json(rules: &Rules, network: Option<&Network>) -> Value {
+    let raw = |limit: u128| (limit != u128::MAX).then(|| limit.to_string());
+    let symbol = |token: Address| match (token.is_zero(), network) {
+        (true, Some(network)) => Some(network.native_symbol.to_owned()),
+        (_, network) => network.and_then(|network| network.book.name_of(token)),
+    };
+    let assets = rules.assets.iter().map(|asset| {
+        json!({
+            "token": asset.token, "symbol": symbol(asset.token), "feed": asset.feed, "exit": asset.exit,
+            "max_per_transaction": raw(asset.maxPerTransaction), "max_per_day": raw(asset.maxPerDay),
+            "max_position": raw(asset.maxPosition),
+        })
+    });
+    let calls = rules.calls.iter().map(|call| json!({ "target": call.target, "selector": call.selector }));
+    json!({
+        "assets": assets.collect::<Vec<_>>(), "calls": calls.collect::<Vec<_>>(), "spenders": rules.spenders,
+        "max_drawdown_bps": rules.maxDrawdownBps, "max_loss_bps": rules.maxLossBps,
+        "min_interval_seconds": rules.minInterval, "max_price_age_seconds": rules.maxPriceAge,
+    })
+}

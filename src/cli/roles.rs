@@ -1,0 +1,62 @@
+//! `bardo golem roles`: every role that a Golem can have, and every broken one with the reason. `bardo golem protocol`: the
+//! schemas of what agents read and write.
+
+use serde_json::{Value, json};
+
+use super::args::ProtocolSchema;
+use super::{Exit, Failure, load, print, print_json};
+use crate::base::config::{Environment, Flags};
+use crate::engine::{Catalog, schema};
+use crate::golem::archetype::Archetype;
+use crate::golem::brain::process::lines;
+use crate::runtime;
+use crate::tools::ALL_TOOL_DEFS;
+
+pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+    let all = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
+    let roles = runtime::roles(&load(environment, flags)?, &all)?;
+    if json {
+        let usable = roles.iter().map(described);
+        let broken = roles.broken().map(|(name, fault)| json!({ "name": name, "error": fault.to_string() }));
+        print_json(&usable.chain(broken).collect::<Vec<_>>())?;
+        return Ok(Exit::Success);
+    }
+    let mut text = String::new();
+    for role in roles.iter() {
+        let own = if role.is_built_in() { "" } else { "  (your own)" };
+        text.push_str(&format!("{:22}  {}{own}\n", role.name, role.about));
+    }
+    for (name, fault) in roles.broken() {
+        text.push_str(&format!(
+            "{name:22}  cannot be used: {}\n",
+            fault.to_string().replace('\n', "\n                        ")
+        ));
+    }
+    print(&text)?;
+    Ok(Exit::Success)
+}
+
+/// Prints the published schemas: one as it is in `assets/schemas`, or all in one object.
+pub(super) fn protocol(schema: Option<ProtocolSchema>) -> Result<Exit, Failure> {
+    let made = |schema| match schema {
+        ProtocolSchema::Envelope => schema::envelope(),
+        ProtocolSchema::FromBrain => lines::from_brain(),
+        ProtocolSchema::ToBrain => lines::to_brain(),
+    };
+    match schema {
+        Some(schema) => print_json(&made(schema))?,
+        None => print_json(&json!({
+            "envelope": made(ProtocolSchema::Envelope), "from_brain": made(ProtocolSchema::FromBrain),
+            "to_brain": made(ProtocolSchema::ToBrain),
+        }))?,
+    }
+    Ok(Exit::Success)
+}
+
+fn described(role: &Archetype) -> Value {
+    let delegates: Vec<&str> = role.delegates_to.iter().map(|edge| edge.to.as_str()).collect();
+    json!({
+        "name": role.name, "about": role.about, "group": role.group, "writes": role.writes, "terminal": role.terminal,
+        "delegates_to": delegates, "built_in": role.is_built_in(),
+    })
+}

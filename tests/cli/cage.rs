@@ -1,0 +1,133 @@
+//! `bardo policy cage` against the contract on a devnet: shown, set from the policy, in force, cleared.
+
+use alloy::primitives::{Address, U256, hex};
+use alloy::sol_types::SolCall;
+use bardo::abi::policy_cage::PolicyCage::{Rules, configuredCall, rulesOfCall};
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::writes::expect;
+use crate::{bardo, run};
+
+/// `approve(address,uint256)`, by ERC-20.
+const APPROVE: [u8; 4] = hex!("095ea7b3");
+/// `execute(bytes,bytes[],uint256)` of the Universal Router, by its published interface.
+const EXECUTE: [u8; 4] = hex!("3593564c");
+
+impl Desk {
+    fn cage(&self, more: &[&str]) -> (String, String, i32) {
+        let fixed = ["policy", "cage", "--rpc", &self.given];
+        run(bardo(self.home.path()).args(fixed).args(more))
+    }
+
+    fn shown(&self) -> Value {
+        let (out, err, code) = self.cage(&["show", "--json"]);
+        assert_eq!(code, 0, "{err}");
+        serde_json::from_str::<Value>(&out).unwrap()["chains"][0].clone()
+    }
+
+    /// Types what the change asks for, the confirmation and then `last`.
+    fn cage_decision(&self, what: &str, last: &str) -> (String, u32) {
+        let contract = self.contract("policyCage").parse::<Address>().unwrap().to_string();
+        let digits = format!("{}\n", &contract[contract.len() - 4..]);
+        let arguments = ["policy", "cage", "--rpc", &self.given, what];
+        self.conversation(&arguments, &[("To confirm, type", &digits), ("Type yes", &format!("{last}\n"))])
+    }
+
+    fn contract_says<C: SolCall>(&self, call: C) -> C::Return {
+        let call = json!({ "to": self.contract("policyCage"), "data": hex::encode_prefixed(call.abi_encode()) });
+        let answer = self.ask("eth_call", json!([call, "latest"]));
+        C::abi_decode_returns(&hex::decode(answer.as_str().unwrap()).unwrap()).unwrap()
+    }
+
+    fn rules(&self) -> Option<Rules> {
+        let owner = self.account().parse().unwrap();
+        self.contract_says(configuredCall { owner }).then(|| self.contract_says(rulesOfCall { owner }))
+    }
+}
+
+fn buy(usdc: &str) -> Value {
+    json!({ "token_in": "USDC", "token_out": "WETH", "amount": usdc })
+}
+
+#[test]
+fn the_rules_on_chain_follow_from_the_policy_and_hold_until_they_are_cleared() {
+    let mut desk = Desk::new();
+    assert_eq!(desk.shown()["status"], "none");
+    assert_eq!(desk.rules(), None);
+
+    // Nobody but a person at a terminal decides it, and a refusal signs nothing.
+    let (_, err, code) = desk.cage(&["set"]);
+    assert_eq!(code, 3, "{err}");
+    let (shown, code) = desk.cage_decision("set", "not now");
+    assert_eq!(code, 4, "{shown}");
+    assert!(shown.contains("the operator refused: not now"), "{shown}");
+    assert_eq!(desk.nonce("pending"), 0);
+
+    // The demo policy: 2,500 dollars in one action, 5,000 in a day.
+    let (shown, code) = desk.cage_decision("set", "yes");
+    assert_eq!(code, 0, "{shown}");
+    let rules = desk.rules().unwrap();
+    let usdc = desk.token("USDC").parse::<Address>().unwrap();
+    let of_usdc = rules.assets.iter().find(|asset| asset.token == usdc).unwrap();
+    assert_eq!((of_usdc.maxPerTransaction, of_usdc.maxPerDay, of_usdc.exit), (2_500_000_000, 5_000_000_000, true));
+    let router = desk.contract("universalRouter").parse::<Address>().unwrap();
+    let lists = |target: Address, selector: [u8; 4]| {
+        rules.calls.iter().any(|call| call.target == target && call.selector.0 == selector)
+    };
+    assert!(lists(router, EXECUTE) && lists(usdc, APPROVE), "{rules:?}");
+    assert!(rules.spenders.contains(&desk.contract("permit2").parse().unwrap()));
+    let shown = desk.shown();
+    assert_eq!((&shown["status"], &shown["differences"]), (&json!("agrees"), &json!([])));
+
+    // Inside the rules a trade passes, and the check names the contract.
+    let (answer, exit) = desk.swap(json!({}), &[]);
+    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
+    let checks = answer["decision_hints"]["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["check"] == "policy_cage").unwrap();
+    let contract = desk.contract("policyCage").parse::<Address>().unwrap();
+    assert_eq!(check["detail"], format!("inside the rules of {contract}"));
+
+    // Rules that were set under a tighter policy go on holding under a looser one.
+    desk.under("max_single_trade_usd = \"100\"\n");
+    assert_eq!(desk.shown()["status"], "differs");
+    let (shown, code) = desk.cage_decision("set", "yes");
+    assert_eq!(code, 0, "{shown}");
+    desk.under("");
+    // Of each dollar coin of the devnet, and of nothing else.
+    let shown = desk.shown()["differences"].clone();
+    let words = |one: &Value, field: &str| one[field].as_str().unwrap().to_owned();
+    let mut differs: Vec<_> = shown.as_array().unwrap().iter().collect();
+    differs.sort_by_key(|one| words(one, "of"));
+    let differs: Vec<String> = differs
+        .into_iter()
+        .map(|one| ["rule", "of", "on_chain", "by_policy"].map(|field| words(one, field)).join(" | "))
+        .collect();
+    let expected = ["DAI", "USDC", "USDT"].map(|coin| format!("maxPerTransaction | {coin} | 100 {coin} | 2500 {coin}"));
+    assert_eq!(differs, expected);
+    let before = desk.nonce("pending");
+    let refused = desk.swap(buy("500"), &["--approve", "always"]);
+    let names = expect(&refused, "SAFETY_CAGE_VIOLATION", "more than the rules allow");
+    assert!(names.iter().all(|name| name == "policy_cage.maxPerTransaction"), "{names:?}");
+    assert_eq!(refused.0["error"]["details"]["violations"][0]["would_pass"], format!("100 USDC ({usdc}) or less"));
+    let figures = json!({ "unit": "raw_units", "limit": "100000000", "value": "500000000", "left": "100000000" });
+    assert_eq!(refused.0["error"]["details"]["violations"][0]["figures"], figures);
+    assert_eq!(desk.nonce("pending"), before, "nothing was signed");
+
+    let (shown, code) = desk.cage_decision("clear", "yes");
+    assert_eq!(code, 0, "{shown}");
+    assert_eq!(desk.rules(), None);
+    assert_eq!(desk.shown()["status"], "none");
+    let (answer, exit) = desk.swap(buy("500"), &["--dry-run"]);
+    assert_eq!((&answer["status"], exit), (&json!("simulated"), 0), "{answer}");
+    assert_eq!(U256::from(desk.nonce("latest")), U256::from(before + 1), "the clearing alone");
+}
+
+#[test]
+fn rehearsals_and_devnets_that_end_with_the_process_set_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let (_, err, code) = run(bardo(home.path()).args(["policy", "cage", "set"]));
+    assert!(code == 2 && err.contains("bardo devnet"), "{code} {err}");
+    let (_, err, code) = run(bardo(home.path()).args(["--paper", "policy", "cage", "clear"]));
+    assert!(code == 2 && err.contains("--paper signs nothing"), "{code} {err}");
+}
