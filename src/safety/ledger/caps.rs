@@ -234,6 +234,7 @@ impl Caps {
             limit: format!("{most} of gas for revocations in any 24 hours, {REVOCATIONS_A_DAY} times max_gas_usd"),
             value: format!("{} on top of {before}", request.spend),
             would_pass: "one by the operator's own hand, or the same within a day".to_owned(),
+            figures: Some(Box::new(dollars(most, before, request.spend))),
         })
     }
 
@@ -255,6 +256,7 @@ impl Caps {
             limit: format!("{} sold by exits in any 24 hours without asking", cap.limit),
             value: format!("{sold} on top of {before}"),
             would_pass: format!("at most {} now, or the same with the operator's approval", cap.limit.less(before)),
+            figures: Some(Box::new(dollars(cap.limit, before, sold))),
         })
     }
 
