@@ -35,20 +35,19 @@
     )
 )]
 
-pub mod abi;
-pub mod base;
-pub mod chain;
 pub mod cli;
-pub mod console;
-pub mod custody;
-pub mod engine;
-pub mod erc8004;
-pub mod fabric;
-pub mod golem;
-pub mod intents;
-pub mod runtime;
-pub mod safety;
-pub mod sandbox;
-pub mod store;
-pub mod tools;
-pub mod uniswap;
+
+pub use bardo_abi as abi;
+pub use bardo_base as base;
+pub use bardo_base::fabric;
+pub use bardo_console as console;
+pub use bardo_runtime as runtime;
+pub use bardo_safety as safety;
+pub use bardo_safety::custody;
+pub use bardo_sandbox as sandbox;
+pub use bardo_store as store;
+pub use golem;
+pub use golem_chain as chain;
+pub use golem_protocols::{erc8004, intents, uniswap};
+pub use golem_tools as tools;
+pub use golem_tools::engine;

@@ -6,10 +6,10 @@ use alloy::primitives::B256;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::devnet::block_time;
-use crate::base::id::{CallId, GolemId};
-use crate::base::model::{Category, Phase, Profile, StopLevel};
-use crate::engine::ApprovalMode;
-use crate::sandbox::Pace;
+use bardo_base::id::{CallId, GolemId};
+use bardo_base::model::{Category, Phase, Profile, StopLevel};
+use golem_tools::engine::ApprovalMode;
+use bardo_sandbox::Pace;
 
 /// A terminal from which a person runs an on-chain trading agent.
 #[derive(Debug, Parser)]
@@ -230,7 +230,7 @@ pub(super) enum GolemAction {
     /// come as the scenario expects
     Run {
         /// Which: a name that is built in, or a file
-        #[arg(long, value_name = "NAME|FILE", default_value = crate::golem::scenario::DEFAULT)]
+        #[arg(long, value_name = "NAME|FILE", default_value = ::golem::scenario::DEFAULT)]
         scenario: String,
         /// Without a screen
         #[arg(long)]

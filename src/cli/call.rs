@@ -5,20 +5,20 @@ use std::io::{IsTerminal, Read};
 use std::sync::Arc;
 
 use super::{Exit, Failure, consent, load, print_json, secret, wait};
-use crate::base::clock::{Clock, SystemClock};
-use crate::base::config::{Config, Environment, Flags};
-use crate::base::error::{ErrorCode, ToolError};
-use crate::base::id::{CallId, GolemId};
-use crate::base::model::{CapabilityTier, CardKind, Category, Phase};
-use crate::chain::network::PlanError;
-use crate::custody::Password;
-use crate::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse};
-use crate::fabric::{EventKind, Fabric, FabricConfig};
-use crate::runtime::data::{DataFolder, Ledger};
-use crate::runtime::questions::answering;
-use crate::runtime::{self, Hands, OpenError, OpenWorld, account};
-use crate::sandbox::{MarketMode, Pace, SandboxConfig};
-use crate::tools::ALL_TOOL_DEFS;
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::id::{CallId, GolemId};
+use bardo_base::model::{CapabilityTier, CardKind, Category, Phase};
+use golem_chain::network::PlanError;
+use bardo_safety::custody::Password;
+use golem_tools::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse};
+use bardo_base::fabric::{EventKind, Fabric, FabricConfig};
+use bardo_runtime::data::{DataFolder, Ledger};
+use bardo_runtime::questions::answering;
+use bardo_runtime::{Hands, OpenError, OpenWorld, account};
+use bardo_sandbox::{MarketMode, Pace, SandboxConfig};
+use golem_tools::ALL_TOOL_DEFS;
 
 /// The longest file or stream that is read at all; what is too long for a tool the engine says.
 const MOST_BYTES: u64 = 64 << 20;
@@ -82,7 +82,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let response = runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let mut opened = match runtime::open(config, || one_call(Arc::new(SystemClock)), clock.clone()).await {
+        let mut opened = match bardo_runtime::open(config, || one_call(Arc::new(SystemClock)), clock.clone()).await {
             Ok(opened) => opened,
             // Nothing is wrong with the call: it is answered as one whose chain is out of reach.
             Err(OpenError::Plan(error @ PlanError::NoEndpoint { .. })) => {
@@ -107,7 +107,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         let mut acting = None;
         let mut orders = None;
         if let Some(ledger) = &ledger {
-            let rules = match runtime::rules(config, &opened, ledger).await {
+            let rules = match bardo_runtime::rules(config, &opened, ledger).await {
                 Ok(rules) => rules,
                 Err(error) => return Ok(not_called(&*clock, error)),
             };
@@ -119,19 +119,19 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
                     Err(NoHands::Answer(error)) => return Ok(not_called(&*clock, error)),
                 };
                 if let Some(hands) = hands {
-                    match runtime::acting(config, &opened, ledger, rules, &fabric, clock.clone(), hands).await {
+                    match bardo_runtime::acting(config, &opened, ledger, rules, &fabric, clock.clone(), hands).await {
                         Ok(made) => acting = Some(made),
                         Err(error) => return Ok(not_called(&*clock, error)),
                     }
                 }
                 orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
             } else if catalog.get(tool).is_some_and(|entry| follows(entry)) {
-                orders = Some(runtime::orders(config, &opened, ledger, rules, &fabric, clock.clone(), || false).await);
+                orders = Some(bardo_runtime::orders(config, &opened, ledger, rules, &fabric, clock.clone(), || false).await);
             }
         }
         if ledger.is_none() {
             // Without a ledger the file alone says what is allowed: reading it leaves nothing behind either.
-            match runtime::policy::open(config, runtime::policy::is_devnet(config)?) {
+            match bardo_runtime::policy::open(config, bardo_runtime::policy::is_devnet(config)?) {
                 Ok(keeper) => opened.world = opened.world.bound_by(keeper.current().policy),
                 Err(error) => {
                     let error = ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}"));
@@ -140,7 +140,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             }
         }
         if ledger.is_none() && catalog.get(tool).is_some_and(|entry| quotes(entry)) {
-            let offered = runtime::auctions(config, &opened).await;
+            let offered = bardo_runtime::auctions(config, &opened).await;
             opened.world = opened.world.offering(offered);
         }
         let asking = acting.as_ref().map(|acting| {
@@ -304,7 +304,7 @@ pub(super) fn read(params: Option<&str>) -> Result<String, Failure> {
 }
 
 /// Says on stderr how far the call is.
-async fn tell(mut events: crate::fabric::Receiver) {
+async fn tell(mut events: bardo_base::fabric::Receiver) {
     let mut batch = Vec::new();
     while events.receive(&mut batch, 64).await {
         for event in batch.drain(..) {

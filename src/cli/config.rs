@@ -5,7 +5,7 @@ use std::{io::Write, path::Path};
 use serde::Serialize;
 
 use super::{Exit, Failure, args::ConfigAction, load, print, print_json};
-use crate::base::{
+use bardo_base::{
     config::{Config, Environment, Flags, Paths, RpcUrl, TEMPLATE},
     private,
     text::{SafeText, width},

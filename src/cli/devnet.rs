@@ -7,17 +7,15 @@ use std::{
 };
 
 use super::{Exit, Failure, args::DevnetArguments, load, logs, print};
-use crate::{
-    base::{
+use bardo_base::{
         clock::{Clock, SystemClock},
         config::{Environment, Flags},
-    },
-    chain::devnet::server::{ServeError, Server, serve},
-    sandbox::{
+    };
+use golem_chain::devnet::server::{ServeError, Server, serve};
+use bardo_sandbox::{
         MarketMode, Pace, Sandbox, SandboxConfig,
         services::{self, Services},
-    },
-};
+    };
 
 /// Shorter intervals would let a chain's time, which moves by whole seconds, run ahead of the clock's unboundedly.
 const SHORTEST_BLOCK: Duration = Duration::from_millis(100);

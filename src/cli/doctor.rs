@@ -22,32 +22,30 @@ use alloy::{
 use serde::Serialize;
 
 use super::{Exit, Failure, devnet::sandbox, print, print_json, privacy};
-use crate::{
-    abi::erc20::Erc20,
-    base::private,
-    base::{
+use bardo_abi::erc20::Erc20;
+use bardo_base::private;
+use bardo_base::{
         clock::{Clock, SystemClock},
         config::{Config, Environment, Flags, QuoteChoice},
         service::ServiceError,
         text::SafeText,
-    },
-    chain::{
+    };
+use golem_chain::{
         network::{ChainPlan, Network, NetworkKind, Plan},
         provider::{Backing, ChainClient, ConnectRules, Dispute, HttpLimits, Thresholds},
         sender::Relay,
-    },
-    custody::Keystore,
-    engine::Catalog,
-    golem::brain::{
+    };
+use bardo_safety::custody::Keystore;
+use golem_tools::engine::Catalog;
+use ::golem::brain::{
         Choice,
         process::confinement::{Isolation, IsolationLevel},
-    },
-    runtime::{self, data::DataFolder},
-    safety::stop::{StopFile, meaning},
-    sandbox::{MarketMode, Pace, Sandbox},
-    tools::ALL_TOOL_DEFS,
-    uniswap::sidecar::Sidecar,
-};
+    };
+use bardo_runtime::{data::DataFolder};
+use bardo_safety::stop::{StopFile, meaning};
+use bardo_sandbox::{MarketMode, Pace, Sandbox};
+use golem_tools::ALL_TOOL_DEFS;
+use golem_protocols::uniswap::sidecar::Sidecar;
 
 /// A chain that has said nothing for so long is reported as silent.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -321,9 +319,9 @@ fn network(config: &Config) -> Finding {
 /// The policy of devnets, or of all other networks: whether its file can be used.
 fn policy(config: &Config, devnet: bool) -> Finding {
     const CHECK: &str = "policy";
-    let (file, absent) = runtime::policy::place(config, devnet);
+    let (file, absent) = bardo_runtime::policy::place(config, devnet);
     let of = if devnet { "devnets" } else { "real and test networks" };
-    match runtime::policy::open(config, devnet) {
+    match bardo_runtime::policy::open(config, devnet) {
         Ok(_) if !file.exists() => {
             Finding::ok(CHECK, format!("of {of}: none at {}; {} holds", file.display(), absent.as_str()))
         }
@@ -340,7 +338,7 @@ fn policy(config: &Config, devnet: bool) -> Finding {
 fn roles(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "roles";
     let found = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string());
-    let found = found.and_then(|all| runtime::roles(config, &all).map_err(|error| error.to_string()));
+    let found = found.and_then(|all| bardo_runtime::roles(config, &all).map_err(|error| error.to_string()));
     let roles = match found {
         Ok(roles) => roles,
         Err(error) => return vec![Finding::fail(CHECK, error, "see to the folder; until then no Golem starts")],
@@ -365,7 +363,7 @@ fn keys(config: &Config) -> Vec<Finding> {
     };
     let broken = listed.iter().filter_map(|one| one.entry.as_ref().err().map(|error| (&one.name, error)));
     let mut found: Vec<_> = broken.map(|(name, error)| Finding::fail(CHECK, format!("{name}: {error}"), FIX)).collect();
-    match runtime::account::named_key(config) {
+    match bardo_runtime::account::named_key(config) {
         Ok(Some(entry)) => found.push(Finding::ok(CHECK, format!("{} acts: {}", entry.name, entry.address))),
         Ok(None) if found.is_empty() => {
             let (count, files) = (listed.len(), if listed.len() == 1 { "key file" } else { "key files" });
@@ -410,7 +408,7 @@ async fn quotes(config: &Config) -> Finding {
             }
         }
         QuoteChoice::TradingApi => {
-            let api = match runtime::quotes::trading_api(config) {
+            let api = match bardo_runtime::quotes::trading_api(config) {
                 Ok(Some(api)) => api,
                 Ok(None) => {
                     let fix = format!("set the key in BARDO_UNISWAP_API_KEY, {OWN}");
@@ -446,9 +444,9 @@ async fn settling(config: &Config) -> Vec<Finding> {
         return Vec::new();
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = runtime::open(config, || sandbox(1, Pace::Manual, MarketMode::Off), clock);
+    let opened = bardo_runtime::open(config, || sandbox(1, Pace::Manual, MarketMode::Off), clock);
     let Ok(Ok(opened)) = tokio::time::timeout(PATIENCE, opened).await else { return Vec::new() };
-    let services = runtime::settling_services(config, &opened).await;
+    let services = bardo_runtime::settling_services(config, &opened).await;
     let found = services.iter().map(|service| async move {
         let place = format!("{} at {}", service.settles, service.place);
         match service.check().await {
@@ -512,7 +510,7 @@ async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
             .provider()
             .get_block_number()
             .await
-            .map_err(|error| crate::chain::provider::ProviderError::from(error).to_string())?;
+            .map_err(|error| golem_chain::provider::ProviderError::from(error).to_string())?;
         let (heads, dispute) = (heads(&client).await, dispute(&client).await);
         let several = client.has_several_endpoints();
         Ok::<_, String>((client.network().clone(), block, heads, several, dispute))

@@ -1,7 +1,7 @@
 //! The short report after the console has closed.
 
 use super::{Failure, print};
-use crate::runtime::handle::Farewell;
+use bardo_runtime::handle::Farewell;
 
 /// Prints what came of the run.
 pub(super) fn say(told: &Farewell) -> Result<(), Failure> {
@@ -21,19 +21,19 @@ fn text(told: &Farewell) -> String {
     if let Some((before, after)) = told.equity {
         let change = match after.checked_sub(before) {
             Ok(more) => {
-                format!("+${}", crate::base::format::grouped(&more.to_fixed(2, crate::base::units::Rounding::Down)))
+                format!("+${}", bardo_base::format::grouped(&more.to_fixed(2, bardo_base::units::Rounding::Down)))
             }
             Err(_) => match before.checked_sub(after) {
                 Ok(less) => {
-                    format!("-${}", crate::base::format::grouped(&less.to_fixed(2, crate::base::units::Rounding::Down)))
+                    format!("-${}", bardo_base::format::grouped(&less.to_fixed(2, bardo_base::units::Rounding::Down)))
                 }
                 Err(_) => "not known".to_owned(),
             },
         };
         text.push_str(&format!(
             "Worth {} at first and {} at last, gas included: {change}.\n",
-            crate::base::format::dollars(before),
-            crate::base::format::dollars(after)
+            bardo_base::format::dollars(before),
+            bardo_base::format::dollars(after)
         ));
     }
     for line in &told.unsettled {
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_report_holds_trades_against_their_quotes_and_says_where_they_can_be_had() {
-        let journal = Some(crate::base::text::SafeText::clean("/data/run.jsonl", 60));
+        let journal = Some(bardo_base::text::SafeText::clean("/data/run.jsonl", 60));
         let told = Farewell { trades: 3, average_short: Some(450), journal, ..Farewell::default() };
         let text = text(&told);
         assert!(text.contains("3 trades, ") && text.contains("On average 0.0450 % below what was quoted."), "{text}");

@@ -4,17 +4,17 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use super::{Exit, Failure, load, password, print, print_json};
-use crate::base::clock::{Clock, SystemClock};
-use crate::base::config::{Environment, Flags, Paths};
-use crate::base::id::GolemId;
-use crate::base::model::StopLevel;
-use crate::base::text::SafeText;
-use crate::runtime::data::{DataFolder, ROOMS};
-use crate::runtime::reauthentication;
-use crate::safety::audit::{Kind, Note, Trail};
-use crate::safety::operator_proof::Authorisation;
-use crate::safety::stop::{InForce, StopError, StopFile, meaning};
-use crate::store::{Store, StoreConfig};
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::config::{Environment, Flags, Paths};
+use bardo_base::id::GolemId;
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
+use bardo_runtime::data::{DataFolder, ROOMS};
+use bardo_runtime::reauthentication;
+use bardo_safety::audit::{Kind, Note, Trail};
+use bardo_safety::operator_proof::Authorisation;
+use bardo_safety::stop::{InForce, StopError, StopFile, meaning};
+use bardo_store::{Store, StoreConfig};
 
 /// How long a program that writes is waited for.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);

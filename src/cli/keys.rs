@@ -6,11 +6,11 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Exit, Failure, args::KeysAction, load, print, print_json, secret};
-use crate::base::clock::{Clock as _, SystemClock};
-use crate::base::config::{Environment, Flags};
-use crate::base::text::{SafeText, width};
-use crate::custody::{KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, Listed, Password, SecretKey};
-use crate::runtime::data::DataFolder;
+use bardo_base::clock::{Clock as _, SystemClock};
+use bardo_base::config::{Environment, Flags};
+use bardo_base::text::{SafeText, width};
+use bardo_safety::custody::{KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, Listed, Password, SecretKey};
+use bardo_runtime::data::DataFolder;
 
 /// A key as it is shown.
 #[derive(Debug, Serialize)]

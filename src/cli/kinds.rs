@@ -4,19 +4,18 @@
 use serde_json::json;
 
 use super::{Exit, Failure, load, print, print_json};
-use crate::base::config::{Environment, Flags};
-use crate::engine::Catalog;
-use crate::golem::archetype::ArchetypeError;
-use crate::golem::pi::ACTION_KINDS;
-use crate::runtime;
-use crate::tools::ALL_TOOL_DEFS;
+use bardo_base::config::{Environment, Flags};
+use golem_tools::engine::Catalog;
+use ::golem::archetype::ArchetypeError;
+use ::golem::pi::ACTION_KINDS;
+use golem_tools::ALL_TOOL_DEFS;
 
 pub(super) fn run(role: Option<&str>, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let all = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
     let catalog = match role {
         None => all.clone(),
         Some(role) => {
-            let roles = runtime::roles(&load(environment, flags)?, &all)?;
+            let roles = bardo_runtime::roles(&load(environment, flags)?, &all)?;
             roles.reach(role, &all).map_err(|error| match error {
                 ArchetypeError::Unknown { .. } => Failure::usage(error.to_string()),
                 other => other.into(),

@@ -7,14 +7,14 @@ use alloy::primitives::B256;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{Exit, Failure, load, print, print_json};
-use crate::base::config::{Environment, Flags};
-use crate::base::format::utc;
-use crate::base::id::CallId;
-use crate::base::text::SafeText;
-use crate::fabric::{Event, read_journal};
-use crate::runtime::data::DataFolder;
-use crate::safety::audit::{Anchor, Kind, Recorded, entries, verify};
-use crate::safety::pipeline::{Found, Step};
+use bardo_base::config::{Environment, Flags};
+use bardo_base::format::utc;
+use bardo_base::id::CallId;
+use bardo_base::text::SafeText;
+use bardo_base::fabric::{Event, read_journal};
+use bardo_runtime::data::DataFolder;
+use bardo_safety::audit::{Anchor, Kind, Recorded, entries, verify};
+use bardo_safety::pipeline::{Found, Step};
 
 /// Entries read in one go.
 const BATCH: u32 = 500;
@@ -62,7 +62,7 @@ pub(super) fn trades(file: &Path) -> Result<Exit, Failure> {
     let mut failed = None;
     let events =
         read_journal(file)?.map_while(|event: Result<Event, _>| event.map_err(|error| failed = Some(error)).ok());
-    let text = crate::console::state::trades::csv_of(events);
+    let text = bardo_console::state::trades::csv_of(events);
     if let Some(error) = failed {
         return Err(error.into());
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 
-use crate::base::config::Config;
-use crate::base::private;
+use bardo_base::config::Config;
+use bardo_base::private;
 
 /// Files that are kept, one per day.
 const DAYS_KEPT: usize = 7;

@@ -42,20 +42,20 @@ use std::{error::Error, io::Write, path::PathBuf, process::ExitCode};
 use clap::Parser;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
-use crate::base::config::{Config, ConfigError, Environment, Flags, Origin};
-use crate::base::text::SafeText;
-use crate::chain::network::PlanError;
-use crate::console::{Attention, ConsoleOptions, Keymap};
-use crate::custody::Password;
-use crate::engine::Catalog;
-use crate::golem::archetype::ArchetypeError;
-use crate::golem::brain::Choice;
-use crate::golem::brain::process::confinement::launch;
-use crate::golem::scenario;
-use crate::runtime::handle::Farewell;
-use crate::runtime::session::SessionOptions;
-use crate::runtime::{self, OpenError};
-use crate::tools::ALL_TOOL_DEFS;
+use bardo_base::config::{Config, ConfigError, Environment, Flags, Origin};
+use bardo_base::text::SafeText;
+use golem_chain::network::PlanError;
+use bardo_console::{Attention, ConsoleOptions, Keymap};
+use bardo_safety::custody::Password;
+use golem_tools::engine::Catalog;
+use ::golem::archetype::ArchetypeError;
+use ::golem::brain::Choice;
+use ::golem::brain::process::confinement::launch;
+use ::golem::scenario;
+use bardo_runtime::handle::Farewell;
+use bardo_runtime::session::SessionOptions;
+use bardo_runtime::{OpenError};
+use golem_tools::ALL_TOOL_DEFS;
 use args::{Cli, Command, GolemAction, LogAction, ToolsFormat};
 
 /// How a command ended, as the process says it.
@@ -271,7 +271,7 @@ fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, 
     known_role(&config)?;
     // Stopping the process stops the Golem: only where it trades with play money.
     // A network that cannot be worked on is better said here than by a console without one.
-    let may_suspend = runtime::policy::is_devnet(&config)?;
+    let may_suspend = bardo_runtime::policy::is_devnet(&config)?;
     let scenarios = scenario::names().map(|name| SafeText::clean(name, 40)).collect();
     let session = SessionOptions { watch: look.watch, paper: look.paper, scenarios, ..session };
     let options = look.options(&config, may_suspend)?;
@@ -279,13 +279,13 @@ fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, 
     // Asked for before the console opens: nothing of it ever comes near what is drawn.
     let password = key_password(&config, &session)?;
     let session = SessionOptions { password, ..session };
-    let source = crate::console::source::session(config, session);
-    shown(crate::console::run_with(&options, source), farewell::say)
+    let source = bardo_console::source::session(config, session);
+    shown(bardo_console::run_with(&options, source), farewell::say)
 }
 
 /// Checks that the role that is asked for is there and can be used.
 fn known_role(config: &Config) -> Result<(), Failure> {
-    let roles = runtime::roles(config, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
+    let roles = bardo_runtime::roles(config, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let asked = &config.golem.archetype;
     match roles.get(&asked.value) {
         Ok(_) => Ok(()),
@@ -299,10 +299,10 @@ fn known_role(config: &Config) -> Result<(), Failure> {
 /// The password of the key that would sign, where one is named for a network on which it counts.
 fn key_password(config: &Config, session: &SessionOptions) -> Result<Option<Password>, Failure> {
     // What only looks or rehearses needs no key.
-    if session.watch || session.paper || runtime::policy::is_devnet(config).unwrap_or(false) {
+    if session.watch || session.paper || bardo_runtime::policy::is_devnet(config).unwrap_or(false) {
         return Ok(None);
     }
-    let named = runtime::account::named_key(config).map_err(|error| Failure::from(error.message().to_owned()))?;
+    let named = bardo_runtime::account::named_key(config).map_err(|error| Failure::from(error.message().to_owned()))?;
     let Some(entry) = named else { return Ok(None) };
     let asked = format!("password of the key {} (empty: preview only, nothing is signed)", entry.name);
     let typed = secret::read(None, &asked)?;
@@ -312,13 +312,13 @@ fn key_password(config: &Config, session: &SessionOptions) -> Result<Option<Pass
 /// Plays a recorded run in the console.
 fn replay(config: &Config, file: PathBuf, speed: u32, look: Look) -> Result<Exit, Failure> {
     let options = Look { watch: true, ..look }.options(config, true)?;
-    let source = crate::console::source::recording(file, speed)?;
-    shown(crate::console::run_with(&options, source), |_| Ok(()))
+    let source = bardo_console::source::recording(file, speed)?;
+    shown(bardo_console::run_with(&options, source), |_| Ok(()))
 }
 
 /// How the program ends after the console.
 fn shown(
-    came: Result<Option<Farewell>, crate::console::ConsoleError>,
+    came: Result<Option<Farewell>, bardo_console::ConsoleError>,
     say: impl FnOnce(&Farewell) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
     match came {

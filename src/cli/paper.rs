@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::args::PaperAction;
 use super::{Exit, Failure, load, print, print_json};
-use crate::base::config::{Environment, Flags};
-use crate::base::units::TokenAmount;
-use crate::engine::forget_keys;
-use crate::runtime::data::{DataFolder, open_paper};
-use crate::safety::paper::{self, PaperPosition};
-use crate::store::StoreError;
+use bardo_base::config::{Environment, Flags};
+use bardo_base::units::TokenAmount;
+use golem_tools::engine::forget_keys;
+use bardo_runtime::data::{DataFolder, open_paper};
+use bardo_safety::paper::{self, PaperPosition};
+use bardo_store::StoreError;
 
 pub(super) fn run(action: PaperAction, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let config = load(environment, flags)?;

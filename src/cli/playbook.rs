@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::args::PlaybookAction;
 use super::{Exit, Failure, load, print, print_json};
-use crate::base::clock::{Clock as _, SystemClock};
-use crate::base::config::{Environment, Flags};
-use crate::base::id::GolemId;
-use crate::base::text::SafeText;
-use crate::golem::memory::{Delta, Memory, Papers, network_key};
-use crate::runtime::data::DataFolder;
+use bardo_base::clock::{Clock as _, SystemClock};
+use bardo_base::config::{Environment, Flags};
+use bardo_base::id::GolemId;
+use bardo_base::text::SafeText;
+use ::golem::memory::{Delta, Memory, Papers, network_key};
+use bardo_runtime::data::DataFolder;
 
 /// Characters of a text on a line for people.
 const MOST: usize = 100;

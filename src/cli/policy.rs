@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use super::args::{CageAction, PolicyAction, Reset};
 use super::{Exit, Failure, call, consent, load, password, policy_cage, print, print_json};
-use crate::base::clock::{Clock, SystemClock};
-use crate::base::config::{Config, Environment, Flags};
-use crate::base::model::{Category, Phase};
-use crate::base::text::{nearest, width};
-use crate::chain::network::{NetworkKind, Plan};
-use crate::custody::no_account;
-use crate::engine::{ApprovalMode, Input};
-use crate::golem::memory::Memory;
-use crate::runtime::data::{DataFolder, Ledger, LedgerKind};
-use crate::runtime::policy::{is_devnet, open, place};
-use crate::runtime::{self, OpenWorld, account, reauthentication};
-use crate::safety::audit::Trail;
-use crate::safety::operator::OperatorRules;
-use crate::safety::operator_proof::{Authorisation, OperatorProof};
-use crate::safety::policy::{Field, Policy, Preset};
-use crate::tools::ALL_TOOL_DEFS;
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::model::{Category, Phase};
+use bardo_base::text::{nearest, width};
+use golem_chain::network::{NetworkKind, Plan};
+use bardo_safety::custody::no_account;
+use golem_tools::engine::{ApprovalMode, Input};
+use ::golem::memory::Memory;
+use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
+use bardo_runtime::policy::{is_devnet, open, place};
+use bardo_runtime::{OpenWorld, account, reauthentication};
+use bardo_safety::audit::Trail;
+use bardo_safety::operator::OperatorRules;
+use bardo_safety::operator_proof::{Authorisation, OperatorProof};
+use bardo_safety::policy::{Field, Policy, Preset};
+use golem_tools::ALL_TOOL_DEFS;
 
 pub(super) fn run(
     action: &PolicyAction,
@@ -71,7 +71,7 @@ fn meant(config: &Config) -> Result<Meant, Failure> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = runtime.block_on(runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock))?;
+    let opened = runtime.block_on(bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock))?;
     let chains = opened.world.chains();
     if chains.is_empty() {
         return Ok(Meant { devnet: is_devnet(config)?, asked: false });
@@ -148,9 +148,9 @@ async fn rules(config: &Config) -> Result<(Arc<OperatorRules>, OpenWorld, Ledger
         return Err(Failure::usage(error.to_owned()));
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;
+    let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;
     let ledger = DataFolder::of(config).open_ledger(&opened).await?;
-    let rules = runtime::rules(config, &opened, &ledger).await?;
+    let rules = bardo_runtime::rules(config, &opened, &ledger).await?;
     Ok((rules, opened, ledger))
 }
 

@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 use super::args::CageAction;
 use super::call::{self, NoHands};
 use super::{Exit, Failure, consent, password, print, print_json};
-use crate::abi::policy_cage::PolicyCage::Rules;
-use crate::base::clock::{Clock, SystemClock};
-use crate::base::config::Config;
-use crate::base::error::{ErrorCode, ToolError};
-use crate::chain::network::{Network, NetworkKind, Plan};
-use crate::custody::no_account;
-use crate::fabric::Fabric;
-use crate::runtime::data::{DataFolder, Ledger, LedgerKind};
-use crate::runtime::policy_cage::{self, CageChange, CageState, CageStatus};
-use crate::runtime::{self, OpenWorld, account, reauthentication};
-use crate::safety::audit::Trail;
-use crate::safety::cage::{Difference, Gap, amount};
-use crate::safety::pipeline::State;
-use crate::safety::policy::Policy;
+use bardo_abi::policy_cage::PolicyCage::Rules;
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::config::Config;
+use bardo_base::error::{ErrorCode, ToolError};
+use golem_chain::network::{Network, NetworkKind, Plan};
+use bardo_safety::custody::no_account;
+use bardo_base::fabric::Fabric;
+use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
+use bardo_runtime::policy_cage::{self, CageChange, CageState, CageStatus};
+use bardo_runtime::{OpenWorld, account, reauthentication};
+use bardo_safety::audit::Trail;
+use bardo_safety::cage::{Difference, Gap, amount};
+use bardo_safety::pipeline::State;
+use bardo_safety::policy::Policy;
 
 /// Events kept in memory: more than one change has.
 const RING: usize = 256;
@@ -49,10 +49,10 @@ pub(super) fn run(config: &Config, action: &CageAction, paper: bool, json: bool)
 /// Prints what the chains have and how it compares with the policy.
 async fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;
+    let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;
     let address = account::pick(config, &opened.world)?.ok_or_else(no_account)?.address();
     let devnet = opened.world.chains().iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
-    let policy = runtime::policy::open(config, devnet)?.current().policy;
+    let policy = bardo_runtime::policy::open(config, devnet)?.current().policy;
     let states = policy_cage::states(&opened, address, &policy).await?;
     if json {
         let chains: Vec<Value> = states.iter().map(|state| in_json(&opened, state)).collect();
@@ -68,9 +68,9 @@ async fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
 /// Sets or clears the rules on every chain where that changes something.
 async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Result<Exit, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;
+    let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;
     let ledger = DataFolder::of(config).open_ledger(&opened).await?;
-    let rules = runtime::rules(config, &opened, &ledger).await?;
+    let rules = bardo_runtime::rules(config, &opened, &ledger).await?;
     let address = account::pick(config, &opened.world)?.ok_or_else(no_account)?.address();
     // What holds: a loosened file that waits for its decision loosens nothing on the chain either.
     let policy = rules.policy();
@@ -133,15 +133,15 @@ async fn acting(
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
     wishes: call::Wishes,
-) -> Result<crate::engine::Acting, Failure> {
+) -> Result<golem_tools::engine::Acting, Failure> {
     let hands = match call::hands(config, opened, ledger, &wishes).await {
         Ok(hands) => hands.ok_or_else(no_account)?,
         Err(NoHands::Failure(failure)) => return Err(failure),
         Err(NoHands::Answer(error)) => return Err(error.into()),
     };
-    let rules = runtime::rules(config, opened, ledger).await?;
+    let rules = bardo_runtime::rules(config, opened, ledger).await?;
     let fabric = Fabric::in_memory(RING, clock.clone());
-    Ok(runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
+    Ok(bardo_runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
 }
 
 /// How the command ends where the change was not made.

@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use super::call::{self, NoHands};
 use super::{Exit, Failure, consent, load, password, print, print_json};
-use crate::base::clock::{Clock, SystemClock};
-use crate::base::config::{Config, Environment, Flags};
-use crate::base::error::ToolError;
-use crate::base::format;
-use crate::chain::network::Plan;
-use crate::custody::{KeyName, Password, Reauthentication, no_account};
-use crate::engine::{Acting, ToolDef};
-use crate::fabric::Fabric;
-use crate::runtime::data::{DataFolder, Ledger, LedgerKind};
-use crate::runtime::reconcile::{self, Standing};
-use crate::runtime::{self, Hands, OpenWorld, account, reauthentication};
-use crate::safety::audit::Trail;
-use crate::safety::operator_proof::Authorisation;
-use crate::safety::orders::Stage;
-use crate::safety::pipeline::{LeftOver, State};
-use crate::tools::ALL_TOOL_DEFS;
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::error::ToolError;
+use bardo_base::format;
+use golem_chain::network::Plan;
+use bardo_safety::custody::{KeyName, Password, Reauthentication, no_account};
+use golem_tools::engine::{Acting, ToolDef};
+use bardo_base::fabric::Fabric;
+use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
+use bardo_runtime::reconcile::{self, Standing};
+use bardo_runtime::{Hands, OpenWorld, account, reauthentication};
+use bardo_safety::audit::Trail;
+use bardo_safety::operator_proof::Authorisation;
+use bardo_safety::orders::Stage;
+use bardo_safety::pipeline::{LeftOver, State};
+use golem_tools::ALL_TOOL_DEFS;
 
 /// The word that takes the chain to be right.
 const YES: &str = "reconcile";
@@ -42,7 +42,7 @@ pub(super) fn run(
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let opened = runtime::open(&config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;
+        let opened = bardo_runtime::open(&config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;
         let ledger = DataFolder::of(&config).open_ledger(&opened).await?;
         let picked = account::pick(&config, &opened.world)?.ok_or_else(no_account)?;
         let address = picked.address();
@@ -78,9 +78,9 @@ async fn acting(
     clock: &Arc<dyn Clock>,
     hands: Hands,
 ) -> Result<Acting, Failure> {
-    let rules = runtime::rules(config, opened, ledger).await?;
+    let rules = bardo_runtime::rules(config, opened, ledger).await?;
     let fabric = Fabric::in_memory(256, clock.clone());
-    Ok(runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
+    Ok(bardo_runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
 }
 
 /// The account's password, asked for once.

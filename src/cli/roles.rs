@@ -5,16 +5,15 @@ use serde_json::{Value, json};
 
 use super::args::ProtocolSchema;
 use super::{Exit, Failure, load, print, print_json};
-use crate::base::config::{Environment, Flags};
-use crate::engine::{Catalog, schema};
-use crate::golem::archetype::Archetype;
-use crate::golem::brain::process::lines;
-use crate::runtime;
-use crate::tools::ALL_TOOL_DEFS;
+use bardo_base::config::{Environment, Flags};
+use golem_tools::engine::{Catalog, schema};
+use ::golem::archetype::Archetype;
+use ::golem::brain::process::lines;
+use golem_tools::ALL_TOOL_DEFS;
 
 pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let all = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
-    let roles = runtime::roles(&load(environment, flags)?, &all)?;
+    let roles = bardo_runtime::roles(&load(environment, flags)?, &all)?;
     if json {
         let usable = roles.iter().map(described);
         let broken = roles.broken().map(|(name, fault)| json!({ "name": name, "error": fault.to_string() }));

@@ -8,7 +8,7 @@ use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use zeroize::Zeroizing;
 
 use super::Failure;
-use crate::custody::{LONGEST_SECRET, Password};
+use bardo_safety::custody::{LONGEST_SECRET, Password};
 
 /// A secret: from descriptor `fd` up to the first line's end, or typed at a prompt.
 pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, Failure> {

@@ -1,13 +1,12 @@
 //! `bardo tools`: what can be called, for people and for other programs.
 
 use super::{Exit, Failure, args::ToolsFormat, load, print, print_json};
-use crate::base::config::{Environment, Flags};
-use crate::base::model::{Category, GuidelineKey, Phase, Profile};
-use crate::base::text::SafeText;
-use crate::engine::{Catalog, Entry, Filter, categories_of, mcp_list, openai_list};
-use crate::golem::archetype::ArchetypeError;
-use crate::runtime;
-use crate::tools::ALL_TOOL_DEFS;
+use bardo_base::config::{Environment, Flags};
+use bardo_base::model::{Category, GuidelineKey, Phase, Profile};
+use bardo_base::text::SafeText;
+use golem_tools::engine::{Catalog, Entry, Filter, categories_of, mcp_list, openai_list};
+use ::golem::archetype::ArchetypeError;
+use golem_tools::ALL_TOOL_DEFS;
 
 pub(super) fn run(
     name: Option<&str>,
@@ -55,7 +54,7 @@ pub(super) fn of_archetype(
     flags: &Flags,
 ) -> Result<Exit, Failure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
-    let roles = runtime::roles(&load(environment, flags)?, &catalog)?;
+    let roles = bardo_runtime::roles(&load(environment, flags)?, &catalog)?;
     let role = roles.get(role).map_err(|error| match error {
         ArchetypeError::Unknown { .. } => Failure::usage(error.to_string()),
         other => other.into(),

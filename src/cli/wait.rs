@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::base::error::{ErrorCode, ToolError};
-use crate::engine::{Status, ToolResponse};
-use crate::fabric::{IntentStatus as Bridge, OrderStatus as Auction, OrderUpdate};
-use crate::safety::orders::{OrderState, Orders, Record};
-use crate::safety::typed::TypedMessage;
-use crate::sandbox::Sandbox;
-use crate::tools::trading::filled;
+use bardo_base::error::{ErrorCode, ToolError};
+use golem_tools::engine::{Status, ToolResponse};
+use bardo_base::fabric::{IntentStatus as Bridge, OrderStatus as Auction, OrderUpdate};
+use bardo_safety::orders::{OrderState, Orders, Record};
+use bardo_safety::typed::TypedMessage;
+use bardo_sandbox::Sandbox;
+use golem_tools::trading::filled;
 
 /// Beside the time an order has, for the chain to tell how it ended.
 const GRACE: Duration = Duration::from_secs(120);

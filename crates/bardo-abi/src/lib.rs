@@ -1,0 +1,31 @@
+//! Every `sol!` in one place: the parts of the contracts' interfaces that Bardo calls or decodes.
+//!
+//! Not here: addresses (see `chain::network`), bytecode (see `sandbox::contracts`), or any behaviour.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::dbg_macro
+    )
+)]
+
+pub mod delegation;
+pub mod erc20;
+pub mod erc4337;
+pub mod erc7683;
+pub mod erc8004;
+pub mod feed;
+pub mod gas_price_oracle;
+pub mod multicall3;
+pub mod nft;
+pub mod permit2;
+pub mod policy_cage;
+pub mod uniswap_v2;
+pub mod uniswap_v3;
+pub mod uniswapx;
+pub mod universal_router;

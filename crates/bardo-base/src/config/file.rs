@@ -1,0 +1,623 @@
+//! The TOML file: which keys exist, of which type, and the line of everything that is wrong.
+//!
+//! Read by hand rather than derived, because every error must name its line and the nearest known key, and
+//! because a parser's own error prints the offending line, which may hold an endpoint's credential.
+
+use std::{
+    collections::BTreeMap,
+    io::Read,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use alloy::primitives::Address;
+
+use super::golem::{LIFESPAN_MINUTES, MODEL_STYLES, MOST_GOAL, NUMBERS, golem_id};
+use super::quotes::choices;
+use super::safety::SECONDS;
+use super::{
+    ChainSettings, ConfigError, FileProblem, GolemSettings, MOST_INTENT_MARGIN, Origin, QuoteChoice, QuoteSettings,
+    RpcUrl, SafetySettings, Setting, paths,
+};
+use crate::{
+    model::{OnDeath, UnknownName},
+    text::{SafeText, nearest},
+    units::{BasisPoints, Usd},
+};
+
+/// Files above this size are not read: no configuration needs it.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Every key of the file, with what it is for. `NAME` stands for a chain, `SYMBOL` for a token.
+pub const KEYS: &[(&str, &str)] = &[
+    ("network", "the network to work on: devnet, or a chain such as sepolia"),
+    ("book", "an address book file, as `bardo devnet` prints one"),
+    ("trusted_entries", "entries that a book file may add to the book of a known chain, one text each"),
+    ("allow_insecure_rpc", "whether endpoints and relays over a network may be asked without encryption"),
+    ("data_dir", "where logs, keys and ledgers are kept"),
+    ("log", "what is logged: error, warn, info, debug, trace, or a filter such as bardo=debug"),
+    ("chains.NAME.rpc", "endpoints of that chain, the preferred one first"),
+    ("chains.NAME.chain_id", "the id its endpoints must answer"),
+    ("chains.NAME.relay", "a private relay for transactions that are not to be seen waiting"),
+    ("chains.NAME.relay_status", "where that relay tells the status of a transaction, by hash"),
+    ("chains.NAME.data_fee_oracle", "the contract that tells what that rollup asks beside gas, or none"),
+    ("chains.NAME.confirmations", "how many blocks must lie on what happened before it is final"),
+    ("chains.NAME.allow_insecure_rpc", "the same for that chain alone"),
+    ("account", "the key that acts, as `bardo keys list` names it; on devnets development:N"),
+    ("on_death", "what becomes of a Golem's holdings when it dies: ask, sell (on devnets only) or keep"),
+    ("safety.permit_seconds", "how long a previewed action can be done"),
+    ("safety.approval_timeout_seconds", "how long a question to the operator waits before it lapses"),
+    ("safety.receipt_patience_seconds", "how long a receipt is waited for"),
+    (
+        "safety.minimum_pool_depth_usd",
+        "dollars that can be traded within 2 % of a pool's mean before that counts as a price",
+    ),
+    ("console.attention", "how a decision that waits calls for you beside the screen: none, bell or notify (OSC 9)"),
+    ("keys.NAME", "keys for what a screen's keys do, by its name, such as freeze = \"F2\"; several with blanks"),
+    ("order_type.NAME", "the auction used for UniswapX orders on that chain: DUTCH_V2, DUTCH_V3 or PRIORITY"),
+    ("intents.margin_bps", "how far below the fillers' bids a cross-chain intent asks, in basis points"),
+    ("quotes.source", "who is asked for quotes: trading-api, sidecar or own"),
+    ("quotes.api_url", "where the Trading API is, where it is not at its public address"),
+    ("quotes.sidecar_socket", "the Unix socket of the smart-order-router sidecar"),
+    ("golem.name", "the Golem's name; each name has its own memory and playbook"),
+    ("golem.goal", "the owner's goal, which every brain receives beside STRATEGY.md"),
+    ("golem.brain", "who decides in the Golem: scenario, operator, process:COMMAND or model"),
+    ("golem.archetype", "the Golem's role, as `bardo tools --archetype` takes it: which tools it has"),
+    ("golem.lifespan_minutes", "how long the Golem is given; its age makes it careful, and ends it"),
+    ("golem.tick_seconds", "how often a process or a model is asked what it wants"),
+    ("golem.patience_seconds", "how long its answer is waited for"),
+    ("golem.calls", "tool calls that it may make in one run"),
+    ("golem.read", "files and folders that a brain process may read, beside what its command needs"),
+    ("golem.write", "files and folders that it may also change"),
+    ("golem.environment", "environment variables that it receives, by name"),
+    ("golem.network", "whether it may use the network: true or false"),
+    ("golem.allow_unisolated_brain", "whether it may run on real networks where the system cannot isolate it"),
+    ("golem.model_url", "where the model is asked; https, or http on this machine"),
+    ("golem.model_name", "which model"),
+    ("golem.model_style", "in which shape: openai or anthropic"),
+    ("golem.model_tokens", "tokens that the model may read and write in one run"),
+    ("golem.model_reply_tokens", "tokens of one answer of the model"),
+    ("prices.NAME.SYMBOL", "a fixed dollar price, for test networks without live price feeds"),
+];
+
+/// What `bardo config init` writes: every key, with its default or an example, commented out.
+pub const TEMPLATE: &str = include_str!("template.toml");
+
+const TOP: &[&str] = &[
+    "network",
+    "book",
+    "allow_insecure_rpc",
+    "trusted_entries",
+    "data_dir",
+    "log",
+    "account",
+    "on_death",
+    "chains",
+    "console",
+    "golem",
+    "intents",
+    "keys",
+    "order_type",
+    "prices",
+    "quotes",
+    "safety",
+];
+const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
+const INTENTS: &[&str] = &["margin_bps"];
+const CHAIN: &[&str] =
+    &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle", "confirmations", "allow_insecure_rpc"];
+/// From how few to how many blocks what is final may have to lie under. Deeper than the most no reorganisation is meant
+/// to be survived, and every end would wait for it.
+const CONFIRMATIONS: (u64, u64) = (1, 64);
+const SAFETY: &[&str] =
+    &["permit_seconds", "approval_timeout_seconds", "receipt_patience_seconds", "minimum_pool_depth_usd"];
+const GOLEM: &[&str] = &[
+    "name",
+    "goal",
+    "brain",
+    "archetype",
+    "lifespan_minutes",
+    "tick_seconds",
+    "patience_seconds",
+    "calls",
+    "read",
+    "write",
+    "environment",
+    "network",
+    "allow_unisolated_brain",
+    "model_url",
+    "model_name",
+    "model_style",
+    "model_tokens",
+    "model_reply_tokens",
+];
+const CONSOLE: &[&str] = &["attention"];
+/// How the console can call for attention.
+const ATTENTION: &[&str] = &["none", "bell", "notify"];
+/// Auctions that orders can be placed in.
+const ORDER_TYPES: &[&str] = &["DUTCH_V2", "DUTCH_V3", "PRIORITY"];
+
+/// What the file sets.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    pub network: Option<Setting<String>>,
+    pub book: Option<Setting<PathBuf>>,
+    pub allow_insecure_rpc: Option<Setting<bool>>,
+    pub trusted_entries: Vec<Setting<String>>,
+    pub data_dir: Option<Setting<PathBuf>>,
+    pub log: Option<Setting<String>>,
+    pub chains: BTreeMap<String, ChainSettings>,
+    pub prices: BTreeMap<String, Setting<BTreeMap<String, Usd>>>,
+    pub account: Option<Setting<String>>,
+    pub on_death: Option<Setting<OnDeath>>,
+    pub safety: SafetySettings,
+    pub order_types: BTreeMap<String, Setting<String>>,
+    pub intent_margin: Option<Setting<BasisPoints>>,
+    pub quotes: QuoteSettings,
+    pub golem: GolemSettings,
+    pub attention: Option<Setting<String>>,
+    pub keys: BTreeMap<String, Setting<String>>,
+}
+
+/// The file at `path`, or `None` where there is none.
+pub(super) fn read(path: &Path) -> Result<Option<File>, ConfigError> {
+    let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_owned(), reason };
+    let mut bytes = Vec::new();
+    match std::fs::File::open(path) {
+        Ok(file) => file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error.to_string())),
+    };
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(unreadable("larger than 1 MiB; that is no configuration of Bardo's".into()));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("not valid UTF-8".into()))?;
+    Source { path, text: &text }.parse().map(Some)
+}
+
+struct Source<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+type Value<'i> = Spanned<DeValue<'i>>;
+
+impl Source<'_> {
+    fn parse(&self) -> Result<File, ConfigError> {
+        let root = DeTable::parse(self.text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            self.fail(span, FileProblem::Syntax(SafeText::clean(error.message(), 200).to_string()))
+        })?;
+        let mut file = File::default();
+        for (key, value) in root.get_ref() {
+            let name: &str = key.get_ref();
+            match name {
+                "network" => {
+                    file.network = Some(self.setting(value, self.string(name, value, "a string such as \"devnet\"")?))
+                }
+                "allow_insecure_rpc" => file.allow_insecure_rpc = Some(self.flag(name, value)?),
+                "trusted_entries" => file.trusted_entries = self.texts(name, value)?,
+                "book" => file.book = Some(self.setting(value, self.path_of(name, value)?)),
+                "data_dir" => file.data_dir = Some(self.setting(value, self.path_of(name, value)?)),
+                "log" => file.log = Some(self.setting(value, self.string(name, value, "a string such as \"info\"")?)),
+                "account" => {
+                    file.account = Some(self.setting(value, self.string(name, value, "a key's name in quotes")?))
+                }
+                "on_death" => {
+                    let text = self.string(name, value, "a string such as \"ask\"")?;
+                    let read =
+                        text.parse().map_err(|error: UnknownName| self.bad(value.span(), name, &error.to_string()))?;
+                    file.on_death = Some(self.setting(value, read));
+                }
+                "safety" => file.safety = self.safety(value)?,
+                "chains" => file.chains = self.chains(value)?,
+                "prices" => file.prices = self.prices(value)?,
+                "golem" => file.golem = self.golem(value)?,
+                "console" => file.attention = self.attention(value)?,
+                "keys" => file.keys = self.keys(value)?,
+                "intents" => file.intent_margin = self.intents(value)?,
+                "order_type" => file.order_types = self.order_types(value)?,
+                "quotes" => file.quotes = self.quotes(value)?,
+                _ => return Err(self.unknown(key.span(), name, "at the top of the file", TOP)),
+            }
+        }
+        Ok(file)
+    }
+
+    fn chains(&self, value: &Value<'_>) -> Result<BTreeMap<String, ChainSettings>, ConfigError> {
+        let mut chains = BTreeMap::new();
+        for (key, value) in self.table("chains", value, "a table such as [chains.sepolia]")? {
+            let chain = SafeText::clean(key.get_ref(), 64).to_string().to_lowercase();
+            let place = format!("chains.{chain}");
+            let none = Setting { value: Vec::new(), origin: self.origin(key.span()) };
+            let mut settings = ChainSettings::of_endpoints(none);
+            for (key, value) in self.table(&place, value, "a table such as [chains.sepolia]")? {
+                let name: &str = key.get_ref();
+                let full = format!("{place}.{name}");
+                match name {
+                    "rpc" => settings.rpc = self.setting(value, self.endpoints(&full, value)?),
+                    "relay" => settings.relay = Some(self.setting(value, self.endpoint(&full, value)?)),
+                    "relay_status" => settings.relay_status = Some(self.setting(value, self.endpoint(&full, value)?)),
+                    "allow_insecure_rpc" => settings.allow_insecure_rpc = Some(self.flag(&full, value)?),
+                    "data_fee_oracle" => {
+                        settings.data_fee_oracle = Some(self.setting(value, self.oracle(&full, value)?));
+                    }
+                    "chain_id" => settings.chain_id = Some(self.setting(value, self.whole_number(&full, value)?)),
+                    "confirmations" => {
+                        let (least, most) = CONFIRMATIONS;
+                        let number = self.number(&full, value, "a whole number of blocks such as 12")?;
+                        if number < least || number > most {
+                            let reason = format!("{number} is out of range: take {least} to {most} blocks");
+                            return Err(self.bad(value.span(), &full, &reason));
+                        }
+                        settings.confirmations = Some(self.setting(value, number));
+                    }
+                    _ => return Err(self.unknown(key.span(), name, &format!("in [{place}]"), CHAIN)),
+                }
+            }
+            if chains.insert(chain.clone(), settings).is_some() {
+                return Err(self.bad(key.span(), &place, "this chain has settings twice; keep one table"));
+            }
+        }
+        Ok(chains)
+    }
+
+    fn prices(&self, value: &Value<'_>) -> Result<BTreeMap<String, Setting<BTreeMap<String, Usd>>>, ConfigError> {
+        let mut prices = BTreeMap::new();
+        for (key, value) in self.table("prices", value, "a table such as [prices.sepolia]")? {
+            let chain = SafeText::clean(key.get_ref(), 64).to_string().to_lowercase();
+            let place = format!("prices.{chain}");
+            let mut by_symbol = BTreeMap::new();
+            for (symbol, price) in self.table(&place, value, "a table such as [prices.sepolia]")? {
+                let symbol = SafeText::clean(symbol.get_ref(), 64).to_string();
+                let full = format!("{place}.{symbol}");
+                // A string, because a TOML float has already lost digits when it gets here.
+                let text = self.string(&full, price, "a string of dollars such as \"3400.00\"")?;
+                let price_read =
+                    text.parse::<Usd>().map_err(|error| self.bad(price.span(), &full, &error.to_string()))?;
+                if price_read.is_zero() {
+                    return Err(self.bad(
+                        price.span(),
+                        &full,
+                        "a price of zero would make a token look worthless; leave the line out if there is no price",
+                    ));
+                }
+                by_symbol.insert(symbol, price_read);
+            }
+            prices.insert(chain, Setting { value: by_symbol, origin: self.origin(key.span()) });
+        }
+        Ok(prices)
+    }
+
+    fn order_types(&self, value: &Value<'_>) -> Result<BTreeMap<String, Setting<String>>, ConfigError> {
+        let mut types = BTreeMap::new();
+        for (key, value) in self.table("order_type", value, "a table such as [order_type]")? {
+            let chain = SafeText::clean(key.get_ref(), 64).to_string().to_lowercase();
+            let full = format!("order_type.{chain}");
+            let text = self.string(&full, value, "a string such as \"DUTCH_V2\"")?.to_uppercase();
+            if !ORDER_TYPES.contains(&text.as_str()) {
+                return Err(self.bad(value.span(), &full, &format!("no auction; known: {}", ORDER_TYPES.join(", "))));
+            }
+            types.insert(chain, self.setting(value, text));
+        }
+        Ok(types)
+    }
+
+    fn intents(&self, value: &Value<'_>) -> Result<Option<Setting<BasisPoints>>, ConfigError> {
+        let mut margin = None;
+        for (key, value) in self.table("intents", value, "a table: [intents]")? {
+            let name: &str = key.get_ref();
+            if name != "margin_bps" {
+                return Err(self.unknown(key.span(), name, "in [intents]", INTENTS));
+            }
+            let full = "intents.margin_bps";
+            let number = self.number(full, value, "a whole number of basis points such as 10")?;
+            let most = MOST_INTENT_MARGIN.get();
+            let points = u32::try_from(number).ok().and_then(|number| BasisPoints::new(number).ok());
+            let points = points.filter(|points| *points <= MOST_INTENT_MARGIN).ok_or_else(|| {
+                let reason = format!("{number} is out of range: fillers keep what is not asked for; take 0 to {most}");
+                self.bad(value.span(), full, &reason)
+            })?;
+            margin = Some(self.setting(value, points));
+        }
+        Ok(margin)
+    }
+
+    fn quotes(&self, value: &Value<'_>) -> Result<QuoteSettings, ConfigError> {
+        let mut quotes = QuoteSettings::default();
+        for (key, value) in self.table("quotes", value, "a table: [quotes]")? {
+            let name: &str = key.get_ref();
+            let full = format!("quotes.{name}");
+            match name {
+                "source" => {
+                    let word = self.string(&full, value, "a string such as \"own\"")?;
+                    let choice =
+                        QuoteChoice::of_word(&word).ok_or_else(|| self.bad(value.span(), &full, &choices()))?;
+                    quotes.source = Some(self.setting(value, choice));
+                }
+                "api_url" => {
+                    let url = self.string(&full, value, "a URL such as \"http://127.0.0.1:8547\"")?;
+                    quotes.api_url = Some(self.setting(value, url));
+                }
+                "sidecar_socket" => quotes.sidecar_socket = Some(self.setting(value, self.path_of(&full, value)?)),
+                _ => return Err(self.unknown(key.span(), name, "in [quotes]", QUOTES)),
+            }
+        }
+        Ok(quotes)
+    }
+
+    fn attention(&self, value: &Value<'_>) -> Result<Option<Setting<String>>, ConfigError> {
+        let mut found = None;
+        for (key, value) in self.table("console", value, "a table: [console]")? {
+            let name: &str = key.get_ref();
+            if name != "attention" {
+                return Err(self.unknown(key.span(), name, "in [console]", CONSOLE));
+            }
+            let text = self.string("console.attention", value, "a string such as \"bell\"")?;
+            if !ATTENTION.contains(&text.as_str()) {
+                let reason = format!("not known; take {}", ATTENTION.join(", "));
+                return Err(self.bad(value.span(), "console.attention", &reason));
+            }
+            found = Some(self.setting(value, text));
+        }
+        Ok(found)
+    }
+
+    /// Which names and keys there are is the console's affair: here they are text with a line.
+    fn keys(&self, value: &Value<'_>) -> Result<BTreeMap<String, Setting<String>>, ConfigError> {
+        let mut keys = BTreeMap::new();
+        for (key, value) in self.table("keys", value, "a table: [keys]")? {
+            let name = SafeText::clean(key.get_ref(), 64).to_string();
+            let text = self.string(&format!("keys.{name}"), value, "a string such as \"F2\"")?;
+            keys.insert(name, self.setting(value, text));
+        }
+        Ok(keys)
+    }
+
+    fn flag(&self, key: &str, value: &Value<'_>) -> Result<Setting<bool>, ConfigError> {
+        let found = value.get_ref().as_bool().ok_or_else(|| self.wrong_type(key, value, "true or false"))?;
+        Ok(self.setting(value, found))
+    }
+
+    fn texts(&self, key: &str, value: &Value<'_>) -> Result<Vec<Setting<String>>, ConfigError> {
+        const EXPECTED: &str = "a list of texts in quotes";
+        let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(key, value, EXPECTED))?;
+        list.iter().map(|entry| Ok(self.setting(entry, self.string(key, entry, EXPECTED)?))).collect()
+    }
+
+    fn endpoints(&self, key: &str, value: &Value<'_>) -> Result<Vec<RpcUrl>, ConfigError> {
+        const EXPECTED: &str = "a list of URLs such as [\"http://127.0.0.1:8545\"]";
+        let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(key, value, EXPECTED))?;
+        list.iter()
+            .map(|entry| {
+                let text = self.string(key, entry, EXPECTED)?;
+                RpcUrl::parse(&text).map_err(|error| self.bad(entry.span(), key, &error.to_string()))
+            })
+            .collect()
+    }
+
+    fn endpoint(&self, key: &str, value: &Value<'_>) -> Result<RpcUrl, ConfigError> {
+        let text = self.string(key, value, "a URL such as \"https://relay.example\"")?;
+        RpcUrl::parse(&text).map_err(|error| self.bad(value.span(), key, &error.to_string()))
+    }
+
+    /// A contract, or none.
+    fn oracle(&self, key: &str, value: &Value<'_>) -> Result<Option<Address>, ConfigError> {
+        let text = self.string(key, value, "\"none\" or an address in quotes")?;
+        if text == "none" {
+            return Ok(None);
+        }
+        let address = text.parse().map_err(|_| self.bad(value.span(), key, "neither \"none\" nor an address"))?;
+        Ok(Some(address))
+    }
+
+    fn safety(&self, value: &Value<'_>) -> Result<SafetySettings, ConfigError> {
+        let mut safety = SafetySettings::default();
+        for (key, value) in self.table("safety", value, "a table: [safety]")? {
+            let name: &str = key.get_ref();
+            let full = format!("safety.{name}");
+            let seconds = SECONDS.iter().find(|(known, ..)| *known == name);
+            match (seconds, safety.seconds_mut(name)) {
+                (Some((_, _, least, most)), Some(setting)) => {
+                    let number = self.number(&full, value, "a whole number of seconds such as 60")?;
+                    if number < *least || number > *most {
+                        let reason = format!("{number} is out of range: take {least} to {most} seconds");
+                        return Err(self.bad(value.span(), &full, &reason));
+                    }
+                    *setting = self.setting(value, number);
+                }
+                _ if name == "minimum_pool_depth_usd" => {
+                    let text = self.string(&full, value, "a string of dollars such as \"50000\"")?;
+                    let depth =
+                        text.parse::<Usd>().map_err(|error| self.bad(value.span(), &full, &error.to_string()))?;
+                    if depth.is_zero() {
+                        let reason = "a pool without depth is no price; anybody could set it";
+                        return Err(self.bad(value.span(), &full, reason));
+                    }
+                    safety.minimum_pool_depth_usd = self.setting(value, depth);
+                }
+                _ => return Err(self.unknown(key.span(), name, "in [safety]", SAFETY)),
+            }
+        }
+        Ok(safety)
+    }
+
+    fn golem(&self, value: &Value<'_>) -> Result<GolemSettings, ConfigError> {
+        let mut golem = GolemSettings::default();
+        for (key, value) in self.table("golem", value, "a table: [golem]")? {
+            let name: &str = key.get_ref();
+            let full = format!("golem.{name}");
+            let within = |least: u64, most: u64| {
+                let number = self.number(&full, value, "a whole number such as 20")?;
+                if number < least || number > most {
+                    let reason = format!("{number} is out of range: take {least} to {most}");
+                    return Err(self.bad(value.span(), &full, &reason));
+                }
+                Ok(self.setting(value, number))
+            };
+            let bounds = NUMBERS.iter().find(|(known, ..)| *known == name);
+            if let (Some((_, _, least, most)), Some(setting)) = (bounds, golem.number_mut(name)) {
+                *setting = within(*least, *most)?;
+                continue;
+            }
+            let text = || self.string(&full, value, "a text in quotes");
+            match name {
+                "name" => {
+                    let text = text()?;
+                    golem_id(&text).map_err(|reason| self.bad(value.span(), &full, &reason))?;
+                    golem.name = self.setting(value, text);
+                }
+                "goal" => {
+                    let text = text()?;
+                    if text.chars().count() > MOST_GOAL {
+                        let reason = format!("longer than {MOST_GOAL} characters; put the rest into STRATEGY.md");
+                        return Err(self.bad(value.span(), &full, &reason));
+                    }
+                    golem.goal = Some(self.setting(value, SafeText::clean(&text, MOST_GOAL)));
+                }
+                "brain" => golem.brain = self.setting(value, text()?),
+                "archetype" => golem.archetype = self.setting(value, text()?),
+                "lifespan_minutes" => {
+                    let (least, most) = LIFESPAN_MINUTES;
+                    golem.lifespan_minutes = Some(within(least, most)?);
+                }
+                "read" => golem.read = self.setting(value, self.paths(&full, value)?),
+                "write" => golem.write = self.setting(value, self.paths(&full, value)?),
+                "environment" => golem.environment = self.setting(value, self.variables(&full, value)?),
+                "network" => golem.network = self.setting(value, self.boolean(&full, value)?),
+                "allow_unisolated_brain" => {
+                    golem.allow_unisolated_brain = self.setting(value, self.boolean(&full, value)?);
+                }
+                "model_url" => golem.model_url = Some(self.setting(value, self.endpoint(&full, value)?)),
+                "model_name" => golem.model_name = Some(self.setting(value, text()?)),
+                "model_style" => {
+                    let style = text()?;
+                    if !MODEL_STYLES.contains(&style.as_str()) {
+                        let reason = format!("no such shape; known: {}", MODEL_STYLES.join(", "));
+                        return Err(self.bad(value.span(), &full, &reason));
+                    }
+                    golem.model_style = self.setting(value, style);
+                }
+                _ => return Err(self.unknown(key.span(), name, "in [golem]", GOLEM)),
+            }
+        }
+        Ok(golem)
+    }
+
+    fn table<'v, 'i>(
+        &self,
+        key: &str,
+        value: &'v Value<'i>,
+        expected: &'static str,
+    ) -> Result<&'v DeTable<'i>, ConfigError> {
+        value.get_ref().as_table().ok_or_else(|| self.wrong_type(key, value, expected))
+    }
+
+    fn string(&self, key: &str, value: &Value<'_>, expected: &'static str) -> Result<String, ConfigError> {
+        let text = value.get_ref().as_str().ok_or_else(|| self.wrong_type(key, value, expected))?;
+        if text.trim().is_empty() {
+            return Err(self.bad(value.span(), key, "empty; leave the line out to use the default"));
+        }
+        Ok(text.to_owned())
+    }
+
+    fn path_of(&self, key: &str, value: &Value<'_>) -> Result<PathBuf, ConfigError> {
+        let text = self.string(key, value, "a path in quotes")?;
+        paths::absolute(&text).map_err(|reason| self.bad(value.span(), key, &reason))
+    }
+
+    fn paths(&self, key: &str, value: &Value<'_>) -> Result<Vec<PathBuf>, ConfigError> {
+        self.list(key, value, "a list of paths: [\"/opt/models\"]")?.iter().map(|one| self.path_of(key, one)).collect()
+    }
+
+    fn variables(&self, key: &str, value: &Value<'_>) -> Result<Vec<String>, ConfigError> {
+        let named = self.list(key, value, "a list of names: [\"HTTPS_PROXY\"]")?.iter().map(|one| {
+            let name = self.string(key, one, "a variable's name in quotes")?;
+            // Bardo's own hold passwords and keys.
+            if name.to_uppercase().starts_with("BARDO_") || name.contains(['=', '\0']) {
+                let reason = "not a variable that a brain may receive: take names other than BARDO_…";
+                return Err(self.bad(one.span(), key, reason));
+            }
+            Ok(name)
+        });
+        named.collect()
+    }
+
+    fn list<'v, 'i>(
+        &self,
+        key: &str,
+        value: &'v Value<'i>,
+        expected: &'static str,
+    ) -> Result<&'v [Value<'i>], ConfigError> {
+        value.get_ref().as_array().map(|list| &**list).ok_or_else(|| self.wrong_type(key, value, expected))
+    }
+
+    fn boolean(&self, key: &str, value: &Value<'_>) -> Result<bool, ConfigError> {
+        value.get_ref().as_bool().ok_or_else(|| self.wrong_type(key, value, "true or false"))
+    }
+
+    fn whole_number(&self, key: &str, value: &Value<'_>) -> Result<u64, ConfigError> {
+        let number = self.number(key, value, "a whole number such as 11155111")?;
+        if number == 0 {
+            return Err(self.bad(value.span(), key, "not a chain id: a whole number above zero, such as 11155111"));
+        }
+        Ok(number)
+    }
+
+    fn number(&self, key: &str, value: &Value<'_>, expected: &'static str) -> Result<u64, ConfigError> {
+        let number = value.get_ref().as_integer().ok_or_else(|| self.wrong_type(key, value, expected))?;
+        u64::from_str_radix(&number.as_str().replace('_', ""), number.radix())
+            .map_err(|_| self.bad(value.span(), key, &format!("not {expected}")))
+    }
+
+    fn setting<T>(&self, at: &Value<'_>, value: T) -> Setting<T> {
+        Setting { value, origin: self.origin(at.span()) }
+    }
+
+    fn origin(&self, span: Range<usize>) -> Origin {
+        Origin::File { line: self.line(span) }
+    }
+
+    /// The line `span` starts on, counted from 1.
+    fn line(&self, span: Range<usize>) -> usize {
+        self.text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
+    }
+
+    fn fail(&self, span: Range<usize>, problem: FileProblem) -> ConfigError {
+        ConfigError::File { path: self.path.to_owned(), line: self.line(span), problem: Box::new(problem) }
+    }
+
+    fn bad(&self, span: Range<usize>, key: &str, reason: &str) -> ConfigError {
+        self.fail(span, FileProblem::BadValue { key: key.to_owned(), reason: reason.to_owned() })
+    }
+
+    fn wrong_type(&self, key: &str, value: &Value<'_>, expected: &'static str) -> ConfigError {
+        let found = match value.get_ref() {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a number with a point",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date or time",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        self.fail(value.span(), FileProblem::WrongType { key: key.to_owned(), expected, found })
+    }
+
+    fn unknown(&self, span: Range<usize>, key: &str, place: &str, known: &[&str]) -> ConfigError {
+        self.fail(
+            span,
+            FileProblem::UnknownKey {
+                key: SafeText::clean(key, 64).to_string(),
+                place: place.to_owned(),
+                nearest: nearest(key, known.iter().copied()).map(str::to_owned),
+                known: known.join(", "),
+            },
+        )
+    }
+}

@@ -1,0 +1,216 @@
+//! Settings of the Golem: who decides in it, how often it is woken, and what it may use up while it decides. What it may
+//! do is the policy's affair.
+
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+
+use super::{Environment, Flags, Origin, RpcUrl, Setting};
+use crate::id::GolemId;
+use crate::text::SafeText;
+
+/// The brain where nobody names one.
+pub const DEFAULT_BRAIN: &str = "scenario";
+/// Name of the Golem where nobody gives it one.
+const DEFAULT_NAME: &str = "Ada";
+/// Longest goal, in characters: it is part of every request to a model.
+pub(super) const MOST_GOAL: usize = 2_000;
+/// The role where nobody names one; which roles there are is not known here.
+pub const DEFAULT_ARCHETYPE: &str = "golem-instance";
+/// The environment variable that holds the key of the model's endpoint, and the only place it is read from.
+pub const MODEL_KEY: &str = "BARDO_MODEL_KEY";
+/// The shapes in which a model's endpoint can be spoken to.
+pub const MODEL_STYLES: [&str; 2] = ["openai", "anthropic"];
+
+/// The whole numbers that can be set: key, default, least, most.
+pub(super) const NUMBERS: [(&str, u64, u64, u64); 5] = [
+    ("tick_seconds", 20, 1, 3_600),
+    ("patience_seconds", 60, 1, 3_600),
+    ("calls", 2_000, 1, 1_000_000),
+    ("model_tokens", 200_000, 100, 1_000_000_000),
+    ("model_reply_tokens", 1_024, 64, 65_536),
+];
+
+/// The shortest and the longest lifespan that can be set, in minutes: the longest is ten years.
+pub(super) const LIFESPAN_MINUTES: (u64, u64) = (1, 5_256_000);
+
+/// Who decides in the Golem, and what it may use up.
+#[derive(Debug, Clone)]
+pub struct GolemSettings {
+    /// Name of the Golem. A [`GolemId`] in lower case, never the operator's: each name has its own memory and playbook.
+    pub name: Setting<String>,
+    /// The owner's goal, which every brain receives; `None` where STRATEGY.md alone states it.
+    pub goal: Option<Setting<SafeText>>,
+    /// `scenario`, `operator`, `process:COMMAND` or `model`.
+    pub brain: Setting<String>,
+    /// Its role, by name, not yet looked up: which tools it has, and to whom it may hand work.
+    pub archetype: Setting<String>,
+    /// How long it is given, in minutes; without it its age never ends it.
+    pub lifespan_minutes: Option<Setting<u64>>,
+    /// How often a process or a model is asked what it wants, in seconds.
+    pub tick_seconds: Setting<u64>,
+    /// How long its answer is waited for, in seconds.
+    pub patience_seconds: Setting<u64>,
+    /// How many tool calls it may make in one run.
+    pub calls: Setting<u64>,
+    /// Tokens that a model may read and write in one run.
+    pub model_tokens: Setting<u64>,
+    /// Tokens of one answer of the model.
+    pub model_reply_tokens: Setting<u64>,
+    /// Where the model is asked.
+    pub model_url: Option<Setting<RpcUrl>>,
+    /// Which model.
+    pub model_name: Option<Setting<String>>,
+    /// In which shape: one of [`MODEL_STYLES`].
+    pub model_style: Setting<String>,
+    /// Files and folders that a brain process may read and execute, beside what its command needs. Absolute.
+    pub read: Setting<Vec<PathBuf>>,
+    /// Files and folders that it may also change. Absolute.
+    pub write: Setting<Vec<PathBuf>>,
+    /// Environment variables that it receives, by name.
+    pub environment: Setting<Vec<String>>,
+    /// Whether it may use the network.
+    pub network: Setting<bool>,
+    /// Whether it may run on real networks where the system cannot isolate it.
+    pub allow_unisolated_brain: Setting<bool>,
+    /// The key for it. Never shown.
+    pub model_key: Option<Setting<SecretString>>,
+}
+
+impl Default for GolemSettings {
+    fn default() -> Self {
+        let [tick_seconds, patience_seconds, calls, model_tokens, model_reply_tokens] =
+            NUMBERS.map(|(_, number, ..)| Setting { value: number, origin: Origin::Default });
+        let text = |value: &str| Setting { value: value.to_owned(), origin: Origin::Default };
+        Self {
+            name: text(DEFAULT_NAME),
+            goal: None,
+            brain: text(DEFAULT_BRAIN),
+            archetype: text(DEFAULT_ARCHETYPE),
+            lifespan_minutes: None,
+            tick_seconds,
+            patience_seconds,
+            calls,
+            model_tokens,
+            model_reply_tokens,
+            model_url: None,
+            model_name: None,
+            model_style: text(MODEL_STYLES[0]),
+            read: Setting { value: Vec::new(), origin: Origin::Default },
+            write: Setting { value: Vec::new(), origin: Origin::Default },
+            environment: Setting { value: Vec::new(), origin: Origin::Default },
+            network: Setting { value: true, origin: Origin::Default },
+            allow_unisolated_brain: Setting { value: false, origin: Origin::Default },
+            model_key: None,
+        }
+    }
+}
+
+impl GolemSettings {
+    /// Every setting as it is shown: key, value, origin. The key of the model's endpoint only says that it is there.
+    pub fn shown(&self) -> Vec<(&'static str, String, &Origin)> {
+        let mut shown = vec![
+            ("name", self.name.value.clone(), &self.name.origin),
+            ("brain", self.brain.value.clone(), &self.brain.origin),
+            ("archetype", self.archetype.value.clone(), &self.archetype.origin),
+        ];
+        if let Some(goal) = &self.goal {
+            shown.push(("goal", goal.value.to_string(), &goal.origin));
+        }
+        if let Some(lifespan) = &self.lifespan_minutes {
+            shown.push(("lifespan_minutes", lifespan.value.to_string(), &lifespan.origin));
+        }
+        for (key, setting) in [
+            ("tick_seconds", &self.tick_seconds),
+            ("patience_seconds", &self.patience_seconds),
+            ("calls", &self.calls),
+            ("model_tokens", &self.model_tokens),
+            ("model_reply_tokens", &self.model_reply_tokens),
+        ] {
+            shown.push((key, setting.value.to_string(), &setting.origin));
+        }
+        let paths = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+        for (key, words, origin) in [
+            ("read", paths(&self.read.value), &self.read.origin),
+            ("write", paths(&self.write.value), &self.write.origin),
+            ("environment", self.environment.value.clone(), &self.environment.origin),
+        ] {
+            if !words.is_empty() {
+                shown.push((key, words.join(", "), origin));
+            }
+        }
+        for (key, setting) in [("network", &self.network), ("allow_unisolated_brain", &self.allow_unisolated_brain)] {
+            shown.push((key, setting.value.to_string(), &setting.origin));
+        }
+        shown.push(("model_style", self.model_style.value.clone(), &self.model_style.origin));
+        if let Some(url) = &self.model_url {
+            shown.push(("model_url", url.value.to_string(), &url.origin));
+        }
+        if let Some(name) = &self.model_name {
+            shown.push(("model_name", name.value.clone(), &name.origin));
+        }
+        if let Some(key) = &self.model_key {
+            shown.push(("model_key", "set, not shown".to_owned(), &key.origin));
+        }
+        shown
+    }
+
+    /// The owner's goal.
+    pub fn goal(&self) -> Option<SafeText> {
+        self.goal.as_ref().map(|goal| goal.value.clone())
+    }
+
+    /// Id of the Golem: its name in lower case.
+    pub fn id(&self) -> GolemId {
+        // A name that is no id never gets this far: [`golem_id`] checks it when it is read.
+        golem_id(&self.name.value).unwrap_or_else(|_| GolemId::nameless())
+    }
+
+    /// How long the Golem is given, in seconds.
+    pub fn lifespan_seconds(&self) -> Option<u64> {
+        self.lifespan_minutes.as_ref().map(|minutes| minutes.value.saturating_mul(60))
+    }
+
+    /// The number of that key, to be set.
+    pub(super) fn number_mut(&mut self, key: &str) -> Option<&mut Setting<u64>> {
+        match key {
+            "tick_seconds" => Some(&mut self.tick_seconds),
+            "patience_seconds" => Some(&mut self.patience_seconds),
+            "calls" => Some(&mut self.calls),
+            "model_tokens" => Some(&mut self.model_tokens),
+            "model_reply_tokens" => Some(&mut self.model_reply_tokens),
+            _ => None,
+        }
+    }
+
+    /// Lays the environment and the flags over what the file says.
+    pub(super) fn under(mut self, environment: &Environment, flags: &Flags) -> Self {
+        let from = |name: &str| environment.get(name).map(|value| (value, Origin::Environment(name.to_owned())));
+        if let Some((value, origin)) = from("BARDO_BRAIN") {
+            self.brain = Setting { value: value.to_owned(), origin };
+        }
+        if let Some(brain) = &flags.brain {
+            self.brain = Setting { value: brain.clone(), origin: Origin::Flag("--brain") };
+        }
+        if let Some(archetype) = &flags.archetype {
+            self.archetype = Setting { value: archetype.clone(), origin: Origin::Flag("--archetype") };
+        }
+        if let Some((value, origin)) = from(MODEL_KEY) {
+            self.model_key = Some(Setting { value: SecretString::from(value.trim().to_owned()), origin });
+        }
+        self
+    }
+}
+
+/// Id of a Golem of this name.
+///
+/// # Errors
+/// In a sentence, why no Golem can have that name.
+pub(super) fn golem_id(name: &str) -> Result<GolemId, String> {
+    let id =
+        GolemId::stored(&name.to_ascii_lowercase()).map_err(|error| format!("{error}; take a name such as Ada"))?;
+    if id == GolemId::operator() {
+        return Err("`operator` is you: what acts under that name acts as you; take a name such as Ada".to_owned());
+    }
+    Ok(id)
+}

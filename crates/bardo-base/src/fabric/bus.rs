@@ -1,0 +1,399 @@
+//! The bus: sequence, ring, receivers, and the hand-over to the journal.
+//!
+//! One short lock orders everything: the number is given, the ring and the journal's queue get the
+//! event, and every receiver reads the ring from a place of its own, many events at a time. So a
+//! receiver costs an emitter nothing, however slow it is.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::Notify;
+
+use super::event::{Event, EventKind, FabricFault, FabricGap};
+use super::journal::{self, Journal, JournalError};
+use crate::clock::Clock;
+use crate::id::{CallId, GolemId};
+use crate::text::SafeText;
+
+/// Events that may wait for the journal's thread; when there are more, emitting waits for the disk.
+const PENDING_LIMIT: usize = 1 << 16;
+
+/// How a fabric is made.
+#[derive(Debug, Clone)]
+pub struct FabricConfig {
+    /// Events kept in memory, at least one.
+    pub ring: usize,
+    /// Where the journal goes; without one, what the ring forgets is gone.
+    pub journal: Option<PathBuf>,
+    /// Stamps the events.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The handle everyone emits through; cheap to clone. When the last one goes, the journal is
+/// finished and the receivers end.
+#[derive(Clone)]
+pub struct Fabric {
+    inner: Arc<Inner>,
+}
+
+/// Everything after some event, as far as it is still known.
+#[derive(Debug, Clone)]
+pub struct History {
+    /// The events, in order and without holes.
+    pub events: Vec<Arc<Event>>,
+    /// The sequence number up to which this is the truth: drop deliveries at or below it.
+    pub last: u64,
+    /// False when older events than these were asked for and nothing holds them any more.
+    pub complete: bool,
+}
+
+/// A place in the stream of events.
+#[derive(Debug)]
+pub struct Receiver {
+    shared: Arc<Shared>,
+    next: u64,
+    window: u64,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+    writer: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Receivers wait here for events.
+    arrived: Notify,
+    /// The journal's thread waits here for work.
+    work: Condvar,
+    /// Emitters wait here for room in the queue, `flush` for its turn.
+    progress: Condvar,
+    journal_path: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+struct State {
+    ring: VecDeque<Arc<Event>>,
+    ring_limit: usize,
+    next: u64,
+    pending: Vec<Arc<Event>>,
+    /// The journal holds everything up to here, on disk.
+    synced: u64,
+    /// Somebody waits until the journal holds everything up to here.
+    sync_wanted: u64,
+    index: Vec<(u64, u64)>,
+    journaling: bool,
+    failed: Option<JournalError>,
+    closed: bool,
+}
+
+impl Fabric {
+    /// Opens the journal, where one is wanted, and starts its thread.
+    pub fn new(config: FabricConfig) -> Result<Self, JournalError> {
+        match config.journal.as_deref().map(Journal::create).transpose()? {
+            None => Ok(Self::in_memory(config.ring, config.clock)),
+            Some(journal) => Self::journaled(config.ring, config.clock, journal),
+        }
+    }
+
+    /// A fabric without a journal: what the ring forgets is gone.
+    pub fn in_memory(ring: usize, clock: Arc<dyn Clock>) -> Self {
+        Self { inner: Arc::new(Inner { shared: Arc::new(Shared::new(ring, None)), clock, writer: None }) }
+    }
+
+    pub(super) fn journaled(ring: usize, clock: Arc<dyn Clock>, journal: Journal) -> Result<Self, JournalError> {
+        let path = journal.path().to_owned();
+        let shared = Arc::new(Shared::new(ring, Some(path.clone())));
+        let thread = std::thread::Builder::new().name("journal".to_owned());
+        let writer = thread
+            .spawn({
+                let (shared, clock) = (shared.clone(), clock.clone());
+                move || write_journal(&shared, journal, &*clock)
+            })
+            .map_err(|reason| JournalError::Create { path, reason: reason.to_string() })?;
+        Ok(Self { inner: Arc::new(Inner { shared, clock, writer: Some(writer) }) })
+    }
+
+    /// Says it, and returns its sequence number. Waits only when the journal is tens of thousands
+    /// of events behind.
+    pub fn emit(&self, golem_id: &GolemId, call_id: Option<CallId>, kind: EventKind) -> u64 {
+        let shared = &*self.inner.shared;
+        let at = self.inner.clock.now_millis();
+        // Made before the lock is taken: nobody waits for an allocation. Its number is given under the lock.
+        let mut event = Arc::new(Event { seq: 0, at, golem_id: golem_id.clone(), call_id, kind });
+        let mut state = shared.lock();
+        while state.journaling && state.pending.len() >= PENDING_LIMIT {
+            state = shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let seq = state.next;
+        // Nobody else has it yet.
+        if let Some(event) = Arc::get_mut(&mut event) {
+            event.seq = seq;
+        }
+        let forgotten = state.push(event);
+        let idle = state.pending.len() == 1;
+        drop(state);
+        // The last owner of an old event frees it outside the lock.
+        drop(forgotten);
+        if idle {
+            shared.work.notify_one();
+        }
+        shared.arrived.notify_waiters();
+        seq
+    }
+
+    /// A receiver of everything from now on, allowed to fall `window` events behind before it is
+    /// told of a gap; never more than the ring holds.
+    pub fn subscribe(&self, window: usize) -> Receiver {
+        let state = self.inner.shared.lock();
+        let window = window.clamp(1, state.ring_limit) as u64;
+        Receiver { shared: self.inner.shared.clone(), next: state.next, window }
+    }
+
+    /// Everything after the event numbered `after`: from the ring, and from the journal where the
+    /// ring begins later. Reads the disk in the second case, so not for a thread that draws.
+    pub fn history(&self, after: u64) -> Result<History, JournalError> {
+        let shared = &*self.inner.shared;
+        let (ring, last, offset) = {
+            let state = shared.lock();
+            let first = state.ring.front().map_or(state.next, |event| event.seq);
+            let ring: Vec<_> = state.ring.iter().filter(|event| event.seq > after).cloned().collect();
+            let last = state.next - 1;
+            if after.saturating_add(1) >= first {
+                return Ok(History { events: ring, last, complete: true });
+            }
+            // The last line of the index at or before the first event wanted.
+            let before = state.index.partition_point(|(seq, _)| *seq <= after + 1);
+            (ring, last, before.checked_sub(1).and_then(|at| state.index.get(at)).map_or(0, |(_, offset)| *offset))
+        };
+        let Some(path) = &shared.journal_path else {
+            return Ok(History { events: ring, last, complete: false });
+        };
+        self.flush()?;
+        let until = ring.first().map_or(last, |event| event.seq - 1);
+        let mut events = Vec::new();
+        for event in journal::read_from(path, offset)? {
+            let event = event?;
+            if event.seq > until {
+                break;
+            }
+            if event.seq > after {
+                events.push(Arc::new(event));
+            }
+        }
+        let complete = events.first().is_some_and(|event| event.seq == after + 1);
+        events.extend(ring);
+        Ok(History { events, last, complete })
+    }
+
+    /// Waits until the disk holds everything emitted before this. Blocks.
+    pub fn flush(&self) -> Result<(), JournalError> {
+        let shared = &*self.inner.shared;
+        let mut state = shared.lock();
+        let target = state.next - 1;
+        state.sync_wanted = state.sync_wanted.max(target);
+        shared.work.notify_one();
+        loop {
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            if !state.journaling || state.synced >= target {
+                return Ok(());
+            }
+            state = shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Why the journal is no longer written, if it is not.
+    pub fn fault(&self) -> Option<JournalError> {
+        self.inner.shared.lock().failed.clone()
+    }
+}
+
+impl fmt::Debug for Fabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fabric").field("journal", &self.inner.shared.journal_path).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.work.notify_all();
+        self.shared.arrived.notify_waiters();
+        if let Some(writer) = self.writer.take() {
+            // The thread cannot panic but by a fault of its own; its events are then lost anyway.
+            let _ended = writer.join();
+        }
+    }
+}
+
+impl Receiver {
+    /// Waits for events and appends up to `limit` of them to `into`; false when the fabric is gone
+    /// and nothing is left. Too far behind, it gets one `fabric:gap` and goes on from the present.
+    /// Dropping the future loses nothing.
+    pub async fn receive(&mut self, into: &mut Vec<Arc<Event>>, limit: usize) -> bool {
+        loop {
+            let shared = self.shared.clone();
+            let arrived = shared.arrived.notified();
+            match self.take(into, limit) {
+                Taken::Some => return true,
+                Taken::Closed => return false,
+                Taken::Nothing => arrived.await,
+            }
+        }
+    }
+
+    /// As [`Self::receive`] without waiting: false when there was nothing.
+    pub fn try_receive(&mut self, into: &mut Vec<Arc<Event>>, limit: usize) -> bool {
+        matches!(self.take(into, limit), Taken::Some)
+    }
+
+    fn take(&mut self, into: &mut Vec<Arc<Event>>, limit: usize) -> Taken {
+        let state = self.shared.lock();
+        let behind = state.next - self.next;
+        if behind == 0 {
+            return if state.closed { Taken::Closed } else { Taken::Nothing };
+        }
+        let newest = state.ring.back();
+        if behind > self.window {
+            let gap = FabricGap { missed: behind, first: self.next };
+            // The gap bears the name and number of the last event skipped, and is only told here.
+            if let Some(last) = newest {
+                into.push(Arc::new(Event {
+                    seq: last.seq,
+                    at: last.at,
+                    golem_id: last.golem_id.clone(),
+                    call_id: None,
+                    kind: EventKind::FabricGap(gap),
+                }));
+            }
+            self.next = state.next;
+            return Taken::Some;
+        }
+        // `behind` is at most the window, and the window at most the ring, so all of it is there.
+        let skip = state.ring.len().saturating_sub(behind as usize);
+        let before = into.len();
+        into.extend(state.ring.iter().skip(skip).take(limit.max(1)).cloned());
+        self.next += (into.len() - before) as u64;
+        Taken::Some
+    }
+}
+
+enum Taken {
+    Some,
+    Nothing,
+    Closed,
+}
+
+impl Shared {
+    fn new(ring_limit: usize, journal_path: Option<PathBuf>) -> Self {
+        let state = State {
+            ring: VecDeque::new(),
+            ring_limit: ring_limit.max(1),
+            next: 1,
+            pending: Vec::new(),
+            synced: 0,
+            sync_wanted: 0,
+            index: Vec::new(),
+            journaling: journal_path.is_some(),
+            failed: None,
+            closed: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            arrived: Notify::new(),
+            work: Condvar::new(),
+            progress: Condvar::new(),
+            journal_path,
+        }
+    }
+
+    /// A panic while the lock was held leaves whole values behind: nothing between two of them can.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Numbers and keeps an event; returns the one the ring forgets.
+    fn push(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
+        self.next += 1;
+        if self.journaling {
+            self.pending.push(event.clone());
+        }
+        let forgotten = if self.ring.len() >= self.ring_limit { self.ring.pop_front() } else { None };
+        self.ring.push_back(event);
+        forgotten
+    }
+}
+
+/// The journal's thread: takes what is pending, writes it, syncs when asked, until closed.
+fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
+    let mut batch = Vec::new();
+    loop {
+        let closed = {
+            let mut state = shared.lock();
+            while state.pending.is_empty() && state.synced >= state.sync_wanted && !state.closed {
+                state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            std::mem::swap(&mut batch, &mut state.pending);
+            if state.closed {
+                state.sync_wanted = u64::MAX;
+            }
+            state.closed
+        };
+        shared.progress.notify_all();
+        let sync = |journal: &mut Journal| {
+            let (wanted, upto) = {
+                let state = shared.lock();
+                (state.sync_wanted > state.synced, state.next - 1 - state.pending.len() as u64)
+            };
+            if wanted { journal.sync().map(|()| Some(upto)) } else { Ok(None) }
+        };
+        let written = journal.append(&batch).and_then(|index| Ok((index, sync(&mut journal)?)));
+        match written {
+            Ok((index, synced)) => {
+                let mut state = shared.lock();
+                state.index.extend(index);
+                if let Some(upto) = synced {
+                    state.synced = state.synced.max(upto);
+                    shared.progress.notify_all();
+                }
+                if closed && state.pending.is_empty() {
+                    return;
+                }
+            }
+            Err(reason) => return give_up(shared, &journal, &batch, &reason, clock),
+        }
+        batch.clear();
+    }
+}
+
+/// The journal failed: nothing more is queued for it, and everyone is told.
+fn give_up(shared: &Shared, journal: &Journal, batch: &[Arc<Event>], reason: &std::io::Error, clock: &dyn Clock) {
+    let mut state = shared.lock();
+    let first_lost = batch.first().or(state.pending.first()).map_or(state.next, |event| event.seq);
+    let error = JournalError::Write { path: journal.path().to_owned(), reason: reason.to_string(), first_lost };
+    let message = SafeText::clean(&error.to_string(), 400);
+    state.failed = Some(error);
+    state.journaling = false;
+    state.pending = Vec::new();
+    let event = Event {
+        seq: state.next,
+        at: clock.now_millis(),
+        golem_id: GolemId::operator(),
+        call_id: None,
+        kind: EventKind::FabricFault(FabricFault { message, first_lost }),
+    };
+    let forgotten = state.push(Arc::new(event));
+    drop(state);
+    drop(forgotten);
+    shared.progress.notify_all();
+    shared.arrived.notify_waiters();
+}

@@ -1,0 +1,28 @@
+//! What every room may use: units, text, errors, configuration, clock. Nothing here knows a chain.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::dbg_macro
+    )
+)]
+
+pub mod fabric;
+pub mod chance;
+pub mod clock;
+pub mod config;
+pub mod error;
+pub mod failpoint;
+pub mod format;
+pub mod id;
+pub mod model;
+pub mod private;
+pub mod service;
+pub mod signer;
+pub mod text;
+pub mod units;

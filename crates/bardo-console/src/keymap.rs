@@ -1,0 +1,487 @@
+//! One table of keys: it decides what a key does, what the hint bar shows, and what `?` lists.
+//!
+//! A key means one thing per context; what is bound in [`Context::Anywhere`] holds in every context that does not bind
+//! the key itself. [`conflicts`] finds what is bound twice. Keys of a text field are not here: there every printable
+//! key is text.
+
+mod custom;
+mod here;
+
+use std::fmt;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::screens::ScreenId;
+use bardo_runtime::questions::AnswerKind;
+pub use custom::{Keymap, KeymapError, Row, name_of};
+pub use here::help_on;
+
+/// Where a binding holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Context {
+    /// In every layer that does not bind the key itself.
+    Anywhere,
+    /// On a screen, under all layers.
+    Page,
+    /// While the help is open.
+    Help,
+    /// While the question before leaving is open.
+    Quit,
+    /// While the session ends.
+    Leaving,
+    /// In a decision.
+    Decision,
+    /// In a decision whose question has ended: no printable key does anything, because it may belong to a word that
+    /// was being typed.
+    Ended,
+    /// While a decision's text is typed, and in the prompt and the palette: only keys that are no text.
+    Typing,
+    /// After a hold, while it is not decided what to make of it.
+    Hold,
+    /// In the whole story of a call, and in other pages of text.
+    Story,
+    /// In a question whether something is to be cancelled or revoked.
+    Confirm,
+}
+
+/// What a key asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Ask before leaving.
+    AskToQuit,
+    /// Settle what is signed, then leave.
+    QuitFinish,
+    /// Pick: make open orders void, then leave.
+    QuitCancel,
+    /// Leave now.
+    QuitNow,
+    /// Open the help.
+    Help,
+    /// Close the topmost layer; on the page: leave zoom.
+    Back,
+    /// Close the topmost layer, or ask before leaving when there is none.
+    CloseOrQuit,
+    /// Switch to a screen.
+    GoTo(ScreenId),
+    /// Give the keys to the next panel.
+    NextPanel,
+    /// Give the keys to the panel before.
+    PreviousPanel,
+    /// One row down.
+    Down,
+    /// One row up.
+    Up,
+    /// One column to the left.
+    Left,
+    /// One column to the right.
+    Right,
+    /// To the first row.
+    Top,
+    /// To the last row.
+    Bottom,
+    /// Half a page down.
+    HalfPageDown,
+    /// Half a page up.
+    HalfPageUp,
+    /// Open what is selected.
+    Open,
+    /// Filter.
+    Filter,
+    /// To the next match.
+    NextMatch,
+    /// To the match before.
+    PreviousMatch,
+    /// Tell the Golem something, or type a command.
+    Prompt,
+    /// Find a command.
+    Palette,
+    /// Open the oldest decision.
+    Decide,
+    /// Pause the Golem; again asks to resume.
+    Pause,
+    /// The focused panel alone, or all again.
+    Zoom,
+    /// Check the whole trail.
+    Verify,
+    /// A shorter time range.
+    ShorterRange,
+    /// A longer time range.
+    LongerRange,
+    /// Follow the newest.
+    Follow,
+    /// Copy what is selected.
+    Copy,
+    /// Show where what is selected can be looked at.
+    Explorer,
+    /// Cancel or revoke what is selected: asks first.
+    CancelSelected,
+    /// Export what is shown.
+    Export,
+    /// Stop new signatures at once.
+    Hold,
+    /// Make the hold a halt.
+    HoldHalt,
+    /// Let only exits pass.
+    HoldExitOnly,
+    /// Release one's own hold.
+    HoldRelease,
+    /// Pick an answer of a decision.
+    Pick(AnswerKind),
+    /// Pick what is asked about, where there is one way to go.
+    PickYes,
+    /// Do what is picked.
+    DoIt,
+    /// Mark the next unread warning as read.
+    MarkRead,
+    /// Show the raw call.
+    RawCall,
+    /// The next question.
+    NextQuestion,
+    /// The view stands still, or follows again.
+    Freeze,
+    /// One event further in a recording.
+    ReplayStep,
+    /// A recording twice as fast.
+    ReplayFaster,
+    /// A recording half as fast.
+    ReplaySlower,
+    /// Draw everything anew.
+    Redraw,
+    /// Stop the process, back to the shell.
+    Suspend,
+}
+
+/// One key with its modifiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Which key.
+    pub code: KeyCode,
+    /// What is held with it. Shift is not counted for characters: it is in the character.
+    pub modifiers: KeyModifiers,
+}
+
+impl Key {
+    /// A key without modifiers.
+    pub const fn plain(code: KeyCode) -> Self {
+        Self { code, modifiers: KeyModifiers::NONE }
+    }
+
+    /// A character.
+    pub const fn char(character: char) -> Self {
+        Self::plain(KeyCode::Char(character))
+    }
+
+    /// A character with Ctrl.
+    pub const fn ctrl(character: char) -> Self {
+        Self { code: KeyCode::Char(character), modifiers: KeyModifiers::CONTROL }
+    }
+
+    /// The character it types, where it types one.
+    pub fn text(self) -> Option<char> {
+        match self.code {
+            KeyCode::Char(character) if self.modifiers.is_empty() => Some(character),
+            _ => None,
+        }
+    }
+}
+
+impl From<KeyEvent> for Key {
+    fn from(event: KeyEvent) -> Self {
+        let mut modifiers = event.modifiers;
+        // Terminals disagree on whether Shift comes with `G`, and with Shift-Tab.
+        if matches!(event.code, KeyCode::Char(_) | KeyCode::BackTab) {
+            modifiers.remove(KeyModifiers::SHIFT);
+        }
+        Self { code: event.code, modifiers }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (KeyCode::Char(character), KeyModifiers::CONTROL) = (self.code, self.modifiers) {
+            return write!(f, "Ctrl-{}", character.to_ascii_uppercase());
+        }
+        match self.code {
+            KeyCode::Char(' ') => f.write_str("Space"),
+            KeyCode::Char(character) => write!(f, "{character}"),
+            KeyCode::Down => f.write_str("↓"),
+            KeyCode::Up => f.write_str("↑"),
+            KeyCode::Left => f.write_str("←"),
+            KeyCode::Right => f.write_str("→"),
+            KeyCode::BackTab => f.write_str("Shift-Tab"),
+            KeyCode::PageDown => f.write_str("PgDn"),
+            KeyCode::PageUp => f.write_str("PgUp"),
+            other => write!(f, "{other}"),
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Binding {
+    /// Where it holds.
+    pub context: Context,
+    /// The keys that do it; the first is the one that hints show.
+    pub keys: &'static [Key],
+    /// What they do.
+    pub action: Action,
+    /// One or two words for the hint bar; empty: not in the bar.
+    pub hint: &'static str,
+    /// One line for the help.
+    pub help: &'static str,
+}
+
+const fn bind(
+    context: Context,
+    keys: &'static [Key],
+    action: Action,
+    hint: &'static str,
+    help: &'static str,
+) -> Binding {
+    Binding { context, keys, action, hint, help }
+}
+
+const DOWN: &[Key] = &[Key::char('j'), Key::plain(KeyCode::Down)];
+const UP: &[Key] = &[Key::char('k'), Key::plain(KeyCode::Up)];
+const TOP: &[Key] = &[Key::char('g'), Key::plain(KeyCode::Home)];
+const BOTTOM: &[Key] = &[Key::char('G'), Key::plain(KeyCode::End)];
+const HALF_DOWN: &[Key] = &[Key::ctrl('d'), Key::plain(KeyCode::PageDown)];
+const HALF_UP: &[Key] = &[Key::ctrl('u'), Key::plain(KeyCode::PageUp)];
+const ENTER: &[Key] = &[Key::plain(KeyCode::Enter)];
+const ESC: &[Key] = &[Key::plain(KeyCode::Esc)];
+const CLOSE: &[Key] = &[Key::plain(KeyCode::Esc), Key::plain(KeyCode::Enter)];
+const HELP: &[Key] = &[Key::char('?'), Key::plain(KeyCode::F(1))];
+const ESC_OR_Q: &[Key] = &[Key::plain(KeyCode::Esc), Key::char('q')];
+
+use Action as Do;
+use Context as In;
+
+/// The table. Its order is the order of hints and help.
+pub const KEYMAP: &[Binding] = &[
+    bind(In::Page, &[Key::char('a')], Do::Decide, "decide", "open the oldest decision; opening decides nothing"),
+    bind(In::Page, ENTER, Do::Open, "open", "open what is selected"),
+    bind(In::Page, &[Key::char('/')], Do::Filter, "filter", "filter: words, token:UNI status:blocked since:1h"),
+    bind(In::Page, &[Key::char(' ')], Do::Freeze, "freeze view", "let the view stand still; nothing else stops"),
+    bind(In::Page, &[Key::char('p')], Do::Pause, "pause", "pause the Golem: nothing new begins; again asks to resume"),
+    bind(In::Page, &[Key::char('1')], Do::GoTo(ScreenId::Live), "", "the Golem, live"),
+    bind(In::Page, &[Key::char('2')], Do::GoTo(ScreenId::Trade), "", "trade by hand"),
+    bind(In::Page, &[Key::char('3')], Do::GoTo(ScreenId::Orders), "", "auctions and bridge orders"),
+    bind(In::Page, &[Key::char('4')], Do::GoTo(ScreenId::Portfolio), "", "what is held, and what others may take"),
+    bind(In::Page, &[Key::char('5')], Do::GoTo(ScreenId::Audit), "", "decisions, standing approvals, the trail"),
+    bind(In::Page, &[Key::char('6')], Do::GoTo(ScreenId::Tools), "", "the tools there are"),
+    bind(In::Page, &[Key::char('7')], Do::GoTo(ScreenId::Network), "", "chains, pools, the devnet's controls"),
+    bind(In::Page, &[Key::char('8'), Key::char('l')], Do::GoTo(ScreenId::Logs), "", "one line per event"),
+    bind(In::Page, &[Key::plain(KeyCode::Tab)], Do::NextPanel, "", "give the keys to the next panel"),
+    bind(In::Page, &[Key::plain(KeyCode::BackTab)], Do::PreviousPanel, "", "give the keys to the panel before"),
+    bind(In::Page, DOWN, Do::Down, "", "one row down"),
+    bind(In::Page, UP, Do::Up, "", "one row up"),
+    bind(In::Page, &[Key::plain(KeyCode::Left), Key::char('h')], Do::Left, "", "to the left; in a recording: back"),
+    bind(In::Page, &[Key::plain(KeyCode::Right)], Do::Right, "", "to the right; in a recording: on"),
+    bind(In::Page, TOP, Do::Top, "", "to the first row"),
+    bind(In::Page, BOTTOM, Do::Bottom, "", "to the last row"),
+    bind(In::Page, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
+    bind(In::Page, HALF_UP, Do::HalfPageUp, "", "half a page up"),
+    bind(In::Page, &[Key::char('n')], Do::NextMatch, "", "to the next match"),
+    bind(In::Page, &[Key::char('N')], Do::PreviousMatch, "", "to the match before"),
+    bind(In::Page, &[Key::char('z')], Do::Zoom, "", "this panel alone, and back"),
+    bind(In::Page, &[Key::char('v')], Do::Verify, "", "check that the whole trail is as it was written"),
+    bind(In::Page, &[Key::char('[')], Do::ShorterRange, "", "a shorter time range: all, 24 h, 1 h, 15 min"),
+    bind(In::Page, &[Key::char(']')], Do::LongerRange, "", "a longer time range"),
+    bind(In::Page, &[Key::char('f')], Do::Follow, "", "follow the newest"),
+    bind(In::Page, &[Key::char('y')], Do::Copy, "", "copy what is selected"),
+    bind(In::Page, &[Key::char('o')], Do::Explorer, "", "where to look at its transaction; copied"),
+    bind(In::Page, &[Key::char('x')], Do::CancelSelected, "", "cancel or revoke what is selected; asks first"),
+    bind(In::Page, &[Key::char('e')], Do::Export, "", "export what is shown to a file"),
+    bind(In::Page, ESC, Do::Back, "", "back one layer"),
+    bind(In::Page, &[Key::char('.')], Do::ReplayStep, "", "in a recording: one event further"),
+    bind(In::Page, &[Key::char('>')], Do::ReplayFaster, "", "in a recording: twice as fast"),
+    bind(In::Page, &[Key::char('<')], Do::ReplaySlower, "", "in a recording: half as fast"),
+    bind(In::Page, &[Key::char('q')], Do::AskToQuit, "", "back; at the base: leave"),
+    bind(In::Page, &[Key::char(':')], Do::Prompt, "command", "tell the Golem something, or type a command"),
+    bind(In::Page, &[Key::ctrl('p')], Do::Palette, "", "find a command"),
+    bind(In::Page, HELP, Do::Help, "help", "this help"),
+    bind(In::Decision, &[Key::char('a')], Do::Pick(AnswerKind::Once), "approve once", "pick: approve this, once"),
+    bind(
+        In::Decision,
+        &[Key::char('s')],
+        Do::Pick(AnswerKind::Similar),
+        "similar",
+        "pick: approve similar for a while",
+    ),
+    bind(In::Decision, &[Key::char('e')], Do::Pick(AnswerKind::Smaller), "smaller", "pick: a smaller amount"),
+    bind(In::Decision, &[Key::char('r')], Do::Pick(AnswerKind::Refuse), "refuse", "pick: refuse, and say why"),
+    bind(
+        In::Decision,
+        &[Key::char('h')],
+        Do::Pick(AnswerKind::RefuseAndStop),
+        "refuse and stop",
+        "pick: refuse and stop everything",
+    ),
+    bind(In::Decision, ENTER, Do::DoIt, "does it", "do what is picked"),
+    bind(In::Decision, &[Key::char(' ')], Do::MarkRead, "mark read", "mark the next ! as read"),
+    bind(In::Decision, &[Key::char('d')], Do::RawCall, "raw call", "the calls as they would be signed"),
+    bind(In::Decision, &[Key::char('y')], Do::Copy, "copy", "copy the question as JSON"),
+    bind(In::Decision, &[Key::char('n')], Do::NextQuestion, "next", "the next question"),
+    bind(In::Decision, &[Key::char('z')], Do::Zoom, "full screen", "the whole screen, and back"),
+    bind(In::Decision, DOWN, Do::Down, "", "one line down"),
+    bind(In::Decision, UP, Do::Up, "", "one line up"),
+    bind(In::Decision, TOP, Do::Top, "", "to the first line"),
+    bind(In::Decision, BOTTOM, Do::Bottom, "", "to the last line"),
+    bind(In::Decision, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
+    bind(In::Decision, HALF_UP, Do::HalfPageUp, "", "half a page up"),
+    // The line of hints has room for its answers, and for nothing beside them.
+    bind(In::Decision, HELP, Do::Help, "", "this help"),
+    bind(In::Decision, ESC_OR_Q, Do::Back, "later", "later: give no answer now"),
+    bind(In::Ended, CLOSE, Do::Back, "close", "close the ended decision"),
+    bind(In::Ended, &[Key::plain(KeyCode::Down)], Do::Down, "", "one line down"),
+    bind(In::Ended, &[Key::plain(KeyCode::Up)], Do::Up, "", "one line up"),
+    bind(In::Ended, &[Key::plain(KeyCode::PageDown)], Do::HalfPageDown, "", "half a page down"),
+    bind(In::Ended, &[Key::plain(KeyCode::PageUp)], Do::HalfPageUp, "", "half a page up"),
+    bind(In::Typing, ENTER, Do::DoIt, "does it", "do it"),
+    bind(In::Typing, ESC, Do::Back, "back", "back without doing it"),
+    bind(In::Hold, ENTER, Do::HoldHalt, "halt", "halt: nothing is signed but revocations and cancellations"),
+    bind(In::Hold, &[Key::char('x')], Do::HoldExitOnly, "exit-only", "exit-only: selling and revoking pass"),
+    bind(In::Hold, HELP, Do::Help, "help", "this help"),
+    bind(In::Hold, ESC, Do::HoldRelease, "release", "release this hold, and nothing else"),
+    bind(In::Story, HELP, Do::Help, "help", "this help"),
+    bind(In::Story, ESC_OR_Q, Do::Back, "close", "close it"),
+    bind(In::Story, DOWN, Do::Down, "down", "one line down"),
+    bind(In::Story, UP, Do::Up, "up", "one line up"),
+    bind(In::Story, TOP, Do::Top, "", "to the first line"),
+    bind(In::Story, BOTTOM, Do::Bottom, "", "to the last line"),
+    bind(In::Story, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
+    bind(In::Story, HALF_UP, Do::HalfPageUp, "", "half a page up"),
+    bind(In::Story, &[Key::char('y')], Do::Copy, "copy", "copy it"),
+    bind(In::Story, &[Key::char('o')], Do::Explorer, "explorer", "copy where to look at its transaction"),
+    bind(
+        In::Help,
+        &[Key::plain(KeyCode::Esc), Key::char('?'), Key::char('q'), Key::plain(KeyCode::F(1))],
+        Do::Back,
+        "close",
+        "close the help",
+    ),
+    bind(In::Help, DOWN, Do::Down, "down", "one row down"),
+    bind(In::Help, UP, Do::Up, "up", "one row up"),
+    bind(In::Quit, &[Key::char('f')], Do::QuitFinish, "finish and quit", "settle what is signed, then leave"),
+    bind(
+        In::Quit,
+        &[Key::char('c')],
+        Do::QuitCancel,
+        "cancel orders and quit",
+        "pick: make open orders void, then leave",
+    ),
+    bind(In::Quit, ENTER, Do::DoIt, "does it", "do what is picked"),
+    bind(In::Quit, &[Key::char('e')], Do::Export, "export trades", "write all trades to a CSV file"),
+    bind(In::Quit, &[Key::plain(KeyCode::Esc), Key::char('s'), Key::char('q')], Do::Back, "stay", "stay here"),
+    bind(In::Quit, HELP, Do::Help, "help", "this help"),
+    bind(In::Leaving, &[Key::char('!')], Do::QuitNow, "leave now", "leave now; what is signed is settled next time"),
+    bind(In::Confirm, HELP, Do::Help, "help", "this help"),
+    bind(In::Confirm, &[Key::char('y')], Do::PickYes, "yes", "pick: do it"),
+    bind(In::Confirm, ENTER, Do::DoIt, "does it", "do what is picked"),
+    bind(In::Confirm, &[Key::plain(KeyCode::Esc), Key::char('n'), Key::char('q')], Do::Back, "no", "leave it"),
+    bind(In::Anywhere, &[Key::ctrl('x')], Do::Hold, "STOP", "HOLD: no new signature from now on; then choose"),
+    bind(In::Anywhere, &[Key::ctrl('c')], Do::CloseOrQuit, "", "clear or close what is open; at the base: leave"),
+    bind(In::Anywhere, &[Key::ctrl('l')], Do::Redraw, "", "draw the screen anew"),
+    bind(In::Anywhere, &[Key::ctrl('z')], Do::Suspend, "", "stop Bardo and its chains, back to the shell (`fg`)"),
+];
+
+/// What is bound twice in one context, and actions that two rows of one context claim.
+pub fn conflicts(table: &[Binding]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, row) in table.iter().enumerate() {
+        for other in table.iter().skip(at + 1).filter(|other| other.context == row.context) {
+            for key in row.keys.iter().filter(|key| other.keys.contains(key)) {
+                found.push(format!("{key} in {:?} is both {:?} and {:?}", row.context, row.action, other.action));
+            }
+            if row.action == other.action {
+                found.push(format!("{:?} has two rows in {:?}", row.action, row.context));
+            }
+        }
+        for (at, key) in row.keys.iter().enumerate() {
+            if row.keys.iter().skip(at + 1).any(|other| other == key) {
+                found.push(format!("{key} stands twice in one row of {:?}", row.context));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn action(context: Context, key: Key) -> Option<Action> {
+        Keymap::default().action(context, key)
+    }
+
+    #[test]
+    fn no_key_means_two_things() {
+        assert_eq!(conflicts(KEYMAP), Vec::<String>::new());
+    }
+
+    #[test]
+    fn conflicts_are_found() {
+        const Q: &[Key] = &[Key::char('q')];
+        const XX: &[Key] = &[Key::char('x'), Key::char('x')];
+        let table = [
+            bind(Context::Page, Q, Action::AskToQuit, "", ""),
+            bind(Context::Page, Q, Action::Help, "", ""),
+            bind(Context::Help, Q, Action::Back, "", ""),
+        ];
+        assert_eq!(conflicts(&table), ["q in Page is both AskToQuit and Help"]);
+        let twice = [bind(Context::Page, XX, Action::Zoom, "", "")];
+        assert_eq!(conflicts(&twice).len(), 1);
+    }
+
+    #[test]
+    fn shift_is_in_the_character() {
+        let shifted = KeyEvent::new(KeyCode::Char('G'), KeyModifiers::SHIFT);
+        assert_eq!(action(Context::Page, shifted.into()), Some(Action::Bottom));
+        let back = KeyEvent::new(KeyCode::BackTab, KeyModifiers::SHIFT);
+        assert_eq!(action(Context::Page, back.into()), Some(Action::PreviousPanel));
+        let ctrl_alt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL | KeyModifiers::ALT);
+        assert_eq!(action(Context::Page, ctrl_alt.into()), None);
+    }
+
+    #[test]
+    fn anywhere_holds_in_every_context() {
+        for context in [Context::Page, Context::Help, Context::Quit, Context::Decision, Context::Hold, Context::Typing]
+        {
+            assert_eq!(action(context, Key::ctrl('x')), Some(Action::Hold));
+            assert_eq!(action(context, Key::ctrl('c')), Some(Action::CloseOrQuit));
+            assert_eq!(action(context, Key::char('ß')), None);
+        }
+        assert_eq!(action(Context::Quit, Key::char('q')), Some(Action::Back), "a held q cannot leave");
+    }
+
+    #[test]
+    fn no_plain_key_of_a_screen_signs_loosens_sells_or_cancels() {
+        for row in KEYMAP.iter().filter(|row| row.context == Context::Page) {
+            let harmless = !matches!(
+                row.action,
+                Action::DoIt
+                    | Action::PickYes
+                    | Action::Pick(_)
+                    | Action::QuitNow
+                    | Action::QuitFinish
+                    | Action::QuitCancel
+            );
+            assert!(harmless, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn answers_keep_their_letters() {
+        for kind in AnswerKind::ALL {
+            let key = Key::char(kind.letter());
+            assert_eq!(action(Context::Decision, key), Some(Action::Pick(kind)));
+        }
+    }
+
+    #[test]
+    fn every_row_explains_itself() {
+        for row in KEYMAP {
+            assert!(!row.keys.is_empty() && !row.help.is_empty(), "{row:?}");
+        }
+    }
+}

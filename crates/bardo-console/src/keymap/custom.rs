@@ -1,0 +1,285 @@
+//! The table in force: the built-in one with the operator's own keys in it. Only what a screen's keys do can be bound
+//! anew. The answers of a decision keep their letters, and the stop keeps Ctrl-X, wherever one sits.
+
+use std::collections::BTreeMap;
+
+use crossterm::event::KeyCode;
+
+use super::{Action, Binding, Context, KEYMAP, Key};
+
+/// One row in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Where it holds.
+    pub context: Context,
+    /// The keys that do it; the first is the one that hints show.
+    pub keys: Vec<Key>,
+    /// What they do.
+    pub action: Action,
+    /// One or two words for the hint bar; empty: not in the bar.
+    pub hint: &'static str,
+    /// One line for the help.
+    pub help: &'static str,
+}
+
+/// The table in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Keymap {
+    rows: Vec<Row>,
+}
+
+/// Why the operator's keys cannot be used. Each names what stands in the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeymapError {
+    /// Nothing of that name can be bound.
+    #[error("keys.{name}: nothing is called so; there are: {known}")]
+    UnknownAction {
+        /// What was written.
+        name: String,
+        /// What could be.
+        known: String,
+    },
+    /// No terminal sends it.
+    #[error("keys.{name}: `{key}` is no key; write one such as x, Ctrl-K, F2, PgDn or Space")]
+    UnknownKey {
+        /// The action.
+        name: String,
+        /// What was written.
+        key: String,
+    },
+    /// The key is needed elsewhere on every screen.
+    #[error("keys.{name}: {key} is kept for {kept}")]
+    Kept {
+        /// The action.
+        name: String,
+        /// The key.
+        key: String,
+        /// What it is kept for.
+        kept: String,
+    },
+    /// Two actions want one key.
+    #[error("{key} would be both {one} and {other}: give one of them another key")]
+    Conflict {
+        /// The key.
+        key: String,
+        /// The one.
+        one: String,
+        /// The other.
+        other: String,
+    },
+}
+
+impl KeymapError {
+    /// The settings that it is about, by their names.
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Self::UnknownAction { name, .. } | Self::UnknownKey { name, .. } | Self::Kept { name, .. } => vec![name],
+            Self::Conflict { one, other, .. } => vec![one, other],
+        }
+    }
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        let row = |row: &Binding| Row {
+            context: row.context,
+            keys: row.keys.to_vec(),
+            action: row.action,
+            hint: row.hint,
+            help: row.help,
+        };
+        Self { rows: KEYMAP.iter().map(row).collect() }
+    }
+}
+
+impl Keymap {
+    /// The built-in table with these keys in it: by the action's name (`freeze`, `next-panel`, `logs`), keys separated
+    /// by blanks, the first for the hints.
+    ///
+    /// # Errors
+    /// A [`KeymapError`]; then none of them holds.
+    pub fn with<'a>(wanted: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, KeymapError> {
+        let mut keymap = Self::default();
+        for (name, keys) in wanted {
+            let Some(at) =
+                keymap.rows.iter().position(|row| row.context == Context::Page && name_of(row.action) == name)
+            else {
+                let known = keymap.rows.iter().filter(|row| row.context == Context::Page);
+                let known = known.map(|row| name_of(row.action)).collect::<Vec<_>>().join(", ");
+                return Err(KeymapError::UnknownAction { name: name.to_owned(), known });
+            };
+            let mut bound = Vec::new();
+            for text in keys.split_whitespace() {
+                let key = Key::named(text).ok_or_else(|| KeymapError::UnknownKey {
+                    name: name.to_owned(),
+                    key: bardo_base::text::SafeText::clean(text, 40).to_string(),
+                })?;
+                if let Some(kept) = kept_for(key) {
+                    return Err(KeymapError::Kept { name: name.to_owned(), key: key.to_string(), kept });
+                }
+                bound.push(key);
+            }
+            if let (Some(row), false) = (keymap.rows.get_mut(at), bound.is_empty()) {
+                row.keys = bound;
+            }
+        }
+        keymap.conflict().map_or(Ok(keymap), Err)
+    }
+
+    /// The first key that two rows of one context claim.
+    fn conflict(&self) -> Option<KeymapError> {
+        let mut seen: BTreeMap<String, &Row> = BTreeMap::new();
+        for row in self.rows.iter().filter(|row| row.context == Context::Page) {
+            for key in &row.keys {
+                let before = seen.insert(key.to_string(), row);
+                if let Some(other) = before.filter(|other| other.action != row.action) {
+                    let (one, other) = (name_of(other.action), name_of(row.action));
+                    return Some(KeymapError::Conflict { key: key.to_string(), one, other });
+                }
+            }
+        }
+        None
+    }
+
+    /// What `key` does in `context`.
+    pub fn action(&self, context: Context, key: Key) -> Option<Action> {
+        let find = |context: Context| self.rows.iter().find(|row| row.context == context && row.keys.contains(&key));
+        find(context).or_else(|| find(Context::Anywhere)).map(|row| row.action)
+    }
+
+    /// The rows that hold in `context`, its own first.
+    pub fn rows(&self, context: Context) -> impl Iterator<Item = &Row> {
+        let of = move |wanted: Context| self.rows.iter().filter(move |row| row.context == wanted);
+        of(context).chain(of(Context::Anywhere))
+    }
+}
+
+/// What a key holds everywhere, and may therefore not be bound to anything else.
+fn kept_for(key: Key) -> Option<String> {
+    if key.code == KeyCode::Esc {
+        return Some("going back".to_owned());
+    }
+    let anywhere = KEYMAP.iter().find(|row| row.context == Context::Anywhere && row.keys.contains(&key))?;
+    Some(name_of(anywhere.action))
+}
+
+/// An action's name in the configuration: `next-panel`, and a screen's own for going to it.
+pub fn name_of(action: Action) -> String {
+    if let Action::GoTo(screen) = action {
+        return screen.name().to_lowercase();
+    }
+    let told = format!("{action:?}");
+    let mut name = String::with_capacity(told.len() + 4);
+    for (at, letter) in told.chars().enumerate() {
+        if letter.is_ascii_uppercase() && at > 0 {
+            name.push('-');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    name
+}
+
+impl Key {
+    /// The key of that name, as hints write it; capitals of `ctrl` do not matter.
+    pub fn named(text: &str) -> Option<Self> {
+        if let Some((held, letter)) = text.split_once('-').filter(|(held, _)| held.eq_ignore_ascii_case("ctrl")) {
+            let _ = held;
+            let mut letters = letter.chars();
+            let (letter, None) = (letters.next()?, letters.next()) else { return None };
+            // Ctrl-I, Ctrl-M and Ctrl-[ are Tab, Enter and Esc on most terminals.
+            let sent = letter.is_ascii_alphabetic() && !matches!(letter.to_ascii_lowercase(), 'i' | 'm');
+            return sent.then(|| Self::ctrl(letter.to_ascii_lowercase()));
+        }
+        let mut letters = text.chars();
+        if let (Some(letter), None) = (letters.next(), letters.next()) {
+            return (!letter.is_control()).then(|| Self::char(letter));
+        }
+        let code = match text.to_lowercase().as_str() {
+            "space" => return Some(Self::char(' ')),
+            "enter" => KeyCode::Enter,
+            "esc" => KeyCode::Esc,
+            "tab" => KeyCode::Tab,
+            "shift-tab" => KeyCode::BackTab,
+            "up" => KeyCode::Up,
+            "down" => KeyCode::Down,
+            "left" => KeyCode::Left,
+            "right" => KeyCode::Right,
+            "home" => KeyCode::Home,
+            "end" => KeyCode::End,
+            "pgup" => KeyCode::PageUp,
+            "pgdn" => KeyCode::PageDown,
+            "insert" => KeyCode::Insert,
+            "delete" => KeyCode::Delete,
+            "backspace" => KeyCode::Backspace,
+            other => KeyCode::F(other.strip_prefix('f')?.parse().ok().filter(|number| (1..=24).contains(number))?),
+        };
+        Some(Self::plain(code))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::screens::ScreenId;
+
+    #[test]
+    fn without_wishes_it_is_the_table() {
+        let keymap = Keymap::with([]).unwrap();
+        for row in KEYMAP {
+            for key in row.keys {
+                assert_eq!(keymap.action(row.context, *key), Some(row.action), "{key}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_own_key_takes_the_place_of_the_built_in_ones() {
+        let keymap = Keymap::with([("freeze", "F2 Ctrl-K"), ("logs", "L")]).unwrap();
+        assert_eq!(keymap.action(Context::Page, Key::plain(KeyCode::F(2))), Some(Action::Freeze));
+        assert_eq!(keymap.action(Context::Page, Key::ctrl('k')), Some(Action::Freeze));
+        assert_eq!(keymap.action(Context::Page, Key::char(' ')), None);
+        assert_eq!(keymap.action(Context::Page, Key::char('L')), Some(Action::GoTo(ScreenId::Logs)));
+        // A decision's own keys stay.
+        assert_eq!(keymap.action(Context::Decision, Key::char(' ')), Some(Action::MarkRead));
+    }
+
+    #[test]
+    fn a_conflict_names_both_and_nothing_holds() {
+        let error = Keymap::with([("freeze", "/")]).unwrap_err();
+        assert_eq!(error.to_string(), "/ would be both filter and freeze: give one of them another key");
+        // Both moved: no conflict.
+        assert!(Keymap::with([("freeze", "/"), ("filter", "Space")]).is_ok());
+        let error = Keymap::with([("pause", "F5"), ("help", "F5")]).unwrap_err().to_string();
+        assert!(error.contains("pause") && error.contains("help"), "{error}");
+    }
+
+    #[test]
+    fn the_stop_and_the_way_back_keep_their_keys() {
+        for key in ["Ctrl-X", "ctrl-c", "Esc", "Ctrl-Z", "Ctrl-L"] {
+            assert!(matches!(Keymap::with([("zoom", key)]), Err(KeymapError::Kept { .. })), "{key}");
+        }
+        // What answers a decision has no name here.
+        for name in ["pick", "do-it", "hold", "mark-read", "hold-release"] {
+            assert!(matches!(Keymap::with([(name, "F3")]), Err(KeymapError::UnknownAction { .. })), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        for key in ["", "xx", "F0", "F25", "Ctrl-", "Ctrl-xx", "Ctrl-I", "Hyper-x"] {
+            let found = Key::named(key);
+            assert_eq!(found, None, "{key}");
+        }
+        assert!(matches!(Keymap::with([("zoom", "nokey")]), Err(KeymapError::UnknownKey { .. })));
+    }
+
+    #[test]
+    fn every_key_of_the_table_can_be_written_as_hints_show_it() {
+        for row in KEYMAP.iter().filter(|row| row.context == Context::Page) {
+            for key in row.keys {
+                let arrow = matches!(key.code, KeyCode::Up | KeyCode::Down | KeyCode::Left | KeyCode::Right);
+                assert!(arrow || Key::named(&key.to_string()) == Some(*key), "{key}");
+            }
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! Screen 5: what was decided and what stands: open questions, standing approvals, past decisions, and the trail, whose
+//! wholeness can be checked here.
+
+mod rows;
+
+use std::collections::VecDeque;
+
+use ratatui::layout::{Position, Rect};
+use serde_json::json;
+
+use rows::{Ends, Told, decision_row, grant_row, offer_row, offers, question_row, trail_role, trail_row};
+
+use super::filter::Filter;
+use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
+use bardo_base::id::CallId;
+use bardo_base::text::SafeText;
+use crate::format::short_hash;
+use crate::keymap::Action;
+use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::state::feed::CallSeen;
+use crate::state::story::word;
+use crate::theme::Role;
+use crate::widgets::paint::{self, Row, cut, wrapped};
+use bardo_runtime::handle::{AuditEntry, Command, Found, GrantNow, Query};
+
+/// Entries of the trail asked for.
+const ENTRIES: u32 = 500;
+/// The count of the query for the trail, of the check of it, and of the query for what was written since.
+const TRAIL: u32 = 1;
+const VERIFY: u32 = 2;
+const MORE: u32 = 3;
+/// So long after an event the trail is looked at for what it came to: by then its entries are written.
+const SETTLED_MILLIS: u64 = 1_000;
+
+/// Lines of the trail's panel in which one entry is told whole, with the rule above them; none where there are few.
+const fn told_lines(area: Rect) -> u16 {
+    match area.height {
+        20.. if area.width >= 24 => 5,
+        10.. if area.width >= 24 => 3,
+        _ => 0,
+    }
+}
+
+/// How many rows a list has, and each of them by its place.
+type Rows<'a> = (usize, &'a dyn Fn(usize) -> Option<Ends>);
+
+/// What stands around a list.
+struct Head<'a> {
+    title: &'a str,
+    right: &'a [Piece],
+    /// Said where there is nothing.
+    empty: &'a str,
+}
+
+/// The panels, in the order of Tab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Panel {
+    Questions,
+    Grants,
+    Decisions,
+    Trail,
+}
+
+const PANELS: [Panel; 4] = [Panel::Questions, Panel::Grants, Panel::Decisions, Panel::Trail];
+
+/// Screen 5.
+#[derive(Debug)]
+pub(super) struct Audit {
+    panel: Panel,
+    at: [usize; 4],
+    /// The oldest first.
+    entries: VecDeque<Told>,
+    /// Whether what is written from now on is asked for by itself: not where there is no trail to read.
+    follows: bool,
+    /// The newest event of which the trail's entries were asked for.
+    seen: u64,
+    /// When it is asked for more, by the machine's clock.
+    due: Option<u64>,
+    verdict: Option<(bool, SafeText)>,
+    filter: Filter,
+    /// Whether the panel with the keys has the whole place.
+    zoomed: bool,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self {
+            panel: Panel::Trail,
+            at: [0; 4],
+            entries: VecDeque::new(),
+            follows: false,
+            seen: 0,
+            due: None,
+            verdict: None,
+            filter: Filter::default(),
+            zoomed: false,
+        }
+    }
+}
+
+fn ask(count: u32, query: Query) -> Wish {
+    Wish::Send(Box::new(Command::Look { ticket: ticket(ScreenId::Audit, count), query }))
+}
+
+/// Calls that were decided on, the newest first.
+fn decisions<'a>(known: &'a Known<'_>) -> Vec<&'a CallSeen> {
+    known.feed.calls.iter().rev().filter(|call| call.resolved.is_some()).collect()
+}
+
+impl Audit {
+    fn place(&self) -> usize {
+        PANELS.iter().position(|panel| *panel == self.panel).unwrap_or(0)
+    }
+
+    fn selected(&self, panel: Panel) -> usize {
+        let at = PANELS.iter().position(|one| *one == panel).unwrap_or(0);
+        self.at.get(at).copied().unwrap_or(0)
+    }
+
+    /// The entries that hold every word of the filter, the newest first.
+    fn fitting(&self) -> Vec<&Told> {
+        let words: Vec<String> = self.filter.words().collect();
+        let fits = |told: &&Told| words.iter().all(|word| told.text.contains(word.as_str()));
+        self.entries.iter().rev().filter(fits).collect()
+    }
+
+    /// Changes which entries are known. The one that the keys are on keeps them; whoever is at the newest stays there.
+    fn change(&mut self, change: impl FnOnce(&mut VecDeque<Told>)) {
+        let place = self.selected(Panel::Trail);
+        let kept = self.fitting().get(place).map(|told| told.entry.seq).filter(|_| place > 0);
+        change(&mut self.entries);
+        let found = kept.and_then(|seq| self.fitting().iter().position(|told| told.entry.seq == seq));
+        if let (Some(found), [.., at]) = (found, &mut self.at) {
+            *at = found;
+        }
+    }
+
+    /// Takes in what was written since.
+    fn append(&mut self, more: Vec<AuditEntry>) -> Vec<Wish> {
+        // So many that some may be missing between those that are known and the newest.
+        if more.len() >= ENTRIES as usize {
+            return vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })];
+        }
+        let newest = self.newest();
+        self.change(|entries| {
+            entries.extend(more.into_iter().filter(|entry| entry.seq > newest).map(Told::new));
+            let over = entries.len().saturating_sub(ENTRIES as usize);
+            entries.drain(..over);
+        });
+        Vec::new()
+    }
+
+    fn newest(&self) -> u64 {
+        self.entries.back().map_or(0, |told| told.entry.seq)
+    }
+
+    fn count(&self, panel: Panel, known: &Known<'_>) -> usize {
+        match panel {
+            Panel::Questions => known.questions.len() + offers(known).count(),
+            Panel::Grants => known.snapshot.map_or(0, |snapshot| snapshot.grants.len()),
+            Panel::Decisions => decisions(known).len(),
+            Panel::Trail => self.fitting().len(),
+        }
+    }
+
+    /// Moves the selection of the panel with the keys; true: the action moves one.
+    fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
+        let (place, last) = (self.place(), self.count(self.panel, known).saturating_sub(1));
+        let Some(at) = self.at.get_mut(place) else { return false };
+        let to = list::moved(action, *at, last, page);
+        *at = to.unwrap_or(*at);
+        to.is_some()
+    }
+
+    /// What is said about the whole trail, above its entries: what its check came to, and what is not among them.
+    fn notes(&self) -> Vec<Piece> {
+        let verdict = self.verdict.as_ref().map(|(good, words)| match good {
+            true => (format!("✓ {words}"), Role::StateGood),
+            false => (format!("✕ {words}"), Role::StateBad),
+        });
+        let older = self.entries.front().filter(|oldest| oldest.entry.seq > 1).map(|_| {
+            let words = format!("newest {} only, also for a search; all: bardo log", self.entries.len());
+            (words, Role::TextDim)
+        });
+        verdict.into_iter().chain(older).collect()
+    }
+
+    /// Where the rows of a panel are: inside its frame, below what is said about all of them.
+    fn inside(&self, panel: Panel, area: Rect) -> Rect {
+        let notes = if panel == Panel::Trail { u16::try_from(self.notes().len()).unwrap_or(0) } else { 0 };
+        // One entry at least is shown.
+        let notes = notes.min(area.height.saturating_sub(3));
+        let told = if panel == Panel::Trail { told_lines(area) } else { 0 };
+        Rect {
+            x: area.x.saturating_add(1),
+            y: area.y.saturating_add(1).saturating_add(notes),
+            width: area.width.saturating_sub(2),
+            height: area.height.saturating_sub(2).saturating_sub(notes + told),
+        }
+    }
+
+    /// The entry that the keys are on, whole: a row has no room for most of them.
+    fn tell(&self, pen: &mut Pen<'_>, area: Rect, told: &Told) {
+        let lines = told_lines(area);
+        let Some(top) = area.height.checked_sub(lines + 1).filter(|_| lines > 0) else { return };
+        let AuditEntry { kind, golem_id, hash, .. } = &told.entry;
+        let right = [(format!("{kind} · {golem_id} · {}", short_hash(*hash)), Role::TextDim)];
+        let title = [(format!("Entry {}", told.entry.seq), Role::Title)];
+        let border = if self.panel == Panel::Trail { Role::BorderFocus } else { Role::Border };
+        pen.division(line(area, top), &title, &right, border);
+        let inner = Rect { x: area.x + 2, y: area.y + top + 1, width: area.width.saturating_sub(4), height: lines - 1 };
+        let row = Row::new(told.words.as_str(), trail_role(&told.entry));
+        paint::rows(pen, inner, &wrapped(vec![row], inner.width.into()));
+    }
+
+    /// Where the panels are: those that hold little leave the lines to the others.
+    fn panels(&self, known: &Known<'_>, area: Rect) -> [Rect; 4] {
+        if self.zoomed {
+            return PANELS.map(|panel| if panel == self.panel { area } else { Rect::default() });
+        }
+        let wide = area.width >= 100;
+        let most = if wide { area.height } else { area.height * 11 / 20 };
+        let third = most / 3;
+        let wanted = |panel| u16::try_from(self.count(panel, known)).unwrap_or(u16::MAX).max(1).saturating_add(2);
+        let lines = |panel| wanted(panel).clamp(third.min(4), third.max(4));
+        let (left, right) = if wide {
+            list::beside(area, area.width * 9 / 20)
+        } else {
+            // Each shares an edge with the next. What they do not need is the trail's.
+            let all = lines(Panel::Questions).saturating_add(lines(Panel::Grants));
+            let all = all.saturating_add(wanted(Panel::Decisions)).saturating_sub(2);
+            list::stacked(area, all.min(most))
+        };
+        let (questions, rest) = list::stacked(left, lines(Panel::Questions));
+        let (grants, decisions) = list::stacked(rest, lines(Panel::Grants));
+        [questions, grants, decisions, right]
+    }
+
+    /// Draws a panel with so many rows, of which only those that are shown are worded.
+    fn list(&self, pen: &mut Pen<'_>, area: Rect, panel: Panel, head: Head<'_>, rows: Rows<'_>) {
+        let (count, row) = rows;
+        if area.is_empty() {
+            return;
+        }
+        let focus = self.panel == panel;
+        let inner = self.inside(panel, area);
+        let border = if focus { Role::BorderFocus } else { Role::Border };
+        // How many there are stands above: where few have room, the others are not left out in silence.
+        let mut title = vec![(head.title.to_owned(), Role::Title)];
+        if panel != Panel::Trail && count > 0 {
+            title.push((format!(" {count}"), Role::TextDim));
+        }
+        pen.frame(area, &title, head.right, border);
+        let notes = if panel == Panel::Trail { self.notes() } else { Vec::new() };
+        for (y, note) in (area.y.saturating_add(1)..inner.y).zip(notes) {
+            let place = Rect { y, height: 1, ..inner };
+            pen.pieces(place, &cut(&[(" ".to_owned(), Role::Text), note], usize::from(place.width)));
+        }
+        let room = usize::from(inner.height);
+        let at = self.selected(panel).min(count.saturating_sub(1));
+        let skip = list::first_shown(at, room);
+        if count == 0 {
+            pen.pieces(line(inner, 0), &[(format!(" {}", head.empty), Role::TextDim)]);
+        }
+        for (y, place) in (0..inner.height).zip(skip..count) {
+            let Some((mut left, right)) = row(place) else { continue };
+            let mark = if focus && place == at { "▸" } else { " " };
+            left.insert(0, (mark.to_owned(), Role::Key));
+            // A blank before the edge; what does not fit says so.
+            let place = Rect { width: inner.width.saturating_sub(1), ..line(inner, y) };
+            let room =
+                usize::from(place.width).saturating_sub(if right.is_empty() { 0 } else { pieces_width(&right) + 1 });
+            let both = pieces_width(&left) <= room || panel != Panel::Trail;
+            let (room, right) = if both { (room, right) } else { (usize::from(place.width), Vec::new()) };
+            pen.row(place, &cut(&left, room), &right);
+        }
+        if count > room && room > 0 {
+            let words = format!(" {} of {count} ", at + 1);
+            let bottom = Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
+            pen.row(Rect { width: bottom.width.saturating_sub(3), ..bottom }, &[], &[(words, Role::TextDim)]);
+        }
+    }
+}
+
+impl ScreenView for Audit {
+    fn id(&self) -> ScreenId {
+        ScreenId::Audit
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let [questions, grants, decided, trail_area] = self.panels(known, area);
+        let room = usize::from(questions.width).saturating_sub(5);
+        let open: Vec<&CallSeen> = offers(known).collect();
+        let waiting = |at: usize| match known.questions.get(at) {
+            Some(question) => Some(question_row(question, known, room)),
+            None => offer_row(open.get(at.checked_sub(known.questions.len())?)?, known),
+        };
+        let head = Head { title: "Waiting for you", right: &[], empty: "Nothing waits." };
+        self.list(pen, questions, Panel::Questions, head, (known.questions.len() + open.len(), &waiting));
+        let room = usize::from(grants.width).saturating_sub(4);
+        let standing = known.snapshot.map_or(&[] as &[GrantNow], |snapshot| &snapshot.grants);
+        let revokes = [("x revokes".to_owned(), Role::TextDim)];
+        let right: &[Piece] = if standing.is_empty() { &[] } else { &revokes };
+        let head = Head { title: "Standing approvals", right, empty: "None: every action asks for itself." };
+        let grant = |at: usize| standing.get(at).map(|grant| grant_row(grant, known, room));
+        self.list(pen, grants, Panel::Grants, head, (standing.len(), &grant));
+        let past = decisions(known);
+        let head = Head { title: "Decisions", right: &[], empty: "You have decided nothing yet." };
+        let decision = |at: usize| past.get(at).map(|call| decision_row(call));
+        self.list(pen, decided, Panel::Decisions, head, (past.len(), &decision));
+        // That the newest does not come by itself is said where it is so.
+        let still = if self.follows || self.entries.is_empty() { "" } else { " · f follows" };
+        let keys = format!(" · v checks it · e exports{still}");
+        let right = [(self.filter.label(), Role::TextDim), (keys, Role::TextDim)];
+        let empty = if self.entries.is_empty() { "No entry yet." } else { "No entry holds these words." };
+        let head = Head { title: "The trail", right: &right, empty };
+        let fitting = self.fitting();
+        let entry = |at: usize| fitting.get(at).map(|told| trail_row(told, trail_area.width));
+        self.list(pen, trail_area, Panel::Trail, head, (fitting.len(), &entry));
+        let at = self.selected(Panel::Trail).min(fitting.len().saturating_sub(1));
+        if let Some(told) = fitting.get(at) {
+            self.tell(pen, trail_area, told);
+        }
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        if self.moved(action, known, usize::from(area.height / 2)) {
+            return Some(Vec::new());
+        }
+        match action {
+            Action::NextPanel => self.panel = PANELS.get((self.place() + 1) % 4).copied().unwrap_or(Panel::Trail),
+            Action::PreviousPanel => self.panel = PANELS.get((self.place() + 3) % 4).copied().unwrap_or(Panel::Trail),
+            Action::Filter => {
+                self.panel = Panel::Trail;
+                self.filter.open();
+            }
+            Action::Follow => {
+                let [.., at] = &mut self.at;
+                *at = 0;
+                return Some(vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]);
+            }
+            Action::Zoom => self.zoomed = !self.zoomed,
+            Action::Back if self.zoomed => self.zoomed = false,
+            Action::Verify => return Some(vec![ask(VERIFY, Query::VerifyAudit)]),
+            Action::Open => return Some(self.open(known)),
+            Action::CancelSelected if self.panel == Panel::Grants && known.watch_only => {
+                return Some(vec![Wish::Notice(SafeText::clean("this console only watches", 60))]);
+            }
+            Action::CancelSelected if self.panel == Panel::Grants => {
+                let grant = known.snapshot?.grants.get(self.selected(Panel::Grants))?;
+                let title = format!("Revoke the standing approval for {}?", word(grant.tool.as_str()));
+                return Some(vec![Wish::Confirm {
+                    title: SafeText::clean(&title, 200),
+                    command: Box::new(Command::RevokeGrant { number: grant.number }),
+                }]);
+            }
+            Action::Export => {
+                let entries: Vec<&AuditEntry> = self.fitting().into_iter().map(|told| &told.entry).collect();
+                let text = serde_json::to_string_pretty(&json!({ "entries": entries })).unwrap_or_default();
+                return Some(vec![Wish::Write { name: format!("bardo-trail-{}.json", known.now_millis), text }]);
+            }
+            Action::Copy => {
+                let entry = self.fitting().get(self.selected(Panel::Trail)).map(|told| json!(told.entry).to_string());
+                return Some(entry.map(Wish::Copy).into_iter().collect());
+            }
+            Action::Back if self.filter.stands() => self.filter.clear(),
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
+    }
+
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        let hit = PANELS.into_iter().zip(self.panels(known, area)).find(|(_, place)| place.contains(at));
+        let Some((panel, place)) = hit else { return Vec::new() };
+        let again = self.panel == panel;
+        self.panel = panel;
+        let inside = self.inside(panel, place);
+        let (count, selected) = (self.count(panel, known), self.selected(panel));
+        let first = list::first_shown(selected.min(count.saturating_sub(1)), usize::from(inside.height));
+        let Some(row) = list::row_at(at, inside, first, count) else { return Vec::new() };
+        // The second click on a row opens it, like Enter.
+        if again && row == selected {
+            return self.open(known);
+        }
+        let place = self.place();
+        if let Some(at) = self.at.get_mut(place) {
+            *at = row;
+        }
+        Vec::new()
+    }
+
+    fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
+        if let Some((panel, _)) = PANELS.into_iter().zip(self.panels(known, area)).find(|(_, place)| place.contains(at))
+        {
+            self.panel = panel;
+            self.moved(if down { Action::Down } else { Action::Up }, known, 1);
+        }
+    }
+
+    fn shown(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        (self.seen, self.due) = (known.feed.last, None);
+        vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]
+    }
+
+    /// Whatever is written into the trail has an event, too: where events came, it is asked for what they came to.
+    fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        if !self.follows {
+            return Vec::new();
+        }
+        if self.due.is_none() && known.feed.last != self.seen {
+            // What comes until it is due is asked for once more afterwards: its entries may not be written by then.
+            self.seen = known.feed.last;
+            self.due = Some(known.machine_millis.saturating_add(SETTLED_MILLIS));
+        }
+        if self.due.take_if(|due| *due <= known.machine_millis).is_none() {
+            return Vec::new();
+        }
+        vec![ask(MORE, Query::Audit { after: self.newest(), call: None, most: ENTRIES })]
+    }
+
+    fn wakes_at(&self) -> Option<u64> {
+        self.due
+    }
+
+    fn hear(&mut self, count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
+        if let Heard::Found(found) = heard {
+            match (count, *found) {
+                (TRAIL, Found::Audit { entries }) => {
+                    self.follows = true;
+                    self.change(|known| *known = entries.into_iter().map(Told::new).collect());
+                }
+                (MORE, Found::Audit { entries }) => return self.append(entries),
+                // In the words of `bardo log verify`.
+                (VERIFY, Found::Verified { good, entries, head, faults }) => {
+                    let more = match faults.len() {
+                        0 | 1 => String::new(),
+                        many => format!("; and {} more", many - 1),
+                    };
+                    let words = match (good, faults.first()) {
+                        (true, _) => {
+                            format!("good: {entries} entries, in order and as they were written · {}", short_hash(head))
+                        }
+                        (false, Some(first)) => format!("NOT GOOD: {first}{more}"),
+                        (false, None) => "NOT GOOD".to_owned(),
+                    };
+                    self.verdict = Some((good, SafeText::clean(&words, 200)));
+                }
+                (asked, Found::Nothing { why }) => {
+                    self.follows &= asked == VERIFY;
+                    return vec![Wish::Notice(why)];
+                }
+                _ => {}
+            }
+        }
+        Vec::new()
+    }
+}
+
+impl Audit {
+    fn open(&self, known: &Known<'_>) -> Vec<Wish> {
+        match self.panel {
+            Panel::Questions => {
+                let question = known.questions.get(self.selected(Panel::Questions));
+                question.map(|question| Wish::OpenQuestion(question.number)).into_iter().collect()
+            }
+            Panel::Decisions => {
+                let decided = decisions(known);
+                decided
+                    .get(self.selected(Panel::Decisions))
+                    .map(|call| Wish::OpenCall(call.call_id))
+                    .into_iter()
+                    .collect()
+            }
+            Panel::Trail => {
+                let shown = self.fitting();
+                let call = shown.get(self.selected(Panel::Trail)).and_then(|told| told.entry.call_id.as_ref());
+                let call: Option<CallId> = call.and_then(|id| id.as_str().parse().ok());
+                call.map(Wish::OpenCall).into_iter().collect()
+            }
+            Panel::Grants => Vec::new(),
+        }
+    }
+}

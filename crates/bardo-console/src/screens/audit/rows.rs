@@ -1,0 +1,155 @@
+//! The rows of the four lists, in words: a standing approval, an offer or a question, a decision, an entry of the trail.
+
+use super::super::Known;
+use bardo_base::text::{SafeText, width};
+use crate::format::{dollars, short_address, short_hash, time_of_day};
+use crate::pen::{Piece, pieces_width};
+use crate::state::feed::CallSeen;
+use crate::state::line::chain_words;
+use crate::state::story::{named, word};
+use crate::state::trail;
+use crate::theme::Role;
+use crate::widgets::decision::{question_brief, question_line};
+use crate::widgets::figure::{left as time_left, readable};
+use crate::widgets::words::outcome_words;
+use bardo_base::fabric::ApprovalOutcome;
+use bardo_runtime::handle::{AuditEntry, GrantNow};
+use bardo_runtime::questions::Question;
+
+/// Columns that what a standing approval is for has at least.
+const LEAST_SCOPE: usize = 16;
+/// Columns from which an entry's kind stands beside what it says.
+const WITH_KIND: u16 = 90;
+
+/// What wants a look among the entries.
+pub(super) fn trail_role(entry: &AuditEntry) -> Role {
+    match entry.kind.as_str() {
+        "action:refused" | "halt:raised" => Role::StateBad,
+        "order:ended" if entry.body.get("matched").and_then(serde_json::Value::as_bool) == Some(false) => {
+            Role::StateBad
+        }
+        "action:verified" if entry.body.get("matched").and_then(serde_json::Value::as_bool) != Some(true) => {
+            Role::StateBad
+        }
+        "approval:requested" | "approval:resolved" | "permit:refused" | "halt:lowered" | "policy:accepted" => {
+            Role::StateCare
+        }
+        _ => Role::Text,
+    }
+}
+
+/// An entry with its words. Neither ever changes, so it is worded once: when it comes in.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) entry: AuditEntry,
+    pub(super) words: SafeText,
+    /// All that a search looks at, in lower case.
+    pub(super) text: String,
+}
+
+impl Told {
+    pub(super) fn new(entry: AuditEntry) -> Self {
+        let words = trail::words(&entry);
+        let AuditEntry { kind, golem_id, body, call_id, .. } = &entry;
+        let text = format!("{kind} {golem_id} {words} {body} {call_id:?}").to_lowercase();
+        Self { entry, words, text }
+    }
+}
+
+/// Both ends of a row.
+pub(super) type Ends = (Vec<Piece>, Vec<Piece>);
+
+pub(super) fn outcome(call: &CallSeen) -> (&'static str, Role) {
+    let none = ApprovalOutcome::Withdrawn;
+    outcome_words(call.resolved.as_ref().map_or(none, |resolved| resolved.outcome))
+}
+
+/// What a standing approval covers, and what of it is used, in a line of so many columns.
+pub(super) fn grant_row(grant: &GrantNow, known: &Known<'_>, room: usize) -> Ends {
+    let tokens: Vec<&str> = grant.tokens.iter().map(SafeText::as_str).collect();
+    let chain = chain_words(grant.chain_id, &known.feed.chains);
+    let own = known.snapshot.and_then(|snapshot| snapshot.account);
+    let to: Vec<String> = grant
+        .recipients
+        .iter()
+        .map(|one| if Some(*one) == own { "you".to_owned() } else { short_address(*one) })
+        .collect();
+    let to = if to.is_empty() { String::new() } else { format!(" to {}", to.join(", ")) };
+    let tool = word(grant.tool.as_str());
+    let left = vec![
+        (format!("{tool} {} on {chain}{to}", tokens.join(" ")), Role::Text),
+        (format!("  {}", grant.golem_id), Role::TextDim),
+    ];
+    let spent = grant.granted.and_then(|granted| Some((granted.checked_sub(grant.left).ok()?, granted)));
+    let rest = format!("{} left", dollars(grant.left));
+    let used = match spent {
+        Some((used, granted)) => format!("{} of {} used", dollars(used), dollars(granted)),
+        None => rest.clone(),
+    };
+    // No snapshot is told only because time has passed: what is left is counted from when this one was made.
+    let made = known.snapshot.map_or(known.now_millis, |snapshot| snapshot.at);
+    let end = made.saturating_add(grant.lasts_millis);
+    // Where nothing may move by itself its end is told, and not how far that is.
+    let lasts = if known.motion {
+        format!("{} min", end.saturating_sub(known.now_millis).div_ceil(60_000))
+    } else {
+        let end = time_of_day(end / 1000);
+        format!("until {}", end.get(..5).unwrap_or(&end))
+    };
+    // What it is for keeps some room, whatever the figures are.
+    let told = [format!("{used} · {lasts}"), format!("{rest} · {lasts}"), rest];
+    let fits = |words: &&String| width(words) + LEAST_SCOPE <= room;
+    let words = told.iter().find(fits).or(told.last()).cloned().unwrap_or_default();
+    (left, vec![(words, Role::TextDim)])
+}
+
+/// Calls with a simulated offer that is not over, no question and no end, the newest first.
+pub(super) fn offers<'a>(known: &Known<'a>) -> impl Iterator<Item = &'a CallSeen> {
+    let now = known.now_millis;
+    let waits = |call: &CallSeen| call.end.is_none() && call.asked.is_none() && call.transactions.is_empty();
+    let stands = move |call: &CallSeen| call.offer.as_ref().is_some_and(|offer| offer.expires_at > now);
+    known.feed.calls.iter().rev().filter(move |call| waits(call) && stands(call))
+}
+
+/// A simulated offer, with what is left of its time.
+pub(super) fn offer_row(call: &CallSeen, known: &Known<'_>) -> Option<Ends> {
+    let offer = call.offer.as_ref()?;
+    let words = readable(offer.expected_outcome.as_str(), 4);
+    let left = vec![("≈ offer ".to_owned(), Role::TextDim), (words, Role::Text)];
+    Some((left, vec![(time_left(offer.expires_at / 1000, known.moment()), Role::StateCare)]))
+}
+
+/// A question; where not all of it has room, what is traded is said in fewer words: the figure stays.
+pub(super) fn question_row(question: &Question, known: &Known<'_>, room: usize) -> Ends {
+    let (mut left, right) = question_line(question, known.live(), room);
+    if pieces_width(&left) + pieces_width(&right) > room
+        && let Some((words, _)) = left.first_mut()
+    {
+        *words = question_brief(question);
+    }
+    (left, right)
+}
+
+/// What was decided, and why.
+pub(super) fn decision_row(call: &CallSeen) -> Ends {
+    let (words, role) = outcome(call);
+    let why = call.resolved.as_ref().and_then(|resolved| resolved.reason.as_ref());
+    let why = why.filter(|why| !why.is_empty()).map(|why| format!("  \"{why}\"")).unwrap_or_default();
+    let left = vec![
+        (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
+        (format!("{}  ", named(call)), Role::Text),
+        (words.to_owned(), role),
+        (why, Role::TextDim),
+    ];
+    (left, vec![("Enter".to_owned(), Role::Key)])
+}
+
+pub(super) fn trail_row(told: &Told, columns: u16) -> Ends {
+    let entry = &told.entry;
+    let mut left = vec![(format!("#{:<5} {} ", entry.seq, time_of_day(entry.at / 1000)), Role::TextDim)];
+    if columns >= WITH_KIND {
+        left.push((format!("{:<18} ", entry.kind), Role::TextDim));
+    }
+    left.push((told.words.to_string(), trail_role(entry)));
+    (left, vec![(format!("{} {}", entry.golem_id, short_hash(entry.hash)), Role::TextDim)])
+}

@@ -1,0 +1,249 @@
+//! Screen 5: what waits, what stands, what was decided, and the trail: searched, exported, checked.
+
+use super::*;
+use bardo_runtime::handle::Query;
+
+/// The screen, in front, with the trail's entries.
+fn opened(world: &World) -> Audit {
+    let mut screen = Audit::default();
+    open(&mut screen, world);
+    screen
+}
+
+fn found(words: &str, world: &World) -> Audit {
+    let mut screen = opened(world);
+    screen.act(Action::Filter, &world.known(), AREA);
+    typed(&mut screen, world, words);
+    screen
+}
+
+fn hear(screen: &mut Audit, world: &World, good: bool, entries: u64, faults: &[&str]) {
+    let asked = screen.act(Action::Verify, &world.known(), AREA).unwrap();
+    let [Wish::Send(command)] = &asked[..] else { panic!("{asked:?}") };
+    let Command::Look { ticket, query: Query::VerifyAudit } = **command else { panic!("{command:?}") };
+    let faults = faults.iter().map(|fault| safe(fault)).collect();
+    let told = Found::Verified { good, entries, head: B256::repeat_byte(0xab), faults };
+    screen.hear(holder(ticket).unwrap().1, Heard::Found(Box::new(told)), &world.known());
+}
+
+/// The numbers of the entries that are shown, the first first.
+fn numbers(shown: &str) -> Vec<u64> {
+    let number = |row: &str| row.split('#').nth(1)?.split(' ').next()?.parse().ok();
+    shown.lines().filter_map(number).collect()
+}
+
+#[test]
+fn its_states_as_pictures() {
+    let world = world();
+    let mut whole = opened(&world);
+    hear(&mut whole, &world, true, 763, &[]);
+    let mut broken = opened(&world);
+    hear(&mut broken, &world, false, 763, &["entry 12 does not follow entry 11", "entry 40 is missing"]);
+    let states = [
+        ("hits", found("lookalike\n", &world)),
+        ("none", found("nowhere", &world)),
+        ("whole", whole),
+        ("broken", broken),
+    ];
+    for (name, screen) in states {
+        for (width, height) in [(80, 20), (120, 36), (40, 20), (14, 5)] {
+            let text = drawn(&screen, &world, Rect { x: 0, y: 0, width, height });
+            insta::assert_snapshot!(format!("audit_{name}_{width}x{height}"), text);
+        }
+    }
+}
+
+#[test]
+fn a_search_finds_every_entry_with_its_words_and_says_how_far_it_sees() {
+    let world = world();
+    let all = drawn(&opened(&world), &world, AREA);
+    assert_eq!(numbers(&all).first(), Some(&763), "the newest comes first\n{all}");
+    assert!(all.contains("newest 30 only, also for a search"), "there are 733 older ones\n{all}");
+    // The fourth of each six is the one that was refused: 737, 743, 749, 755, 761.
+    let screen = found("LOOKALIKE refused\n", &world);
+    let shown = drawn(&screen, &world, AREA);
+    assert_eq!(numbers(&shown), [761, 755, 749, 743, 737], "{shown}");
+    let shown = drawn(&found("nowhere", &world), &world, AREA);
+    assert!(numbers(&shown).is_empty() && shown.contains("No entry holds these words."), "{shown}");
+    // Esc shows all again.
+    let mut screen = screen;
+    screen.act(Action::Back, &world.known(), AREA);
+    assert!(numbers(&drawn(&screen, &world, AREA)).len() > 20);
+    // Nothing is said of older ones where there are none.
+    let mut young = world;
+    young.entries.retain(|entry| entry.seq < 740);
+    young.entries.iter_mut().for_each(|entry| entry.seq -= 733);
+    let shown = drawn(&opened(&young), &young, AREA);
+    assert!(numbers(&shown) == [6, 5, 4, 3, 2, 1] && !shown.contains("newest"), "{shown}");
+}
+
+#[test]
+fn an_export_holds_the_entries_that_are_shown_with_their_bodies() {
+    let world = world();
+    let mut screen = found("lookalike\n", &world);
+    let wishes = screen.act(Action::Export, &world.known(), AREA).unwrap();
+    let [Wish::Write { name, text }] = &wishes[..] else { panic!("{wishes:?}") };
+    assert!(name.starts_with("bardo-trail-") && name.ends_with(".json"), "{name}");
+    let written: Value = serde_json::from_str(text).unwrap();
+    let entries = written["entries"].as_array().unwrap();
+    let numbers: Vec<_> = entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [761, 755, 749, 743, 737]);
+    for entry in entries {
+        assert_eq!(entry["kind"], "action:refused");
+        assert_eq!(entry["body"], json!({ "wanted": "swap", "why": "the symbol is a lookalike" }));
+    }
+    assert_eq!(entries[0]["hash"], json!(B256::repeat_byte(161)), "761 of 200 and 161");
+}
+
+#[test]
+fn the_check_says_what_the_command_says() {
+    let world = world();
+    let mut screen = opened(&world);
+    hear(&mut screen, &world, true, 763, &[]);
+    let wide = Rect { width: 200, ..AREA };
+    let shown = drawn(&screen, &world, wide);
+    assert!(shown.contains("✓ good: 763 entries, in order and as they were written"), "{shown}");
+    hear(&mut screen, &world, false, 763, &["entry 12 does not follow entry 11", "entry 40 is missing"]);
+    let shown = drawn(&screen, &world, wide);
+    assert!(shown.contains("✕ NOT GOOD: entry 12 does not follow entry 11; and 1 more"), "{shown}");
+    assert!(!shown.contains("good: 763"), "{shown}");
+}
+
+#[test]
+fn what_stands_is_revoked_by_a_question_and_only_what_is_chosen() {
+    let world = world();
+    let mut screen = opened(&world);
+    // From the trail to the questions, and to what stands.
+    screen.act(Action::NextPanel, &world.known(), AREA);
+    assert!(screen.act(Action::CancelSelected, &world.known(), AREA).is_none(), "a question is no approval");
+    screen.act(Action::NextPanel, &world.known(), AREA);
+    screen.act(Action::Down, &world.known(), AREA);
+    let wishes = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
+    let [Wish::Confirm { title, command }] = &wishes[..] else { panic!("{wishes:?}") };
+    assert_eq!(**command, Command::RevokeGrant { number: 6 });
+    assert_eq!(title.as_str(), "Revoke the standing approval for Swap?");
+}
+
+#[test]
+fn a_click_chooses_the_row_below_it_whatever_is_said_above_the_rows() {
+    let world = world();
+    let mut screen = opened(&world);
+    hear(&mut screen, &world, true, 763, &[]);
+    click(&mut screen, &world, "#758");
+    let copied = screen.act(Action::Copy, &world.known(), AREA).unwrap();
+    let [Wish::Copy(text)] = &copied[..] else { panic!("{copied:?}") };
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap()["seq"], 758);
+}
+
+#[test]
+fn what_a_standing_approval_still_lasts_runs_down_though_nothing_is_told() {
+    let mut world = world();
+    let told = |world: &World| drawn(&opened(world), world, Rect { width: 200, ..AREA });
+    // 29 minutes and 10 seconds were left seven seconds ago.
+    assert!(told(&world).contains("$500.00 of $2,000.00 used · 30 min"), "{}", told(&world));
+    world.now += 600_000;
+    assert!(told(&world).contains("$500.00 of $2,000.00 used · 20 min"), "{}", told(&world));
+}
+
+/// What the screen asks for at that moment.
+fn asks(screen: &mut Audit, world: &mut World, millis: u64) -> Vec<Query> {
+    world.now = START_MILLIS + millis;
+    let wishes = screen.tick(&world.known()).into_iter().map(|wish| match wish {
+        Wish::Send(command) => match *command {
+            Command::Look { query, .. } => query,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    });
+    wishes.collect()
+}
+
+/// Entries that follow those of the world.
+fn later(world: &World, numbers: std::ops::RangeInclusive<u64>) -> Vec<bardo_runtime::handle::AuditEntry> {
+    let entry = |seq| bardo_runtime::handle::AuditEntry { seq, ..world.entries[0].clone() };
+    numbers.map(entry).collect()
+}
+
+fn tell(screen: &mut Audit, world: &World, entries: Vec<bardo_runtime::handle::AuditEntry>) -> Vec<Wish> {
+    screen.hear(3, Heard::Found(Box::new(Found::Audit { entries })), &world.known())
+}
+
+#[test]
+fn what_is_written_into_the_trail_comes_by_itself_a_moment_after_its_events_and_is_asked_for_no_oftener() {
+    let mut world = world();
+    world.feed.last = 900;
+    let mut screen = opened(&world);
+    assert_eq!(asks(&mut screen, &mut world, 60_000), [], "nothing has happened");
+    assert_eq!(screen.wakes_at(), None, "and nothing is waited for");
+    world.feed.last = 905;
+    assert_eq!(asks(&mut screen, &mut world, 60_000), []);
+    assert_eq!(screen.wakes_at(), Some(START_MILLIS + 61_000));
+    // More of them wait together.
+    world.feed.last = 906;
+    assert_eq!(asks(&mut screen, &mut world, 60_999), []);
+    let more = Query::Audit { after: 763, call: None, most: 500 };
+    assert_eq!(asks(&mut screen, &mut world, 61_000), [more]);
+    // What came meanwhile may not have been written yet.
+    assert_eq!(asks(&mut screen, &mut world, 61_100), []);
+    assert_eq!(tell(&mut screen, &world, later(&world, 762..=765)), []);
+    assert_eq!(numbers(&drawn(&screen, &world, AREA))[..4], [765, 764, 763, 762], "each once, the newest first");
+    let more = Query::Audit { after: 765, call: None, most: 500 };
+    assert_eq!(asks(&mut screen, &mut world, 62_100), [more]);
+    assert_eq!(asks(&mut screen, &mut world, 90_000), []);
+    assert_eq!(screen.wakes_at(), None);
+}
+
+#[test]
+fn the_row_that_the_keys_are_on_stays_under_them_when_others_come() {
+    let world = world();
+    let mut screen = opened(&world);
+    let under = |screen: &mut Audit| {
+        let copied = screen.act(Action::Copy, &world.known(), AREA).unwrap();
+        let [Wish::Copy(text)] = &copied[..] else { panic!("{copied:?}") };
+        serde_json::from_str::<Value>(text).unwrap()["seq"].as_u64().unwrap()
+    };
+    // At the newest one stays at the newest.
+    tell(&mut screen, &world, later(&world, 764..=764));
+    assert_eq!(under(&mut screen), 764);
+    screen.act(Action::Down, &world.known(), AREA);
+    screen.act(Action::Down, &world.known(), AREA);
+    assert_eq!(under(&mut screen), 762);
+    tell(&mut screen, &world, later(&world, 765..=769));
+    assert_eq!(under(&mut screen), 762);
+    // Also where the whole tail is read anew, and what goes to the newest goes on with it.
+    open(&mut screen, &world);
+    assert_eq!(under(&mut screen), 762);
+    screen.act(Action::Follow, &world.known(), AREA);
+    assert_eq!(under(&mut screen), 763);
+}
+
+#[test]
+fn no_more_entries_are_kept_than_are_asked_for_and_none_between_two_is_left_out() {
+    let world = world();
+    let mut screen = opened(&world);
+    assert_eq!(tell(&mut screen, &world, later(&world, 764..=1_262)), []);
+    let numbers = numbers(&drawn(&screen, &world, Rect { height: 600, ..AREA }));
+    assert_eq!((numbers.len(), numbers[0], numbers[499]), (500, 1_262, 763));
+    // As many as were asked for: there may be more behind them, so the tail is read instead.
+    let wishes = tell(&mut screen, &world, later(&world, 1_263..=1_762));
+    let [Wish::Send(command)] = &wishes[..] else { panic!("{wishes:?}") };
+    assert!(matches!(**command, Command::Look { query: Query::AuditTail { most: 500 }, .. }), "{command:?}");
+}
+
+#[test]
+fn where_there_is_no_trail_to_read_none_is_asked_for_by_itself_and_one_that_fell_silent_is_said_to_stand_still() {
+    let mut world = world();
+    let nothing = || Heard::Found(Box::new(Found::Nothing { why: safe("a recording has no trail") }));
+    let mut screen = Audit::default();
+    screen.shown(&world.known());
+    screen.hear(1, nothing(), &world.known());
+    world.feed.last += 1;
+    assert_eq!(asks(&mut screen, &mut world, 100_000), []);
+    assert_eq!(asks(&mut screen, &mut world, 200_000), []);
+    let mut screen = opened(&world);
+    let wide = Rect { width: 200, ..AREA };
+    assert!(!drawn(&screen, &world, wide).contains("f follows"));
+    let told = screen.hear(3, nothing(), &world.known());
+    assert_eq!(told, [Wish::Notice(safe("a recording has no trail"))]);
+    assert!(drawn(&screen, &world, wide).contains("e exports · f follows"));
+}

@@ -1,0 +1,109 @@
+//! Lists that a filter narrows, and that say so.
+
+use super::*;
+
+/// Types a filter on a screen and shows what is left.
+fn narrowed(screen: &mut dyn ScreenView, world: &World, words: &str) -> String {
+    screen.act(Action::Filter, &world.known(), AREA);
+    assert!(screen.takes_text());
+    typed(screen, world, &format!("{words}\n"));
+    assert!(!screen.takes_text() && screen.has_filter());
+    drawn(screen, world, AREA)
+}
+
+/// A screen, what is typed, what stays of it and what goes.
+type Case = (Box<dyn ScreenView>, &'static str, &'static [&'static str], &'static [&'static str]);
+
+#[test]
+fn tools_prices_and_holdings_are_narrowed_to_what_fits_and_esc_shows_all_again() {
+    let world = world();
+    let cases: [Case; 4] = [
+        (Box::<Tools>::default(), "QUOTE", &["Tools 1", "uniswap_get_quote"], &["get_balances", "intent_refund"]),
+        (Box::<NetworkScreen>::default(), "base dai", &["DAI"], &["ethereum · prices", "  WETH", "pool  "]),
+        (Box::<Portfolio>::default(), "usdc", &["6,120", "Others may take 1 of 2", "UNLIMITED"], &["WETH"]),
+        (Box::<Portfolio>::default(), "router", &["nothing fits the filter", "Others may take 1 of 2"], &["UNLIMITED"]),
+    ];
+    for (mut screen, words, left, gone) in cases {
+        let before = drawn(screen.as_ref(), &world, AREA);
+        assert!(gone.iter().all(|one| before.contains(one)), "{words}\n{before}");
+        let shown = narrowed(screen.as_mut(), &world, words);
+        for one in left.iter().chain([&format!("/{words}").as_str()]) {
+            assert!(shown.contains(one), "{words}: {one}\n{shown}");
+        }
+        assert!(!gone.iter().any(|one| shown.contains(one)), "{words}\n{shown}");
+        screen.act(Action::Back, &world.known(), AREA);
+        let all = drawn(screen.as_ref(), &world, AREA);
+        assert!(all.contains("/ all") && gone.iter().all(|one| all.contains(one)), "{words}\n{all}");
+    }
+}
+
+#[test]
+fn what_is_taken_back_is_what_is_shown() {
+    let world = world();
+    let mut screen = Portfolio::default();
+    narrowed(&mut screen, &world, "usdc");
+    screen.act(Action::NextPanel, &world.known(), AREA);
+    screen.act(Action::CancelSelected, &world.known(), AREA);
+    drawn(&screen, &world, AREA);
+    let done = calls(&typed(&mut screen, &world, "r\n"));
+    // The second of all allowances is the first of those that fit.
+    let [(_, tool, params, false)] = &done[..] else { panic!("{done:?}") };
+    assert_eq!((tool.as_str(), &params["token"]), ("token_revoke", &json!(Address::repeat_byte(2).to_string())));
+}
+
+#[test]
+fn the_answer_and_the_details_can_have_the_whole_place() {
+    let world = world();
+    for mut screen in [Box::<Trade>::default() as Box<dyn ScreenView>, Box::<Tools>::default()] {
+        screen.shown(&world.known());
+        let before = drawn(screen.as_ref(), &world, AREA);
+        screen.act(Action::Zoom, &world.known(), AREA);
+        let alone = drawn(screen.as_ref(), &world, AREA);
+        assert_ne!(alone, before);
+        assert!(!alone.contains("Tools 5") && !alone.contains("Enter types"), "{alone}");
+        assert!(screen.act(Action::Back, &world.known(), AREA).is_some());
+        assert_eq!(drawn(screen.as_ref(), &world, AREA), before);
+    }
+}
+
+#[test]
+fn what_is_held_and_has_no_line_is_counted_above_the_others() {
+    let mut world = world();
+    let rows = &mut world.snapshot.holdings[0].rows;
+    let one = rows[0].clone();
+    rows.resize(20, one);
+    let wide = Rect { x: 0, y: 0, width: 80, height: 20 };
+    // One line is its chain's. Nothing else says that there are more: the lower edge is the next panel's upper one.
+    let shown = drawn(&Portfolio::default(), &world, wide);
+    let rows = shown.lines().skip(1).take_while(|line| !line.contains("Others may take")).count();
+    assert!(shown.contains(&format!("Holding 1–{rows} of 21")), "{shown}");
+    // What others may take leaves what it does not need.
+    world.snapshot.allowances.rows.truncate(1);
+    world.snapshot.allowances.silent.clear();
+    let shown = drawn(&Portfolio::default(), &world, wide);
+    assert!(shown.contains(&format!("Holding 1–{} of 21", rows + 2)), "{shown}");
+    let mut zoomed = Portfolio::default();
+    zoomed.act(Action::Zoom, &world.known(), wide);
+    assert!(drawn(&zoomed, &world, wide).contains("Holding 1–18 of 21"), "{}", drawn(&zoomed, &world, wide));
+}
+
+#[test]
+fn an_exact_allowance_of_permit2_says_whether_an_order_needs_it() {
+    let mut world = world();
+    let rows = &mut world.snapshot.allowances.rows;
+    let exact = bardo_runtime::handle::AllowanceNow { through_permit2: false, expires_at: None, ..rows[0].clone() };
+    let promised = |raw: Option<u64>| bardo_runtime::handle::AllowanceNow {
+        promised: raw.map(alloy::primitives::U256::from),
+        ..exact.clone()
+    };
+    *rows = vec![promised(Some(7)), promised(Some(0)), promised(None)];
+    let mut zoomed = Portfolio::default();
+    zoomed.act(Action::NextPanel, &world.known(), AREA);
+    zoomed.act(Action::Zoom, &world.known(), AREA);
+    let shown = drawn(&zoomed, &world, AREA);
+    let told: Vec<&str> = shown.lines().filter(|line| line.contains("Approved")).collect();
+    let [needed, left, unknown] = told[..] else { panic!("{shown}") };
+    assert!(needed.contains("for signed orders") && !needed.contains("needs"), "{needed}");
+    assert!(left.contains("no order needs it"), "{left}");
+    assert!(!unknown.contains("orders") && !unknown.contains("needs"), "{unknown}");
+}

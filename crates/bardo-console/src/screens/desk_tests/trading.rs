@@ -1,0 +1,271 @@
+//! Screen 2: the form, the quote that follows the typing, the offer and the deed.
+
+use super::*;
+use bardo_runtime::questions::{OFFER_NUMBER, Question, QuestionKey};
+
+/// The permit of [`offer`].
+fn permit_id() -> PermitId {
+    "0123456789abcdef0123456789abcdef".parse().unwrap()
+}
+
+fn offer(expires_at: u64) -> Box<ToolResponse> {
+    let checks = json!([{"check": "halt", "outcome": "passed", "detail": "no stop"}, {"check": "slippage_guard", "outcome": "warned", "detail": "close"}]);
+    Box::new(ToolResponse {
+        call_id: CallId::new(START_MILLIS),
+        status: Status::Simulated,
+        data: Some(json!({"amount_in": "0.25", "amount_out": "852.5"})),
+        error: None,
+        decision_hints: Some(json!({"permit": {
+            "permit_id": permit_id(), "simulation_hash": B256::repeat_byte(0x51),
+            "expected_outcome": "Swap 0.25 WETH for >= 848.283372 USDC", "expires_at": expires_at, "gas_usd": "5.04",
+            "bounds": {"pays_at_most": [{"token": "WETH", "amount": "0.25", "usd": "853.14"}],
+                       "receives_at_least": [{"token": "USDC", "amount": "848.283372", "usd": "848.28"}], "still_takeable": []},
+            "legs": [{"purpose": "main", "to": "0xa3af642cb02a15e2ad2edf63ed80279d059562bb"}], "checks": checks, "reasons": [],
+        }})),
+        explanation: Some("Would receive 852.5 USDC".to_owned()),
+    })
+}
+
+/// The trade screen with a swap typed into it; and what it asked for meanwhile.
+fn swap_typed(world: &World) -> (Trade, Vec<Wish>) {
+    let mut trade = Trade::default();
+    trade.shown(&world.known());
+    assert!(!trade.takes_text());
+    trade.act(Action::Open, &world.known(), AREA);
+    assert!(trade.takes_text());
+    let wishes = typed(&mut trade, world, "WETH\tUSDC\t0.25");
+    (trade, wishes)
+}
+
+/// The question about [`offer`], as the session holds it.
+fn held() -> Question {
+    Question { key: QuestionKey::Action(permit_id()), number: OFFER_NUMBER, place: 0, of: 0, ..samples::question() }
+}
+
+/// The trade screen with a swap that is previewed and held, and the count of its command.
+fn swap_offered(world: &mut World) -> (Trade, u32) {
+    let (mut trade, _) = swap_typed(world);
+    let asked = calls(&typed(&mut trade, world, "\n"));
+    let [(count, ..)] = asked[..] else { panic!("{asked:?}") };
+    trade.hear(count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    world.offer = Some(held());
+    (trade, count)
+}
+
+#[test]
+fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents() {
+    let mut world = world();
+    let (mut trade, _) = swap_typed(&world);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    let [(count, tool, params, dry_run)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((tool.as_str(), *dry_run), ("uniswap_execute_swap", true));
+    assert_eq!(*params, json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum"}));
+    trade.hear(*count, Heard::Began(CallId::new(1)), &world.known());
+    trade.hear(*count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    world.offer = Some(held());
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("Swap 0.25 WETH for >= 848.283372 USDC") && text.contains("! slippage"), "{text}");
+    // It counts down while it is looked at, and then looks as over as it is.
+    assert!(text.contains("0:40 left") && text.contains("[ Decide… ]"), "{text}");
+    world.now += 15_000;
+    assert!(drawn(&trade, &world, AREA).contains("0:25 left"));
+    // Enter opens the one decision there is; nothing is decided, or sent, from here.
+    assert_eq!(typed(&mut trade, &world, "\n"), [Wish::OpenOffer]);
+    world.now += 25_000;
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("○ over") && text.contains("[ Preview ]") && !text.contains("Decide"), "{text}");
+    let more = calls(&typed(&mut trade, &world, "\n"));
+    assert!(matches!(&more[..], [(_, tool, _, true), ..] if tool == "uniswap_execute_swap"), "{more:?}");
+}
+
+#[test]
+fn a_preview_that_failed_shows_its_reasons_whole_and_nothing_that_could_be_done() {
+    let world = world();
+    let (mut trade, wishes) = swap_typed(&world);
+    let quote = calls(&wishes)[0].0;
+    let (data, hints) = samples::quote_answer(false, 0.1);
+    let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
+    trade.hear(quote, Heard::Reply(Box::new(answer)), &world.known());
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    let count = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
+    let violations: Vec<Value> = (0..12)
+        .map(|at| json!({"rule": format!("max_rule_{at:02}"), "limit": "1", "value": "2", "would_pass": "1"}))
+        .collect();
+    let error = bardo_base::error::ToolError::new(bardo_base::error::ErrorCode::ValidationFailed, "too much")
+        .detail("violations", violations);
+    let failed =
+        ToolResponse { status: Status::Blocked, data: None, error: Some(error), decision_hints: None, ..*offer(0) };
+    trade.hear(count, Heard::Reply(Box::new(failed)), &world.known());
+    let text = drawn(&trade, &world, AREA);
+    assert!((0..12).all(|at| text.contains(&format!("Max rule {at:02}"))), "{text}");
+    assert!(text.contains("[ Preview ]") && !text.contains("Decide"), "{text}");
+}
+
+#[test]
+fn a_quote_stands_only_beside_the_trade_that_it_is_of() {
+    let world = world();
+    let (mut trade, wishes) = swap_typed(&world);
+    let quotes = calls(&wishes);
+    assert_eq!(quotes[0].2["amount"], json!("0.2"));
+    let (data, hints) = samples::quote_answer(false, 0.1);
+    let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
+    trade.hear(quotes[0].0, Heard::Reply(Box::new(answer)), &world.known());
+    let shows = |trade: &Trade| drawn(trade, &world, AREA).contains("852.54 USDC");
+    // `0.25` stands there by now.
+    assert!(!shows(&trade), "{}", drawn(&trade, &world, AREA));
+    trade.type_key(key(KeyCode::Backspace), &world.known(), &mut Vec::new());
+    assert!(shows(&trade), "{}", drawn(&trade, &world, AREA));
+    trade.act(Action::Right, &world.known(), AREA);
+    assert!(!shows(&trade), "of another tool");
+}
+
+#[test]
+fn a_swap_by_mouse_alone() {
+    let mut world = world();
+    let mut trade = Trade::default();
+    trade.shown(&world.known());
+    // A mouse does not type: what is pasted into a field that was clicked does.
+    for (field, words) in [("token in*", "WETH"), ("token out*", "USDC"), ("amount*", "0.25")] {
+        click(&mut trade, &world, field);
+        trade.paste(&safe(words));
+    }
+    let asked = calls(&click(&mut trade, &world, "[ Preview ]"));
+    let [(count, .., true)] = &asked[..] else { panic!("{asked:?}") };
+    trade.hear(*count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    world.offer = Some(held());
+    assert_eq!(click(&mut trade, &world, "[ Decide… ]"), [Wish::OpenOffer]);
+}
+
+#[test]
+fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
+    let mut world = world();
+    let (mut trade, _) = swap_typed(&world);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    // Typed on while the answer was under way: it is not the answer to what stands there now.
+    typed(&mut trade, &world, "9");
+    trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    let again: Vec<_> =
+        calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
+    assert!(matches!(&again[..], [(.., params, true)] if params["amount"] == "0.259"), "{again:?}");
+    // An offer whose time is over is asked for again, not done.
+    trade.hear(again[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    world.now += 40_000;
+    let third: Vec<_> =
+        calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
+    assert!(matches!(&third[..], [(.., true)]), "{third:?}");
+    // What was not simulated is no offer, whatever stands beside it; nor what the session does not hold.
+    world.offer = Some(held());
+    let mut refused = offer(world.now + 40_000);
+    refused.status = Status::Blocked;
+    trade.hear(third[0].0, Heard::Reply(refused), &world.known());
+    assert!(!typed(&mut trade, &world, "\n").contains(&Wish::OpenOffer));
+    for other in [None, Some(Question { key: QuestionKey::Action(PermitId::random()), ..held() })] {
+        let (mut trade, _) = swap_offered(&mut world);
+        world.offer = other;
+        assert!(!typed(&mut trade, &world, "\n").contains(&Wish::OpenOffer));
+    }
+}
+
+/// An offer on paper must not be there any more when things are signed; nor the other way round.
+#[test]
+fn an_offer_is_over_once_it_would_move_other_money() {
+    for (first, then) in [(true, false), (false, true)] {
+        for by_tick in [true, false] {
+            let mut world = world();
+            world.snapshot.paper = first;
+            let (mut trade, _) = swap_offered(&mut world);
+            world.snapshot.paper = then;
+            let mut wishes = if by_tick { trade.tick(&world.known()) } else { Vec::new() };
+            if by_tick {
+                let text = drawn(&trade, &world, AREA);
+                assert!(!text.contains("Decide") && text.contains("Whose money moves has changed"), "{text}");
+            }
+            wishes.extend(typed(&mut trade, &world, "\n"));
+            assert!(!wishes.contains(&Wish::OpenOffer), "{wishes:?}");
+            // What was previewed then is no offer now: Enter previews again.
+            let again: Vec<_> = calls(&wishes).into_iter().filter(|call| call.1.contains("execute")).collect();
+            assert!(!again.is_empty(), "{wishes:?}");
+        }
+    }
+}
+
+#[test]
+fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
+    let mut world = world();
+    let (mut trade, wishes) = swap_typed(&world);
+    let quotes = calls(&wishes);
+    assert_eq!(quotes.len(), 1, "one for the first amount that says something, none while it is under way: {quotes:?}");
+    assert_eq!((quotes[0].1.as_str(), &quotes[0].2["amount"]), ("uniswap_get_quote", &json!("0.2")));
+    assert_eq!(trade.wakes_at(), None, "nothing to do until the answer comes");
+    let answer = |amount: &str| {
+        let (mut data, hints) = samples::quote_answer(false, 0.1);
+        data["amount_in"] = json!(amount);
+        let call_id = CallId::new(START_MILLIS);
+        let reply = ToolResponse {
+            call_id,
+            status: Status::Success,
+            data: Some(data),
+            error: None,
+            decision_hints: Some(hints),
+            explanation: None,
+        };
+        Heard::Reply(Box::new(reply))
+    };
+    assert!(calls(&trade.hear(quotes[0].0, answer("0.2"), &world.known())).is_empty(), "too soon after the last");
+    let wake = trade.wakes_at().unwrap();
+    assert!(wake > world.now && wake <= world.now + 1_000);
+    world.now = wake;
+    let next = calls(&trade.tick(&world.known()));
+    assert!(matches!(&next[..], [(_, _, params, _)] if params["amount"] == "0.25"), "{next:?}");
+    trade.hear(next[0].0, answer("0.25"), &world.known());
+    assert_eq!(trade.wakes_at(), None, "nothing changed, nothing to ask");
+    assert!(drawn(&trade, &world, AREA).contains("852.54 USDC"));
+}
+
+#[test]
+fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
+    let mut world = world();
+    let (mut trade, count) = swap_offered(&mut world);
+    world.frozen = Some(world.feed.clone());
+    // Approved: the session says so by beginning the call once more.
+    world.offer = None;
+    let call = CallId::new(START_MILLIS + 77);
+    trade.hear(count, Heard::Began(call), &world.known());
+    // Begun, and nothing told of it yet.
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("approved; nothing is known of it yet") && !text.contains("Fill the form"), "{text}");
+    let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum" });
+    let kinds = [
+        EventKind::ToolStart(ToolStart {
+            tool_name: "uniswap_execute_swap".into(),
+            params: Redacted::new(&params, &[]),
+            params_hash: B256::ZERO,
+            tick: None,
+        }),
+        EventKind::TxUpdate(TxUpdate {
+            chain_id: 31_337,
+            hash: B256::repeat_byte(0x8c),
+            leg: 1,
+            of: 1,
+            state: TxState::Sent,
+            block: None,
+        }),
+    ];
+    for (seq, kind) in (world.feed.last + 1..).zip(kinds) {
+        let (at, golem_id) = (world.now, bardo_base::id::GolemId::operator());
+        world.feed.take(&std::sync::Arc::new(Event { seq, at, golem_id, call_id: Some(call), kind }));
+    }
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("sent, not confirmed") && !text.contains("Fill the form"), "{text}");
+    // Its hash can be copied, too.
+    trade.type_key(key(KeyCode::Esc), &world.known(), &mut Vec::new());
+    let copied = trade.act(Action::Copy, &world.known(), AREA).unwrap();
+    assert_eq!(copied, [Wish::Copy(B256::repeat_byte(0x8c).to_string())]);
+    // What is gone from memory has its answer.
+    world.feed.calls.clear();
+    let mut response = offer(world.now + 40_000);
+    (response.status, response.data) = (Status::Success, Some(json!({ "amount_out": "852.25" })));
+    trade.hear(count, Heard::Reply(response), &world.known());
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("852.25") && !text.contains("Fill the form"), "{text}");
+}

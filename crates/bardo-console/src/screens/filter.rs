@@ -1,0 +1,114 @@
+//! What a list is narrowed to: words that are typed after `/`.
+
+use crossterm::event::{KeyCode, KeyModifiers};
+
+use bardo_base::text::SafeText;
+use crate::keymap::Key;
+use crate::state::field::Field;
+
+/// A list's filter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    field: Field,
+    typing: bool,
+}
+
+impl Filter {
+    /// Gives it the keys.
+    pub(super) fn open(&mut self) {
+        self.typing = true;
+    }
+
+    /// Whether it has the keys.
+    pub(super) fn typing(&self) -> bool {
+        self.typing
+    }
+
+    /// Whether anything is held back.
+    pub(super) fn stands(&self) -> bool {
+        !self.field.text().is_empty()
+    }
+
+    /// Lets everything pass again.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Its words, in lower case.
+    pub(super) fn words(&self) -> impl Iterator<Item = String> + '_ {
+        self.field.text().split_whitespace().map(str::to_lowercase)
+    }
+
+    /// Whether a text holds every word.
+    pub(super) fn lets(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        self.words().all(|word| text.contains(word.as_str()))
+    }
+
+    /// What stands at the list's edge.
+    pub(super) fn label(&self) -> String {
+        match (self.typing, self.field.text()) {
+            (true, text) => format!("/{text}▏"),
+            (false, "") => "/ all".to_owned(),
+            (false, text) => format!("/{text}"),
+        }
+    }
+
+    /// Takes a key while it has them; false: it means nothing to a text.
+    pub(super) fn key(&mut self, key: Key) -> bool {
+        match (key.code, key.modifiers) {
+            (KeyCode::Enter, _) => self.typing = false,
+            (KeyCode::Esc, _) => self.clear(),
+            // What is typed goes first, then the keys.
+            (KeyCode::Char('c'), KeyModifiers::CONTROL) => self.typing = self.field.clear(),
+            _ => return self.field.key(key),
+        }
+        true
+    }
+
+    /// Takes what is pasted while it has the keys.
+    pub(super) fn paste(&mut self, text: &SafeText) {
+        if self.typing {
+            self.field.paste(text);
+        }
+    }
+}
+
+/// A span such as `1h`, `15m`, `30s`, in milliseconds.
+pub(super) fn since(span: &str) -> Option<u64> {
+    let (number, unit) = span.split_at_checked(span.len().checked_sub(1)?)?;
+    let number: u64 = number.parse().ok()?;
+    let unit = match unit {
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_lets_pass_what_holds_every_word_and_esc_lets_all_pass() {
+        let mut filter = Filter::default();
+        assert!(filter.lets("anything") && !filter.stands());
+        filter.paste(&SafeText::clean("no", 10));
+        assert!(!filter.stands(), "without the keys nothing comes in");
+        filter.open();
+        "WETH base".chars().for_each(|letter| assert!(filter.key(Key::char(letter))));
+        assert_eq!(filter.label(), "/WETH base▏");
+        assert!(filter.key(Key::plain(KeyCode::Enter)) && !filter.typing());
+        assert_eq!(filter.label(), "/WETH base");
+        assert!(filter.lets("base: weth") && !filter.lets("weth on ethereum"));
+        filter.open();
+        assert!(filter.key(Key::ctrl('c')) && filter.typing() && !filter.stands(), "what is typed goes first");
+        assert!(filter.key(Key::ctrl('c')) && !filter.typing(), "then the keys");
+        filter.open();
+        filter.key(Key::plain(KeyCode::Esc));
+        assert!(!filter.typing() && !filter.stands() && filter.label() == "/ all");
+    }
+}

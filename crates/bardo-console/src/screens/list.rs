@@ -1,0 +1,105 @@
+//! A list with a selected row: where a key moves it, which rows are in view, which one a click hits. Every screen's lists
+//! move by these, so that they all move alike. And how a screen is parted into panels that share their edges.
+
+use ratatui::layout::{Position, Rect};
+
+use crate::keymap::Action;
+
+/// A place parted into one of so many columns and the rest; they share an edge.
+pub(super) fn beside(area: Rect, width: u16) -> (Rect, Rect) {
+    let width = width.min(area.width);
+    let edge = u16::from(width > 0);
+    (Rect { width, ..area }, Rect { x: area.x + width - edge, width: area.width - width + edge, ..area })
+}
+
+/// A place parted into one of so many lines and the rest below it; they share an edge, where both have one.
+pub(super) fn stacked(area: Rect, height: u16) -> (Rect, Rect) {
+    let height = height.min(area.height);
+    let edge = u16::from(height > 0 && area.height > height);
+    (Rect { height, ..area }, Rect { y: area.y + height - edge, height: area.height - height + edge, ..area })
+}
+
+/// Where `action` takes a selection at `at` in a list up to `last`, with a page of so many rows. `None`: it moves nothing.
+pub(super) fn moved(action: Action, at: usize, last: usize, page: usize) -> Option<usize> {
+    let half = (page / 2).max(1);
+    let at = at.min(last);
+    let to = match action {
+        Action::Down => at.saturating_add(1),
+        Action::Up => at.saturating_sub(1),
+        Action::HalfPageDown => at.saturating_add(half),
+        Action::HalfPageUp => at.saturating_sub(half),
+        Action::Top => 0,
+        Action::Bottom => last,
+        _ => return None,
+    };
+    Some(to.min(last))
+}
+
+/// The same where nothing may be selected, because the newest is followed: the first step selects the first row.
+pub(super) fn moved_from(action: Action, at: Option<usize>, last: usize, page: usize) -> Option<usize> {
+    match (at, action) {
+        (None, Action::Down | Action::Up) => Some(0),
+        (at, action) => moved(action, at.unwrap_or(0), last, page),
+    }
+}
+
+/// The first row in view of a window of so many rows, so that the selected one is in it.
+pub(super) fn first_shown(at: usize, room: usize) -> usize {
+    (at + 1).saturating_sub(room)
+}
+
+/// The row that a cell inside a list belongs to. `first` is the first in view.
+pub(super) fn row_at(at: Position, inside: Rect, first: usize, count: usize) -> Option<usize> {
+    let row = usize::from(at.y.checked_sub(inside.y)?) + first;
+    (inside.contains(at) && row < count).then_some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn parts_of_a_place_share_one_edge() {
+        let area = Rect::new(3, 2, 100, 30);
+        let (one, two) = beside(area, 40);
+        assert_eq!((one.right() - 1, two.right(), one.x), (two.x, area.right(), 3));
+        let (above, below) = stacked(area, 10);
+        assert_eq!((above.bottom() - 1, below.bottom(), above.y), (below.y, area.bottom(), 2));
+        assert_eq!(beside(area, 0), (Rect { width: 0, ..area }, area));
+        assert_eq!(stacked(area, 0), (Rect { height: 0, ..area }, area));
+        assert_eq!(stacked(area, 99), (area, Rect { y: area.bottom(), height: 0, ..area }));
+    }
+
+    #[test]
+    fn keys_move_and_stay_inside() {
+        assert_eq!(moved(Action::Down, 0, 9, 8), Some(1));
+        assert_eq!(moved(Action::Down, 9, 9, 8), Some(9));
+        assert_eq!(moved(Action::Up, 0, 9, 8), Some(0));
+        assert_eq!(moved(Action::HalfPageDown, 0, 9, 8), Some(4));
+        assert_eq!(moved(Action::HalfPageUp, 9, 9, 8), Some(5));
+        assert_eq!(moved(Action::Bottom, 0, 9, 8), Some(9));
+        assert_eq!(moved(Action::Top, 5, 9, 8), Some(0));
+        assert_eq!(moved(Action::Copy, 5, 9, 8), None);
+        // The list has become shorter than where the selection was.
+        assert_eq!(moved(Action::Up, 50, 9, 8), Some(8));
+        assert_eq!(moved_from(Action::Down, None, 9, 8), Some(0));
+        assert_eq!(moved_from(Action::Down, Some(0), 9, 8), Some(1));
+        assert_eq!(moved_from(Action::HalfPageDown, None, 9, 8), Some(4));
+    }
+
+    proptest! {
+        /// Whatever keys come, the selected row is in the list and in view.
+        #[test]
+        fn what_is_selected_is_in_view(count in 1_usize..60, room in 1_usize..20, keys in prop::collection::vec(0_usize..6, 0..40)) {
+            let actions = [Action::Down, Action::Up, Action::HalfPageDown, Action::HalfPageUp, Action::Top, Action::Bottom];
+            let mut at = 0;
+            for key in keys {
+                at = moved(actions[key], at, count - 1, room).unwrap();
+                let first = first_shown(at, room);
+                prop_assert!(at < count && (first..first + room).contains(&at));
+            }
+        }
+    }
+}

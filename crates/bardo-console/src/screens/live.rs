@@ -1,0 +1,465 @@
+//! Screen 1: the Golem, live. What it does and why, what waits, what is used of the limits, what is held, what happened.
+//!
+//! Wide terminals get two columns, narrow ones lines by priority. Panels shrink before they go, and what is left out
+//! is on another screen.
+
+mod left;
+mod right;
+
+pub(super) use right::equity_model;
+
+use ratatui::layout::{Position, Rect};
+
+use super::filter::{Filter, since};
+use super::{Known, ScreenId, ScreenView, Wish, copied, list, look_at};
+use bardo_base::id::CallId;
+use bardo_base::text::SafeText;
+use crate::keymap::Action;
+use crate::pen::{Pen, Piece, line};
+use crate::state::feed::{CallSeen, Standing};
+use crate::state::story::named;
+use crate::theme::Role;
+use crate::widgets::CardKeys;
+use crate::widgets::chart::Range;
+
+/// Columns from which there are two of panels.
+const WIDE: u16 = 100;
+/// Lines from which there are.
+const TALL: u16 = 24;
+/// Columns of the left one; its last is the first of the next.
+const LEFT: u16 = 35;
+/// Columns from which prices, equity and events stand in a column of their own.
+const WIDEST: u16 = 170;
+
+/// Screen 1.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    selected: Option<CallId>,
+    filter: Filter,
+    zoomed: bool,
+    range: Range,
+    panel: Panel,
+    /// The question that the keys are on, by its place.
+    question: usize,
+}
+
+/// The panels that can have the keys, in the order of Tab.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Panel {
+    #[default]
+    Activity,
+    Price,
+    Equity,
+    Events,
+    Waiting,
+    Limits,
+    Holding,
+    Thoughts,
+}
+
+const PANELS: [Panel; 8] = [
+    Panel::Activity,
+    Panel::Price,
+    Panel::Equity,
+    Panel::Events,
+    Panel::Waiting,
+    Panel::Limits,
+    Panel::Holding,
+    Panel::Thoughts,
+];
+
+impl Panel {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Activity => "Activity",
+            Self::Price => "the price",
+            Self::Equity => "Equity",
+            Self::Events => "Events",
+            Self::Waiting => "Waiting for you",
+            Self::Limits => "Limits",
+            Self::Holding => "Holding",
+            Self::Thoughts => "what it thinks",
+        }
+    }
+
+    /// The panel so many steps on, round and round.
+    fn moved(self, by: usize) -> Self {
+        let at = PANELS.iter().position(|one| *one == self).unwrap_or(0);
+        PANELS.get((at + by) % PANELS.len()).copied().unwrap_or_default()
+    }
+}
+
+/// Which panel has the keys, and where in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keys {
+    pub panel: Panel,
+    pub question: usize,
+}
+
+/// What the activity panel needs beside the feed.
+pub(super) struct Listing<'a> {
+    pub calls: Vec<&'a CallSeen>,
+    pub selected: Option<CallId>,
+    pub filter: Vec<Piece>,
+    pub expand: bool,
+    /// What keys do with the card among them.
+    pub keys: CardKeys,
+}
+
+impl Live {
+    /// The calls that are shown, the newest first.
+    fn calls<'a>(&self, known: &Known<'a>) -> Vec<&'a CallSeen> {
+        let words: Vec<String> = self.filter.words().collect();
+        known.feed.activity().filter(|call| words.iter().all(|word| fits(call, word, known.now_millis))).collect()
+    }
+
+    fn listing<'a>(&self, known: &Known<'a>, area: Rect) -> Listing<'a> {
+        let words = self.filter.label();
+        let follow = if self.selected.is_none() { "following" } else { "f follows" };
+        Listing {
+            calls: self.calls(known),
+            selected: self.selected,
+            filter: vec![(format!("{words} · {follow}"), Role::TextDim)],
+            expand: true,
+            keys: CardKeys { open: if self.enter_opens(known, area) { "opens" } else { "" }, ..CardKeys::default() },
+        }
+    }
+
+    /// Whether Enter opens a call: on some panels it does what is theirs.
+    fn enter_opens(&self, known: &Known<'_>, area: Rect) -> bool {
+        !matches!(self.panel, Panel::Waiting | Panel::Events | Panel::Holding) && !self.enter_tells_all(known, area)
+    }
+
+    /// Whether Enter shows all that happened while nobody looked: as long as the summary stands there and no call is
+    /// chosen.
+    fn enter_tells_all(&self, known: &Known<'_>, area: Rect) -> bool {
+        let free = !self.zoomed && self.selected.is_none() && self.panel == Panel::Activity;
+        let shown = if area.width >= WIDE && area.height >= TALL {
+            left::shows_absence(known, columns(area).0)
+        } else {
+            narrow_places(known, area).away.height > 0
+        };
+        free && shown
+    }
+
+    fn keys(&self, known: &Known<'_>) -> Keys {
+        Keys { panel: self.panel, question: self.question.min(known.questions.len().saturating_sub(1)) }
+    }
+
+    /// The panel that has the keys, over the whole place.
+    fn draw_alone(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect, listing: &Listing<'_>) {
+        match self.panel {
+            Panel::Activity => right::activity(pen, known, area, listing, true),
+            Panel::Price => right::price_chart(pen, known, area, self.range, true),
+            Panel::Equity => right::equity_chart(pen, known, area, self.range, true),
+            Panel::Events => right::framed_events(pen, known, area, true),
+            Panel::Waiting => left::questions(pen, known, area, self.keys(known)),
+            Panel::Limits => left::limits(pen, known, area, true),
+            Panel::Holding => left::holding(pen, known, area, true),
+            Panel::Thoughts => left::thinking(pen, known, area, true),
+        }
+    }
+
+    /// What a key does while the questions have the keys; `None`: nothing of theirs.
+    fn act_on_questions(&mut self, action: Action, known: &Known<'_>) -> Option<Vec<Wish>> {
+        if self.panel != Panel::Waiting {
+            return None;
+        }
+        let at = self.keys(known).question;
+        if action == Action::Open {
+            let open = known.questions.get(at).map(|question| Wish::OpenQuestion(question.number));
+            return Some(open.into_iter().collect());
+        }
+        self.question = list::moved(action, at, known.questions.len().saturating_sub(1), 2)?;
+        Some(Vec::new())
+    }
+
+    /// The call that Enter, `y` and `o` mean: the one that is drawn as a card, and without one the newest.
+    fn at_hand<'a>(&self, known: &Known<'a>) -> Option<&'a CallSeen> {
+        let chosen = self.selected.and_then(|id| known.feed.call(id));
+        chosen.or_else(|| {
+            let calls = self.calls(known);
+            calls.iter().find(|call| call.standing().is_open()).or(calls.first()).copied()
+        })
+    }
+
+    /// Moves the selection; true: the action moves one.
+    fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
+        let calls: Vec<CallId> = self.calls(known).iter().map(|call| call.call_id).collect();
+        let at = self.selected.and_then(|id| calls.iter().position(|one| *one == id));
+        let to = list::moved_from(action, at, calls.len().saturating_sub(1), page);
+        if let Some(to) = to {
+            self.selected = calls.get(to).copied();
+        }
+        to.is_some()
+    }
+}
+
+/// Whether a call fits one word of the filter: `token:`, `status:`, `since:`, or anything it shows.
+fn fits(call: &CallSeen, wanted: &str, now: u64) -> bool {
+    let params = call.start.as_ref().map(|start| start.params.value().to_string().to_lowercase()).unwrap_or_default();
+    match wanted.split_once(':') {
+        Some(("token", token)) => params.contains(&format!("\"{token}\"")),
+        Some(("status", status)) => {
+            let (_, words) = call.standing().mark();
+            words.to_lowercase().contains(status)
+        }
+        Some(("since", span)) => since(span).is_none_or(|millis| call.started_at >= now.saturating_sub(millis)),
+        _ => {
+            let text = format!("{} {params}", named(call)).to_lowercase();
+            text.contains(wanted)
+        }
+    }
+}
+
+/// The columns of a wide terminal, each sharing an edge with the next.
+fn columns(area: Rect) -> (Rect, Rect, Option<Rect>) {
+    let left = Rect { width: LEFT, ..area };
+    let rest = Rect { x: area.x + LEFT - 1, width: area.width - LEFT + 1, ..area };
+    if area.width < WIDEST {
+        return (left, rest, None);
+    }
+    let side = rest.width * 9 / 20;
+    let middle = Rect { width: rest.width - side + 1, ..rest };
+    (left, middle, Some(Rect { x: middle.right() - 1, width: side, ..rest }))
+}
+
+/// The inside of a frame.
+pub(super) fn inside(area: Rect) -> Rect {
+    Rect { x: area.x + 1, y: area.y + 1, width: area.width.saturating_sub(2), height: area.height.saturating_sub(2) }
+}
+
+/// A role for how a call stands.
+pub(super) const fn standing_role(standing: Standing) -> Role {
+    match standing {
+        Standing::Running | Standing::Sent => Role::Chart,
+        Standing::Waiting | Standing::Lapsed | Standing::Unclear => Role::StateCare,
+        Standing::Done | Standing::Rehearsed | Standing::OnPaper => Role::StateGood,
+        Standing::Blocked | Standing::Refused | Standing::Failed => Role::StateBad,
+    }
+}
+
+impl ScreenView for Live {
+    fn id(&self) -> ScreenId {
+        ScreenId::Live
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let listing = self.listing(known, area);
+        let keys = self.keys(known);
+        if self.zoomed {
+            self.draw_alone(known, pen, area, &listing);
+        } else if area.width >= WIDE && area.height >= TALL {
+            let (left, middle, side) = columns(area);
+            left::draw(pen, known, left, keys);
+            right::draw(pen, known, &right::places(known, middle, side), &listing, self.range, keys.panel);
+        } else {
+            narrow(pen, known, area, &listing, keys);
+        }
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        if let Some(wishes) = self.act_on_questions(action, known) {
+            return Some(wishes);
+        }
+        // The top is the newest: to go there is to follow it.
+        if self.panel == Panel::Activity
+            && action != Action::Top
+            && self.moved(action, known, usize::from(area.height / 2))
+        {
+            return Some(Vec::new());
+        }
+        match action {
+            Action::Top | Action::Follow => self.selected = None,
+            Action::Filter => self.filter.open(),
+            Action::Zoom => self.zoomed = !self.zoomed,
+            Action::NextPanel | Action::PreviousPanel => {
+                let by = if action == Action::NextPanel { 1 } else { PANELS.len() - 1 };
+                self.panel = self.panel.moved(by);
+                let words = format!("the keys are on {}; z shows it alone", self.panel.name());
+                return Some(vec![Wish::Notice(SafeText::clean(&words, 100))]);
+            }
+            Action::Open if self.enter_tells_all(known, area) => {
+                return Some(vec![Wish::AbsenceRead, Wish::GoTo(ScreenId::Logs)]);
+            }
+            Action::Open if self.panel == Panel::Events => return Some(vec![Wish::GoTo(ScreenId::Logs)]),
+            Action::Open if self.panel == Panel::Holding => return Some(vec![Wish::GoTo(ScreenId::Portfolio)]),
+            Action::ShorterRange => self.range = self.range.shorter(),
+            Action::LongerRange => self.range = self.range.longer(),
+            Action::Back if self.zoomed || self.selected.is_some() || self.filter.stands() => {
+                self.zoomed = false;
+                self.panel = Panel::Activity;
+                self.selected = None;
+                self.filter.clear();
+            }
+            Action::Open => {
+                return Some(self.at_hand(known).map(|call| Wish::OpenCall(call.call_id)).into_iter().collect());
+            }
+            Action::Copy => {
+                return Some(vec![copied(self.at_hand(known)?)]);
+            }
+            Action::Explorer => {
+                return Some(look_at(self.at_hand(known)?, known));
+            }
+            Action::CancelSelected => {
+                let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
+                let words = format!("Cancel {}? Only what is not being signed can be.", named(call));
+                let command = bardo_runtime::handle::Command::Cancel { call_id: call.call_id };
+                return Some(vec![Wish::Confirm { title: SafeText::clean(&words, 200), command: Box::new(command) }]);
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
+    }
+
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        let listing = self.listing(known, area);
+        let wide = area.width >= WIDE && area.height >= TALL && !self.zoomed;
+        let calls = if self.zoomed {
+            if self.panel != Panel::Activity {
+                return Vec::new();
+            }
+            inside(area)
+        } else if wide {
+            let (left, middle, side) = columns(area);
+            if let Some(question) = left::question_at(known, left, at) {
+                return known.questions.get(question).map(|one| Wish::OpenQuestion(one.number)).into_iter().collect();
+            }
+            let places = right::places(known, middle, side);
+            if places.events.contains(at) {
+                return vec![Wish::GoTo(ScreenId::Logs)];
+            }
+            if places.price.contains(at) || places.equity.contains(at) {
+                self.range = self.range.next();
+                return Vec::new();
+            }
+            inside(places.activity)
+        } else {
+            let rows = narrow_places(known, area);
+            if let Some((question, _)) = rows.questions.iter().find(|(_, place)| place.contains(at)) {
+                return known.questions.get(*question).map(|one| Wish::OpenQuestion(one.number)).into_iter().collect();
+            }
+            if rows.events.contains(at) {
+                return vec![Wish::GoTo(ScreenId::Logs)];
+            }
+            rows.calls
+        };
+        let hit = right::call_places(calls, &listing).into_iter().find(|(_, place)| place.contains(at));
+        let call = hit.and_then(|(place, _)| listing.calls.get(place)).map(|call| call.call_id);
+        match call {
+            // The second click on a row opens its story, like Enter.
+            Some(call) if self.selected == Some(call) => vec![Wish::OpenCall(call)],
+            Some(call) => {
+                self.selected = Some(call);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
+        self.moved(if down { Action::Down } else { Action::Up }, known, 1);
+    }
+}
+
+/// Where everything of the one column is; what has no room has no lines.
+struct NarrowPlaces {
+    face: Rect,
+    now: Rect,
+    limits: Rect,
+    away: Rect,
+    waiting: Rect,
+    questions: Vec<(usize, Rect)>,
+    title: Rect,
+    calls: Rect,
+    events: Rect,
+}
+
+/// One column: lines by priority, the activity with what is left.
+fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
+    let bottom = area.bottom();
+    let mut y = area.y;
+    let mut next = || {
+        let place = Rect { y, height: u16::from(y < bottom), ..area };
+        y = y.saturating_add(1);
+        place
+    };
+    let face = next();
+    let told = right::now_rows(known, usize::from(area.width), true).len();
+    let first = next();
+    let more: u16 = (1..told).map(|_| next().height).sum();
+    let now = Rect { height: first.height + more, ..first };
+    let limits = next();
+    let none = Rect { height: 0, ..area };
+    let away = match known.away {
+        Some(_) => {
+            let first = next();
+            Rect { height: first.height + next().height, ..first }
+        }
+        None => none,
+    };
+    let mut waiting = none;
+    let mut questions = Vec::new();
+    if !known.questions.is_empty() {
+        waiting = next();
+        let room = if bottom.saturating_sub(waiting.y) > 13 { 2 } else { 1 };
+        questions = (0..known.questions.len().min(room)).map(|at| (at, next())).collect();
+    }
+    let title = next();
+    let left = bottom.saturating_sub(y);
+    let events = if left >= 9 { 3 } else { 0 };
+    NarrowPlaces {
+        face,
+        now,
+        limits,
+        away,
+        waiting,
+        questions,
+        title,
+        calls: Rect { y: y.min(bottom), height: left.saturating_sub(events), ..area },
+        events: Rect { y: bottom.saturating_sub(events), height: events, ..area },
+    }
+}
+
+fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, keys: Keys) {
+    let places = narrow_places(known, area);
+    left::face_line(pen, known, places.face);
+    for (at, row) in (0..places.now.height).zip(right::now_rows(known, usize::from(area.width), true)) {
+        pen.row(line(places.now, at), &row.left, if area.width >= 60 { &row.right } else { &[] });
+    }
+    left::limit_line(pen, known, places.limits);
+    left::absence_lines(pen, known, places.away);
+    let rule = |pen: &mut Pen<'_>, place: Rect, title: &str, right: &[Piece], panel: Panel| {
+        let role = if keys.panel == panel { Role::BorderFocus } else { Role::Border };
+        pen.rule(place, &[(title.to_owned(), Role::Title)], right, role);
+    };
+    if !known.questions.is_empty() {
+        rule(pen, places.waiting, &format!("Waiting for you {}", known.questions.len()), &[], Panel::Waiting);
+        for (at, place) in &places.questions {
+            if let Some(question) = known.questions.get(*at) {
+                left::question(pen, known, *place, *at, question, true);
+            }
+        }
+    }
+    rule(pen, places.title, "Activity", &listing.filter, Panel::Activity);
+    right::calls(pen, known, places.calls, listing);
+    if places.events.height > 0 {
+        let right = [("l full log".to_owned(), Role::TextDim)];
+        rule(pen, line(places.events, 0), "Events", &right, Panel::Events);
+        let rest = Rect { y: places.events.y + 1, height: places.events.height - 1, ..places.events };
+        right::packed_events(pen, known, rest);
+    }
+}
+
+/// The words for nothing.
+pub(super) fn nothing(pen: &mut Pen<'_>, area: Rect, words: &str) {
+    pen.pieces(line(area, 0), &[(words.to_owned(), Role::TextDim)]);
+}

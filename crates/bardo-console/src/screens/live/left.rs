@@ -1,0 +1,475 @@
+//! The left column: the Golem, what waits, limits, holdings, thoughts, what happened meanwhile.
+
+mod golem;
+
+use ratatui::layout::{Position, Rect};
+
+pub(super) use golem::face_line;
+use golem::golem;
+
+use super::{Keys, Panel, inside, nothing};
+use bardo_base::text::{SafeText, fit, width};
+use bardo_base::units::{Rounding, Usd};
+use crate::format::{age, amount, dollars, whole_dollars, whole_percents};
+use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::screens::Known;
+use crate::state::away::Summary;
+use crate::state::feed::Standing;
+use crate::theme::Role;
+use crate::widgets::bridge::is_over;
+use crate::widgets::decision::{question_brief, question_line};
+use crate::widgets::figure::{paid, readable};
+use crate::widgets::gauge::{self, Full, Gauge};
+use crate::widgets::paint::{Row, cut, wrapped};
+use crate::widgets::words;
+use bardo_runtime::handle::{BreakerNow, Limits, SpendNow};
+use bardo_runtime::questions::Question;
+
+/// The panel of the questions, among [`places`].
+const QUESTIONS: usize = 1;
+/// The panel of what happened while nobody looked.
+const ABSENCE: usize = 5;
+
+/// Lines of each panel, frame included, where there is room; what a smaller terminal takes away first stands last.
+fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
+    let waiting = u16::try_from(known.questions.len()).unwrap_or(u16::MAX).clamp(1, 3);
+    let held = u16::try_from(holding_count(known)).unwrap_or(u16::MAX).clamp(1, 7);
+    let thoughts = 3;
+    let wanted: [(u16, u16); 6] = [(9, 4), (waiting * 2 + 1, 2), (6, 3), (held + 1, 2), (thoughts + 1, 0), (4, 0)];
+    let away = known.away.is_some();
+    let mut heights: Vec<u16> = wanted.iter().map(|(most, _)| *most).collect();
+    if !away {
+        heights.pop();
+    }
+    // One line more closes the last frame.
+    let total = |heights: &[u16]| heights.iter().copied().fold(1_u16, u16::saturating_add);
+    for at in (0..heights.len()).rev() {
+        let over = total(&heights).saturating_sub(area.height);
+        if let (Some(height), Some((_, least))) = (heights.get_mut(at), wanted.get(at)) {
+            *height = height.saturating_sub(over.min(height.saturating_sub(*least)));
+            if *height == 1 {
+                *height = 0;
+            }
+        }
+    }
+    // What is left over goes to the thoughts.
+    let spare = area.height.saturating_sub(total(&heights));
+    if let Some(thoughts) = heights.get_mut(4) {
+        *thoughts = thoughts.saturating_add(spare);
+    }
+    let mut y = area.y;
+    let mut places = Vec::new();
+    for (at, height) in heights.iter().enumerate().filter(|(_, height)| **height > 0) {
+        places.push((at, Rect { y, height: height.saturating_add(1).min(area.bottom().saturating_sub(y)), ..area }));
+        y = y.saturating_add(*height);
+    }
+    places
+}
+
+/// Whether the summary of an absence stands in it.
+pub(super) fn shows_absence(known: &Known<'_>, area: Rect) -> bool {
+    known.away.is_some() && places(known, area).iter().any(|(panel, place)| *panel == ABSENCE && place.height > 3)
+}
+
+/// The question whose lines a cell belongs to, by its place among them.
+pub(super) fn question_at(known: &Known<'_>, area: Rect, at: Position) -> Option<usize> {
+    let (_, place) =
+        places(known, area).into_iter().find(|(panel, place)| *panel == QUESTIONS && place.contains(at))?;
+    let inner = inside(place);
+    let row = usize::from(at.y.checked_sub(inner.y)?);
+    let mut y = 0;
+    for (index, one) in known.questions.iter().enumerate() {
+        let lines = 1 + usize::from(second_line(one, 0).is_some());
+        if (y..y + lines).contains(&row) {
+            return Some(index);
+        }
+        y += lines;
+    }
+    None
+}
+
+/// Draws it.
+pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
+    for (at, place) in places(known, area) {
+        match at {
+            0 => golem(pen, known, place),
+            QUESTIONS => questions(pen, known, place, keys),
+            2 => limits(pen, known, place, keys.panel == Panel::Limits),
+            3 => holding(pen, known, place, keys.panel == Panel::Holding),
+            4 => thinking(pen, known, place, keys.panel == Panel::Thoughts),
+            _ => meanwhile(pen, known, place),
+        }
+    }
+}
+
+fn frame(pen: &mut Pen<'_>, area: Rect, title: &str, focus: bool) -> Rect {
+    let border = if focus { Role::BorderFocus } else { Role::Border };
+    pen.frame(area, &[(title.to_owned(), Role::Title)], &[], border);
+    let inner = inside(area);
+    Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
+}
+
+pub(super) fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
+    let at_keys = if keys.panel == Panel::Waiting { keys.question } else { 0 };
+    let title = match known.questions.len() {
+        0 => "Waiting for you".to_owned(),
+        many => format!("Waiting for you {many}"),
+    };
+    let inner = frame(pen, area, &title, keys.panel == Panel::Waiting);
+    if known.questions.is_empty() {
+        return nothing(pen, inner, "nothing: all is within limits");
+    }
+    let mut y = 0;
+    for (at, one) in known.questions.iter().enumerate() {
+        if y >= inner.height {
+            break;
+        }
+        brief(pen, known, line(inner, y), at, at == at_keys, one);
+        y += 1;
+        let room = usize::from(inner.width).saturating_sub(4);
+        if let (Some(words), true) = (second_line(one, room), y < inner.height) {
+            let late: Vec<Piece> = match one.ends_at {
+                None if width(&words) + 9 < room => vec![("no limit".to_owned(), Role::TextDim)],
+                _ => Vec::new(),
+            };
+            let words = fit(&words, room).into_owned();
+            pen.row(line(inner, y), &[(format!("    {words}"), Role::TextDim)], &late);
+            y += 1;
+        }
+    }
+    let hidden = known.questions.len().saturating_sub(usize::from(inner.height).div_ceil(2));
+    if hidden > 0 && inner.height > 0 {
+        let words = format!("… {hidden} more: a, then n");
+        pen.pieces(line(inner, inner.height - 1), &[(words, Role::StateCare)]);
+    }
+}
+
+/// What stands below a question: that silence lets it pass, else why it is asked.
+fn second_line(one: &Question, room: usize) -> Option<String> {
+    if one.passes_by_itself {
+        return Some("goes ahead unless refused".to_owned());
+    }
+    one.reasons.first().map(|reason| readable(&words::reason_in(reason.as_str(), room), 2))
+}
+
+/// One question where columns are few: what is traded, whole dollars, what is left of its time. The figures stay.
+fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, here: bool, one: &Question) {
+    // That there is no limit of time stands in the second line: the first has no room for what is nothing.
+    let (_, right) = question_line(one, known.live(), area.width.into());
+    let right = if one.ends_at.is_some() { right } else { Vec::new() };
+    let mark = if here { "▸" } else { " " };
+    let first = format!("{mark}{} ", at + 1);
+    let worth = one.value.map(|value| format!(" {}", whole_dollars(value))).unwrap_or_default();
+    let room = usize::from(area.width).saturating_sub(width(&first) + width(&worth) + pieces_width(&right) + 1);
+    let title = fit(&question_brief(one), room).into_owned();
+    pen.row(area, &[(first, Role::StateCare), (title, Role::Text), (worth, Role::TextStrong)], &right);
+}
+
+/// One question in one line, its reason beside it where there is room.
+pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, one: &Question, reason: bool) {
+    let (mut left, right) = question_line(one, known.live(), area.width.into());
+    let mark = if at == 0 { "▸" } else { " " };
+    let mut pieces = vec![(format!("{mark}{} ", at + 1), Role::StateCare)];
+    let mut room = usize::from(area.width).saturating_sub(4 + pieces_width(&right));
+    // Why it is asked says more than all the figures of what is asked.
+    let why = one.reasons.first().filter(|_| reason).map(|why| words::reason_in(why.as_str(), 0));
+    let brief = question_brief(one);
+    let crowded = why.is_some_and(|why| pieces_width(&left) + width(&why) + 4 > room);
+    if let Some((title, _)) = left.first_mut().filter(|(title, _)| crowded && width(&brief) < width(title)) {
+        *title = brief;
+    }
+    // The figure must not go where a long title would push it out.
+    let figure = left.get(1).map(|(text, _)| bardo_base::text::width(text)).unwrap_or(0);
+    for (place, (text, role)) in left.into_iter().enumerate() {
+        let most = if place == 0 { room.saturating_sub(figure) } else { room };
+        let text = fit(&text, most).into_owned();
+        room = room.saturating_sub(bardo_base::text::width(&text));
+        pieces.push((text, role));
+    }
+    // A reason of which there would be only a word drives out the time that is left.
+    if let (true, Some(why)) = (reason && room > 12, one.reasons.first()) {
+        let room = room.saturating_sub(4);
+        let words = readable(&words::reason_in(why.as_str(), room), 2);
+        pieces.push((format!("   {}", fit(&words, room)), Role::TextDim));
+    }
+    pen.row(area, &pieces, &right);
+}
+
+/// Dollars as whole cents, for a bar.
+fn scaled(value: Usd) -> Option<u128> {
+    value.scaled(2, Rounding::Down)
+}
+
+fn spend_gauge(label: &str, now: SpendNow) -> Gauge {
+    let level = now.limit.and_then(|limit| Some((scaled(now.used)?, scaled(limit)?)));
+    let words = match now.limit {
+        Some(limit) => format!("{}/{}", whole_dollars(now.used), whole_dollars(limit)),
+        None => format!("{} no limit", whole_dollars(now.used)),
+    };
+    Gauge { label: label.to_owned(), level: level.or(Some((0, 1))), words, full: Full::Bad }
+}
+
+/// The limit of a single action. It has no level: what is reserved belongs to several actions, and has a figure of its own.
+fn one_words(limits: &Limits, before: &str) -> String {
+    limits.one.map_or_else(|| "no limit".to_owned(), |limit| format!("{before} {}", whole_dollars(limit)))
+}
+
+fn limit_gauges(limits: &Limits) -> [Gauge; 2] {
+    let (used, most) = limits.calls;
+    let calls = Gauge {
+        label: "calls".to_owned(),
+        level: Some((used.into(), most.max(1).into())),
+        words: format!("{used}/{most} a min"),
+        full: Full::Bad,
+    };
+    [spend_gauge("today", limits.day), calls]
+}
+
+fn breaker_words(limits: &Limits, now: u64) -> Piece {
+    match limits.breaker {
+        BreakerNow::Closed { .. } => ("closed".to_owned(), Role::Text),
+        BreakerNow::Open { until, .. } => (format!("OPEN {}", age(until.saturating_sub(now) / 1000)), Role::StateBad),
+        BreakerNow::OneTrial => ("one trial allowed".to_owned(), Role::StateCare),
+    }
+}
+
+pub(super) fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
+    let policy = known.snapshot.map(|snapshot| &snapshot.policy);
+    let title = policy
+        .map_or_else(|| "Limits".to_owned(), |policy| format!("Limits · policy {} v{}", policy.name, policy.version));
+    let inner = frame(pen, area, &title, focus);
+    let Some(snapshot) = known.snapshot else { return nothing(pen, inner, "not known yet") };
+    let Some(limits) = &snapshot.limits else {
+        let why = snapshot.fault.as_ref().map_or("no account here", |fault| fault.as_str());
+        return pen.row(line(inner, 0), &[(format!("▲ {why}"), Role::StateBad)], &[]);
+    };
+    let [day, calls] = limit_gauges(limits);
+    gauge::draw(&day, pen, line(inner, 0), 7);
+    pen.row(line(inner, 1), &[("one action".to_owned(), Role::TextDim)], &[(one_words(limits, "up to"), Role::Text)]);
+    gauge::draw(&calls, pen, line(inner, 2), 7);
+    let (words, role) = breaker_words(limits, known.now_millis);
+    let left = [("breaker ".to_owned(), Role::TextDim), (words, role)];
+    let right = [("reserved ".to_owned(), Role::TextDim), (whole_dollars(limits.reserved), Role::Text)];
+    pen.row(line(inner, 3), &left, &right);
+    let last = match (&snapshot.fault, snapshot.grants.len()) {
+        (Some(fault), _) => [("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)],
+        (None, 0) => [("standing approvals  ".to_owned(), Role::TextDim), ("none".to_owned(), Role::Text)],
+        (None, many) => [("standing approvals  ".to_owned(), Role::TextDim), (format!("{many} (5)"), Role::StateCare)],
+    };
+    pen.pieces(line(inner, 4), &last);
+}
+
+/// The limits in one line.
+pub(super) fn limit_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) else {
+        return nothing(pen, area, "Limits not known yet");
+    };
+    let mut pieces = Vec::new();
+    for (at, gauge) in limit_gauges(limits).into_iter().enumerate() {
+        if at == 1 {
+            pieces.push(("one ".to_owned(), Role::TextDim));
+            pieces.push((format!("{}  ", one_words(limits, "≤")), Role::Text));
+        }
+        let (_, role) = gauge.standing();
+        pieces.push((format!("{} ", gauge.label), Role::TextDim));
+        // Calls are the least of it: they have no bar.
+        if area.width >= 78 && at == 0 {
+            pieces.extend(gauge.bar(7));
+            pieces.push((" ".to_owned(), Role::Text));
+        }
+        let words = gauge.words.trim_end_matches(" a min").to_owned();
+        pieces.push((format!("{words}  "), if role == Role::StateGood { Role::Text } else { role }));
+    }
+    let (words, role) = breaker_words(limits, known.now_millis);
+    pieces.push(("breaker ".to_owned(), Role::TextDim));
+    pieces.push((if role == Role::Text { "ok".to_owned() } else { words }, role));
+    pen.pieces(area, &cut(&pieces, usize::from(area.width)));
+}
+
+/// Symbol, amount, dollars and scaled dollars over all chains, the largest first.
+fn holdings(known: &Known<'_>) -> Vec<(String, String, Option<Usd>)> {
+    let Some(snapshot) = known.snapshot else { return Vec::new() };
+    let many = snapshot.holdings.len() > 1;
+    let first = snapshot.holdings.first().map(|chain| chain.chain_id);
+    let mut rows: Vec<(String, String, Option<Usd>)> = Vec::new();
+    for chain in &snapshot.holdings {
+        for row in chain.rows.iter().filter(|row| !row.amount.raw().is_zero()) {
+            let on = if many && Some(chain.chain_id) != first { format!(" {}", chain.chain) } else { String::new() };
+            // Rounded down, without a mark: screen 4 has all digits.
+            let told = |places| amount(row.amount, places).trim_end_matches('…').to_owned();
+            let held = [4, 2].into_iter().map(told).find(|told| width(told) <= 9).unwrap_or_else(|| told(0));
+            rows.push((format!("{}{on}", row.symbol), held, row.value));
+        }
+    }
+    rows.sort_by_key(|(_, _, value)| std::cmp::Reverse(*value));
+    rows
+}
+
+/// A line of the holdings: what is held, and below it what of it is on its way.
+enum HoldingLine {
+    Held(String, String, Option<Usd>),
+    OnItsWay(String),
+}
+
+/// What is signed and not settled, by the symbol it is paid in: what leaves, as a line of its own.
+fn on_its_way(known: &Known<'_>) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let feed = known.feed;
+    for (_, order) in feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
+        let words = format!("−{} in an auction", paid(&order.amount_in));
+        all.push((order.token_in.symbol.to_string(), words));
+    }
+    for (_, intent) in feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
+        let words = format!("−{} to {}", paid(&intent.amount_in), intent.destination_chain);
+        all.push((intent.token_in.symbol.to_string(), words));
+    }
+    for call in feed.calls.iter().filter(|call| call.standing() == Standing::Sent) {
+        let params = call.start.as_ref().map(|start| start.params.value());
+        let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
+        // An auction or a bridge has told of itself above.
+        if let (Some(amount), Some(symbol), Some(_)) = (text("amount"), text("token_in"), text("token_out"))
+            && call.tool() == "uniswap_execute_swap"
+        {
+            let symbol = SafeText::clean(symbol, 20).to_string();
+            all.push((symbol, format!("−{} on its way", paid(amount))));
+        }
+    }
+    all
+}
+
+fn holding_lines(known: &Known<'_>) -> Vec<HoldingLine> {
+    let mut moving = on_its_way(known);
+    let mut lines = Vec::new();
+    for (symbol, held, value) in holdings(known) {
+        let below: Vec<String> = moving.extract_if(.., |(of, _)| *of == symbol).map(|(_, words)| words).collect();
+        lines.push(HoldingLine::Held(symbol, held, value));
+        lines.extend(below.into_iter().map(HoldingLine::OnItsWay));
+    }
+    // What is held no more, and is still on its way.
+    lines.extend(moving.into_iter().map(|(symbol, words)| HoldingLine::OnItsWay(format!("{symbol} {words}"))));
+    lines
+}
+
+/// How many lines [`holding_lines`] makes, without making them.
+fn holding_count(known: &Known<'_>) -> usize {
+    let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
+    let held = chains.flat_map(|chain| &chain.rows).filter(|row| !row.amount.raw().is_zero());
+    held.count() + on_its_way(known).len()
+}
+
+pub(super) fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
+    let inner = frame(pen, area, "Holding, confirmed", focus);
+    let rows = holding_lines(known);
+    if rows.is_empty() {
+        return nothing(pen, inner, "nothing read yet");
+    }
+    let total = known.snapshot.and_then(|snapshot| snapshot.equity).and_then(scaled).unwrap_or(0);
+    let worths = rows.iter().map(|row| match row {
+        HoldingLine::Held(.., value) => value.and_then(scaled),
+        HoldingLine::OnItsWay(_) => None,
+    });
+    let parts = whole_percents(&worths.collect::<Vec<_>>(), total);
+    let room = usize::from(inner.height);
+    let shown = if rows.len() > room { room.saturating_sub(1) } else { room };
+    for ((at, row), part) in (0..).zip(rows.iter().take(shown)).zip(parts) {
+        let (symbol, held, value) = match row {
+            HoldingLine::Held(symbol, held, value) => (symbol, held, value),
+            HoldingLine::OnItsWay(words) => {
+                let left = [(format!("{:<9} ", ""), Role::Text), (words.clone(), Role::StateCare)];
+                pen.pieces(line(inner, at), &cut(&left, usize::from(inner.width)));
+                continue;
+            }
+        };
+        let share = part.map(|part| format!("{part:>3}%")).unwrap_or_default();
+        let left = [(format!("{symbol:<9} "), Role::TextStrong), (format!("{held:>9}"), Role::Text)];
+        // The worth is told shorter before it is left out.
+        let room = usize::from(inner.width).saturating_sub(pieces_width(&left) + width(&share) + 1);
+        let mut worth = value.map_or_else(|| "no price".to_owned(), dollars);
+        if let Some(value) = value
+            && width(&worth) > room
+        {
+            worth = whole_dollars(*value);
+        }
+        pen.row(line(inner, at), &left, &[(worth, Role::Text), (share, Role::TextDim)]);
+    }
+    if rows.len() > shown && inner.height > 0 {
+        let words = format!("… {} more on screen 4", rows.len() - shown);
+        pen.pieces(line(inner, inner.height - 1), &[(words, Role::TextDim)]);
+    }
+}
+
+pub(super) fn thinking(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
+    let name = known.ready.map_or("The Golem", |ready| ready.name.as_str());
+    let inner = frame(pen, area, &format!("{name} thinks (agent's words)"), focus);
+    let columns = usize::from(inner.width).saturating_sub(2);
+    let mut rows: Vec<Row> = Vec::new();
+    for thought in known.feed.thoughts.iter().rev() {
+        if rows.len() >= usize::from(inner.height) {
+            break;
+        }
+        let mut said = wrapped(vec![Row::new(thought.text.as_str(), Role::TextAgent)], columns);
+        said.extend(rows);
+        rows = said;
+    }
+    let skip = rows.len().saturating_sub(usize::from(inner.height));
+    for (at, row) in (0..).zip(rows.into_iter().skip(skip)) {
+        let mut pieces = vec![("┆ ".to_owned(), Role::TextDim)];
+        pieces.extend(row.left);
+        pen.pieces(line(inner, at), &pieces);
+    }
+}
+
+/// What an absence is called, and what came of everything in it: what was done, what went wrong, how the Golem lived.
+fn absence(away: &Summary) -> (String, Vec<Piece>, String, String) {
+    let title = format!("While you were away {}", age(away.until.saturating_sub(away.since) / 1000));
+    let counts = &away.counts;
+    let change = away.equity.map(|(before, after)| match after.checked_sub(before) {
+        Ok(more) => (format!("+{}", dollars(more)), Role::PriceUp),
+        Err(_) => (format!("−{}", dollars(before.checked_sub(after).unwrap_or(Usd::ZERO))), Role::PriceDown),
+    });
+    let many = if counts.trades == 1 { "trade" } else { "trades" };
+    let mut first = vec![(format!("{} {many} ", counts.trades), Role::Text)];
+    first.extend(change);
+    if let Some(gas) = away.gas() {
+        first.push((format!("   gas {gas}"), Role::TextDim));
+    }
+    // What happened to nobody needs no words.
+    let told = [
+        (counts.blocked, "blocked"),
+        (counts.lapsed, "lapsed"),
+        (counts.refused, "refused"),
+        (counts.failed, "failed"),
+    ];
+    let told: Vec<String> =
+        told.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    let words = if told.is_empty() { "nothing went wrong".to_owned() } else { told.join(" · ") };
+    let phases =
+        if counts.phases == 0 { "phase unchanged".to_owned() } else { format!("{} phase changes", counts.phases) };
+    (title, first, words, phases)
+}
+
+fn meanwhile(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let Some(away) = known.away else { return };
+    let (title, first, words, phases) = absence(away);
+    let inner = frame(pen, area, &title, false);
+    pen.pieces(line(inner, 0), &cut(&first, usize::from(inner.width)));
+    pen.pieces(line(inner, 1), &cut(&[(words, Role::Text)], usize::from(inner.width)));
+    pen.row(
+        line(inner, 2),
+        &[(phases, Role::TextDim)],
+        &[("Enter".to_owned(), Role::Key), (" all".to_owned(), Role::TextDim)],
+    );
+}
+
+/// The same in two lines, where there is no room for a panel.
+pub(super) fn absence_lines(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let Some(away) = known.away else { return };
+    let (title, first, words, phases) = absence(away);
+    let right = [("Enter".to_owned(), Role::Key), (" all".to_owned(), Role::TextDim)];
+    let room = usize::from(area.width).saturating_sub(pieces_width(&right) + 1);
+    let mut left = vec![(format!("{title}  "), Role::StateCare)];
+    left.extend(first);
+    pen.row(line(area, 0), &cut(&left, room), &right);
+    let second = [(words, Role::Text), (format!(" · {phases}"), Role::TextDim)];
+    pen.pieces(line(area, 1), &cut(&second, usize::from(area.width)));
+}

@@ -1,0 +1,160 @@
+//! The Golem itself: its body, its phase, how it is doing.
+
+use ratatui::layout::Rect;
+
+use super::frame;
+use bardo_base::model::Phase;
+use bardo_base::text::fit;
+use bardo_base::units::TokenAmount;
+use crate::format::{age, amount};
+use crate::pen::{Pen, line};
+use crate::screens::Known;
+use crate::theme::Role;
+use crate::widgets::gauge::{self, Full, Gauge};
+use crate::widgets::paint::{Group, chosen};
+use crate::widgets::sprite::{self, SpriteModel};
+use bardo_base::fabric::{SpriteState, Vitals};
+
+fn body(known: &Known<'_>) -> SpriteState {
+    known.feed.sprite.map_or(SpriteState::Idle, |(_, state)| state)
+}
+
+fn body_words(state: SpriteState) -> &'static str {
+    match state {
+        SpriteState::Idle => "idle",
+        SpriteState::Thinking => "thinking ▸",
+        SpriteState::Executing => "executing ▸",
+        SpriteState::AwaitingApproval => "waits for you ‼",
+        SpriteState::Success => "done ✓",
+        SpriteState::Failure => "failed ✕",
+        SpriteState::Halted => "stopped ■",
+        SpriteState::Dead => "dead",
+    }
+}
+
+fn phase(known: &Known<'_>) -> Phase {
+    known.feed.phase.or_else(|| known.snapshot.map(|snapshot| snapshot.phase)).unwrap_or(Phase::Thriving)
+}
+
+/// A role by its name, in words: the role of one that may do anything is no word that helps.
+fn role_words(role: &str) -> String {
+    match role {
+        "golem-instance" => "a Golem".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+pub(super) fn golem(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let name = known.ready.map_or_else(
+        || "The Golem".to_owned(),
+        |ready| format!("{} · {}", ready.name, role_words(ready.role.as_str())),
+    );
+    let inner = frame(pen, area, &name, false);
+    let model = SpriteModel { state: body(known), phase: phase(known), letters: false };
+    let picture =
+        Rect { x: inner.x, width: sprite::COLUMNS.min(inner.width), height: inner.height.min(sprite::LINES), ..inner };
+    sprite::draw(&model, pen, picture, known.moment());
+    let words = Rect { x: inner.x + 12, width: inner.width.saturating_sub(12), ..inner };
+    pen.pieces(line(words, 0), &[(sprite::phase_words(phase(known)).to_owned(), sprite::phase_role(phase(known)))]);
+    pen.pieces(line(words, 1), &[(body_words(model.state).to_owned(), Role::Text)]);
+    let vitals = known.feed.vitals.as_ref();
+    if let Some(vitals) = vitals {
+        let of = vitals.lifespan_seconds.map(|span| format!(" of {}", age(span))).unwrap_or_default();
+        // Its age runs by itself, like a clock.
+        let told = if known.motion { format!("age {}{of}", age(vitals.age_seconds)) } else { format!("lifespan{of}") };
+        if known.motion || !of.is_empty() {
+            pen.pieces(line(words, 2), &[(told, Role::TextDim)]);
+        }
+        pen.pieces(line(words, 3), &[(fit(vitals.why.as_str(), usize::from(words.width)).into_owned(), Role::TextDim)]);
+    }
+    let gauges = Rect { y: inner.y + 4, height: inner.height.saturating_sub(4), ..inner };
+    for (at, gauge) in (0..gauges.height).zip(vital_gauges(known)) {
+        gauge::draw(&gauge, pen, line(gauges, at), 7);
+    }
+}
+
+/// How far it fell, in per cent: what rounds to nothing is no fall.
+fn fall(bps: u64) -> String {
+    let sign = if bps < 10 { "" } else { "−" };
+    format!("{sign}{}.{}", bps / 100, bps % 100 / 10)
+}
+
+fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
+    let Some(vitals) = &known.feed.vitals else {
+        return vec![Gauge { label: "equity".to_owned(), level: None, words: String::new(), full: Full::Bad }];
+    };
+    let equity = Gauge {
+        label: "equity".to_owned(),
+        level: vitals.drawdown_bps.map(|bps| (bps.into(), vitals.stop_loss_bps.into())),
+        words: match vitals.drawdown_bps {
+            Some(bps) => format!("{}% of {}%", fall(bps), vitals.stop_loss_bps / 100),
+            None => String::new(),
+        },
+        full: Full::Bad,
+    };
+    let gas = Gauge {
+        label: "gas".to_owned(),
+        // Before it is known how long it lasts, it is known that there is some.
+        level: match (vitals.gas_runway_seconds, vitals.gas_wei) {
+            (Some(left), _) => Some((left.min(WEEK).into(), WEEK.into())),
+            (None, Some(wei)) => Some((u128::from(!wei.is_zero()), 1)),
+            (None, None) => None,
+        },
+        words: gas_words(known, vitals),
+        full: Full::Good,
+    };
+    let streak = Gauge {
+        label: "streak".to_owned(),
+        level: Some((vitals.failures.into(), vitals.failures_limit.max(1).into())),
+        words: format!("{} of {} failed", vitals.failures, vitals.failures_limit),
+        full: Full::Bad,
+    };
+    vec![equity, gas, streak]
+}
+
+/// How long the gas lasts; as long as that cannot be told, how much there is.
+fn gas_words(known: &Known<'_>, vitals: &Vitals) -> String {
+    let held = || {
+        let first = known.snapshot.and_then(|snapshot| snapshot.holdings.first()?.rows.first());
+        let coin = first.map_or("coin", |row| row.symbol.as_str());
+        vitals.gas_wei.map(|wei| format!("{} {coin}", amount(TokenAmount::ether(wei), 3).trim_end_matches('…')))
+    };
+    vitals.gas_runway_seconds.map(|left| format!("for {}", age(left))).or_else(held).unwrap_or_default()
+}
+
+/// A week, in seconds: more gas than that is plenty.
+const WEEK: u64 = 7 * 86_400;
+
+/// The Golem in one line.
+pub(in crate::screens::live) fn face_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let name = known.ready.map_or_else(|| "Golem".to_owned(), |ready| ready.name.to_string());
+    let phase = phase(known);
+    let model = SpriteModel { state: body(known), phase, letters: false };
+    sprite::draw(&model, pen, Rect { width: area.width.min(5), ..area }, known.moment());
+    let phase = (sprite::phase_words(phase).to_owned(), sprite::phase_role(phase));
+    let mut groups = vec![
+        Group { rank: 0, pieces: vec![(format!("{name} "), Role::TextStrong), phase] },
+        // What its body shows is said by the lines below, too: it goes first.
+        Group::new(4, format!(" {}", body_words(model.state)), Role::Text),
+    ];
+    // Words shorter than the gauges': they stand in one line of eighty columns.
+    let gauges = vital_gauges(known);
+    for ((at, words), rank) in short_vitals(known).into_iter().enumerate().zip([1, 3, 2]) {
+        let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.standing().1);
+        let role = if role == Role::StateGood { Role::Text } else { role };
+        groups.push(Group::new(rank, format!("   {words}"), role));
+    }
+    let place = Rect { x: area.x + 6, width: area.width.saturating_sub(6), ..area };
+    pen.pieces(place, &chosen(groups, usize::from(place.width)));
+}
+
+/// Equity, gas and failures in as few characters as say it.
+fn short_vitals(known: &Known<'_>) -> Vec<String> {
+    let Some(vitals) = &known.feed.vitals else { return Vec::new() };
+    let equity = vitals.drawdown_bps.map_or_else(|| "?".to_owned(), fall);
+    vec![
+        format!("equity {equity} of {} %", vitals.stop_loss_bps / 100),
+        format!("gas {}", gas_words(known, vitals).trim_start_matches("for ")),
+        format!("streak {}/{}", vitals.failures, vitals.failures_limit),
+    ]
+}

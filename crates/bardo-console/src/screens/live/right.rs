@@ -1,0 +1,328 @@
+//! The right column: now and next, the activity, prices, equity, events.
+
+use ratatui::layout::Rect;
+use rust_decimal::Decimal;
+
+use super::{Listing, Panel, inside, nothing, standing_role};
+use bardo_base::text::{fit, width};
+use bardo_base::units::Usd;
+use crate::format::{time_of_day, whole_dollars};
+use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::screens::Known;
+use crate::screens::logs::role;
+use crate::state::feed::CallSeen;
+use crate::state::line::{Level, Line};
+use crate::state::story::named;
+use crate::theme::Role;
+use crate::widgets::chart::{self, ChartModel, Range};
+use crate::widgets::decision::WHOLE_GOLEM;
+use crate::widgets::paint::{Row, cut, wrapped};
+use crate::widgets::{self};
+use bardo_base::fabric::{MemoryHits, Vitals};
+
+/// Columns from which a blank stands at a row's right end.
+const ROOMY: u16 = 81;
+/// Lines of the expanded card among the activity.
+const EXPANDED: u16 = 5;
+
+/// Where the panels are. The charts have no lines where the terminal is low.
+pub(super) struct Places {
+    now: Rect,
+    pub activity: Rect,
+    pub price: Rect,
+    pub equity: Rect,
+    pub events: Rect,
+}
+
+/// With a column beside them, charts and events stand there, one below the other.
+pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Places {
+    let told = now_rows(known, usize::from(area.width).saturating_sub(4), false).len();
+    let now = u16::try_from(told).unwrap_or(2) + 1;
+    if let Some(side) = side {
+        let part = |at: u16| side.y + (side.height - 1) * at / 3;
+        let third = |at: u16| Rect { y: part(at), height: part(at + 1) - part(at) + 1, ..side };
+        return Places {
+            now: Rect { height: (now + 1).min(area.height), ..area },
+            activity: Rect { y: area.y + now.min(area.height), height: area.height.saturating_sub(now), ..area },
+            price: third(0),
+            equity: third(1),
+            events: third(2),
+        };
+    }
+    let tall = area.height >= 32;
+    let charts: u16 = if tall { 5 } else { 0 };
+    let events: u16 = if tall { 6 } else { 4 };
+    let rest = area.height.saturating_sub(now + charts * 2 + events + 1);
+    let mut y = area.y;
+    let mut place = |height: u16| {
+        if height == 0 {
+            return Rect { y, height: 0, ..area };
+        }
+        let place = Rect { y, height: (height + 1).min(area.bottom().saturating_sub(y)), ..area };
+        y = y.saturating_add(height);
+        place
+    };
+    Places {
+        now: place(now),
+        activity: place(rest),
+        price: place(charts),
+        equity: place(charts),
+        events: place(events),
+    }
+}
+
+pub(super) fn draw(
+    pen: &mut Pen<'_>,
+    known: &Known<'_>,
+    places: &Places,
+    listing: &Listing<'_>,
+    range: Range,
+    keys: Panel,
+) {
+    now_and_next(pen, known, places.now);
+    activity(pen, known, places.activity, listing, keys == Panel::Activity);
+    if places.price.height > 0 {
+        price_chart(pen, known, places.price, range, keys == Panel::Price);
+        equity_chart(pen, known, places.equity, range, keys == Panel::Equity);
+    }
+    framed_events(pen, known, places.events, keys == Panel::Events);
+}
+
+/// The newest lines in a frame.
+pub(super) fn framed_events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
+    let right = [("l full log".to_owned(), Role::TextDim)];
+    pen.frame(area, &[("Events".to_owned(), Role::Title)], &right, border(focus));
+    self::events(pen, known, inside(area));
+}
+
+const fn border(focus: bool) -> Role {
+    if focus { Role::BorderFocus } else { Role::Border }
+}
+
+/// What it does and will do, a row each, and below it the show's line in as many as it takes.
+pub(super) fn now_rows(known: &Known<'_>, columns: usize, narrow: bool) -> Vec<Row> {
+    let mut rows = plain_rows(known, narrow);
+    if let Some(caption) = &known.feed.caption {
+        let said = Row::new("▷ ", Role::Key).then(caption.text.as_str(), Role::TextAgent);
+        rows.extend(wrapped(vec![said], columns.max(20)));
+        // As many lines for each of them, so that nothing below moves up and down with the words.
+        while rows.len() < CAPTIONED {
+            rows.push(Row::default());
+        }
+    }
+    rows
+}
+
+/// Lines of what is told while a show's line stands.
+const CAPTIONED: usize = 4;
+
+/// Who asks and through whom: `Ada › trade-executor › safety-guardian`.
+fn delegation(known: &Known<'_>) -> Option<String> {
+    let roles = &known.feed.now.as_ref()?.delegation;
+    let name = known.ready.map_or("It", |ready| ready.name.as_str());
+    let mut roles = roles.iter().map(|role| role.as_str()).filter(|role| *role != WHOLE_GOLEM).peekable();
+    roles.peek()?;
+    Some(std::iter::once(name).chain(roles).collect::<Vec<_>>().join(" › "))
+}
+
+/// `narrow`: without a frame that could say who asks.
+fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
+    let Some(now) = &known.feed.now else {
+        let words = if known.watch_only { "Nobody lives here: this console only watches." } else { "Waking up." };
+        return vec![Row::new(words, Role::TextDim), Row::default()];
+    };
+    // Without a frame that says so, the first line does.
+    let label = if narrow { Row::new("Now  ", Role::TextDim) } else { Row::default() };
+    let mut first = label.then(now.now.as_str(), Role::TextStrong);
+    if let Some((at, of)) = now.step {
+        first = first.end(format!("step {at} of {of}"), Role::TextDim);
+    }
+    let mut second = match now.next.is_empty() {
+        true if narrow => Row::new("Next not decided yet.", Role::TextDim),
+        true => Row::new("Next: not decided yet.", Role::TextDim),
+        false => Row::new(if narrow { "Next " } else { "Next: " }, Role::TextDim).then(now.next.as_str(), Role::Text),
+    };
+    let chain = delegation(known).filter(|_| narrow);
+    // Where columns are few, what memory did not change gives its place to who asks.
+    let told = |memory: &&MemoryHits| memory.similar > 0 && (chain.is_none() || !memory.changes.is_empty());
+    if let Some(memory) = known.feed.memory.as_ref().filter(told) {
+        let changed = if memory.changes.is_empty() { "" } else { ", changed it" };
+        second = second.end(format!("memory: {} similar{changed}", memory.similar), Role::TextDim);
+    } else if let Some(chain) = chain {
+        second = second.end(chain, Role::TextDim);
+    }
+    vec![first, second]
+}
+
+fn now_and_next(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let room = usize::from(area.width).saturating_sub(12);
+    let asks = delegation(known).map(|chain| (fit(&chain, room).into_owned(), Role::TextDim));
+    let asks: Vec<Piece> = asks.into_iter().collect();
+    pen.frame(area, &[("Now".to_owned(), Role::Title)], &asks, Role::Border);
+    let inner = inside(area);
+    let columns = usize::from(inner.width).saturating_sub(2);
+    for (at, row) in (0..inner.height).zip(now_rows(known, columns, false)) {
+        let place = line(inner, at);
+        let place = Rect { x: place.x + 1, width: place.width.saturating_sub(2), ..place };
+        pen.row(place, &row.left, &row.right);
+    }
+}
+
+/// The activity in a frame.
+pub(super) fn activity(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, focus: bool) {
+    pen.frame(area, &[("Activity".to_owned(), Role::Title)], &listing.filter, border(focus));
+    calls(pen, known, inside(area), listing);
+}
+
+/// Where each call is drawn, by its place in the list: one line each, the selected, else the newest that runs, as a card.
+pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect)> {
+    let at = listing.selected.and_then(|id| listing.calls.iter().position(|call| call.call_id == id));
+    let open = match at {
+        Some(at) => Some(at),
+        None => listing.calls.iter().position(|call| call.standing().is_open()),
+    };
+    let open = open.filter(|_| listing.expand && area.height >= EXPANDED + 2);
+    let room = usize::from(area.height);
+    let taken = |from: usize, to: usize| {
+        (from..=to).map(|one| if Some(one) == open { usize::from(EXPANDED) } else { 1 }).sum::<usize>()
+    };
+    let target = at.unwrap_or(0);
+    let mut skip = 0;
+    while skip < target && taken(skip, target) > room {
+        skip += 1;
+    }
+    let mut y = area.y;
+    let mut places = Vec::new();
+    for place in skip..listing.calls.len() {
+        let left = area.bottom().saturating_sub(y);
+        if left == 0 {
+            break;
+        }
+        let height = if Some(place) == open && left >= EXPANDED { EXPANDED } else { 1 };
+        places.push((place, Rect { y, height, ..area }));
+        y += height;
+    }
+    places
+}
+
+/// The newest first.
+pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
+    if listing.calls.is_empty() {
+        let all = known.feed.activity().next().is_none();
+        return nothing(pen, area, if all { " nothing yet" } else { " nothing fits the filter; Esc shows all" });
+    }
+    for (place, rect) in call_places(area, listing) {
+        if let Some(call) = listing.calls.get(place) {
+            call_row(pen, known, rect, call, listing);
+        }
+    }
+}
+
+fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, listing: &Listing<'_>) {
+    let mark = if Some(call.call_id) == listing.selected { "▸" } else { " " };
+    pen.pieces(Rect { height: 1, width: 1, ..area }, &[(mark.to_owned(), Role::Key)]);
+    let margin = if area.width >= ROOMY { 2 } else { 1 };
+    let place = Rect { x: area.x + 1, width: area.width.saturating_sub(margin), ..area };
+    match &call.card {
+        Some(card) => widgets::draw_with(card, pen, place, known.moment(), listing.keys),
+        None => {
+            let standing = call.standing();
+            let (mark, words) = standing.mark();
+            let pieces: [Piece; 3] = [
+                (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
+                (format!("{mark} "), standing_role(standing)),
+                (format!("{} {words}", named(call)), Role::Text),
+            ];
+            pen.pieces(place, &pieces);
+        }
+    }
+}
+
+pub(super) fn price_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
+    let points = known.feed.prices.iter().copied().collect();
+    let (marks, legend) = known.feed.trade_marks();
+    let mut model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
+    let right = model.newest(known.moment());
+    let title = titled(format!("ETH/USDC {}", range.words()), &mut model.legend, &right, area.width);
+    pen.frame(area, &title, &right, border(focus));
+    chart::draw(&model, pen, roomy(area), known.moment());
+}
+
+/// A chart's title with as much of its legend as stands beside it: all, or its last part. What is not in the title stays
+/// between the marks, where it has room.
+fn titled(title: String, legend: &mut String, right: &[Piece], columns: u16) -> Vec<Piece> {
+    let mut pieces = vec![(title, Role::Title)];
+    // Corners, dashes, and the blanks around both ends.
+    let taken = pieces_width(&pieces) + pieces_width(right) + 12;
+    let room = usize::from(columns).saturating_sub(taken);
+    let (before, last) = legend.rsplit_once(" · ").unwrap_or(("", legend.as_str()));
+    let (rest, shown) = match (width(legend.as_str()) <= room, width(last) <= room) {
+        (true, _) => ("", legend.as_str()),
+        (false, true) => (before, last),
+        (false, false) => (legend.as_str(), ""),
+    };
+    if !shown.is_empty() {
+        pieces.push((format!("  {shown}"), Role::TextDim));
+    }
+    *legend = rest.to_owned();
+    pieces
+}
+
+/// The inside of a frame, a blank from its edges.
+fn roomy(area: Rect) -> Rect {
+    let inner = inside(area);
+    Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
+}
+
+pub(super) fn equity_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
+    let mut model = equity_model(known, range);
+    let right = model.newest(known.moment());
+    let title = titled(format!("Equity {}", range.words()), &mut model.legend, &right, area.width);
+    pen.frame(area, &title, &right, border(focus));
+    chart::draw(&model, pen, roomy(area), known.moment());
+}
+
+/// What the Golem was worth, its trades marked, and where its stop-loss acts.
+pub(in crate::screens) fn equity_model(known: &Known<'_>, range: Range) -> ChartModel {
+    let (marks, mut legend) = known.feed.trade_marks();
+    if let Some(stop) = known.feed.vitals.as_ref().and_then(stop_loss) {
+        legend = format!("{legend} · stops at {}", whole_dollars(stop));
+    }
+    let points = known.feed.equity.iter().map(|(at, equity)| (*at, equity.decimal())).collect();
+    ChartModel { points, marks, legend, unit: "$", places: 2, range, least_span_bps: 100 }
+}
+
+/// The worth at which the stop-loss acts.
+fn stop_loss(vitals: &Vitals) -> Option<Usd> {
+    let most = vitals.high_water?.decimal();
+    let left = Decimal::from(10_000_u64.checked_sub(vitals.stop_loss_bps)?).checked_div(Decimal::from(10_000))?;
+    most.checked_mul(left)?.round_dp(2).to_string().parse().ok()
+}
+
+/// The newest lines worth reading, two beside each other where they fit.
+pub(super) fn packed_events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let mut lines = known.feed.lines_from(Level::Plain).peekable();
+    for at in 0..area.height {
+        let Some(one) = lines.next() else { return };
+        let mut pieces = event_pieces(one);
+        if let Some(other) = lines
+            .next_if(|other| pieces_width(&pieces) + 2 + pieces_width(&event_pieces(other)) <= usize::from(area.width))
+        {
+            pieces.push(("  ".to_owned(), Role::TextDim));
+            pieces.extend(event_pieces(other));
+        }
+        pen.pieces(line(area, at), &cut(&pieces, usize::from(area.width)));
+    }
+}
+
+fn event_pieces(one: &Line) -> Vec<Piece> {
+    vec![(format!(" {} ", time_of_day(one.at / 1000)), Role::TextDim), (one.text.to_string(), role(one.level))]
+}
+
+/// The newest lines worth reading.
+pub(super) fn events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let lines = known.feed.lines_from(Level::Plain).take(usize::from(area.height));
+    for (at, one) in (0..area.height).zip(lines) {
+        pen.pieces(line(area, at), &cut(&event_pieces(one), usize::from(area.width)));
+    }
+}

@@ -1,0 +1,196 @@
+//! Screen 8: one line per event. Levels, filter, follow.
+
+use ratatui::layout::{Position, Rect};
+
+use super::filter::Filter;
+use super::{Known, ScreenId, ScreenView, Wish, list};
+use bardo_base::id::CallId;
+use bardo_base::text::SafeText;
+use crate::format::time_of_day;
+use crate::keymap::Action;
+use crate::pen::{Pen, Piece, line};
+use crate::state::line::{Level, Line};
+use crate::theme::Role;
+use crate::widgets::paint::cut;
+
+/// Which line: a gap bears the number of the last event that was missed, which may have a line of its own.
+type Selected = (u64, &'static str);
+
+const fn name(line: &Line) -> Selected {
+    (line.seq, line.kind)
+}
+
+/// Screen 8.
+#[derive(Debug)]
+pub(super) struct Logs {
+    least: Level,
+    filter: Filter,
+    /// The line that is selected; without one the newest is followed.
+    selected: Option<Selected>,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self { least: Level::Plain, filter: Filter::default(), selected: None }
+    }
+}
+
+/// A level's colour.
+pub(super) const fn role(level: Level) -> Role {
+    match level {
+        Level::Detail => Role::TextDim,
+        Level::Plain => Role::Text,
+        Level::Care => Role::StateCare,
+        Level::Bad => Role::StateBad,
+    }
+}
+
+impl Logs {
+    /// Whether a line holds every word of the filter; `kind:` and `call:` look into those.
+    fn fits(&self, line: &Line) -> bool {
+        self.filter.words().all(|word| match word.split_once(':') {
+            Some(("kind", kind)) => line.kind.contains(kind),
+            Some(("call", call)) => line.call_id.is_some_and(|id| id.to_string().to_lowercase().contains(call)),
+            Some(("level", level)) => line.level.word() == level,
+            _ => {
+                let code = line.code.is_some_and(|code| code.as_str().to_lowercase().contains(&word));
+                code || line.text.as_str().to_lowercase().contains(&word) || line.kind.contains(word.as_str())
+            }
+        })
+    }
+
+    fn inside(area: Rect) -> Rect {
+        let (width, height) = (area.width.saturating_sub(2), area.height.saturating_sub(2));
+        Rect { x: area.x + 1, y: area.y + 1, width, height }
+    }
+
+    /// The first line in view: what is selected stands in the middle, where there are lines enough around it.
+    fn first_shown(&self, mut lines: impl Iterator<Item = Selected>, count: usize, room: usize) -> usize {
+        let at = self.selected.and_then(|wanted| lines.position(|one| one == wanted)).unwrap_or(0);
+        at.saturating_sub(room / 2).min(count.saturating_sub(room))
+    }
+
+    /// The lines that are shown, newest first.
+    fn lines<'a>(&'a self, known: &'a Known<'_>) -> impl Iterator<Item = &'a Line> {
+        known.feed.lines_from(self.least).filter(|line| self.fits(line))
+    }
+
+    /// Moves the selection; true: the action moves one.
+    fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
+        let lines: Vec<Selected> = self.lines(known).map(name).collect();
+        let at = self.selected.and_then(|wanted| lines.iter().position(|one| *one == wanted));
+        let to = list::moved_from(action, at, lines.len().saturating_sub(1), page);
+        if let Some(to) = to {
+            self.selected = lines.get(to).copied();
+        }
+        to.is_some()
+    }
+}
+
+impl ScreenView for Logs {
+    fn id(&self) -> ScreenId {
+        ScreenId::Logs
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let title =
+            [("Logs".to_owned(), Role::Title), (format!(" · {} and above ([ ])", self.least.word()), Role::TextDim)];
+        let follow = if self.selected.is_none() { "following" } else { "f follows" };
+        let filter = self.filter.label();
+        let right: [Piece; 1] = [(format!("{filter} · {follow}"), Role::TextDim)];
+        pen.frame(area, &title, &right, Role::BorderFocus);
+        let inner = Self::inside(area);
+        let room = usize::from(inner.height);
+        let lines: Vec<&Line> = self.lines(known).collect();
+        let skip = self.first_shown(lines.iter().map(|line| name(line)), lines.len(), room);
+        let shown = lines.iter().skip(skip).take(room);
+        for (row, one) in (0..).zip(shown) {
+            let selected = self.selected == Some(name(one));
+            let text = if selected { Role::Selection } else { role(one.level) };
+            let pieces = [
+                (if selected { "▸" } else { " " }.to_owned(), Role::Key),
+                (format!("{} ", time_of_day(one.at / 1000)), Role::TextDim),
+                (format!("{:<18} ", one.kind), Role::TextDim),
+                (one.text.to_string(), text),
+                (one.code.map(|code| format!("  {code}")).unwrap_or_default(), Role::TextDim),
+            ];
+            pen.pieces(line(inner, row), &cut(&pieces, usize::from(inner.width).saturating_sub(1)));
+        }
+        if lines.is_empty() {
+            pen.pieces(line(inner, 0), &[(" Nothing of that kind yet.".to_owned(), Role::TextDim)]);
+        }
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        // The top is the newest: to go there is to follow it.
+        if action != Action::Top && self.moved(action, known, usize::from(area.height)) {
+            return Some(Vec::new());
+        }
+        match action {
+            Action::Top | Action::Follow => self.selected = None,
+            Action::Filter => self.filter.open(),
+            Action::ShorterRange => {
+                self.least = match self.least {
+                    Level::Detail | Level::Plain => Level::Detail,
+                    Level::Care => Level::Plain,
+                    Level::Bad => Level::Care,
+                };
+            }
+            Action::LongerRange => {
+                self.least = match self.least {
+                    Level::Detail => Level::Plain,
+                    Level::Plain => Level::Care,
+                    Level::Care | Level::Bad => Level::Bad,
+                };
+            }
+            Action::Back if self.selected.is_some() || self.filter.stands() => {
+                self.selected = None;
+                self.filter.clear();
+            }
+            Action::Open => {
+                let call =
+                    self.lines(known).find(|line| Some(name(line)) == self.selected).and_then(|line| line.call_id);
+                return Some(match call {
+                    Some(call) => vec![Wish::OpenCall(call)],
+                    None => vec![Wish::Notice(SafeText::clean("j selects; a line of a call opens its story", 60))],
+                });
+            }
+            Action::Copy => {
+                let line = self.lines(known).find(|line| Some(name(line)) == self.selected)?;
+                return Some(vec![Wish::Copy(format!("{} {} {}", line.at, line.kind, line.text))]);
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
+    }
+
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        let inside = Self::inside(area);
+        let lines: Vec<(Selected, Option<CallId>)> = self.lines(known).map(|line| (name(line), line.call_id)).collect();
+        let first = self.first_shown(lines.iter().map(|(line, _)| *line), lines.len(), usize::from(inside.height));
+        let hit = list::row_at(at, inside, first, lines.len()).and_then(|row| lines.get(row));
+        match hit {
+            // The second click on a line opens its call, like Enter.
+            Some((line, Some(call))) if self.selected == Some(*line) => vec![Wish::OpenCall(*call)],
+            Some((line, _)) => {
+                self.selected = Some(*line);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
+        for _ in 0..3 {
+            self.moved(if down { Action::Down } else { Action::Up }, known, 1);
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! Screen 3: auction orders and bridge orders, open and past, each with its card; cancelling and taking back.
+
+use alloy::primitives::B256;
+use ratatui::layout::{Position, Rect};
+use serde_json::{Map, Value};
+
+use super::ask::{Ask, Asked, Way};
+use super::filter::{Filter, since};
+use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
+use bardo_base::text::SafeText;
+use crate::keymap::{Action, Key};
+use crate::pen::{Pen, Piece, line};
+use crate::state::story::transaction_link;
+use crate::theme::Role;
+use crate::widgets::bridge::{BridgeModel, is_over, is_voidable, refund_ahead, refund_words};
+use crate::widgets::order::OrderModel;
+use crate::widgets::paint::{Row, one_line, rows, wrapped};
+use crate::widgets::{self, CardKeys, Moment, Sheet};
+use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
+use bardo_runtime::handle::Command;
+
+/// Columns from which list and card stand side by side.
+const SIDE_BY_SIDE: u16 = 110;
+/// Rows by which a curve may be taller than usual.
+const MOST_TALLER: usize = 12;
+/// What is said where there is no order yet.
+const HOW: &[&str] = &[
+    "An auction: you sign what you pay and the least you take. Fillers bid while the price falls; who fills pays the gas.",
+    "",
+    "A bridge order: what you pay is locked on one chain, a filler delivers on the other. Nobody delivers: you take it back.",
+    "",
+    "Both begin on screen 2, or when the Golem wants them.",
+];
+
+/// One entry of the list.
+#[derive(Debug, Clone, Copy)]
+enum Entry<'k> {
+    Auction(u64, &'k OrderUpdate),
+    Bridge(u64, &'k IntentUpdate),
+}
+
+/// What a question leads to: the tool and its parameters.
+type Then = (&'static str, Value);
+
+/// The screen.
+#[derive(Debug, Default)]
+pub struct Orders {
+    /// The row that was chosen; where its order is gone, the row there.
+    selected: usize,
+    /// The order of that row: the list is sorted anew whenever one ends, and the choice goes with the order.
+    chosen: Option<B256>,
+    filter: Filter,
+    zoomed: bool,
+    ask: Option<Ask<Then>>,
+    sent: u32,
+}
+
+impl Entry<'_> {
+    fn at(&self) -> u64 {
+        match self {
+            Self::Auction(at, _) | Self::Bridge(at, _) => *at,
+        }
+    }
+
+    fn open(&self) -> bool {
+        match self {
+            Self::Auction(_, order) => !order.status.is_final(),
+            Self::Bridge(_, intent) => !is_over(intent),
+        }
+    }
+
+    /// What the filter looks at.
+    fn words(&self) -> String {
+        match self {
+            Self::Auction(_, order) => format!(
+                "auction {} {} {} {} token:{} token:{} status:{}",
+                order.order_hash,
+                order.order_type,
+                order.token_in.symbol,
+                order.token_out.symbol,
+                order.token_in.symbol,
+                order.token_out.symbol,
+                order.status.as_str()
+            ),
+            Self::Bridge(_, intent) => format!(
+                "bridge {} {} {} token:{} token:{} status:{}",
+                intent.intent_id,
+                intent.source_chain,
+                intent.destination_chain,
+                intent.token_in.symbol,
+                intent.token_out.symbol,
+                intent.status.as_str()
+            ),
+        }
+    }
+
+    /// The newest transaction that something came of: a fill or a delivery, else what ended or began it.
+    fn settled(&self) -> Option<&TxPlace> {
+        match self {
+            Self::Auction(_, order) => order.fill.as_ref().map(|fill| &fill.tx).or(order.cancelled_by.as_ref()),
+            Self::Bridge(_, intent) => intent
+                .delivered
+                .as_ref()
+                .or(intent.refunded.as_ref())
+                .or(intent.repaid.as_ref())
+                .or(intent.locked.as_ref()),
+        }
+    }
+
+    fn hash(&self) -> B256 {
+        match self {
+            Self::Auction(_, order) => order.order_hash,
+            Self::Bridge(_, intent) => intent.intent_id,
+        }
+    }
+}
+
+/// A card for an entry, drawn by what it is.
+enum Model {
+    Auction(OrderModel),
+    Bridge(BridgeModel),
+}
+
+impl Model {
+    fn of(entry: Entry<'_>) -> Self {
+        match entry {
+            Entry::Auction(at, order) => Self::Auction(OrderModel::known(at, order)),
+            Entry::Bridge(at, intent) => Self::Bridge(BridgeModel::known(at, intent)),
+        }
+    }
+
+    fn draw(&self, pen: &mut Pen<'_>, area: Rect, now: Moment, keys: CardKeys) {
+        match self {
+            Self::Auction(model) => widgets::draw_with(model, pen, area, now, keys),
+            Self::Bridge(model) => widgets::draw_with(model, pen, area, now, keys),
+        }
+    }
+
+    fn line(&self, now: Moment) -> widgets::paint::Line {
+        match self {
+            Self::Auction(model) => model.line(now),
+            Self::Bridge(model) => model.line(now),
+        }
+    }
+}
+
+impl Orders {
+    /// What the filter lets through: the open ones first, each part with the newest first.
+    fn entries<'k>(&self, known: &Known<'k>) -> Vec<Entry<'k>> {
+        let wanted: Vec<String> = self.filter.words().collect();
+        let auctions = known.feed.orders.iter().map(|(at, order)| Entry::Auction(*at, order));
+        let bridges = known.feed.intents.iter().map(|(at, intent)| Entry::Bridge(*at, intent));
+        // Nothing is worded where nothing is looked for.
+        let fits = |entry: &Entry<'_>| {
+            wanted.is_empty() || {
+                let words = entry.words().to_lowercase();
+                wanted.iter().all(|word| match word.strip_prefix("since:") {
+                    Some(span) => since(span).is_none_or(|span| entry.at() >= known.now_millis.saturating_sub(span)),
+                    None => words.contains(word.as_str()),
+                })
+            }
+        };
+        let mut all: Vec<_> = auctions.chain(bridges).filter(fits).collect();
+        all.sort_by_key(|entry| (!entry.open(), u64::MAX - entry.at()));
+        all
+    }
+
+    fn selected<'k>(&self, known: &Known<'k>) -> Option<Entry<'k>> {
+        let all = self.entries(known);
+        all.get(self.row(&all)).copied()
+    }
+
+    /// The row that is selected.
+    fn row(&self, all: &[Entry<'_>]) -> usize {
+        let chosen = self.chosen.and_then(|hash| all.iter().position(|entry| entry.hash() == hash));
+        chosen.unwrap_or_else(|| self.selected.min(all.len().saturating_sub(1)))
+    }
+
+    fn choose(&mut self, row: usize, known: &Known<'_>) {
+        self.chosen = self.entries(known).get(row).map(Entry::hash);
+        self.selected = row;
+    }
+
+    fn plan(&self, count: usize, area: Rect) -> (Rect, Rect) {
+        let none = Rect { width: 0, height: 0, ..area };
+        if self.zoomed {
+            return (none, area);
+        }
+        if area.width >= SIDE_BY_SIDE {
+            // The card has a place of its own; on a wide terminal its curve may be longer.
+            let card = 60.max(area.width * 2 / 5).min(84);
+            return list::beside(area, area.width + 1 - card);
+        }
+        // A short list leaves the lines to the card, which tells more.
+        let wanted = u16::try_from(count).unwrap_or(u16::MAX).saturating_add(2).max(5);
+        list::stacked(area, wanted.min(area.height / 2).min(10))
+    }
+
+    /// What can be done about an entry, as a question. A tool that this build does not have is not offered.
+    fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, String> {
+        let has = |name: &str| known.ready.and_then(|ready| ready.tools.iter().find(|tool| tool.name.as_str() == name));
+        let params = |tool: &str, id: String, chain: String| {
+            let mut params = Map::new();
+            let schema = has(tool).and_then(|tool| tool.input_schema.get("properties")).and_then(Value::as_object);
+            for name in schema.into_iter().flat_map(|schema| schema.keys()) {
+                if name.contains("hash") || name.ends_with("_id") && name != "chain_id" {
+                    params.insert(name.clone(), Value::from(id.clone()));
+                } else if name == "chain" || name == "chain_id" || name == "source_chain" {
+                    params.insert(name.clone(), Value::from(chain.clone()));
+                }
+            }
+            Value::Object(params)
+        };
+        match entry {
+            Entry::Auction(_, order) => {
+                if order.status.is_final() {
+                    return Err("this order is over; there is nothing to cancel".to_owned());
+                }
+                // What no service has confirmed may have reached one all the same: the signature is what is made void.
+                let tool = "uniswapx_cancel_order";
+                has(tool).ok_or("this build cannot cancel orders")?;
+                let hash = order.order_hash.to_string();
+                let facts = vec![
+                    Row::new(
+                        format!("Auction {} {} → {}", order.amount_in, order.token_in.symbol, order.token_out.symbol),
+                        Role::Dialog,
+                    ),
+                    Row::new("order ", Role::TextDim).then(hash.clone(), Role::Dialog),
+                    Row::new("It is made void on chain, which costs gas. A filler may be quicker.", Role::Dialog),
+                ];
+                let then = (tool, params(tool, hash, order.chain_id.to_string()));
+                let way = Way { letter: 'c', words: "cancel it on chain".to_owned(), then };
+                Ok(Ask::new("Cancel this order?", facts, vec![way]))
+            }
+            Entry::Bridge(_, intent) => {
+                if is_over(intent) {
+                    return Err("this bridge order is over; there is nothing to take back".to_owned());
+                }
+                let id = intent.intent_id.to_string();
+                if is_voidable(intent) {
+                    let tool = "uniswapx_cancel_order";
+                    has(tool).ok_or("this build cannot cancel orders")?;
+                    let facts = vec![
+                        Row::new(
+                            format!(
+                                "Bridge {} {}  {} → {}",
+                                intent.amount_in, intent.token_in.symbol, intent.source_chain, intent.destination_chain
+                            ),
+                            Role::Dialog,
+                        ),
+                        Row::new("order ", Role::TextDim).then(id.clone(), Role::Dialog),
+                        Row::new("It is made void on chain, which costs gas. Nothing is locked yet.", Role::Dialog),
+                        Row::new("A relayer may be quicker.", Role::Dialog),
+                    ];
+                    let then = (tool, params(tool, id, intent.source_chain.to_string()));
+                    let way = Way { letter: 'c', words: "cancel it on chain".to_owned(), then };
+                    return Ok(Ask::new("Cancel this bridge order?", facts, vec![way]));
+                }
+                if intent.status != IntentStatus::Expired {
+                    return Err("the money can be taken back once its time is over and nobody delivered".to_owned());
+                }
+                if let Some(from) = refund_ahead(intent, known.moment()) {
+                    return Err(format!(
+                        "the settler waits for the news of a delivery in the last moment: {}",
+                        refund_words(from, known.moment())
+                    ));
+                }
+                let tool = "intent_refund";
+                has(tool).ok_or("this build cannot take bridge money back")?;
+                let facts = vec![
+                    Row::new(
+                        format!("{} {} locked on {}", intent.amount_in, intent.token_in.symbol, intent.source_chain),
+                        Role::Dialog,
+                    ),
+                    Row::new("order   ", Role::TextDim).then(id.clone(), Role::Dialog),
+                    Row::new("settler ", Role::TextDim).then(intent.settler.to_string(), Role::Dialog),
+                ];
+                let then = (tool, params(tool, id, intent.source_chain.to_string()));
+                let way = Way { letter: 'r', words: "take the money back".to_owned(), then };
+                Ok(Ask::new("Take the money back?", facts, vec![way]))
+            }
+        }
+    }
+
+    /// Where to look at what settled it: onto the clipboard, and said.
+    fn look_at(entry: Entry<'_>, known: &Known<'_>) -> Vec<Wish> {
+        let notice = |words: &str| Wish::Notice(SafeText::clean(words, 200));
+        let Some(place) = entry.settled() else { return vec![notice("nothing of it is on a chain yet")] };
+        let link = transaction_link(place.chain_id, place.hash, known.page);
+        vec![Wish::Copy(link.clone()), notice(&link)]
+    }
+
+    fn ask_about(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        let notice = |words: &str| vec![Wish::Notice(SafeText::clean(words, 200))];
+        if known.watch_only {
+            return notice("nothing can be changed from here: this console only watches");
+        }
+        let Some(entry) = self.selected(known) else { return notice("there is no order here") };
+        self.chosen = Some(entry.hash());
+        match self.question(entry, known) {
+            Ok(ask) => {
+                self.ask = Some(ask.opened(known.machine_millis));
+                Vec::new()
+            }
+            Err(why) => notice(&why),
+        }
+    }
+
+    fn settle(&mut self, asked: Asked<Then>) -> Vec<Wish> {
+        match asked {
+            Asked::Open => Vec::new(),
+            Asked::Closed => {
+                self.ask = None;
+                Vec::new()
+            }
+            Asked::Do((tool, params)) => {
+                self.ask = None;
+                self.sent = self.sent.wrapping_add(1);
+                vec![Wish::Send(Box::new(Command::Call {
+                    ticket: ticket(ScreenId::Orders, self.sent),
+                    tool: tool.to_owned(),
+                    params,
+                    dry_run: false,
+                    idempotency_key: None,
+                }))]
+            }
+        }
+    }
+}
+
+impl ScreenView for Orders {
+    fn id(&self) -> ScreenId {
+        ScreenId::Orders
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let now = known.moment();
+        let all = self.entries(known);
+        let (list, details) = self.plan(all.len(), area);
+        let open = all.iter().filter(|entry| entry.open()).count();
+        let selected = self.row(&all);
+        if list.height >= 2 && list.width >= 4 {
+            let right: [Piece; 1] = [(self.filter.label(), Role::TextDim)];
+            let title = format!("▸ Orders  {open} open · {} past", all.len() - open);
+            pen.frame(list, &[(title, Role::Title)], &right, Role::BorderFocus);
+            let inner = Rect { x: list.x + 1, y: list.y + 1, width: list.width - 2, height: list.height - 2 };
+            let offset = (selected + 1).saturating_sub(usize::from(inner.height));
+            for (at, (index, entry)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
+                let place = line(inner, at);
+                if index == selected {
+                    pen.fill(place, Role::Selection);
+                    pen.text(place, place.x, "▸", Role::BorderFocus);
+                }
+                // A blank between the two marks, which may look alike.
+                let place = Rect { x: place.x + 2, width: place.width.saturating_sub(2), ..place };
+                one_line(pen, place, Model::of(*entry).line(now), now);
+            }
+            if all.is_empty() {
+                let words = if self.filter.stands() {
+                    "No order fits the filter; Esc shows all."
+                } else {
+                    "No order yet. A swap that prefers an auction, or a bridge, stands here while it is open and after."
+                };
+                rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
+            }
+            let visible = usize::from(inner.height);
+            if all.len() > visible && visible > 0 {
+                let words = format!(" {}–{} of {} ", offset + 1, offset + visible, all.len());
+                let below = line(list, list.height - 1);
+                pen.text(below, below.x + 2, &words, Role::TextDim);
+            }
+        }
+        if let Some(entry) = all.get(selected) {
+            let mut model = Model::of(*entry);
+            let open = if self.zoomed { "all orders" } else { "details" };
+            let keys = CardKeys { copy: true, explorer: false, open, cancel: !known.watch_only };
+            // The card has the whole place, and its curve the lines that are left over.
+            if let Model::Auction(order) = &mut model {
+                order.reasons = known.feed.reasons(entry.hash()).cloned().unwrap_or_default();
+                let lines = widgets::height_with(order, details.width, now, keys);
+                let spare = details.height.saturating_sub(lines);
+                order.taller = usize::from(spare).min(MOST_TALLER);
+            }
+            model.draw(pen, details, now, keys);
+        } else {
+            pen.frame(details, &[("How orders go".to_owned(), Role::Title)], &[], Role::Border);
+            let inner = Rect {
+                x: details.x + 2.min(details.width),
+                y: details.y + 1.min(details.height),
+                width: details.width.saturating_sub(4),
+                height: details.height.saturating_sub(2),
+            };
+            let told = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+            rows(pen, inner, &wrapped(told, inner.width.into()));
+        }
+        if let Some(ask) = &self.ask {
+            ask.draw(pen, area);
+        }
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        let all = self.entries(known);
+        let (at, last) = (self.row(&all), all.len().saturating_sub(1));
+        let page = usize::from(self.plan(all.len(), area).0.height.saturating_sub(2)).max(2);
+        if let Some(to) = list::moved(action, at, last, page) {
+            self.choose(to, known);
+            return Some(Vec::new());
+        }
+        match action {
+            Action::Open | Action::Zoom => self.zoomed = !self.zoomed,
+            Action::Back if self.zoomed => self.zoomed = false,
+            Action::Back if self.filter.stands() => self.filter.clear(),
+            Action::Filter => self.filter.open(),
+            Action::CancelSelected => return Some(self.ask_about(known)),
+            Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.hash().to_string())]),
+            Action::Explorer => return Some(Self::look_at(self.selected(known)?, known)),
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
+    }
+
+    fn takes_text(&self) -> bool {
+        self.filter.typing() || self.ask.is_some()
+    }
+
+    fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+        if let Some(ask) = &mut self.ask {
+            let asked = ask.key(key, known.machine_millis);
+            wishes.extend(self.settle(asked));
+            return true;
+        }
+        // Another list is another row: the first that fits.
+        (self.selected, self.chosen) = (0, None);
+        self.filter.key(key)
+    }
+
+    fn uncovered(&mut self, known: &Known<'_>) {
+        if let Some(ask) = &mut self.ask {
+            ask.uncovered(known.machine_millis);
+        }
+    }
+
+    fn paste(&mut self, text: &SafeText) {
+        match &mut self.ask {
+            Some(ask) => ask.pasted(),
+            None => self.filter.paste(text),
+        }
+    }
+
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        if let Some(ask) = &mut self.ask {
+            let asked = ask.click(at, area, known.machine_millis);
+            return self.settle(asked);
+        }
+        let all = self.entries(known);
+        let (list, details) = self.plan(all.len(), area);
+        if list.contains(at) {
+            let visible = usize::from(list.height.saturating_sub(2));
+            let (count, selected) = (all.len(), self.row(&all));
+            let offset = (selected + 1).saturating_sub(visible);
+            if at.y == list.y {
+                self.filter.open();
+            } else {
+                let row = usize::from(at.y - list.y - 1) + offset;
+                if row < count {
+                    self.choose(row, known);
+                }
+            }
+        } else if details.contains(at) {
+            return self.ask_about(known);
+        }
+        Vec::new()
+    }
+
+    fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
+        let all = self.entries(known);
+        let (at, last) = (self.row(&all), all.len().saturating_sub(1));
+        self.choose(if down { (at + 1).min(last) } else { at.saturating_sub(1) }, known);
+    }
+
+    fn hear(&mut self, _count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
+        super::said(&heard)
+    }
+}

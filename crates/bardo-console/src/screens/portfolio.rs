@@ -1,0 +1,540 @@
+//! Screen 4: what is held on each chain, what others may take of it and how to take that back, what everything was
+//! worth over time with the trades marked, what gas cost.
+
+mod spent;
+
+use ratatui::layout::{Position, Rect};
+use serde_json::{Value, json};
+
+use spent::spent_rows;
+
+use super::ask::{Ask, Asked, Way, column};
+use super::filter::Filter;
+use super::{Known, ScreenId, ScreenView, Wish, list, ticket};
+use bardo_base::text::{SafeText, width};
+use bardo_base::units::{TokenAmount, Usd};
+use crate::format::{amount, dollars, grouped, short_address, whole_percents};
+use crate::keymap::{Action, Key};
+use crate::pen::{Cell, Pen, Piece, line};
+use crate::state::trades;
+use crate::theme::Role;
+use crate::widgets::Moment;
+use crate::widgets::chart::{self, Range};
+use crate::widgets::figure::left;
+use crate::widgets::paint::{Row, cut, rows, wrapped};
+use bardo_runtime::handle::{AllowanceNow, AllowancesNow, Command, SilentToken, Snapshot};
+
+/// Lines of what was spent, frame included, where there is room for what gas cost and no more.
+const LEAST_SPENT: u16 = 4;
+/// Columns from which holdings and the curve stand side by side.
+const SIDE_BY_SIDE: u16 = 100;
+
+/// The panels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Panel {
+    #[default]
+    Holdings,
+    Allowances,
+    Curve,
+}
+
+/// The screen.
+#[derive(Debug, Default)]
+pub struct Portfolio {
+    focus: Panel,
+    offset: usize,
+    selected: usize,
+    range: Range,
+    zoomed: bool,
+    filter: Filter,
+    ask: Option<Ask<Value>>,
+    sent: u32,
+}
+
+/// Where everything is.
+struct Plan {
+    holdings: Rect,
+    allowances: Rect,
+    curve: Rect,
+    gas: Rect,
+    /// What was spent, in lines that fit.
+    spent: Vec<Row>,
+}
+
+/// As many lines as these rows and a frame take.
+fn framed_lines(rows: usize) -> u16 {
+    u16::try_from(rows).unwrap_or(u16::MAX).max(1).saturating_add(2)
+}
+
+fn moment(known: &Known<'_>) -> Moment {
+    Moment { millis: known.now_millis, motion: known.motion }
+}
+
+impl Portfolio {
+    fn plan(&self, known: &Known<'_>, area: Rect) -> Plan {
+        let none = Rect { width: 0, height: 0, ..area };
+        let mut plan = Plan { holdings: none, allowances: none, curve: none, gas: none, spent: Vec::new() };
+        if self.zoomed {
+            match self.focus {
+                Panel::Holdings => plan.holdings = area,
+                Panel::Allowances => plan.allowances = area,
+                Panel::Curve => plan.curve = area,
+            }
+            return plan;
+        }
+        if area.width >= SIDE_BY_SIDE {
+            let (one, two) = list::beside(area, area.width * 9 / 20);
+            (plan.holdings, plan.allowances) = list::stacked(one, area.height * 3 / 5);
+            plan.spent = wrapped(spent_rows(known), two.width.saturating_sub(4).into());
+            let spent = framed_lines(plan.spent.len()).min(area.height / 2);
+            (plan.curve, plan.gas) = list::stacked(two, (area.height + 1).saturating_sub(spent));
+            return plan;
+        }
+        // What others may take leaves what it does not need to what is held.
+        let silent = known.snapshot.is_some_and(|snapshot| !snapshot.allowances.silent.is_empty());
+        let most = area.height / 4;
+        let taken = framed_lines(self.allowances(known).len() + usize::from(silent)).min(most);
+        let upper = (area.height * 2 / 5).max(3).saturating_add(most - taken);
+        let upper = framed_lines(self.rows_of(known)).max(area.height * 2 / 5).min(upper).min(area.height);
+        let rest;
+        (plan.holdings, rest) = list::stacked(area, upper);
+        (plan.allowances, plan.curve) = list::stacked(rest, taken);
+        // What gas cost has its line wherever the curve keeps as many; the rest is counted, and on screen 1.
+        if plan.curve.height > 2 * LEAST_SPENT {
+            plan.spent = wrapped(spent_rows(known), area.width.saturating_sub(4).into());
+            let spent = framed_lines(plan.spent.len()).min(plan.curve.height / 2).max(LEAST_SPENT);
+            (plan.curve, plan.gas) = list::stacked(plan.curve, plan.curve.height + 1 - spent);
+        }
+        plan
+    }
+
+    fn allowance<'k>(&self, known: &Known<'k>) -> Option<&'k AllowanceNow> {
+        let all = self.allowances(known);
+        all.get(self.selected.min(all.len().saturating_sub(1))).copied()
+    }
+
+    /// The allowances that fit the filter.
+    fn allowances<'k>(&self, known: &Known<'k>) -> Vec<&'k AllowanceNow> {
+        let all = known.snapshot.map(|snapshot| snapshot.allowances.rows.as_slice()).unwrap_or_default();
+        let fits = |one: &&AllowanceNow| {
+            let who = one.label.as_ref().map_or("", SafeText::as_str);
+            self.filter.lets(&format!("{} {} {who} {}", one.symbol, one.chain, one.spender))
+        };
+        all.iter().filter(fits).collect()
+    }
+
+    /// What is held and fits the filter, below its chain.
+    fn holdings<'k>(&self, snapshot: &'k Snapshot) -> Vec<Held<'k>> {
+        let mut chain = String::new();
+        let mut kept: Vec<Held<'k>> = Vec::new();
+        for row in holding_rows(snapshot) {
+            match &row {
+                Held::Chain(name, ..) => {
+                    chain = name.to_string();
+                    // A chain of which nothing fits says nothing.
+                    kept.pop_if(|last| self.filter.stands() && matches!(last, Held::Chain(..)));
+                }
+                Held::Token(symbol, ..) if !self.filter.lets(&format!("{chain} {symbol}")) => continue,
+                Held::Token(..) => {}
+            }
+            kept.push(row);
+        }
+        kept.pop_if(|last| self.filter.stands() && matches!(last, Held::Chain(..)));
+        kept
+    }
+
+    fn ask_to_revoke(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        let Some(allowance) = self.allowance(known) else { return vec![notice("there is no allowance to take back")] };
+        if known.watch_only {
+            return vec![notice("nothing can be changed from here: this console only watches")];
+        }
+        let who = allowance.label.as_ref().map_or_else(|| allowance.spender.to_string(), ToString::to_string);
+        let facts = vec![
+            Row::new(format!("{} may take {} of {}", who, scope(allowance), allowance.symbol), Role::Dialog),
+            Row::new("token    ", Role::TextDim).then(allowance.token.to_string(), Role::Dialog),
+            Row::new("spender  ", Role::TextDim).then(allowance.spender.to_string(), Role::Dialog),
+            Row::new("on ", Role::TextDim)
+                .then(format!("{}; costs gas, moves no tokens", allowance.chain), Role::Dialog),
+        ];
+        let params = json!({
+            "token": allowance.token.to_string(),
+            "chain": allowance.chain_id.to_string(),
+            "spender": allowance.spender.to_string(),
+        });
+        let way = Way { letter: 'r', words: "take it back".to_owned(), then: params };
+        self.ask = Some(Ask::new("Take an allowance back?", facts, vec![way]).opened(known.machine_millis));
+        Vec::new()
+    }
+
+    fn settle(&mut self, asked: Asked<Value>) -> Vec<Wish> {
+        match asked {
+            Asked::Open => Vec::new(),
+            Asked::Closed => {
+                self.ask = None;
+                Vec::new()
+            }
+            Asked::Do(params) => {
+                self.ask = None;
+                self.sent = self.sent.wrapping_add(1);
+                let command = Command::Call {
+                    ticket: ticket(ScreenId::Portfolio, self.sent),
+                    tool: "token_revoke".to_owned(),
+                    params,
+                    dry_run: false,
+                    idempotency_key: None,
+                };
+                vec![Wish::Send(Box::new(command)), notice("asked to take the allowance back; its card is on Live")]
+            }
+        }
+    }
+
+    fn rows_of(&self, known: &Known<'_>) -> usize {
+        known.snapshot.map_or(0, |snapshot| self.holdings(snapshot).len())
+    }
+}
+
+fn notice(words: &str) -> Wish {
+    Wish::Notice(SafeText::clean(words, 200))
+}
+
+/// What an exact allowance of Permit2 is there for: it outlives an order that ends without being filled.
+fn for_orders(allowance: &AllowanceNow) -> Piece {
+    match allowance.promised {
+        Some(promised) if promised.is_zero() => ("  no order needs it".to_owned(), Role::StateCare),
+        Some(_) => ("  for signed orders".to_owned(), Role::TextDim),
+        None => (String::new(), Role::TextDim),
+    }
+}
+
+/// What may be taken, in words.
+fn scope(allowance: &AllowanceNow) -> String {
+    if allowance.unlimited {
+        return "any amount".to_owned();
+    }
+    allowance.amount.map_or_else(|| format!("{} units", grouped(&allowance.raw.to_string())), |value| amount(value, 6))
+}
+
+/// How many allowances the framed `area` has room for.
+fn allowance_rows(known: &Known<'_>, area: Rect) -> usize {
+    let silent = known.snapshot.is_some_and(|snapshot| !snapshot.allowances.silent.is_empty());
+    usize::from(area.height.saturating_sub(2)).saturating_sub(usize::from(silent))
+}
+
+/// Says in the last row which tokens did not tell what others may take of them, and leaves the rest.
+fn draw_silent(pen: &mut Pen<'_>, area: Rect, silent: &[SilentToken]) -> Rect {
+    let Some(last) = area.height.checked_sub(1).filter(|_| !silent.is_empty()) else { return area };
+    let names: Vec<String> = silent.iter().map(|token| format!("{} on {}", token.symbol, token.chain)).collect();
+    let words = format!("? Not told    {}", names.join(", "));
+    pen.row(line(area, last), &cut(&[(words, Role::StateCare)], area.width.into()), &[]);
+    Rect { height: last, ..area }
+}
+
+/// A row of the holdings.
+enum Held<'s> {
+    Chain(&'s SafeText, u64, Option<Usd>),
+    Token(&'s SafeText, TokenAmount, Option<Usd>),
+}
+
+fn holding_rows(snapshot: &Snapshot) -> Vec<Held<'_>> {
+    let mut all = Vec::new();
+    for chain in &snapshot.holdings {
+        let mut priced = chain.rows.iter().filter_map(|row| row.value);
+        let total = priced.try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
+        all.push(Held::Chain(&chain.chain, chain.block, total));
+        all.extend(chain.rows.iter().map(|row| Held::Token(&row.symbol, row.amount, row.value)));
+    }
+    all
+}
+
+/// Whole percents that each row is of everything held; nothing for a chain's own row.
+fn shares(held: &[Held<'_>], whole: Option<Usd>) -> Vec<String> {
+    use bardo_base::units::Rounding::Down;
+    let scaled = |value: Option<Usd>| value?.scaled(4, Down);
+    let worths = held.iter().map(|row| match row {
+        Held::Token(.., value) => scaled(*value),
+        Held::Chain(..) => None,
+    });
+    let percents = whole_percents(&worths.collect::<Vec<_>>(), scaled(whole).unwrap_or(0));
+    percents.into_iter().map(|percent| percent.map(|percent| format!("{percent} %")).unwrap_or_default()).collect()
+}
+
+fn framed(pen: &mut Pen<'_>, area: Rect, focused: bool, title: &str, right: &[Piece]) -> Rect {
+    if area.height < 2 || area.width < 4 {
+        return Rect { width: 0, height: 0, ..area };
+    }
+    let edge = if focused { Role::BorderFocus } else { Role::Border };
+    // Colour alone would not tell which panel has the keys.
+    let mark = if focused { "▸ " } else { "" };
+    pen.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
+    Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 }
+}
+
+/// Draws the visible slice of a list and says how much of it that is.
+fn range_words(offset: usize, visible: usize, count: usize) -> Vec<Piece> {
+    if count <= visible || visible == 0 {
+        return Vec::new();
+    }
+    vec![(format!("{}–{} of {count}", offset + 1, (offset + visible).min(count)), Role::TextDim)]
+}
+
+impl Portfolio {
+    fn draw_holdings(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let focused = self.focus == Panel::Holdings;
+        let Some(snapshot) = known.snapshot else {
+            let inner = framed(pen, area, focused, "Holding", &[]);
+            rows(pen, inner, &wrapped(vec![Row::new("Not known yet.", Role::TextDim)], inner.width.into()));
+            return;
+        };
+        // What has no price is not nothing.
+        let least = if snapshot.all_priced { "" } else { "≥ " };
+        let total = snapshot.equity.map_or("no price".to_owned(), |total| format!("{least}{}", dollars(total)));
+        let right = [(format!("{}  ", self.filter.label()), Role::TextDim), (total, Role::TextStrong)];
+        let all = self.holdings(snapshot);
+        let visible = usize::from(area.height.saturating_sub(2));
+        let offset = self.offset.min(all.len().saturating_sub(visible));
+        // Its lower edge is the next panel's upper one: how much of it is shown is said above.
+        let shown = range_words(offset, visible, all.len());
+        let title = shown.first().map_or("Holding, confirmed".to_owned(), |(words, _)| format!("Holding {words}"));
+        let inner = framed(pen, area, focused, &title, &right);
+        let parts = shares(&all, snapshot.equity);
+        for (at, (row, part)) in (0..inner.height).zip(all.iter().zip(parts).skip(offset)) {
+            let place = line(inner, at);
+            match row {
+                Held::Chain(name, block, total) => {
+                    let left = [
+                        (name.to_string(), Role::Title),
+                        (format!("  #{}", grouped(&block.to_string())), Role::TextDim),
+                    ];
+                    let right = [(total.map_or(String::new(), dollars), Role::TextDim)];
+                    pen.row(place, &cut(&left, usize::from(inner.width)), &right);
+                }
+                Held::Token(symbol, held, value) => {
+                    let worth =
+                        value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
+                    let room = inner.width.saturating_sub(8 + 14 + 6 + 3).max(8);
+                    let cells = [
+                        Cell::left(symbol.as_str(), Role::Text, 8),
+                        Cell::right(amount(*held, 6), Role::TextStrong, room.min(26)),
+                        Cell::right(worth.0, worth.1, 14),
+                        Cell::right(part, Role::TextDim, 5),
+                    ];
+                    pen.cells(place, &cells);
+                }
+            }
+        }
+        if all.is_empty() {
+            let words = if self.filter.stands() { "nothing fits the filter" } else { "nothing held" };
+            pen.text(line(inner, 0), inner.x, words, Role::TextDim);
+        }
+    }
+
+    fn draw_allowances(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let focused = self.focus == Panel::Allowances;
+        let none = AllowancesNow::default();
+        let AllowancesNow { rows: every, silent } = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
+        let all = self.allowances(known);
+        let visible = allowance_rows(known, area);
+        let selected = self.selected.min(all.len().saturating_sub(1));
+        let offset = list::first_shown(selected, visible);
+        let count = range_words(offset, visible, all.len());
+        let right = if count.is_empty() { vec![("x takes back".to_owned(), Role::TextDim)] } else { count };
+        let of = if all.len() < every.len() { format!(" of {}", every.len()) } else { String::new() };
+        let inner = framed(pen, area, focused, &format!("Others may take {}{of}", all.len()), &right);
+        let inner = draw_silent(pen, inner, silent);
+        if all.is_empty() {
+            let words = match known.snapshot {
+                Some(_) if !every.is_empty() => "Nobody that fits the filter.",
+                Some(_) if silent.is_empty() => "Nobody may take anything.",
+                Some(_) => "Of the others nobody may take anything.",
+                None => "Not known yet.",
+            };
+            rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
+            return;
+        }
+        for (at, (index, allowance)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
+            let here = focused && index == selected;
+            let over = allowance.expires_at.is_some_and(|ends| ends <= known.now_millis / 1000);
+            let (mark, word, role) = match (over, allowance.unlimited) {
+                (true, _) => ("○", "Expired", Role::TextDim),
+                (_, true) => ("!", "UNLIMITED", Role::StateCare),
+                _ => ("✓", "Approved", Role::StateGood),
+            };
+            let who = allowance.label.as_ref().map_or_else(|| short_address(allowance.spender), ToString::to_string);
+            let way = if allowance.through_permit2 { " in Permit2" } else { "" };
+            let until = allowance.expires_at.map_or(String::new(), |ends| format!("  {}", left(ends, moment(known))));
+            let pieces = vec![
+                (if here { "▸ " } else { "  " }.to_owned(), Role::BorderFocus),
+                (format!("{mark} {} ", column(word, 9)), role),
+                (
+                    format!("{} {} → {who}", scope(allowance), allowance.symbol),
+                    if here { Role::Selection } else { Role::Text },
+                ),
+                (format!("{way}{until}"), Role::TextDim),
+                for_orders(allowance),
+            ];
+            let right: Vec<Piece> = vec![(allowance.chain.to_string(), Role::TextDim)];
+            let room = usize::from(inner.width).saturating_sub(allowance.chain.width() + 1);
+            pen.row(line(inner, at), &cut(&pieces, room), &right);
+        }
+    }
+
+    fn draw_curve(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        if area.height < 2 || area.width < 4 {
+            return;
+        }
+        let model = super::live::equity_model(known, self.range);
+        let title = format!("Equity {}  [ ] range", self.range.words());
+        let newest = model.newest(moment(known));
+        let inner = framed(pen, area, self.focus == Panel::Curve, &title, &newest);
+        chart::draw(&model, pen, inner, moment(known));
+    }
+}
+
+impl ScreenView for Portfolio {
+    fn id(&self) -> ScreenId {
+        ScreenId::Portfolio
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let plan = self.plan(known, area);
+        self.draw_holdings(known, pen, plan.holdings);
+        if !plan.allowances.is_empty() {
+            self.draw_allowances(known, pen, plan.allowances);
+        }
+        self.draw_curve(known, pen, plan.curve);
+        if !plan.gas.is_empty() {
+            let inner = framed(pen, plan.gas, false, "Spent", &[]);
+            rows(pen, inner, &plan.spent);
+        }
+        if let Some(ask) = &self.ask {
+            ask.draw(pen, area);
+        }
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        let count = match self.focus {
+            Panel::Allowances => self.allowances(known).len(),
+            Panel::Holdings | Panel::Curve => self.rows_of(known),
+        };
+        let plan = self.plan(known, area);
+        let page = usize::from(plan.holdings.height.saturating_sub(2)).max(2);
+        let (at, last) = match self.focus {
+            Panel::Allowances => (&mut self.selected, count.saturating_sub(1)),
+            Panel::Holdings | Panel::Curve => (&mut self.offset, count.saturating_sub(page)),
+        };
+        if let Some(to) = list::moved(action, *at, last, page) {
+            *at = to;
+            return Some(Vec::new());
+        }
+        match action {
+            Action::NextPanel | Action::PreviousPanel => {
+                let next = action == Action::NextPanel;
+                self.focus = match (self.focus, next) {
+                    (Panel::Holdings, true) | (Panel::Curve, false) => Panel::Allowances,
+                    (Panel::Allowances, true) | (Panel::Holdings, false) => Panel::Curve,
+                    (Panel::Curve, true) | (Panel::Allowances, false) => Panel::Holdings,
+                };
+            }
+            Action::Zoom => self.zoomed = !self.zoomed,
+            Action::Back if self.zoomed => self.zoomed = false,
+            Action::Back if self.filter.stands() => self.filter.clear(),
+            Action::Filter => self.filter.open(),
+            Action::LongerRange => self.range = self.range.longer(),
+            Action::ShorterRange => self.range = self.range.shorter(),
+            Action::CancelSelected => return Some(self.ask_to_revoke(known)),
+            Action::Export => {
+                let name = format!("bardo-trades-{}.csv", known.now_millis);
+                return Some(vec![Wish::Write { name, text: trades::csv(known.feed) }]);
+            }
+            Action::Copy => {
+                let allowance = self.allowance(known)?;
+                return Some(vec![Wish::Copy(allowance.spender.to_string())]);
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn takes_text(&self) -> bool {
+        self.ask.is_some() || self.filter.typing()
+    }
+
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
+    }
+
+    fn uncovered(&mut self, known: &Known<'_>) {
+        if let Some(ask) = &mut self.ask {
+            ask.uncovered(known.machine_millis);
+        }
+    }
+
+    fn paste(&mut self, text: &SafeText) {
+        match &mut self.ask {
+            Some(ask) => ask.pasted(),
+            None => self.filter.paste(text),
+        }
+    }
+
+    fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+        let Some(ask) = &mut self.ask else { return self.filter.key(key) };
+        let asked = ask.key(key, known.machine_millis);
+        wishes.extend(self.settle(asked));
+        true
+    }
+
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        if let Some(ask) = &mut self.ask {
+            let asked = ask.click(at, area, known.machine_millis);
+            return self.settle(asked);
+        }
+        let plan = self.plan(known, area);
+        // The edge that it shares with the panel above is its own: its button stands there.
+        if plan.allowances.contains(at) {
+            let again = self.focus == Panel::Allowances;
+            self.focus = Panel::Allowances;
+            let count = self.allowances(known).len();
+            let visible = allowance_rows(known, plan.allowances);
+            let offset = list::first_shown(self.selected.min(count.saturating_sub(1)), visible);
+            let row = usize::from(at.y.saturating_sub(plan.allowances.y + 1)) + offset;
+            if at.y == plan.allowances.y {
+                // The words at the upper edge are a button.
+                let from_right = plan.allowances.right().saturating_sub(at.x);
+                if usize::from(from_right) <= width("x takes back") + 3 {
+                    return self.ask_to_revoke(known);
+                }
+            } else if row < count && row < offset + visible {
+                // The second click on a row opens its question.
+                if again && row == self.selected {
+                    return self.ask_to_revoke(known);
+                }
+                self.selected = row;
+            }
+        } else if plan.holdings.contains(at) {
+            self.focus = Panel::Holdings;
+        } else if plan.curve.contains(at) {
+            self.focus = Panel::Curve;
+        }
+        Vec::new()
+    }
+
+    fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
+        let plan = self.plan(known, area);
+        let step = |value: usize, last: usize| if down { (value + 1).min(last) } else { value.saturating_sub(1) };
+        if plan.allowances.contains(at) {
+            let count = self.allowances(known).len();
+            self.selected = step(self.selected, count.saturating_sub(1));
+        } else if plan.holdings.contains(at) {
+            let page = usize::from(plan.holdings.height.saturating_sub(2));
+            self.offset = step(self.offset, self.rows_of(known).saturating_sub(page));
+        }
+    }
+
+    fn hear(&mut self, _count: u32, heard: super::Heard, _known: &Known<'_>) -> Vec<Wish> {
+        super::said(&heard)
+    }
+}

@@ -1,0 +1,102 @@
+//! What was spent, in rows: gas, what counts against the limits, what is held for what is under way.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::U256;
+use rust_decimal::{Decimal, RoundingStrategy};
+use serde_json::Value;
+
+use super::super::Known;
+use bardo_base::units::{TokenAmount, Usd};
+use crate::format::{dollars, grouped, time_of_day};
+use crate::theme::Role;
+use crate::widgets::figure::paid;
+use crate::widgets::paint::Row;
+use bardo_runtime::handle::Holding;
+
+/// What was spent: gas, what counts against the limits, what is held for what is under way.
+pub(super) fn spent_rows(known: &Known<'_>) -> Vec<Row> {
+    let mut all = gas_rows(known);
+    if let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) {
+        let limit = |limit: Option<Usd>| limit.map_or("no limit".to_owned(), dollars);
+        all.push(
+            Row::new("today    ", Role::TextDim)
+                .then(dollars(limits.day.used), Role::Text)
+                .end(format!("of {}", limit(limits.day.limit)), Role::TextDim),
+        );
+        all.push(
+            Row::new("30 days  ", Role::TextDim)
+                .then(dollars(limits.month.used), Role::Text)
+                .end(format!("of {}", limit(limits.month.limit)), Role::TextDim),
+        );
+        all.push(
+            Row::new("reserved ", Role::TextDim)
+                .then(dollars(limits.reserved), Role::Text)
+                .end("signed or about to be, not settled", Role::TextDim),
+        );
+    }
+    if let Some(most) = known.feed.vitals.as_ref().and_then(|vitals| vitals.high_water) {
+        all.push(
+            Row::new("highest  ", Role::TextDim)
+                .then(dollars(most), Role::Text)
+                .end("the most it was worth so far", Role::TextDim),
+        );
+    }
+    if let Some(snapshot) = known.snapshot {
+        let at = time_of_day(snapshot.at / 1000);
+        all.push(Row::new("read at  ", Role::TextDim).then(at, Role::Text));
+    }
+    all
+}
+
+/// What gas cost on each chain, in its coin and in dollars, as far back as calls are kept here.
+fn gas_rows(known: &Known<'_>) -> Vec<Row> {
+    let wei =
+        |value: &Value| value.get("gas_cost_wei").and_then(Value::as_str).and_then(|wei| wei.parse::<U256>().ok());
+    let mut spent: BTreeMap<u64, (usize, U256)> = BTreeMap::new();
+    for call in &known.feed.calls {
+        let hints = call.end.as_ref().and_then(|end| end.card.as_ref()?.hints.as_ref());
+        let costs: Vec<U256> = hints
+            .and_then(|hints| hints.get("transactions")?.as_array())
+            .map(|each| each.iter().filter_map(wei).collect())
+            .unwrap_or_default();
+        let on = call.transactions.last().map(|(_, update)| update.chain_id);
+        if let (Some(chain_id), false) = (on, costs.is_empty()) {
+            let (count, sum) = spent.entry(chain_id).or_default();
+            *count += costs.len();
+            *sum = costs.into_iter().fold(*sum, U256::saturating_add);
+        }
+    }
+    let since = known.feed.calls.front().map(|call| format!(" since {}", time_of_day(call.started_at / 1000)));
+    let since = since.unwrap_or_default();
+    if spent.is_empty() {
+        return vec![
+            Row::new("gas      ", Role::TextDim)
+                .then("nothing", Role::Text)
+                .end(since.trim_start().to_owned(), Role::TextDim),
+        ];
+    }
+    let row = |(at, (chain_id, (count, sum))): (usize, (u64, (usize, U256)))| {
+        let chain = known.snapshot.and_then(|snapshot| snapshot.holdings.iter().find(|one| one.chain_id == chain_id));
+        let coin = chain.and_then(|chain| chain.rows.first());
+        let symbol = coin.map_or("coin", |coin| coin.symbol.as_str());
+        let coins = TokenAmount::ether(sum).to_string();
+        let worth = coin.and_then(|coin| worth_of(&coins, coin)).map(|cents| format!("  {cents}")).unwrap_or_default();
+        let on = chain.map_or_else(|| chain_id.to_string(), |chain| chain.chain.to_string());
+        let transactions = if count == 1 { "transaction" } else { "transactions" };
+        Row::new(if at == 0 { "gas      " } else { "         " }, Role::TextDim)
+            .then(format!("{} {symbol}", paid(&coins)), Role::TextStrong)
+            .then(format!(" on {on}"), Role::TextDim)
+            .then(worth, Role::Text)
+            .end(format!("{count} {transactions}{since}"), Role::TextDim)
+    };
+    spent.into_iter().enumerate().map(row).collect()
+}
+
+/// So many coins in dollars, by what those that are held are worth.
+fn worth_of(coins: &str, held: &Holding) -> Option<String> {
+    let (coins, amount): (Decimal, Decimal) = (coins.parse().ok()?, held.amount.to_string().parse().ok()?);
+    let worth = coins.checked_mul(held.value?.decimal())?.checked_div(amount)?;
+    let cents = worth.round_dp_with_strategy(2, RoundingStrategy::AwayFromZero);
+    Some(format!("${}", grouped(&format!("{cents:.2}"))))
+}

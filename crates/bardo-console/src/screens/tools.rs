@@ -1,0 +1,499 @@
+//! Screen 6: the catalog. Tools by category or by tool set; what one does, may and checks, its schema and what it is
+//! told in the present phase; and a form from which a tool that reads is run.
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::layout::{Position, Rect};
+use serde_json::Value;
+
+use super::ask::column;
+use super::filter::Filter;
+use super::form::Form;
+use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
+use bardo_base::model::{CapabilityTier, Phase, Profile, RiskTier};
+use bardo_base::text::SafeText;
+use crate::keymap::{Action, Key};
+use crate::pen::{Pen, Piece, line};
+use crate::theme::Role;
+use crate::widgets::paint::{Row, cut, rows, wrapped};
+use crate::widgets::sprite::phase_words;
+use crate::widgets::words::check_word;
+use golem_tools::engine::ToolResponse;
+use bardo_runtime::handle::{Command, ToolInfo};
+
+/// Columns from which list and details stand side by side.
+const SIDE_BY_SIDE: u16 = 90;
+/// Lines kept of an answer.
+const ANSWER_LINES: usize = 2_000;
+
+/// The screen.
+#[derive(Debug, Default)]
+pub struct Tools {
+    selected: usize,
+    /// The tool set that is shown; `None`: all.
+    profile: Option<usize>,
+    form: Option<Form>,
+    answer: Option<Box<ToolResponse>>,
+    asking: bool,
+    remark: Option<String>,
+    offset: usize,
+    zoomed: bool,
+    filter: Filter,
+    sent: u32,
+}
+
+/// A row of the list.
+enum Entry<'k> {
+    Category(&'static str, usize),
+    Tool(&'k ToolInfo),
+}
+
+impl Tools {
+    fn set(&self) -> Option<Profile> {
+        self.profile.and_then(|at| Profile::ALL.get(at).copied())
+    }
+
+    fn tools<'k>(&self, known: &Known<'k>) -> Vec<&'k ToolInfo> {
+        let set = self.set();
+        let all = known.ready.map_or(&[] as &[ToolInfo], |ready| &ready.tools);
+        let fits = |tool: &&ToolInfo| {
+            let words = format!("{} {} {}", tool.name, tool.category.as_str(), tool.description);
+            set.is_none_or(|set| tool.profiles.contains(&set)) && self.filter.lets(&words)
+        };
+        let mut all: Vec<_> = all.iter().filter(fits).collect();
+        all.sort_by_key(|tool| (tool.category, tool.name.clone()));
+        all
+    }
+
+    fn entries<'k>(&self, known: &Known<'k>) -> Vec<Entry<'k>> {
+        let tools = self.tools(known);
+        let mut all = Vec::with_capacity(tools.len() + 8);
+        let mut category = None;
+        for tool in &tools {
+            if category != Some(tool.category) {
+                category = Some(tool.category);
+                let count = tools.iter().filter(|other| other.category == tool.category).count();
+                all.push(Entry::Category(tool.category.as_str(), count));
+            }
+            all.push(Entry::Tool(tool));
+        }
+        all
+    }
+
+    fn selected<'k>(&self, known: &Known<'k>) -> Option<&'k ToolInfo> {
+        let tools = self.tools(known);
+        tools.get(self.selected.min(tools.len().saturating_sub(1))).copied()
+    }
+
+    fn plan(&self, area: Rect) -> (Rect, Rect) {
+        if self.zoomed {
+            return (Rect { width: 0, height: 0, ..area }, area);
+        }
+        if area.width >= SIDE_BY_SIDE {
+            // The longest name of a tool has room in it.
+            return super::list::beside(area, (area.width * 2 / 5).clamp(50, 54));
+        }
+        super::list::stacked(area, if self.form.is_some() { 0 } else { area.height * 2 / 5 })
+    }
+
+    fn open(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        let Some(tool) = self.selected(known) else { return Vec::new() };
+        if tool.capability != CapabilityTier::Read {
+            let words = "this tool signs: run it from screen 2, with a preview";
+            return vec![Wish::Notice(SafeText::clean(words, 120))];
+        }
+        let mut form = Form::of(tool);
+        form.fill(&tool.example);
+        self.form = Some(form);
+        self.answer = None;
+        self.offset = 0;
+        Vec::new()
+    }
+
+    fn run(&mut self) -> Vec<Wish> {
+        let Some(form) = &mut self.form else { return Vec::new() };
+        match form.params() {
+            Ok(params) => {
+                self.remark = None;
+                self.asking = true;
+                self.offset = 0;
+                self.sent = self.sent.wrapping_add(1);
+                vec![Wish::Send(Box::new(Command::Call {
+                    ticket: ticket(ScreenId::Tools, self.sent),
+                    tool: form.tool.clone(),
+                    params,
+                    dry_run: true,
+                    idempotency_key: None,
+                }))]
+            }
+            Err(amiss) => {
+                form.at = form.fields.iter().position(|field| field.name == amiss.name).unwrap_or(0);
+                self.remark = Some(format!("{} {}", amiss.name.replace('_', " "), amiss.what));
+                Vec::new()
+            }
+        }
+    }
+
+    fn detail_rows(&self, known: &Known<'_>, tool: &ToolInfo) -> Vec<Row> {
+        let phase = known.snapshot.map_or(Phase::Thriving, |snapshot| snapshot.phase);
+        let label = |text: &str| (format!("{text:<10}"), Role::TextDim);
+        let fact = |name: &str, words: String, role: Role| Row::of(vec![label(name), (words, role)]);
+        let may = match tool.capability {
+            CapabilityTier::Read => ("reads; signs nothing", Role::StateGood),
+            CapabilityTier::Write => ("signs, inside the policy", Role::StateCare),
+            CapabilityTier::Privileged => ("changes who holds authority; always asks you", Role::StateBad),
+        };
+        let checks: Vec<&str> = tool.checks.iter().map(|check| check_word(*check)).collect();
+        let sets: Vec<&str> = tool.profiles.iter().map(|profile| profile.as_str()).collect();
+        let mut all = vec![
+            Row::new(tool.description.as_str(), Role::Text),
+            Row::default(),
+            fact("may", may.0.to_owned(), may.1),
+            fact("risk", risk_words(tool.risk_tier).to_owned(), Role::Text),
+            fact("takes", format!("less than {} s, as a rule", tool.tick_budget.limit_millis() / 1000), Role::Text),
+            fact("counts as", tool.action_class.to_string().replace('-', " "), Role::Text),
+            fact("checks", checks.join(", "), Role::Text),
+            fact("tool sets", sets.join(", "), Role::Text),
+        ];
+        if !tool.progress_steps.is_empty() {
+            let steps: Vec<&str> = tool.progress_steps.iter().map(SafeText::as_str).collect();
+            all.push(fact("steps", steps.join(" → "), Role::Text));
+        }
+        all.push(Row::default());
+        let guideline = tool.guidelines.iter().find(|(of, _)| *of == phase).map(|(_, words)| words.as_str());
+        all.push(Row::new(format!("In this phase, {}: ", phase_words(phase)), Role::Title));
+        all.push(Row::new(guideline.unwrap_or("nothing is said for it"), Role::Text));
+        for (of, words) in tool.guidelines.iter().filter(|(of, _)| *of != phase) {
+            all.push(Row::new(format!("{}: ", phase_words(*of)), Role::TextDim).then(words.as_str(), Role::TextDim));
+        }
+        all.push(Row::default());
+        all.push(Row::new("Takes (* must be given)", Role::Title));
+        all.extend(schema_rows(&tool.input_schema));
+        all.push(Row::new("Gives", Role::Title));
+        all.extend(schema_rows(&tool.output_schema));
+        all
+    }
+
+    fn answer_rows(&self) -> Vec<Row> {
+        if self.asking {
+            return vec![Row::new("▸ asking…", Role::Chart)];
+        }
+        let Some(answer) = &self.answer else {
+            return vec![Row::new("Enter runs it. It reads only.", Role::TextDim)];
+        };
+        let mut all = Vec::new();
+        match &answer.error {
+            Some(error) => {
+                let words = format!("✕ {}: {}", error.code(), SafeText::clean(error.message(), 400));
+                all.push(Row::new(words, Role::StateBad).kept());
+                all.push(Row::new(SafeText::clean(error.suggestion(), 300).as_str(), Role::TextDim));
+            }
+            None => {
+                let words = answer.explanation.as_deref().unwrap_or("");
+                all.push(Row::new("✓ ", Role::StateGood).then(SafeText::clean(words, 600).as_str(), Role::Text));
+            }
+        }
+        let data = answer.data.as_ref().unwrap_or(&Value::Null);
+        let pretty = serde_json::to_string_pretty(data).unwrap_or_default();
+        for text in pretty.lines().take(ANSWER_LINES) {
+            let indent = text.len() - text.trim_start().len();
+            let clean = SafeText::clean(text, 400);
+            all.push(Row::new(format!("{}{clean}", " ".repeat(indent)), Role::Text));
+        }
+        all
+    }
+}
+
+/// What can go wrong with a tool, in words.
+const fn risk_words(tier: RiskTier) -> &'static str {
+    match tier {
+        RiskTier::Layer1 => "low: it looks, and changes nothing",
+        RiskTier::Layer2 => "middle: it moves money inside your limits",
+        RiskTier::Layer3 => "high: it moves much, or changes who may",
+    }
+}
+
+/// A kind of value, in words.
+fn kind_word(kind: &str) -> &str {
+    match kind {
+        "string" => "text",
+        "integer" => "whole number",
+        "boolean" => "yes or no",
+        "array" => "list",
+        other => other,
+    }
+}
+
+/// A schema's properties, one a row: name, kind, whether it must be there, help.
+fn schema_rows(schema: &Value) -> Vec<Row> {
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    let kind = |property: &Value| match property.get("type") {
+        Some(Value::String(one)) => one.clone(),
+        Some(Value::Array(many)) => {
+            let named = many.iter().filter_map(Value::as_str).filter(|kind| *kind != "null");
+            named.collect::<Vec<_>>().join(" or ")
+        }
+        _ => "any".to_owned(),
+    };
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let row = |(name, property): (&String, &Value)| {
+        let help = SafeText::clean(property.get("description").and_then(Value::as_str).unwrap_or(""), 300);
+        let must = if required.contains(&name.as_str()) { "*" } else { "" };
+        Row::new(format!("{name}{must} "), Role::TextStrong)
+            .then(format!("{} ", kind_word(SafeText::clean(&kind(property), 40).as_str())), Role::TextDim)
+            .then(help.as_str(), Role::Text)
+    };
+    let rows: Vec<Row> = properties.into_iter().flatten().map(row).collect();
+    if rows.is_empty() { vec![Row::new("  nothing", Role::TextDim)] } else { rows }
+}
+
+impl ScreenView for Tools {
+    fn id(&self) -> ScreenId {
+        ScreenId::Tools
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let (list, details) = self.plan(area);
+        let entries = self.entries(known);
+        let tool = self.selected(known);
+        if list.height >= 2 && list.width >= 4 {
+            let set = self.set().map_or("all tools".to_owned(), |set| format!("tool set {set}"));
+            let title = format!("{}Tools {}", if self.form.is_none() { "▸ " } else { "" }, self.tools(known).len());
+            let edge = if self.form.is_none() { Role::BorderFocus } else { Role::Border };
+            let filter = (format!("{} · ", self.filter.label()), Role::TextDim);
+            let right: Vec<Piece> = vec![filter, ("← → ".to_owned(), Role::Key), (set, Role::TextDim)];
+            pen.frame(list, &[(title, Role::Title)], &right, edge);
+            let inner = Rect { x: list.x + 2, y: list.y + 1, width: list.width - 4, height: list.height - 2 };
+            let here = entries
+                .iter()
+                .position(|entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
+            let offset = (here.unwrap_or(0) + 1).saturating_sub(usize::from(inner.height));
+            for (at, (index, entry)) in (0..inner.height).zip(entries.iter().enumerate().skip(offset)) {
+                let place = line(inner, at);
+                match entry {
+                    Entry::Category(name, count) => {
+                        pen.pieces(place, &[(format!("{name} "), Role::Title), (count.to_string(), Role::TextDim)]);
+                    }
+                    Entry::Tool(one) => {
+                        let chosen = here == Some(index);
+                        let (mark, role) = if chosen { ("▸ ", Role::Selection) } else { ("  ", Role::Text) };
+                        let may = match one.capability {
+                            CapabilityTier::Read => ("reads", Role::TextDim),
+                            CapabilityTier::Write => ("signs", Role::StateCare),
+                            CapabilityTier::Privileged => ("authority", Role::StateBad),
+                        };
+                        // A mark before it; a blank and its longest word behind.
+                        let room = usize::from(place.width).saturating_sub(12);
+                        let pieces = vec![
+                            (mark.to_owned(), Role::BorderFocus),
+                            (column(one.name.as_str(), room), role),
+                            (format!(" {}", may.0), may.1),
+                        ];
+                        pen.pieces(place, &cut(&pieces, usize::from(place.width)));
+                    }
+                }
+            }
+            if entries.is_empty() {
+                let words = match (known.ready.is_some(), self.filter.stands()) {
+                    (true, true) => "No tool fits the filter; Esc shows all.",
+                    (true, false) => "No tool in this set.",
+                    (false, _) => "Not known yet.",
+                };
+                pen.text(line(inner, 0), inner.x, words, Role::TextDim);
+            }
+            if entries.len() > usize::from(inner.height) && inner.height > 0 {
+                let words = format!(" {}–{} of {} ", offset + 1, offset + usize::from(inner.height), entries.len());
+                let below = line(list, list.height - 1);
+                pen.text(below, below.x + 2, &words, Role::TextDim);
+            }
+        }
+        if details.height < 2 || details.width < 4 {
+            return;
+        }
+        let name = tool.map_or("Tool".to_owned(), |tool| tool.name.to_string());
+        let focused = self.form.is_some();
+        let edge = if focused { Role::BorderFocus } else { Role::Border };
+        let words = if focused { "Enter runs · Esc back" } else { "Enter opens its form" };
+        let mark = if focused { "▸ " } else { "" };
+        pen.frame(details, &[(format!("{mark}{name}"), Role::Title)], &[(words.to_owned(), Role::TextDim)], edge);
+        let mut inner =
+            Rect { x: details.x + 2, y: details.y + 1, width: details.width - 4, height: details.height - 2 };
+        let body = match (&self.form, tool) {
+            (Some(form), _) => {
+                let height = form.lines().min(inner.height / 2);
+                form.draw(pen, Rect { height, ..inner }, true);
+                let help = match &self.remark {
+                    Some(remark) => (format!("! {remark}"), Role::StateBad),
+                    None => (form.help().to_string(), Role::TextDim),
+                };
+                let place = Rect { y: inner.y + height, height: 2.min(inner.height - height), ..inner };
+                rows(pen, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
+                let used = (height + 3).min(inner.height);
+                inner = Rect { y: inner.y + used, height: inner.height - used, ..inner };
+                self.answer_rows()
+            }
+            (None, Some(tool)) => self.detail_rows(known, tool),
+            (None, None) => Vec::new(),
+        };
+        let body = wrapped(body, inner.width.into());
+        let offset = self.offset.min(body.len().saturating_sub(usize::from(inner.height)));
+        rows(pen, inner, body.get(offset..).unwrap_or(&[]));
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        let last = self.tools(known).len().saturating_sub(1);
+        let at = self.selected.min(last);
+        let page = usize::from(self.plan(area).1.height.max(4)) / 2;
+        let before = self.selected;
+        match action {
+            Action::Down => self.selected = (at + 1).min(last),
+            Action::Up => self.selected = at.saturating_sub(1),
+            Action::Top => self.selected = 0,
+            Action::Bottom => self.selected = last,
+            Action::HalfPageDown => self.offset = self.offset.saturating_add(page).min(ANSWER_LINES),
+            Action::HalfPageUp => self.offset = self.offset.saturating_sub(page),
+            Action::Right | Action::NextPanel => {
+                self.profile = match self.profile {
+                    None => Some(0),
+                    Some(at) if at + 1 < Profile::ALL.len() => Some(at + 1),
+                    Some(_) => None,
+                };
+                self.selected = 0;
+            }
+            Action::Left | Action::PreviousPanel => {
+                self.profile = match self.profile {
+                    None => Profile::ALL.len().checked_sub(1),
+                    Some(at) => at.checked_sub(1),
+                };
+                self.selected = 0;
+            }
+            Action::Open => return Some(self.open(known)),
+            Action::Zoom => self.zoomed = !self.zoomed,
+            Action::Back if self.zoomed => self.zoomed = false,
+            Action::Back if self.filter.stands() => self.filter.clear(),
+            Action::Filter => {
+                self.zoomed = false;
+                self.filter.open();
+            }
+            Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.name.to_string())]),
+            _ => return None,
+        }
+        if before != self.selected {
+            self.offset = 0;
+        }
+        Some(Vec::new())
+    }
+
+    fn takes_text(&self) -> bool {
+        self.form.is_some() || self.filter.typing()
+    }
+
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
+    }
+
+    fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+        let Some(form) = &mut self.form else {
+            // Another list is another row: the first that fits.
+            (self.selected, self.offset) = (0, 0);
+            return self.filter.key(key);
+        };
+        match (key.code, key.modifiers) {
+            (KeyCode::Esc, _) => {
+                self.form = None;
+                self.answer = None;
+                self.remark = None;
+            }
+            (KeyCode::Enter, _) => wishes.extend(self.run()),
+            (KeyCode::Tab | KeyCode::Down, KeyModifiers::NONE) => form.step(true),
+            (KeyCode::BackTab | KeyCode::Up, _) => form.step(false),
+            (KeyCode::PageDown, _) | (KeyCode::Char('d'), KeyModifiers::CONTROL) => {
+                self.offset = self.offset.saturating_add(8).min(ANSWER_LINES);
+            }
+            (KeyCode::PageUp, _) => self.offset = self.offset.saturating_sub(8),
+            (KeyCode::Char('c'), KeyModifiers::CONTROL) if !form.holds_something() => {
+                self.form = None;
+                self.answer = None;
+                self.remark = None;
+            }
+            (KeyCode::Char('x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) => return false,
+            _ => drop(form.key(key)),
+        }
+        true
+    }
+
+    fn paste(&mut self, text: &SafeText) {
+        match &mut self.form {
+            Some(form) => form.insert(text.as_str()),
+            None => self.filter.paste(text),
+        }
+    }
+
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        let (list, details) = self.plan(area);
+        if list.contains(at) {
+            let entries = self.entries(known);
+            let tools = self.tools(known);
+            let tool = self.selected(known);
+            let visible = usize::from(list.height.saturating_sub(2));
+            let here = entries
+                .iter()
+                .position(|entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
+            let offset = (here.unwrap_or(0) + 1).saturating_sub(visible);
+            let row = usize::from(at.y.saturating_sub(list.y + 1)) + offset;
+            if at.y > list.y
+                && let Some(Entry::Tool(one)) = entries.get(row)
+            {
+                let chosen = tools.iter().position(|tool| tool.name == one.name).unwrap_or(0);
+                let again = chosen == self.selected && self.form.is_none();
+                self.selected = chosen;
+                self.form = None;
+                self.offset = 0;
+                if again {
+                    return self.open(known);
+                }
+            }
+            return Vec::new();
+        }
+        if !details.contains(at) {
+            return Vec::new();
+        }
+        if at.y == details.y {
+            // The words at the upper edge are a button.
+            return if self.form.is_some() { self.run() } else { self.open(known) };
+        }
+        let inner = Rect { x: details.x + 2, y: details.y + 1, width: details.width.saturating_sub(4), ..details };
+        if let Some(form) = &mut self.form {
+            let height = form.lines().min(details.height.saturating_sub(2) / 2);
+            if let Some(field) = form.field_at(at, Rect { height, ..inner }) {
+                form.at = field;
+            }
+        }
+        Vec::new()
+    }
+
+    fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
+        let (list, _) = self.plan(area);
+        if list.contains(at) {
+            let last = self.tools(known).len().saturating_sub(1);
+            self.selected = if down { (self.selected + 1).min(last) } else { self.selected.saturating_sub(1) };
+        } else {
+            self.offset = if down { (self.offset + 3).min(ANSWER_LINES) } else { self.offset.saturating_sub(3) };
+        }
+    }
+
+    fn hear(&mut self, count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
+        if let (true, Heard::Reply(response)) = (count == self.sent, heard) {
+            self.asking = false;
+            self.answer = Some(response);
+        }
+        Vec::new()
+    }
+}

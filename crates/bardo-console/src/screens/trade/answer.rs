@@ -1,0 +1,254 @@
+//! The right side of the screen: what a tool answered, as rows: the simulated offer, what was wrong, the fields of a result.
+
+use ratatui::layout::Rect;
+use serde_json::Value;
+
+use super::super::Known;
+use super::Trade;
+use bardo_base::text::{SafeText, width};
+use crate::format::{amount as token_amount, dollars};
+use crate::pen::Pen;
+use crate::theme::Role;
+use crate::widgets::figure::{left, readable, text};
+use crate::widgets::paint::{Row, rows, wrapped};
+use crate::widgets::words::{check_word, plain_words, policy_word};
+use crate::widgets::{self, CardKeys, Moment};
+use golem_tools::engine::{Status, ToolResponse};
+use bardo_base::fabric::{Card, EventKind, ToolEnd, ToolFailed};
+
+/// How a deed is done by hand.
+const HOW_TO_DO: &[&str] = &[
+    "1  Fill the form: the quote follows what you type.",
+    "2  Enter previews: every check, and a simulation of the exact bytes. Nothing is signed.",
+    "3  Enter again asks, as for the agent's actions: a picks, Enter signs and sends.",
+];
+/// How something is asked by hand.
+const HOW_TO_ASK: &[&str] = &["Fill the form. Enter asks; nothing is changed."];
+
+impl Trade {
+    /// What there is to pay with, on the chain that is named.
+    fn held_rows(&self, known: &Known<'_>) -> Vec<Row> {
+        let Some(form) = self.form() else { return Vec::new() };
+        let named = ["chain", "source_chain"].map(|name| form.value(name));
+        let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
+        let Some(chain) = chains.into_iter().find(|chain| named.contains(&chain.chain.as_str())) else {
+            return Vec::new();
+        };
+        let mut all = vec![Row::default(), Row::new(format!("You hold on {}", chain.chain), Role::Title)];
+        for row in chain.rows.iter().filter(|row| !row.amount.raw().is_zero()) {
+            let worth = row.value.map_or_else(|| "no price".to_owned(), dollars);
+            let held = token_amount(row.amount, 6);
+            all.push(
+                Row::new(format!("{:<8}{held:>20}", row.symbol), Role::Text)
+                    .then(format!("{worth:>16}"), Role::TextDim),
+            );
+        }
+        all
+    }
+
+    pub(super) fn draw_answer(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        // What was asked for here goes on though the view stands still.
+        let now = known.live();
+        let seen = self.done(known);
+        if let Some(card) = seen.and_then(|seen| seen.card.as_ref()) {
+            // While the form has the keys, letters are text.
+            let sent = seen.is_some_and(|seen| !seen.transactions.is_empty());
+            let keys = CardKeys { copy: !self.typing, explorer: !self.typing && sent, ..CardKeys::default() };
+            let height = widgets::height_with(card, area.width, now, keys).min(area.height);
+            widgets::draw_with(card, pen, Rect { height, ..area }, now, keys);
+            return;
+        }
+        let mut below = area;
+        // A quote of something else than what is typed is none for it, and what failed needs the room for its reasons.
+        let failed = self.preview.as_ref().is_some_and(|preview| preview.response.error.is_some());
+        if let Some(quote) = self.quote.as_ref().filter(|_| !failed && self.quote_fits()) {
+            let wanted = widgets::height(quote, area.width, now);
+            // The preview is what one acts on: the quote makes room for it.
+            let room =
+                if self.preview.is_some() || self.previewing.is_some() { 5.min(area.height / 2) } else { area.height };
+            let height = wanted.min(room);
+            widgets::draw(quote, pen, Rect { height, ..area }, now);
+            below = super::super::list::stacked(area, height).1;
+        }
+        let body = match (&self.preview, self.previewing.is_some()) {
+            (_, true) => vec![Row::new("▸ asking…", Role::Chart)],
+            (Some(preview), false) => answer_rows(&preview.response, now, self.is_held(known)),
+            // A deed that has no card is still no invitation to do it again.
+            (None, false) if self.deed.is_some() => match &self.deed_response {
+                Some(response) => answer_rows(response, now, false),
+                None => vec![Row::new("▸ approved; nothing is known of it yet", Role::Chart)],
+            },
+            (None, false) if self.quote.is_some() && self.quote_fits() => return,
+            (None, false) => {
+                let words: &[&str] = if self.writes(known) { HOW_TO_DO } else { HOW_TO_ASK };
+                let mut told: Vec<Row> = words.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+                told.extend(self.held_rows(known));
+                told
+            }
+        };
+        if below.height < 3 || below.width < 4 {
+            return;
+        }
+        let title = if self.writes(known) { "Simulated offer" } else { "Answer" };
+        pen.frame(below, &[(title.to_owned(), Role::Title)], &[], Role::Border);
+        let inner = Rect { x: below.x + 2, y: below.y + 1, width: below.width - 4, height: below.height - 2 };
+        rows(pen, inner, &wrapped(body, inner.width.into()));
+    }
+}
+
+/// The simulated offer inside an answer, where there is one.
+pub(super) fn permit(response: &ToolResponse) -> Option<&Value> {
+    response.decision_hints.as_ref()?.get("permit").or_else(|| {
+        let details = response.error.as_ref()?;
+        details.details().get("permit")
+    })
+}
+
+/// A simulated offer: what goes and comes at worst, who may take what, gas, and the checks.
+fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
+    let Some(permit) = permit(response) else { return Vec::new() };
+    let mut all = Vec::new();
+    if let Some(expected) = text(permit, "expected_outcome") {
+        all.push(Row::new(expected.as_str(), Role::TextStrong).kept());
+    }
+    let bounds = permit.get("bounds").unwrap_or(&Value::Null);
+    let mut flows = |field: &str, words: &str| {
+        for one in bounds.get(field).and_then(Value::as_array).into_iter().flatten() {
+            let (token, value) = (text(one, "token").unwrap_or_default(), text(one, "amount").unwrap_or_default());
+            let usd = text(one, "usd").and_then(|usd| usd.as_str().parse().ok()).map(dollars);
+            all.push(
+                Row::new(words, Role::TextDim)
+                    .then(format!("{} {token}", readable(value.as_str(), 6)), Role::Text)
+                    .end(usd.unwrap_or_else(|| "no price".to_owned()), Role::Text)
+                    .kept(),
+            );
+        }
+    };
+    flows("pays_at_most", "pays at most    ");
+    flows("receives_at_least", "gets at least   ");
+    flows("still_takeable", "takeable after  ");
+    if let Some(gas) = text(permit, "gas_usd").and_then(|usd| usd.as_str().parse().ok()) {
+        all.push(Row::new("gas at most     ", Role::TextDim).end(dollars(gas), Role::Text));
+    }
+    for leg in permit.get("legs").and_then(Value::as_array).into_iter().flatten() {
+        if let (Some(purpose), Some(to)) = (text(leg, "purpose"), text(leg, "to")) {
+            // Addresses stand whole where something is decided, and as people compare them.
+            let to =
+                to.as_str().parse::<alloy::primitives::Address>().map_or_else(|_| to.to_string(), |to| to.to_string());
+            let words = match purpose.as_str() {
+                "approve" => "first allows    ".to_owned(),
+                "main" => "then calls      ".to_owned(),
+                other => format!("{:<16}", format!("{other} calls")),
+            };
+            all.push(Row::new(words, Role::TextDim).then(to, Role::Text));
+        }
+    }
+    for reason in permit.get("reasons").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+        let words = format!("! asks you: {}", SafeText::clean(reason, 200));
+        all.push(Row::new(words, Role::StateCare).kept());
+    }
+    all.extend(check_rows(permit.get("checks")));
+    if let Some(until) = permit.get("expires_at").and_then(Value::as_u64) {
+        // An offer of a rehearsal that is done is not held either.
+        let over = until <= now.millis || !held;
+        let (words, role) = if over {
+            ("○ over: Enter previews again".to_owned(), Role::StateCare)
+        } else {
+            (left(until / 1000, now), Role::Text)
+        };
+        all.push(Row::new("holds           ", Role::TextDim).then(words, role).kept());
+    }
+    all
+}
+
+/// Columns of the checks in one row.
+const CHECKS_WIDE: usize = 46;
+
+/// The checks, a few in a row: what passed by name, what did not with its reason. A mark and its word stay together.
+fn check_rows(checks: Option<&Value>) -> Vec<Row> {
+    let label =
+        |rows: &[Row]| Row::new(if rows.is_empty() { "checks          " } else { "                " }, Role::TextDim);
+    let mut rows: Vec<Row> = Vec::new();
+    let mut used = usize::MAX;
+    for check in checks.and_then(Value::as_array).into_iter().flatten() {
+        let name = text(check, "check").unwrap_or_default();
+        let word = name.as_str().parse().map_or_else(|_| name.to_string(), |known| check_word(known).to_owned());
+        let (mark, role) = match check.get("outcome").and_then(Value::as_str) {
+            Some("passed") => ("✓", Role::StateGood),
+            Some("blocked") => ("✕", Role::StateBad),
+            _ => ("!", Role::StateCare),
+        };
+        let columns = width(&word) + 4;
+        if mark != "✓" || used.saturating_add(columns) > CHECKS_WIDE {
+            let next = label(&rows);
+            rows.push(next);
+            used = 0;
+        }
+        used += columns;
+        let Some(row) = rows.last_mut() else { continue };
+        row.left.extend([(format!("{mark} "), role), (format!("{word}  "), Role::Text)]);
+        if mark != "✓" {
+            row.left.push((text(check, "detail").unwrap_or_default().to_string(), role));
+            used = usize::MAX;
+        }
+    }
+    rows
+}
+
+/// Any answer: the offer, or what was wrong, or the fields of the result.
+pub(super) fn answer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
+    let mut all = Vec::new();
+    if let Some(error) = &response.error {
+        let word = if response.status == Status::Blocked { "BLOCKED" } else { "FAILED" };
+        let message = SafeText::clean(&plain_words(error.message()), 400);
+        all.push(Row::new(format!("✕ {word}: "), Role::StateBad).then(message.as_str(), Role::StateBad).kept());
+        let violations = error.details().get("violations").and_then(Value::as_array);
+        for one in violations.into_iter().flatten() {
+            let part = |field: &str| text(one, field).unwrap_or_default();
+            all.push(
+                Row::new(format!("  {}: ", policy_word(part("rule").as_str())), Role::Text)
+                    .then(format!("{}; would pass: {}", part("value"), part("would_pass")), Role::Text),
+            );
+        }
+        if let Some(checks) = error.details().get("checks") {
+            all.extend(check_rows(Some(checks)));
+        }
+        all.push(Row::new(SafeText::clean(error.suggestion(), 300).as_str(), Role::TextDim));
+    }
+    all.extend(offer_rows(response, now, held));
+    if response.status == Status::Simulated && held {
+        all.push(
+            Row::new("Enter", Role::Key).then(" asks whether to do it. Nothing is signed before.", Role::Text).kept(),
+        );
+    } else if let Some(data) = &response.data {
+        for (name, value) in widgets::plain::fields(data) {
+            all.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::Text));
+        }
+        if let Some(words) = &response.explanation {
+            all.push(Row::new(SafeText::clean(words, 500).as_str(), Role::TextDim));
+        }
+    }
+    all
+}
+
+/// An answer as the events a card folds.
+pub(super) fn events_of(response: &ToolResponse, millis: u64) -> Vec<EventKind> {
+    let mut events = Vec::new();
+    if let Some(error) = &response.error {
+        let error_message = SafeText::clean(error.message(), 400);
+        events.push(EventKind::ToolError(ToolFailed { error_code: error.code(), error_message }));
+    }
+    let card = response.data.clone().map(|data| Card {
+        widget: bardo_base::model::CardKind::Quote,
+        data,
+        hints: response.decision_hints.clone(),
+    });
+    events.push(EventKind::ToolEnd(ToolEnd {
+        success: response.error.is_none(),
+        state: None,
+        duration_ms: millis,
+        result_summary: Value::Null,
+        card,
+    }));
+    events
+}

@@ -1,0 +1,142 @@
+//! What can be chosen for a field instead of being typed, so that a mouse suffices: tokens, chains, parts of what is held.
+
+use ratatui::layout::Rect;
+
+use super::super::form::Kind;
+use super::super::{Known, Wish};
+use super::Trade;
+use bardo_base::text::width;
+use bardo_base::units::TokenAmount;
+use crate::pen::{Pen, Piece};
+use crate::theme::Role;
+
+impl Trade {
+    /// The line between the fields and the help.
+    pub(super) fn choices_line(fields: Rect, button: Rect) -> Rect {
+        // A blank first, where there is room for it.
+        let blank = u16::from(fields.bottom() + 4 < button.y);
+        let margin = fields.width.min(2);
+        let height = u16::from(fields.bottom() + 2 < button.y);
+        Rect { x: fields.x + margin, y: fields.bottom() + blank, width: fields.width - margin, height }
+    }
+
+    /// Where the help of the field with the keys stands: above the button, in as many lines as there are.
+    pub(super) fn help_place(fields: Rect, button: Rect, form: Rect) -> Rect {
+        let roomy = fields.bottom() + 4 < button.y;
+        let first = if roomy { fields.bottom() + 3 } else { button.y.saturating_sub(2).max(fields.y) };
+        let height = if roomy { button.y - first - 1 } else { 2.min(form.height) };
+        Rect { y: first, height, ..button }
+    }
+
+    /// What can be chosen for the field with the keys, so that a mouse suffices; typing says the same.
+    pub(super) fn choices(&self, known: &Known<'_>) -> Vec<String> {
+        let Some(form) = self.form() else { return Vec::new() };
+        let Some(field) = form.fields.get(form.at) else { return Vec::new() };
+        let mut all: Vec<String> = Vec::new();
+        let mut add = |text: &str| {
+            if !text.is_empty() && !all.iter().any(|known| known == text) {
+                all.push(text.to_owned());
+            }
+        };
+        match field.name.as_str() {
+            "token" | "token_in" | "token_out" => {
+                let held =
+                    known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings).flat_map(|chain| &chain.rows);
+                held.for_each(|row| add(row.symbol.as_str()));
+                let listed = known.page.chains.iter().flat_map(|chain| &chain.tokens);
+                listed.for_each(|token| add(token.symbol.as_str()));
+            }
+            "chain" | "source_chain" | "destination_chain" => {
+                let chains = known.page.network.iter().flat_map(|network| &network.chains);
+                chains.for_each(|chain| add(chain.name.as_str()));
+            }
+            "amount" => {
+                let pays = ["token_in", "token"].map(|name| form.value(name));
+                let chain = ["chain", "source_chain"].map(|name| form.value(name));
+                let held = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
+                let held = held.filter(|one| chain.contains(&one.chain.as_str())).flat_map(|one| &one.rows);
+                if let Some(row) = held.into_iter().find(|row| pays.contains(&row.symbol.as_str())) {
+                    for part in [20_u64, 10, 4, 2] {
+                        let raw = row.amount.raw() / alloy::primitives::U256::from(part);
+                        let shown = TokenAmount::new(raw, row.amount.decimals()).map(|amount| amount.to_string());
+                        // An even part has more digits than anybody means: three that say something are enough.
+                        shown.iter().for_each(|text| add(&rough(text)));
+                    }
+                    add("max");
+                }
+            }
+            _ if field.kind == Kind::Switch => {
+                add("true");
+                add("false");
+            }
+            _ => {}
+        }
+        all
+    }
+
+    /// The choices that have room, and where each stands.
+    pub(super) fn choice_places(&self, known: &Known<'_>, line: Rect) -> Vec<(Rect, String)> {
+        let mut x = line.x;
+        let mut places = Vec::new();
+        for choice in self.choices(known) {
+            let columns = u16::try_from(width(&choice) + 2).unwrap_or(u16::MAX);
+            if line.height == 0 || x.saturating_add(columns) > line.right() {
+                break;
+            }
+            places.push((Rect { x, width: columns, ..line }, choice));
+            x = x.saturating_add(columns).saturating_add(1);
+        }
+        places
+    }
+
+    pub(super) fn draw_choices(&self, known: &Known<'_>, pen: &mut Pen<'_>, line: Rect) {
+        for (place, choice) in self.choice_places(known, line) {
+            let pieces: [Piece; 3] =
+                [("[".to_owned(), Role::TextDim), (choice, Role::Chart), ("]".to_owned(), Role::TextDim)];
+            pen.pieces(place, &pieces);
+        }
+    }
+
+    /// Puts a choice into the field with the keys, as if it had been typed.
+    pub(super) fn choose_value(&mut self, value: &str, known: &Known<'_>) -> Vec<Wish> {
+        let Some(form) = self.forms.get_mut(self.chosen) else { return Vec::new() };
+        let at = form.at;
+        if let Some(field) = form.fields.get_mut(at) {
+            value.clone_into(&mut field.typed);
+        }
+        self.typing = true;
+        self.remark = None;
+        self.forget_preview();
+        self.follow(known).into_iter().collect()
+    }
+}
+
+/// A numeral with three digits that say something, rounded down.
+fn rough(numeral: &str) -> String {
+    let (whole, fraction) = numeral.split_once('.').unwrap_or((numeral, ""));
+    let places = match (whole.trim_start_matches('0').len(), fraction.len() - fraction.trim_start_matches('0').len()) {
+        (0, zeros) => zeros + 3,
+        (digits, _) => 3_usize.saturating_sub(digits),
+    };
+    let kept = fraction.get(..places).unwrap_or(fraction).trim_end_matches('0');
+    if kept.is_empty() { whole.to_owned() } else { format!("{whole}.{kept}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rough;
+
+    #[test]
+    fn a_part_of_what_is_held_has_three_digits_that_say_something() {
+        for (given, shown) in [
+            ("0.1925", "0.192"),
+            ("1250.5", "1250"),
+            ("12.3456", "12.3"),
+            ("0.0001234567", "0.000123"),
+            ("5", "5"),
+            ("0.5000", "0.5"),
+        ] {
+            assert_eq!(rough(given), shown, "{given}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Where the parts of the trade screen are.
+
+use ratatui::layout::Rect;
+
+use super::{BELOW, Form, ROOMY, SIDE_BY_SIDE, Trade};
+use bardo_base::text::width;
+use crate::screens::list;
+use crate::widgets;
+
+impl Trade {
+    pub(super) fn plan(&self, area: Rect) -> (Rect, Rect, Rect) {
+        let list = Rect { height: 1.min(area.height), ..area };
+        let body = Rect { y: area.y + list.height, height: area.height - list.height, ..area };
+        if self.zoomed {
+            return (list, Rect { width: 0, height: 0, ..body }, body);
+        }
+        if area.width >= SIDE_BY_SIDE {
+            let (form, answer) = list::beside(body, (area.width * 2 / 5).min(64));
+            return (list, form, answer);
+        }
+        let lines = self.form().map_or(3, Form::lines) + BELOW + 2;
+        let form = lines.min(body.height * 3 / 5);
+        let (form, answer) = list::stacked(body, form);
+        (list, form, answer)
+    }
+
+    /// Where the fields are inside the form's place, and where its button is.
+    pub(super) fn inside(&self, form: Rect) -> (Rect, Rect) {
+        let inner = Rect {
+            x: form.x + 1.min(form.width),
+            y: form.y + 1.min(form.height),
+            width: form.width.saturating_sub(2),
+            height: form.height.saturating_sub(2),
+        };
+        // Where not all fields have room, what can be chosen goes first.
+        let lines = self.form().map_or(0, Form::lines);
+        let below = if inner.height >= lines.saturating_add(BELOW) { BELOW } else { BELOW - 1 }.min(inner.height);
+        let spare = inner.height - below - lines.min(inner.height - below);
+        let fields = Rect { height: inner.height - below - spare, ..inner };
+        // Where there is room, help has more lines, and blanks part it from what stands around it.
+        let shift = spare.min(ROOMY);
+        let last = fields.bottom() + below + shift;
+        let button = Rect {
+            y: last.saturating_sub(1).min(inner.bottom().saturating_sub(1)),
+            height: 1.min(inner.height),
+            ..inner
+        };
+        let margin = 2.min(button.width);
+        (fields, Rect { x: button.x + margin, width: button.width - margin, ..button })
+    }
+
+    /// The tools in a line, and where each stands.
+    pub(super) fn tabs(&self, width_of_line: u16) -> Vec<(usize, String)> {
+        let mut tabs = Vec::new();
+        let mut used = 0;
+        for (at, name) in self.tools.iter().enumerate() {
+            let word = format!(" {} ", widgets::plain::tool_word(name));
+            used += width(&word) + 1;
+            // The one that is chosen stands in the line, whatever else does not.
+            let more = if at + 1 < self.tools.len() { " + 9 more".len() } else { 0 };
+            if used + more <= usize::from(width_of_line) || at == self.chosen {
+                tabs.push((at, word));
+            }
+        }
+        tabs
+    }
+}

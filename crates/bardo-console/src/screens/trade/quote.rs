@@ -1,0 +1,57 @@
+//! The quote that follows the typing.
+
+use serde_json::{Map, Value};
+
+use super::{Purpose, QUOTE_EVERY_MILLIS, QUOTE_TOOL, Trade};
+use crate::screens::{Known, Wish};
+use crate::widgets::quote::QuoteModel;
+
+/// Whether an amount is one that can be asked about: half a numeral is not, and neither is nothing.
+pub(super) fn says_an_amount(amount: Option<&Value>) -> bool {
+    let Some(amount) = amount.and_then(Value::as_str) else { return false };
+    let digits = |text: &str| text.chars().all(|one| one.is_ascii_digit());
+    let (whole, fraction) = amount.split_once('.').unwrap_or((amount, "0"));
+    let numeral = digits(whole) && digits(fraction) && !whole.is_empty() && !fraction.is_empty();
+    amount == "max" || numeral && amount.chars().any(|one| matches!(one, '1'..='9'))
+}
+
+impl Trade {
+    /// The quote that fits what is typed, where the tool trades one token for another.
+    pub(super) fn quote_params(&self) -> Option<Value> {
+        let form = self.form()?;
+        let mut params = Map::new();
+        for name in ["token_in", "token_out", "amount", "chain"] {
+            let value = form.value(name);
+            if value.is_empty() {
+                return None;
+            }
+            params.insert(name.to_owned(), Value::from(value));
+        }
+        for name in ["slippage_bps", "exact_output"] {
+            let typed = form.value(name);
+            if let Ok(value) = serde_json::from_str::<Value>(typed) {
+                params.insert(name.to_owned(), value);
+            }
+        }
+        Some(Value::Object(params))
+    }
+
+    /// Whether the quote that is shown is of what is typed.
+    pub(super) fn quote_fits(&self) -> bool {
+        self.quote_params().is_some_and(|params| params == self.quoted)
+    }
+
+    /// Asks for a quote if what is typed has changed, none is being asked for, and the last one is a while ago.
+    pub(super) fn follow(&mut self, known: &Known<'_>) -> Option<Wish> {
+        let params = self.quote_params().filter(|params| says_an_amount(params.get("amount")))?;
+        let soon = known.machine_millis < self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS);
+        if self.asking_quote || params == self.quoted || soon {
+            return None;
+        }
+        self.asking_quote = true;
+        self.last_quote_millis = known.machine_millis;
+        self.quoted = params.clone();
+        self.quote = Some(QuoteModel::asked(known.now_millis, QUOTE_TOOL, params.clone()));
+        Some(self.call(Purpose::Quote, QUOTE_TOOL, params))
+    }
+}

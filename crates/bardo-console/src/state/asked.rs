@@ -1,0 +1,204 @@
+//! What the rest of the console asks of the state, without changing it.
+
+use ratatui::layout::Rect;
+
+use super::feed::{Feed, Standing};
+use super::model::Page;
+use super::{LEAST, Layer, State, story};
+use bardo_base::model::StopLevel;
+use crate::format::short_hash;
+use crate::keymap::{self, Action, Context};
+use crate::screens::Known;
+use crate::widgets::bridge::is_over;
+use crate::widgets::figure::paid;
+use bardo_base::fabric::ApprovalResolved;
+use bardo_runtime::handle::Snapshot;
+use bardo_runtime::market::model::Money;
+use bardo_runtime::questions::{About, Question};
+
+/// Milliseconds between two pictures of something that moves.
+const MOVING_MILLIS: u64 = 120;
+/// Milliseconds between two pictures of a guard that is counted down.
+const COUNTDOWN_MILLIS: u64 = 100;
+/// So long a time of a session's own runs on by itself: then it stands until more is heard.
+const OWN_TIME_RUNS_MILLIS: u64 = 1_500;
+/// Rows of header and tabs, and of prompt and hints, at the usual sizes.
+const HEADER_ROWS: u16 = 2;
+const FOOTER_ROWS: u16 = 2;
+
+impl State {
+    /// Milliseconds since the Unix epoch by the session's time. A show may have a time of its own, and a recording has
+    /// that of its day: what is said to happen, and to end, is told by it.
+    pub fn told_millis(&self) -> u64 {
+        match self.own_time {
+            Some((own, heard)) => own.saturating_add(self.now_millis.saturating_sub(heard).min(OWN_TIME_RUNS_MILLIS)),
+            None => self.now_millis,
+        }
+    }
+
+    /// How a question about an action ended; `None` while it waits, and where no event says it.
+    pub fn outcome_of(&self, question: &Question) -> Option<&ApprovalResolved> {
+        let About::Action(action) = &question.about else { return None };
+        let resolved = self.feed.call(question.call_id?)?.resolved.as_ref()?;
+        (resolved.permit_id == action.permit).then_some(resolved)
+    }
+
+    /// The page to draw: the frozen one, or the live one.
+    pub fn shown_page(&self) -> &Page {
+        self.frozen.as_ref().map_or(&self.page, |frozen| &frozen.page)
+    }
+
+    /// The feed to draw: the frozen one, or the live one.
+    pub fn shown_feed(&self) -> &Feed {
+        self.frozen.as_ref().map_or(&self.feed, |frozen| &frozen.feed)
+    }
+
+    /// The snapshot to draw: the frozen one, or the live one.
+    pub fn shown_snapshot(&self) -> Option<&Snapshot> {
+        self.frozen.as_ref().map_or(&self.snapshot, |frozen| &frozen.snapshot).as_deref()
+    }
+
+    /// What screens may read to draw: where the view stands still, its time does.
+    pub fn known_drawn(&self) -> Known<'_> {
+        let now_millis = self.frozen.as_ref().map_or_else(|| self.told_millis(), |frozen| frozen.at);
+        Known { now_millis, ..self.known() }
+    }
+
+    /// What screens may read.
+    pub fn known(&self) -> Known<'_> {
+        Known {
+            now_millis: self.told_millis(),
+            live_millis: self.told_millis(),
+            machine_millis: self.now_millis,
+            motion: self.motion,
+            money: self.money(),
+            page: self.shown_page(),
+            feed: self.shown_feed(),
+            live_feed: &self.feed,
+            questions: &self.questions,
+            offer: self.offer.as_ref().map(|held| &*held.question),
+            snapshot: self.shown_snapshot(),
+            ready: self.ready.as_deref(),
+            watch_only: self.watch_only,
+            away: self.away.summary(),
+        }
+    }
+
+    /// Whether the network is still coming up, so that the boot is shown instead of a screen. A recording may hold no
+    /// block at all, and waits for none.
+    pub fn booting(&self) -> bool {
+        !self.replaying() && self.network_comes_up()
+    }
+
+    fn network_comes_up(&self) -> bool {
+        self.page.network.is_none() || self.page.chains.iter().all(|chain| chain.blocks.is_empty())
+    }
+
+    /// Whose money moves: paper is told apart.
+    pub fn money(&self) -> Option<Money> {
+        let paper = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.paper);
+        let money = self.page.network.as_ref()?.money;
+        Some(if paper && money != Money::Replay { Money::Paper } else { money })
+    }
+
+    /// The stop in force, as the newest word has it.
+    pub fn stop(&self) -> Option<StopLevel> {
+        let told = self.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).map(|stop| stop.level);
+        told.or_else(|| self.feed.stop.as_ref().and_then(|stop| stop.level))
+    }
+
+    /// The keys that do something in a context: on a screen, those that do something there.
+    pub fn rows(&self, context: Context) -> impl Iterator<Item = &keymap::Row> {
+        let (replay, watches) = (self.replaying(), self.watch_only);
+        let here = move |row: &&keymap::Row| match row.action {
+            // In a recording there is nothing to stop, to decide, to cancel or to check; whoever watches stops and looks.
+            Action::Hold | Action::Decide | Action::Verify if replay => false,
+            Action::CancelSelected if replay || watches => false,
+            Action::Pause if watches && !replay => false,
+            _ if row.context != Context::Page => true,
+            Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower => replay,
+            Action::Left | Action::Right => replay || self.screen.does(row.action),
+            action => self.screen.does(action),
+        };
+        self.keys.rows(context).filter(here)
+    }
+
+    /// Whether the session has said that nothing new is signed.
+    pub fn held(&self) -> bool {
+        let stop = self.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref());
+        stop.is_some_and(|stop| stop.own_hold) || self.stop() >= Some(StopLevel::Halt)
+    }
+
+    /// Where the keys of the topmost layer are bound.
+    pub fn context(&self) -> Context {
+        if self.prompt.is_some() && self.layers.is_empty() {
+            return Context::Typing;
+        }
+        self.layers.last().map_or(Context::Page, Layer::context)
+    }
+
+    /// Whether there is no room for a page.
+    pub fn too_small(&self) -> bool {
+        self.size.width < LEAST.width || self.size.height < LEAST.height
+    }
+
+    /// Whether the terminal is so small that header and tabs share a line.
+    pub fn compact(&self) -> bool {
+        self.size.width < 100 || self.size.height < 30
+    }
+
+    /// Where the screen is drawn.
+    pub fn body(&self) -> Rect {
+        let header = if self.compact() { 1 } else { HEADER_ROWS };
+        let used = (header + FOOTER_ROWS).min(self.size.height);
+        Rect::new(0, header.min(self.size.height), self.size.width, self.size.height - used)
+    }
+
+    /// When the screen changes by itself next, in milliseconds since the Unix epoch; `None`: never.
+    pub fn next_change_millis(&self) -> Option<u64> {
+        let guard = self.layers.iter().find_map(|layer| match layer {
+            Layer::Decision(decision) => decision.acts_from().filter(|from| *from > self.now_millis),
+            _ => None,
+        });
+        // What is left of it is counted down.
+        let guard = guard.map(|from| if self.motion { from.min(self.now_millis + COUNTDOWN_MILLIS) } else { from });
+        let screen = self.screens.get(self.screen).and_then(|view| view.wakes_at());
+        let screen = screen.map(|at| at.max(self.now_millis.saturating_add(1)));
+        let guard = guard.into_iter().chain(screen).min();
+        if !self.motion {
+            return guard;
+        }
+        let moves = self.booting() && self.page.fault.is_none() || self.leaving;
+        let step = if moves { MOVING_MILLIS } else { 1000 };
+        let tick = (self.now_millis / step + 1) * step;
+        Some(guard.map_or(tick, |guard| guard.min(tick)))
+    }
+
+    /// What is in flight and open, a line each: what leaving would wait for.
+    pub fn in_flight(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for call in self.feed.calls.iter().filter(|call| call.is_activity()) {
+            let standing = call.standing();
+            // What is signed and not settled is out there, though its call is over.
+            if standing.is_open() || standing == Standing::Unclear {
+                let passes = call.asked.as_ref().is_some_and(|(_, asked)| asked.passes_by_itself);
+                let how = match standing {
+                    Standing::Waiting if passes => "goes ahead unless you refuse",
+                    _ => standing.mark().1,
+                };
+                lines.push(format!("{}, {how}", story::named(call)));
+            }
+        }
+        for (_, order) in self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
+            let (amount, hash) = (paid(&order.amount_in), short_hash(order.order_hash));
+            let (from, to) = (&order.token_in.symbol, &order.token_out.symbol);
+            lines.push(format!("auction {amount} {from} → {to} can still fill, order {hash}"));
+        }
+        for (_, intent) in self.feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
+            let (amount, hash) = (paid(&intent.amount_in), short_hash(intent.intent_id));
+            let (from, to) = (&intent.source_chain, &intent.destination_chain);
+            lines.push(format!("bridge {amount} {} {from} → {to} is under way, order {hash}", intent.token_in.symbol));
+        }
+        lines
+    }
+}

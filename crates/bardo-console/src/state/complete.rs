@@ -1,0 +1,196 @@
+//! What could come next in a line at the prompt: commands, the Golem's eight tools, kinds of action and of question, and
+//! the parameters behind each. Pure; Tab takes what all candidates have in common.
+
+use serde_json::Value;
+
+use super::prompt;
+use golem::brain::operator::{concrete, places};
+use golem::pi::{ACTION_KINDS, PI_TOOLS, QUERIES};
+use golem::scenario::ACT;
+
+/// Commands that the Golem understands beside the eight, and what they take.
+const PLAIN: &[(&str, &str)] = &[
+    (ACT, "preview an action, and do it if nothing stands against it"),
+    ("swap", "swap AMOUNT FROM TO [on CHAIN]"),
+    ("quote", "quote AMOUNT FROM TO [on CHAIN]"),
+    ("balances", "what the wallet holds"),
+    ("price", "price TOKEN [on CHAIN]"),
+    ("remember", "remember WORDS: search what the Golem remembers"),
+    ("playbook", "playbook WORDS: search the Golem's papers; playbook changes; playbook undo NUMBER"),
+];
+
+/// A candidate: what would stand there, and what it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The whole word.
+    pub word: String,
+    /// What it is.
+    pub about: String,
+}
+
+/// Names that stand for themselves.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<'a> {
+    /// Of chains.
+    pub chains: &'a [String],
+    /// Of shows.
+    pub shows: &'a [String],
+}
+
+/// A concrete tool that is there: what it does, and the schema of its parameters.
+pub type Known<'a> = Option<(&'a str, &'a Value)>;
+
+/// What could stand where the last word of `line` does. `tool` finds a concrete tool by its name.
+pub fn candidates<'a>(line: &str, tool: &dyn Fn(&str) -> Known<'a>, names: &Names<'_>) -> Vec<Candidate> {
+    let (before, word) = split(line);
+    let mut words = before.split_whitespace();
+    let all = match (words.next(), words.clone().find(|word| !word.contains('='))) {
+        (None, _) => first(),
+        (Some(first), kind) => following(first, kind, word, tool, names),
+    };
+    let given = |candidate: &Candidate| {
+        let name = candidate.word.strip_suffix('=');
+        name.is_some_and(|_| words.clone().any(|word| word.starts_with(&candidate.word)))
+    };
+    let mut fitting: Vec<Candidate> =
+        all.into_iter().filter(|one| one.word.starts_with(word) && one.word != word && !given(one)).collect();
+    fitting.dedup_by(|one, other| one.word == other.word);
+    fitting
+}
+
+/// The line with as much of its last word as all candidates agree on; `None` where that is nothing new.
+pub fn completed(line: &str, candidates: &[Candidate]) -> Option<String> {
+    let (before, word) = split(line);
+    let first = candidates.first()?;
+    let shared = candidates.iter().fold(first.word.as_str(), |shared, one| {
+        let same = shared.char_indices().zip(one.word.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
+        let end = same.unwrap_or_else(|| shared.len().min(one.word.len()));
+        shared.get(..end).unwrap_or_default()
+    });
+    let alone = candidates.len() == 1 && !shared.ends_with('=');
+    let ending = if alone { " " } else { "" };
+    (shared.len() > word.len()).then(|| format!("{before}{shared}{ending}"))
+}
+
+/// What stands before the last word, and that word.
+fn split(line: &str) -> (&str, &str) {
+    let at = line.char_indices().rfind(|(_, one)| one.is_whitespace()).map_or(0, |(at, one)| at + one.len_utf8());
+    line.split_at(at)
+}
+
+fn first() -> Vec<Candidate> {
+    let of = |(word, about): (&str, &str)| Candidate { word: word.to_owned(), about: about.to_owned() };
+    let eight = PI_TOOLS.iter().map(|tool| of((tool.name, tool.description)));
+    eight.chain(PLAIN.iter().copied().map(of)).chain(prompt::names().map(of)).collect()
+}
+
+fn following<'a>(
+    tool: &str,
+    kind: Option<&str>,
+    word: &str,
+    has: &dyn Fn(&str) -> Known<'a>,
+    names: &Names<'_>,
+) -> Vec<Candidate> {
+    let chains = names.chains;
+    let of = |word: &str, about: &str| Candidate { word: word.to_owned(), about: about.to_owned() };
+    let mut all = Vec::new();
+    match (tool, kind) {
+        ("preview_action" | ACT, None) => {
+            let there = ACTION_KINDS.iter().filter_map(|kind| Some((kind.name, has(kind.acts)?)));
+            all.extend(there.map(|(name, (about, _))| of(name, about)));
+        }
+        ("query_state", None) => {
+            let there = QUERIES.iter().filter_map(|query| Some((query.name, has(query.tool)?)));
+            all.extend(there.map(|(name, (about, _))| of(name, about)));
+        }
+        ("scenario", None) => all.extend(names.shows.iter().map(|show| of(show, "play this show"))),
+        _ => {}
+    }
+    let own = PI_TOOLS.iter().find(|one| one.name == if tool == ACT { "preview_action" } else { tool });
+    let Some(own) = own.map(|own| own.schema()) else { return all };
+    let behind = kind.and_then(|kind| concrete(tool, kind)).and_then(has);
+    let schemas = [Some(&own), behind.map(|(_, schema)| schema)];
+    for (name, property) in
+        schemas.into_iter().flatten().filter_map(|schema| schema["properties"].as_object()).flatten()
+    {
+        // What stands in its own place, and the box the others go into, are not written by name.
+        if name == "params" || kind.is_some() && places(tool).first() == Some(&name.as_str()) {
+            continue;
+        }
+        if let Some(begun) = word.split_once('=').filter(|(key, _)| key == name) {
+            all.extend(values(name, property, chains).into_iter().map(|value| of(&format!("{}={value}", begun.0), "")));
+        } else {
+            all.push(of(&format!("{name}="), property["description"].as_str().unwrap_or_default()));
+        }
+    }
+    all
+}
+
+/// The values that a parameter can have, where they are few.
+fn values(name: &str, property: &Value, chains: &[String]) -> Vec<String> {
+    if name == "chain" || name.ends_with("_chain") {
+        return chains.to_vec();
+    }
+    if let Some(listed) = property["enum"].as_array() {
+        return listed.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    }
+    let yes_or_no = property["type"] == "boolean"
+        || property["type"].as_array().is_some_and(|all| all.iter().any(|one| one == "boolean"));
+    if yes_or_no { vec!["true".to_owned(), "false".to_owned()] } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use golem_tools::engine::Catalog;
+    use golem_tools::ALL_TOOL_DEFS;
+
+    fn words(line: &str) -> Vec<String> {
+        let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+        let find = |name: &str| catalog.get(name).map(|entry| (entry.def.meta.description, &entry.input_schema));
+        let chains = ["ethereum".to_owned(), "base".to_owned()];
+        let shows = ["first-tour".to_owned(), "falling-price".to_owned()];
+        candidates(line, &find, &Names { chains: &chains, shows: &shows }).into_iter().map(|one| one.word).collect()
+    }
+
+    fn tab(line: &str) -> Option<String> {
+        let all: Vec<_> = words(line).into_iter().map(|word| Candidate { word, about: String::new() }).collect();
+        completed(line, &all)
+    }
+
+    #[test]
+    fn each_of_the_eight_is_completed_with_all_it_takes() {
+        for tool in &PI_TOOLS {
+            assert!(words("").contains(&tool.name.to_owned()));
+            assert_eq!(tab(&tool.name[..tool.name.len() - 1]), Some(format!("{} ", tool.name)));
+            for name in tool.schema()["properties"].as_object().unwrap().keys().filter(|name| *name != "params") {
+                assert!(words(&format!("{} ", tool.name)).contains(&format!("{name}=")), "{} {name}", tool.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_kind_brings_the_parameters_of_its_tool() {
+        assert!(words("preview_action sw").contains(&"swap".to_owned()));
+        // A kind that lacks its tool is not offered.
+        assert!(!words("preview_action ").contains(&"vault-deposit".to_owned()));
+        let after = words("preview_action swap token_in=WETH ");
+        assert!(after.contains(&"token_out=".to_owned()) && after.contains(&"why=".to_owned()), "{after:?}");
+        assert!(!after.contains(&"token_in=".to_owned()) && !after.contains(&"params=".to_owned()), "{after:?}");
+        assert_eq!(words("act swap chain=b"), ["chain=base"]);
+        assert_eq!(words("act swap prefer_uniswapx="), ["prefer_uniswapx=true", "prefer_uniswapx=false"]);
+        assert!(words("query_state quote ").contains(&"amount=".to_owned()));
+        assert_eq!(words("tell me about "), Vec::<String>::new());
+        assert_eq!(words("scenario f"), ["first-tour", "falling-price"]);
+    }
+
+    #[test]
+    fn tab_takes_what_all_candidates_share() {
+        assert_eq!(tab("prev"), Some("preview_action ".to_owned()));
+        assert_eq!(tab("act swap token_o"), Some("act swap token_out=".to_owned()));
+        assert_eq!(tab("act swap tok"), Some("act swap token_".to_owned()));
+        assert_eq!(tab("act swap token_"), None);
+        assert_eq!(tab("zzz"), None);
+        assert_eq!(tab("act swap chain=b"), Some("act swap chain=base ".to_owned()));
+    }
+}

@@ -1,0 +1,496 @@
+//! When a decision acts, and when it must not.
+
+use crossterm::event::KeyCode;
+use proptest::prelude::*;
+
+use super::*;
+use bardo_base::id::GolemId;
+use bardo_runtime::market::model::Money;
+use bardo_runtime::questions::{About, Confirm, Offered, QuestionKey, ToRead};
+
+fn text(words: &str) -> SafeText {
+    SafeText::clean(words, 200)
+}
+
+fn question() -> Question {
+    Question {
+        key: QuestionKey::Own(1),
+        number: 1,
+        golem_id: GolemId::operator(),
+        call_id: None,
+        place: 1,
+        of: 1,
+        title: text("Buy UNI"),
+        value: None,
+        money: Money::Play,
+        asked_at: 0,
+        ends_at: None,
+        passes_by_itself: false,
+        needs_password: false,
+        reasons: vec![],
+        changed: vec![],
+        revision: 0,
+        to_read: vec![],
+        confirm: None,
+        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
+        about: About::LeavePaper,
+    }
+}
+
+/// A dialog that was opened at 0 and drawn at 10.
+fn shown(question: &Question) -> Decision {
+    let mut decision = Decision::new(question.number, 0);
+    decision.follow(question);
+    decision.drawn(10, Some(WHOLE));
+    decision
+}
+
+/// A terminal on which all of it is shown.
+const WHOLE: Fit = Fit { columns: 80, lines: 9, first: 0, shown: 9, raw: false };
+
+fn approve(decision: &mut Decision, from: u64) -> Taken {
+    decision.act(Action::Pick(AnswerKind::Once), from, 40);
+    decision.act(Action::DoIt, from + GUARD_MILLIS, 40)
+}
+
+#[test]
+fn nothing_acts_before_it_was_drawn() {
+    let mut decision = Decision::new(1, 0);
+    decision.follow(&question());
+    decision.act(Action::Pick(AnswerKind::Once), 1_000_000, 40);
+    assert_eq!(decision.picked, None);
+    assert_eq!(decision.act(Action::DoIt, 2_000_000, 40), Taken::Stays);
+}
+
+#[test]
+fn a_letter_picks_and_enter_does_it_each_after_half_a_second() {
+    let mut decision = shown(&question());
+    assert_eq!(decision.acts_from(), Some(10 + GUARD_MILLIS));
+    decision.act(Action::Pick(AnswerKind::Once), 10 + GUARD_MILLIS - 1, 40);
+    assert_eq!(decision.picked, None, "one millisecond too early");
+    // The key that came too early counts as a keystroke: the guard begins anew.
+    decision.act(Action::Pick(AnswerKind::Once), 10 + GUARD_MILLIS, 40);
+    assert_eq!(decision.picked, None);
+    decision.act(Action::Pick(AnswerKind::Once), 10 + 2 * GUARD_MILLIS, 40);
+    assert_eq!(decision.picked, Some(AnswerKind::Once));
+    assert_eq!(decision.act(Action::DoIt, 10 + 3 * GUARD_MILLIS - 1, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 10 + 4 * GUARD_MILLIS, 40), Taken::Answer(OperatorAnswer::Once));
+}
+
+#[test]
+fn a_held_key_never_acts() {
+    let mut decision = shown(&question());
+    // A terminal repeats a held key every 30 ms, for a minute.
+    for at in (10..60_000).step_by(30) {
+        assert_eq!(decision.act(Action::Pick(AnswerKind::Once), at, 40), Taken::Stays);
+        assert_eq!(decision.act(Action::DoIt, at + 1, 40), Taken::Stays);
+    }
+    assert_eq!(decision.picked, None);
+}
+
+#[test]
+fn a_paste_starts_the_guard_anew() {
+    let mut decision = shown(&question());
+    decision.pasted(5_000);
+    decision.act(Action::Pick(AnswerKind::Once), 5_000 + GUARD_MILLIS - 1, 40);
+    assert_eq!(decision.picked, None);
+}
+
+#[test]
+fn what_must_be_read_is_read_before_a_yes_and_not_before_a_no() {
+    let asked = Question { to_read: vec![ToRead { text: text("one") }, ToRead { text: text("two") }], ..question() };
+    let mut decision = shown(&asked);
+    decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
+    assert_eq!(decision.picked, None);
+    decision.act(Action::Pick(AnswerKind::Similar), 20_000, 40);
+    assert_eq!(decision.picked, None);
+    decision.act(Action::MarkRead, 30_000, 40);
+    decision.act(Action::Pick(AnswerKind::Once), 40_000, 40);
+    assert_eq!(decision.picked, None, "one is still unread");
+    decision.act(Action::MarkRead, 50_000, 40);
+    assert_eq!(approve(&mut decision, 60_000), Taken::Answer(OperatorAnswer::Once));
+    let mut decision = shown(&asked);
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    assert_eq!(
+        decision.act(Action::DoIt, 20_000, 40),
+        Taken::Answer(OperatorAnswer::Refuse { reason: SafeText::default() })
+    );
+}
+
+#[test]
+fn a_changed_question_clears_what_was_picked_and_read() {
+    let asked = Question { to_read: vec![ToRead { text: text("one") }], ..question() };
+    let mut decision = shown(&asked);
+    decision.act(Action::MarkRead, 10_000, 40);
+    decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);
+    assert_eq!(decision.picked, Some(AnswerKind::Once));
+    let anew = Question { key: QuestionKey::Own(2), changed: vec![text("price: 1 → 2")], ..asked.clone() };
+    decision.follow(&anew);
+    assert_eq!((decision.picked, decision.unread(&anew)), (None, 1));
+    assert_eq!(decision.changed, [text("price: 1 → 2")]);
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays, "it was not drawn since");
+    decision.act(Action::Pick(AnswerKind::Refuse), 40_000, 40);
+    assert_eq!(decision.picked, None, "it was not drawn since");
+    // The place in the queue is no change.
+    let mut decision = shown(&asked);
+    decision.act(Action::MarkRead, 10_000, 40);
+    decision.follow(&Question { place: 2, of: 7, ..asked.clone() });
+    assert_eq!(decision.unread(&asked), 0);
+}
+
+#[test]
+fn an_answer_that_is_not_offered_cannot_be_picked() {
+    let mut asked = question();
+    for offered in &mut asked.answers {
+        offered.why_not = Some(text("not now"));
+    }
+    let mut decision = shown(&asked);
+    for (at, kind) in (1..).zip(AnswerKind::ALL) {
+        decision.act(Action::Pick(kind), at * 10_000, 40);
+        assert_eq!(decision.picked, None);
+    }
+}
+
+#[test]
+fn a_standing_approval_asks_a_second_time() {
+    let mut decision = shown(&question());
+    decision.act(Action::Pick(AnswerKind::Similar), 10_000, 40);
+    decision.type_key(Key::plain(KeyCode::Tab), 11_000);
+    for (at, digit) in (12_000..).zip("1500".chars()) {
+        decision.type_key(Key::char(digit), at);
+    }
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    assert!(decision.again);
+    let total = "1500".parse().unwrap();
+    let given = OperatorAnswer::Similar { millis: 3_600_000, total };
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(given));
+}
+
+#[test]
+fn the_second_time_is_for_what_was_shown_the_first_time() {
+    let typed = |decision: &mut Decision, text: &str, from: u64| {
+        for (at, letter) in (from..).zip(text.chars()) {
+            decision.type_key(Key::char(letter), at);
+        }
+    };
+    let mut decision = shown(&question());
+    decision.act(Action::Pick(AnswerKind::Similar), 10_000, 40);
+    decision.type_key(Key::plain(KeyCode::Tab), 11_000);
+    typed(&mut decision, "15", 12_000);
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    // More is typed: that was not asked about.
+    typed(&mut decision, "00", 21_000);
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays);
+    assert!(decision.again);
+    // Picked anew it is asked anew.
+    decision.act(Action::Pick(AnswerKind::Similar), 50_000, 40);
+    assert!(!decision.again);
+}
+
+#[test]
+fn enter_right_after_a_letter_of_the_text_does_nothing() {
+    let mut decision = shown(&question());
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    decision.type_key(Key::char('x'), 20_000);
+    assert_eq!(decision.act(Action::DoIt, 20_000 + GUARD_MILLIS - 1, 40), Taken::Stays);
+    let reason = text("x");
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Refuse { reason }));
+}
+
+#[test]
+fn the_last_four_characters_must_be_the_right_ones() {
+    let confirm = Confirm { what: text("the last four"), expected: text("2266") };
+    let mut decision = shown(&Question { confirm: Some(confirm), ..question() });
+    decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
+    for (at, digit) in (11_000..).zip("2267".chars()) {
+        decision.type_key(Key::char(digit), at);
+    }
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    decision.type_key(Key::plain(KeyCode::Backspace), 21_000);
+    decision.type_key(Key::char('6'), 22_000);
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Once));
+}
+
+#[test]
+fn escape_never_refuses() {
+    let mut decision = shown(&question());
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    assert_eq!(decision.act(Action::Back, 20_000, 40), Taken::Stays, "it takes the pick back");
+    assert_eq!((decision.picked, decision.typing()), (None, false));
+    assert_eq!(decision.act(Action::Back, 30_000, 40), Taken::Later);
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        Just(Action::DoIt),
+        Just(Action::MarkRead),
+        Just(Action::Down),
+        Just(Action::RawCall),
+        Just(Action::Zoom),
+        prop::sample::select(AnswerKind::ALL.to_vec()).prop_map(Action::Pick),
+    ]
+}
+
+proptest! {
+    /// Whatever keys come, closer than the guard to one another: no answer, nothing picked, nothing read.
+    #[test]
+    fn keys_in_a_hurry_never_answer(keys in prop::collection::vec((any_action(), 0..GUARD_MILLIS), 1..200)) {
+        let asked = Question { to_read: vec![ToRead { text: text("one") }], ..question() };
+        let mut decision = shown(&asked);
+        let mut now = 10;
+        for (action, pause) in keys {
+            now += pause;
+            prop_assert_eq!(decision.act(action, now, 40), Taken::Stays);
+            prop_assert_eq!(decision.picked, None);
+            prop_assert_eq!(decision.unread(&asked), 1);
+        }
+    }
+
+    /// An answer always follows a pick of its kind and a key, each half a second after whatever came before.
+    #[test]
+    fn every_answer_was_picked_and_done_on_purpose(keys in prop::collection::vec((any_action(), 0..2_000_u64), 1..100)) {
+        let mut decision = shown(&question());
+        let (mut now, mut last) = (10, 10);
+        let mut picked = None;
+        for (action, pause) in keys {
+            now += pause;
+            let calm = now - last >= GUARD_MILLIS;
+            match decision.act(action, now, 40) {
+                Taken::Answer(answer) => {
+                    prop_assert!(calm && action == Action::DoIt);
+                    prop_assert_eq!(picked, Some(answer.kind()));
+                    return Ok(());
+                }
+                _ => {
+                    if let (Action::Pick(kind), true) = (action, calm) {
+                        picked = Some(kind);
+                    }
+                }
+            }
+            last = now;
+        }
+    }
+}
+
+/// A question drawn in a window of so many of its nine lines, from `first`.
+fn part(first: usize, shown: usize) -> Option<Fit> {
+    Some(Fit { first, shown, ..WHOLE })
+}
+
+#[test]
+fn a_yes_waits_until_all_of_it_was_on_the_screen_and_a_no_does_not() {
+    let asked = question();
+    let mut decision = Decision::new(1, 0);
+    decision.follow(&asked);
+    decision.drawn(10, part(0, 4));
+    for (kind, now) in [(AnswerKind::Once, 10_000), (AnswerKind::Similar, 15_000)] {
+        decision.act(Action::Pick(kind), now, 40);
+        assert_eq!(decision.picked, None, "{kind:?}");
+        assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("5 lines")), "{:?}", decision.hint);
+    }
+    decision.act(Action::Pick(AnswerKind::Refuse), 20_000, 40);
+    assert_eq!(decision.picked, Some(AnswerKind::Refuse));
+    decision.act(Action::Back, 30_000, 40);
+    // Jumping to the end shows the end, and not what lies between.
+    decision.drawn(30_000, part(6, 3));
+    decision.act(Action::Pick(AnswerKind::Once), 40_000, 40);
+    assert_eq!((decision.picked, decision.unseen()), (None, Some(2)));
+    // The calls as they would be signed are no substitute for what they mean.
+    decision.drawn(40_000, Some(Fit { raw: true, ..WHOLE }));
+    assert_eq!(decision.unseen(), Some(2));
+    decision.drawn(40_000, part(3, 4));
+    assert_eq!(approve(&mut decision, 50_000), Taken::Answer(OperatorAnswer::Once));
+}
+
+#[test]
+fn what_was_seen_counts_only_as_it_is() {
+    let asked = question();
+    let mut decision = shown(&asked);
+    assert_eq!(decision.unseen(), Some(0));
+    // Broken at other columns the lines are others.
+    decision.drawn(1_000, Some(Fit { columns: 40, lines: 20, first: 0, shown: 6, raw: false }));
+    assert_eq!(decision.unseen(), Some(14));
+    // Picked on a large terminal, done on a small one: not without a look.
+    let mut decision = shown(&asked);
+    decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
+    decision.drawn(11_000, Some(Fit { columns: 40, lines: 20, first: 0, shown: 6, raw: false }));
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("not on the screen")));
+    // Simulated again: all of it is to be seen anew.
+    let mut decision = shown(&asked);
+    decision.follow(&Question { key: QuestionKey::Own(2), ..asked });
+    assert_eq!(decision.unseen(), None);
+}
+
+#[test]
+fn a_dialog_that_cannot_be_seen_takes_no_answer() {
+    let mut decision = shown(&question());
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    decision.drawn(11_000, None);
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    // Back again it is guarded anew.
+    decision.drawn(30_000, Some(WHOLE));
+    assert_eq!(decision.act(Action::DoIt, 30_000 + GUARD_MILLIS - 1, 40), Taken::Stays);
+    let refused = OperatorAnswer::Refuse { reason: SafeText::default() };
+    assert_eq!(decision.act(Action::DoIt, 40_000, 40), Taken::Answer(refused));
+}
+
+#[test]
+fn a_click_marks_the_one_it_hits_and_takes_it_back_with_the_yes_that_counted_on_it() {
+    let asked = Question { to_read: vec![ToRead { text: text("one") }, ToRead { text: text("two") }], ..question() };
+    let mut decision = shown(&asked);
+    decision.mark_one(1, 10_000);
+    assert!(decision.read.contains(&text("two")) && !decision.read.contains(&text("one")));
+    decision.mark_one(0, 10_001);
+    assert_eq!(decision.unread(&asked), 1, "too soon after the click before");
+    decision.mark_one(0, 20_000);
+    decision.act(Action::Pick(AnswerKind::Once), 30_000, 40);
+    assert_eq!(decision.picked, Some(AnswerKind::Once));
+    decision.mark_one(0, 40_000);
+    assert_eq!((decision.picked, decision.unread(&asked)), (None, 1));
+    decision.mark_one(7, 50_000);
+    assert_eq!(decision.unread(&asked), 1, "nothing stands there");
+}
+
+/// A question about an action, as it is after so many new simulations that were no worse.
+fn simulated_again(times: u64) -> Question {
+    let mut asked = crate::widgets::samples::question();
+    if let About::Action(action) = &mut asked.about {
+        action.block += times;
+        action.valid_since += times * 60_000;
+        action.valid_until += times * 60_000;
+        action.permit = bardo_base::id::PermitId::random();
+        action.words = Some(text(&format!("thought {times}")));
+        action.changes[1].expected = format!("+{}", 259 + times);
+    }
+    asked.to_read = vec![ToRead { text: text("one") }];
+    asked
+}
+
+#[test]
+fn a_new_simulation_that_is_no_worse_leaves_what_was_typed_picked_read_and_scrolled() {
+    let typed = |decision: &Decision| decision.form.as_ref().map(|form| form.fields[0].1.text().to_owned());
+    // A refusal under way.
+    let mut decision = shown(&simulated_again(0));
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    for (at, letter) in (11_000..).zip("gas is high".chars()) {
+        decision.type_key(Key::char(letter), at);
+    }
+    decision.act(Action::Down, 12_000, 40);
+    for times in 1..4 {
+        decision.follow(&simulated_again(times));
+        assert_eq!((decision.picked, typed(&decision).as_deref()), (Some(AnswerKind::Refuse), Some("gas is high")));
+        assert_eq!((decision.offset, decision.unseen(), &decision.hint), (1, Some(0), &None));
+    }
+    // What is answered is the newest, and nothing of it was said later than it was asked.
+    let Some(About::Action(action)) = decision.shown.as_ref().map(|question| &question.about) else { panic!() };
+    assert_eq!((action.block, action.words.as_ref().map(SafeText::as_str)), (1_289, Some("thought 0")));
+    assert_eq!(
+        decision.act(Action::DoIt, 20_000, 40),
+        Taken::Answer(OperatorAnswer::Refuse { reason: text("gas is high") })
+    );
+    // An approval under way.
+    let mut decision = shown(&simulated_again(0));
+    decision.act(Action::MarkRead, 10_000, 40);
+    decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);
+    decision.follow(&simulated_again(1));
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Once));
+}
+
+#[test]
+fn a_worse_simulation_takes_an_approval_back_and_keeps_a_refusal() {
+    let worse = || Question { revision: 1, changed: vec![text("least UNI in: 258 → 249")], ..simulated_again(1) };
+    let mut decision = shown(&simulated_again(0));
+    decision.act(Action::MarkRead, 10_000, 40);
+    decision.act(Action::Pick(AnswerKind::Similar), 20_000, 40);
+    decision.follow(&worse());
+    assert_eq!((decision.picked, decision.typing(), decision.unread(&worse())), (None, false, 1));
+    assert_eq!((decision.unseen(), &decision.changed), (None, &worse().changed));
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays);
+    let mut decision = shown(&simulated_again(0));
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    decision.type_key(Key::char('x'), 11_000);
+    decision.follow(&worse());
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays, "it is guarded again");
+    decision.drawn(21_000, Some(WHOLE));
+    let reason = text("x");
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Refuse { reason }));
+}
+
+#[test]
+fn a_warning_in_other_words_is_read_again_before_an_approval() {
+    let mut decision = shown(&simulated_again(0));
+    decision.act(Action::MarkRead, 10_000, 40);
+    decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);
+    let other = Question { to_read: vec![ToRead { text: text("another") }], ..simulated_again(1) };
+    decision.follow(&other);
+    assert_eq!((decision.picked, decision.unread(&other)), (None, 1));
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays);
+}
+
+#[test]
+fn whatever_is_more_than_a_figure_counts_as_worse_whoever_counts() {
+    use crate::widgets::samples::question as sample;
+    use bardo_base::fabric::CheckOutcome;
+    use bardo_runtime::questions::ActionAsked;
+    fn of(question: &mut Question) -> &mut ActionAsked {
+        match &mut question.about {
+            About::Action(action) => action,
+            other => panic!("{other:?}"),
+        }
+    }
+    let other = alloy::primitives::Address::repeat_byte(0x99);
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut Question));
+    let cases: [Change<'_>; 9] = [
+        ("another receiver", &|question| of(question).places[3].address = other),
+        ("another spender", &|question| of(question).places[2].address = other),
+        ("a first payment", &|question| of(question).places[3].first_seen = true),
+        ("no limit", &|question| of(question).allowances[0].unlimited = true),
+        ("a check", &|question| of(question).checks[6].outcome = CheckOutcome::Warned),
+        ("another chain", &|question| of(question).chain_id = 1),
+        ("what is not seen", &|question| of(question).nothing_else = Err(text("more may move"))),
+        ("another confirmation", &|question| {
+            question.confirm = Some(Confirm { what: text("the last four"), expected: text("2266") });
+        }),
+        ("it passes by itself", &|question| question.passes_by_itself = true),
+    ];
+    for (name, change) in cases {
+        let mut decision = shown(&sample());
+        decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
+        let mut again = sample();
+        change(&mut again);
+        decision.follow(&again);
+        assert_eq!(decision.picked, None, "{name}");
+    }
+}
+
+#[test]
+fn a_smaller_amount_that_is_none_stays_in_the_dialog_with_its_text() {
+    let mut asked = question();
+    asked.about = crate::widgets::samples::question().about;
+    let About::Action(action) = &mut asked.about else { panic!("the sample asks about an action") };
+    action.amount = Some(("0.36".to_owned(), text("WETH")));
+    for (typed, why) in [
+        ("0.5", "not below the amount asked for"),
+        ("0.36", "not below the amount asked for"),
+        ("0", "above zero"),
+        ("-1", "above zero"),
+        ("much less", "a number such as 0.25"),
+    ] {
+        let mut decision = shown(&asked);
+        decision.act(Action::Pick(AnswerKind::Smaller), 10 + GUARD_MILLIS, 40);
+        for letter in typed.chars() {
+            decision.type_key(Key::char(letter), 20 + GUARD_MILLIS);
+        }
+        assert_eq!(decision.act(Action::DoIt, 20 + 2 * GUARD_MILLIS, 40), Taken::Stays, "{typed}");
+        assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains(why)), "{typed}: {:?}", decision.hint);
+        assert!(decision.typing(), "{typed}");
+    }
+    let mut decision = shown(&asked);
+    decision.act(Action::Pick(AnswerKind::Smaller), 10 + GUARD_MILLIS, 40);
+    for letter in "0.1".chars() {
+        decision.type_key(Key::char(letter), 20 + GUARD_MILLIS);
+    }
+    let taken = decision.act(Action::DoIt, 20 + 2 * GUARD_MILLIS, 40);
+    assert_eq!(taken, Taken::Answer(OperatorAnswer::Smaller { amount: "0.1".to_owned() }));
+}

@@ -1,0 +1,340 @@
+//! What many events leave behind: every card that is kept is whole, and no more is kept than there may be.
+
+use serde_json::{Value, json};
+
+use super::*;
+use bardo_base::id::GolemId;
+use bardo_base::model::CardKind;
+use crate::widgets::samples;
+use bardo_base::fabric::{
+    Card, DecayUnit, IntentStatus, OrderFill, OrderStatus, Redacted, ToolEnd, ToolStart, ToolVerified, TxPlace,
+    TxState, TxUpdate,
+};
+
+/// Events of one call: start, a step, three words on its transaction, verified, end.
+const EACH: u64 = 7;
+
+fn events(call: u64) -> Vec<Arc<Event>> {
+    let at = 1_700_000_000_000 + call * 10;
+    let call_id = CallId::new(at);
+    let tx = |state| {
+        let hash = B256::repeat_byte(7);
+        EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(call) })
+    };
+    let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum" });
+    let kinds = [
+        EventKind::ToolStart(ToolStart {
+            tool_name: "uniswap_execute_swap".into(),
+            params: Redacted::new(&params, &[]),
+            params_hash: B256::ZERO,
+            tick: None,
+        }),
+        EventKind::ToolUpdate(bardo_base::fabric::ToolUpdate { step: "Building calldata".into(), index: 3, of: 6 }),
+        tx(TxState::Signed),
+        tx(TxState::Sent),
+        tx(TxState::Confirmed),
+        EventKind::ToolVerified(ToolVerified {
+            expected_outcome: SafeText::clean("a", 9),
+            actual_outcome: SafeText::clean("a", 9),
+            ground_truth_source: "receipt and balances".into(),
+            matched: true,
+        }),
+        EventKind::ToolEnd(ToolEnd {
+            success: true,
+            state: None,
+            duration_ms: 9,
+            result_summary: Value::Null,
+            card: None,
+        }),
+    ];
+    let event = |(place, kind)| {
+        let seq = call * EACH + place;
+        Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: Some(call_id), kind })
+    };
+    (1..).zip(kinds).map(event).collect()
+}
+
+#[test]
+fn many_events_lose_no_card_and_keep_no_more_than_there_may_be() {
+    // A million by flag; the rest of them would show nothing that these do not.
+    let calls = if std::env::var_os("BARDO_LONG").is_some() { 1_000_000 / EACH } else { 20_000 };
+    let mut feed = Feed::default();
+    for call in 0..calls {
+        events(call).iter().for_each(|event| feed.take(event));
+    }
+    assert_eq!(feed.counts.trades, calls);
+    assert_eq!(feed.last, calls * EACH);
+    assert_eq!(feed.calls.len(), CALLS_KEPT);
+    assert!(feed.lines.len() <= LINES_KEPT);
+    for (call, seen) in (calls - CALLS_KEPT as u64..).zip(&feed.calls) {
+        assert_eq!(seen.started_at, 1_700_000_000_000 + call * 10, "in the order in which they came");
+        assert_eq!((seen.standing(), seen.steps.len(), seen.transactions.len()), (Standing::Done, 1, 1));
+        assert!(seen.card.is_some() && seen.verified.is_some() && seen.end.is_some());
+    }
+}
+
+#[test]
+fn an_event_that_comes_twice_or_late_changes_nothing() {
+    let mut feed = Feed::default();
+    let all: Vec<_> = (0..3).flat_map(events).collect();
+    all.iter().for_each(|event| feed.take(event));
+    let before = feed.clone();
+    all.iter().rev().for_each(|event| feed.take(event));
+    assert_eq!(feed, before);
+}
+
+#[test]
+fn the_curve_has_a_point_every_few_seconds_and_the_newest() {
+    let mut feed = Feed::default();
+    for second in 0..60_u64 {
+        let equity: Usd = format!("{}", 1_000 + second).parse().unwrap();
+        let vitals = Vitals {
+            phase: Phase::Thriving,
+            why: SafeText::clean("nothing is wrong", 40),
+            equity: Some(equity),
+            high_water: None,
+            drawdown_bps: Some(0),
+            stop_loss_bps: 1_000,
+            gas_runway_seconds: None,
+            gas_wei: None,
+            failures: 0,
+            failures_limit: 3,
+            age_seconds: second,
+            lifespan_seconds: None,
+        };
+        let golem_id = GolemId::operator();
+        let at = second * 1_000;
+        let kind = EventKind::Vitals(Box::new(vitals));
+        feed.take(&Arc::new(Event { seq: second + 1, at, golem_id, call_id: None, kind }));
+    }
+    assert_eq!(feed.equity.back().map(|(at, _)| *at), Some(59_000));
+    assert!((10..=20).contains(&feed.equity.len()), "{}", feed.equity.len());
+}
+
+#[test]
+fn what_can_still_take_money_is_kept_however_much_has_ended() {
+    let mut feed = Feed::default();
+    let mut tell = |seq: u64, status| {
+        let mut order = crate::widgets::samples::order(bardo_base::fabric::DecayUnit::Seconds);
+        (order.order_hash, order.status) = (B256::from(alloy::primitives::U256::from(seq)), status);
+        let at = 1_700_000_000_000 + seq;
+        let kind = EventKind::OrderUpdate(Box::new(order));
+        feed.take(&Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: None, kind }));
+    };
+    // A thousand open ones first, then twice as many ended ones as are kept.
+    (1..=1_000).for_each(|seq| tell(seq, OrderStatus::Open));
+    let ended = 1_001..1_001 + 2 * ORDERS_KEPT as u64;
+    ended.clone().for_each(|seq| tell(seq, OrderStatus::Filled));
+    let open: Vec<B256> =
+        feed.orders.iter().filter(|(_, one)| !one.status.is_final()).map(|(_, one)| one.order_hash).collect();
+    assert_eq!(open, (1..=1_000).map(|seq| B256::from(alloy::primitives::U256::from(seq))).collect::<Vec<_>>());
+    let past: Vec<u64> = feed.orders.iter().filter(|(_, one)| one.status.is_final()).map(|(at, _)| *at).collect();
+    assert_eq!(past.len(), ORDERS_KEPT, "no more that have ended than there may be");
+    assert_eq!(past.first(), Some(&(1_700_000_000_000 + ended.end - ORDERS_KEPT as u64)), "and the newest of them");
+}
+
+/// One event at a time, of no call.
+fn told(feed: &mut Feed, at: u64, kind: EventKind) {
+    let seq = feed.last + 1;
+    feed.take(&Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: None, kind }));
+}
+
+fn now(words: &str) -> EventKind {
+    let text = |words: &str| SafeText::clean(words, 80);
+    EventKind::GolemNow(GolemNow { now: text(words), next: text(""), step: None, delegation: vec![] })
+}
+
+#[test]
+fn a_line_of_the_show_stands_until_the_golem_goes_on_without_one() {
+    let mut feed = Feed::default();
+    let clean = |words: &str| SafeText::clean(words, 80);
+    let caption = Caption { show: clean("tour"), text: clean("A quote."), at_seconds: 8 };
+    told(&mut feed, 8_000, EventKind::Caption(caption));
+    told(&mut feed, 8_010, now("Asking."));
+    assert_eq!(feed.caption.as_ref().map(|caption| caption.text.as_str()), Some("A quote."));
+    told(&mut feed, 38_000, now("Watching."));
+    assert_eq!(feed.caption, None);
+}
+
+fn told_of(trades: &mut Trades, call: CallId, kind: EventKind) -> bool {
+    let call_id = Some(call);
+    trades.take(&Event { seq: 1, at: 1, golem_id: GolemId::operator(), call_id, kind })
+}
+
+fn begun(tool: &'static str) -> EventKind {
+    let params = Redacted::new(&Value::Null, &[]);
+    EventKind::ToolStart(ToolStart { tool_name: tool.into(), params, params_hash: B256::ZERO, tick: None })
+}
+
+fn agreed() -> EventKind {
+    EventKind::ToolVerified(ToolVerified {
+        expected_outcome: SafeText::clean("a", 9),
+        actual_outcome: SafeText::clean("as declared", 20),
+        ground_truth_source: "receipt and balances".into(),
+        matched: true,
+    })
+}
+
+fn ended(success: bool, bps: i64) -> EventKind {
+    let data = json!({ "slippage_actual_bps": bps });
+    let card = Some(Card { widget: CardKind::Swap, data, hints: None });
+    EventKind::ToolEnd(ToolEnd { success, state: None, duration_ms: 1, result_summary: Value::Null, card })
+}
+
+#[test]
+fn a_swap_is_a_trade_and_an_approval_is_none() {
+    let mut trades = Trades::default();
+    let ids: Vec<CallId> = (0..6).map(CallId::new).collect();
+    for tool in ["token_approve", "token_revoke", "uniswapx_cancel_order", "intent_refund"] {
+        for kind in [begun(tool), agreed(), ended(true, 9)] {
+            assert!(!told_of(&mut trades, ids[1], kind), "{tool}");
+        }
+    }
+    assert_eq!(trades.count, 0);
+    for (call, bps) in [(2, 4), (3, 9)] {
+        assert!(
+            !told_of(&mut trades, ids[call], begun("uniswap_execute_swap"))
+                && !told_of(&mut trades, ids[call], agreed())
+        );
+        assert!(told_of(&mut trades, ids[call], ended(true, bps)));
+    }
+    // One that was only rehearsed, and one that reverted, which the chain has a word on too.
+    for (call, seen, success) in [(4, false, true), (5, true, false)] {
+        told_of(&mut trades, ids[call], begun("uniswap_execute_swap"));
+        if seen {
+            told_of(&mut trades, ids[call], agreed());
+        }
+        assert!(!told_of(&mut trades, ids[call], ended(success, 90)));
+    }
+    assert_eq!((trades.count, trades.average_short()), (2, Some(650)));
+}
+
+#[test]
+fn an_auction_counts_when_it_is_filled_and_a_bridge_when_it_is_delivered_each_once() {
+    let mut trades = Trades::default();
+    let ids: Vec<CallId> = (0..6).map(CallId::new).collect();
+    let mut order = samples::order(DecayUnit::Seconds);
+    // A swap that goes to auction allows the token first: that is no trade.
+    told_of(&mut trades, ids[1], begun("uniswap_execute_swap"));
+    told_of(&mut trades, ids[1], agreed());
+    assert!(!told_of(&mut trades, ids[1], EventKind::OrderUpdate(Box::new(order.clone()))));
+    assert!(!told_of(&mut trades, ids[1], ended(true, 0)));
+    order.status = OrderStatus::Filled;
+    order.fill = Some(OrderFill {
+        tx: TxPlace { chain_id: 31_337, hash: B256::repeat_byte(1), block: Some(1) },
+        filler: alloy::primitives::Address::ZERO,
+        name: None,
+        amount_in: "0.5".to_owned(),
+        amount_out: "1706.28".to_owned(),
+        position: 1,
+    });
+    assert!(told_of(&mut trades, ids[1], EventKind::OrderUpdate(Box::new(order.clone()))));
+    assert!(!told_of(&mut trades, ids[1], EventKind::OrderUpdate(Box::new(order))));
+    let mut intent = samples::intent();
+    assert!(!told_of(&mut trades, ids[2], EventKind::IntentUpdate(Box::new(intent.clone()))));
+    intent.status = IntentStatus::Filled;
+    // 499.31 were expected: 4.9931 less are 1 %.
+    intent.amount_out = Some("494.3169".to_owned());
+    assert!(told_of(&mut trades, ids[2], EventKind::IntentUpdate(Box::new(intent.clone()))));
+    assert!(!told_of(&mut trades, ids[2], EventKind::IntentUpdate(Box::new(intent))));
+    assert_eq!((trades.count, trades.average_short()), (2, Some(5_000)));
+}
+
+#[test]
+fn a_history_draws_the_curve_of_worth_once_and_keeps_what_is_older_than_it() {
+    let vitals = |seq: u64, at: u64| {
+        let kind = EventKind::Vitals(Box::new(Vitals {
+            phase: Phase::Thriving,
+            why: SafeText::clean("fine", 9),
+            equity: format!("{at}").parse().ok(),
+            high_water: None,
+            drawdown_bps: None,
+            stop_loss_bps: 1,
+            gas_runway_seconds: None,
+            gas_wei: None,
+            failures: 0,
+            failures_limit: 3,
+            age_seconds: 0,
+            lifespan_seconds: None,
+        }));
+        Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: None, kind })
+    };
+    let all: Vec<_> = (1..=6).map(|number| vitals(number, number * 10_000)).collect();
+    let mut feed = Feed::default();
+    all.iter().for_each(|event| feed.take(event));
+    // The ring no longer has the first two.
+    feed.take_history(&all[2..], 6);
+    let times: Vec<u64> = feed.equity.iter().map(|(at, _)| *at).collect();
+    assert_eq!(times, [10_000, 20_000, 30_000, 40_000, 50_000, 60_000]);
+}
+
+#[test]
+fn that_events_were_missed_is_told_at_once_and_stays_told_when_they_are_looked_up() {
+    let mut feed = Feed::default();
+    let words = |feed: &Feed| {
+        let told = feed.lines_from(Level::Plain).map(|line| (line.seq, line.kind, line.text.to_string()));
+        told.collect::<Vec<_>>()
+    };
+    let phase = |seq: u64| {
+        let kind = EventKind::PhaseChanged(bardo_base::fabric::PhaseChanged {
+            from: Phase::Thriving,
+            to: Phase::Thriving,
+            why: SafeText::clean("a look", 20),
+        });
+        Arc::new(Event { seq, at: seq * 1_000, golem_id: GolemId::operator(), call_id: None, kind })
+    };
+    let gap = |seq: u64, missed: u64| {
+        let kind = EventKind::FabricGap(bardo_base::fabric::FabricGap { missed, first: seq + 1 - missed });
+        Arc::new(Event { seq, at: seq * 1_000, golem_id: GolemId::operator(), call_id: None, kind })
+    };
+    feed.take(&phase(1));
+    // The gap bears the number of the last event that was missed.
+    feed.take(&gap(4, 3));
+    assert_eq!(feed.missed, 3);
+    let missed = (4, "fabric:gap", "screen missed 3 events (nothing lost)".to_owned());
+    assert_eq!(words(&feed).first(), Some(&missed));
+    feed.take(&phase(5));
+    feed.take_history(&(1..=5).map(phase).collect::<Vec<_>>(), 5);
+    assert_eq!(feed.missed, 0);
+    let told = words(&feed);
+    assert_eq!(told.iter().map(|line| line.0).collect::<Vec<_>>(), [5, 4, 4, 3, 2, 1]);
+    assert_eq!(told.get(1), Some(&missed), "right behind the last that was missed");
+}
+
+#[test]
+fn what_was_remembered_is_forgotten_with_the_next_thing_that_is_done() {
+    let mut feed = Feed::default();
+    let tell = |feed: &mut Feed, kind| {
+        let seq = feed.last + 1;
+        feed.take(&Arc::new(Event { seq, at: 1, golem_id: GolemId::operator(), call_id: None, kind }));
+    };
+    tell(&mut feed, EventKind::MemoryHits(MemoryHits { similar: 3, changes: Vec::new() }));
+    assert_eq!(feed.memory.as_ref().map(|memory| memory.similar), Some(3));
+    let text = |text: &str| SafeText::clean(text, 40);
+    let now = GolemNow { now: text("Looking."), next: text(""), step: None, delegation: Vec::new() };
+    tell(&mut feed, EventKind::GolemNow(now));
+    assert_eq!(feed.memory, None);
+}
+
+#[test]
+fn a_day_of_points_is_kept_from_its_beginning_and_the_newest_are_kept_whole() {
+    let mut feed = Feed::default();
+    let day = 86_400_000;
+    let points = day / PRICE_MILLIS;
+    for at in 0..points {
+        feed.take_price(at * PRICE_MILLIS, Decimal::from(at));
+    }
+    assert!(feed.prices.len() <= POINTS_KEPT, "{}", feed.prices.len());
+    assert_eq!(feed.prices.front().map(|(at, _)| *at), Some(0), "the day's first is there");
+    assert_eq!(feed.prices.back().map(|(at, _)| *at), Some((points - 1) * PRICE_MILLIS));
+    let times: Vec<u64> = feed.prices.iter().map(|(at, _)| *at).collect();
+    assert!(times.is_sorted());
+    // A quarter of an hour has all of its points, and no hour of the day has none.
+    let quarter = times.iter().filter(|at| **at >= day - 900_000).count();
+    assert_eq!(quarter as u64, 900_000 / PRICE_MILLIS);
+    for hour in 0..24_u64 {
+        let range = hour * 3_600_000..(hour + 1) * 3_600_000;
+        let kept = times.iter().filter(|at| range.contains(*at)).count();
+        assert!(kept >= 15, "hour {hour}: {kept}");
+    }
+}

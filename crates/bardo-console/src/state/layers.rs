@@ -1,0 +1,633 @@
+//! What lies over a screen, and what keys, clicks and pastes do. The topmost layer has the keys; it consumes one or
+//! passes it on.
+
+mod pointer;
+
+use crossterm::event::KeyCode;
+
+use super::complete::{self, Candidate};
+use super::decision::{Decision, GUARD_MILLIS, Taken};
+use super::field::Field;
+use super::prompt::{self, Entry, Meant};
+use super::story::Story;
+use super::{Effect, Frozen, STORY_TICKET, State};
+use bardo_base::id::CallId;
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
+use crate::keymap::{Action, Context, Key};
+use crate::screens::ScreenId;
+use crate::widgets::decision::ends_words;
+use bardo_runtime::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow};
+use bardo_runtime::market::model::Money;
+use bardo_runtime::questions::OFFER_NUMBER;
+
+/// So much of a recording the arrows go on or back.
+const SCRUB_PERCENT: u8 = 5;
+/// Entries of the trail told of one call.
+const STORY_ENTRIES: u32 = 200;
+
+/// What lies over a screen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Layer {
+    /// The keys and what they do.
+    Help {
+        /// Rows scrolled past.
+        offset: usize,
+        /// Where it was asked for.
+        of: Context,
+    },
+    /// The question before leaving.
+    Quit {
+        /// Since when it is shown, and nothing was typed.
+        since: u64,
+        /// Whether it is picked to make open orders void.
+        picked: bool,
+    },
+    /// A decision.
+    Decision(Box<Decision>),
+    /// What to make of a hold.
+    Hold {
+        /// Since when it is shown, and nothing was typed.
+        since: u64,
+        /// What the session said where it could not stop.
+        told: Option<SafeText>,
+    },
+    /// The whole story of a call.
+    Story(Box<Story>),
+    /// The palette.
+    Palette {
+        /// What is looked for.
+        field: Field,
+        /// The entry that Enter takes.
+        at: usize,
+    },
+    /// Whether something is to be cancelled or revoked.
+    Confirm {
+        /// What.
+        title: SafeText,
+        /// What a yes does.
+        command: Box<Command>,
+        /// Since when it is shown, and nothing was typed.
+        since: u64,
+        /// Whether the yes is picked.
+        picked: bool,
+    },
+}
+
+/// Whether a dialog has stood untouched for as long as a decision must: a key typed ahead, or meant for what it covers,
+/// answers nothing.
+const fn settled(since: u64, now: u64) -> bool {
+    now >= since.saturating_add(GUARD_MILLIS)
+}
+
+impl Layer {
+    /// Where its keys are bound.
+    pub fn context(&self) -> Context {
+        match self {
+            Self::Help { .. } => Context::Help,
+            Self::Quit { .. } => Context::Quit,
+            Self::Decision(decision) if decision.ended_at.is_some() => Context::Ended,
+            Self::Decision(decision) if decision.typing() => Context::Typing,
+            Self::Decision(_) => Context::Decision,
+            Self::Hold { .. } => Context::Hold,
+            Self::Story(_) => Context::Story,
+            Self::Palette { .. } => Context::Typing,
+            Self::Confirm { .. } => Context::Confirm,
+        }
+    }
+}
+
+impl State {
+    pub(super) fn key(&mut self, key: Key) -> Vec<Effect> {
+        let context = self.context();
+        // What holds in every layer comes first: no text field keeps the stop from the operator.
+        if let Some(action @ (Action::Hold | Action::Redraw | Action::Suspend)) =
+            self.keys.action(Context::Anywhere, key)
+        {
+            return self.anywhere(action);
+        }
+        if self.leaving && self.layers.is_empty() {
+            return match self.keys.action(Context::Leaving, key) {
+                Some(Action::QuitNow | Action::CloseOrQuit) => self.leave(LeaveMode::Now),
+                _ => Vec::new(),
+            };
+        }
+        if context == Context::Typing {
+            return self.type_key(key);
+        }
+        if context == Context::Page {
+            return self.page_key(key);
+        }
+        match self.keys.action(context, key) {
+            Some(action) => self.layer_action(action),
+            None => {
+                self.untaken_key();
+                Vec::new()
+            }
+        }
+    }
+
+    /// A key that means nothing is a keystroke all the same: it guards a dialog anew.
+    fn untaken_key(&mut self) {
+        let now = self.now_millis;
+        match self.layers.last_mut() {
+            Some(Layer::Decision(decision)) => drop(decision.act(Action::Redraw, now, 1)),
+            Some(Layer::Quit { since, .. } | Layer::Hold { since, .. } | Layer::Confirm { since, .. }) => *since = now,
+            Some(Layer::Help { .. } | Layer::Story(_) | Layer::Palette { .. }) | None => {}
+        }
+    }
+
+    fn page_key(&mut self, key: Key) -> Vec<Effect> {
+        let screen = self.screen;
+        let takes_text = self.screens.get(screen).is_some_and(|view| view.takes_text());
+        if takes_text {
+            // Whatever key clears an input: a text knows it by this one.
+            let clears = self.keys.action(Context::Page, key) == Some(Action::CloseOrQuit);
+            let key = if clears { Key::ctrl('c') } else { key };
+            let mut consumed = false;
+            let effects = self.with_screen(screen, |view, known, _| {
+                let mut wishes = Vec::new();
+                consumed = view.type_key(key, known, &mut wishes);
+                wishes
+            });
+            if consumed {
+                return effects;
+            }
+        }
+        let Some(action) = self.keys.action(Context::Page, key) else { return Vec::new() };
+        if takes_text && key.text().is_some() {
+            return Vec::new();
+        }
+        let action = match action {
+            Action::NextMatch | Action::PreviousMatch => {
+                // All that is shown fits: the next one that fits is the next row.
+                if !self.screens.get(screen).is_some_and(|view| view.has_filter()) {
+                    if screen.does(action) {
+                        self.say("no filter stands: / sets one");
+                    }
+                    return Vec::new();
+                }
+                if action == Action::NextMatch { Action::Down } else { Action::Up }
+            }
+            other => other,
+        };
+        // Before it leaves, it goes back: out of a zoom, a filter, a selection.
+        let asked = if action == Action::AskToQuit { Action::Back } else { action };
+        let mut consumed = false;
+        let effects = self.with_screen(screen, |view, known, area| match view.act(asked, known, area) {
+            Some(wishes) => {
+                consumed = true;
+                wishes
+            }
+            None => Vec::new(),
+        });
+        if consumed { effects } else { self.page_action(action) }
+    }
+
+    /// What a key of a screen means where the screen itself makes nothing of it.
+    fn page_action(&mut self, action: Action) -> Vec<Effect> {
+        match action {
+            Action::AskToQuit | Action::CloseOrQuit => {
+                if self.in_flight().is_empty() && action == Action::AskToQuit {
+                    return self.leave(LeaveMode::Finish);
+                }
+                self.layers.push(Layer::Quit { since: self.now_millis, picked: false });
+            }
+            Action::Export => return vec![self.trades_file()],
+            Action::Help => self.layers.push(Layer::Help { offset: 0, of: Context::Page }),
+            Action::GoTo(screen) => return self.go_to(screen),
+            Action::Prompt => self.prompt = Some(Field::default()),
+            Action::Palette => self.layers.push(Layer::Palette { field: Field::default(), at: 0 }),
+            Action::Decide => match self.questions.first().map(|question| question.number) {
+                Some(number) => self.open_decision(number),
+                None => self.say("no decision waits"),
+            },
+            Action::Freeze => {
+                self.frozen = match self.frozen.take() {
+                    Some(_) => None,
+                    None => Some(Box::new(Frozen {
+                        page: self.page.clone(),
+                        feed: self.feed.clone(),
+                        snapshot: self.snapshot.clone(),
+                        at: self.told_millis(),
+                        missed: 0,
+                    })),
+                };
+            }
+            Action::Pause if self.replaying() => return vec![self.send(Command::Replay(ReplayControl::Toggle))],
+            Action::Pause => return self.pause(),
+            Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower if self.replaying() => {
+                let control = match action {
+                    Action::ReplayStep => ReplayControl::Step,
+                    Action::ReplayFaster => ReplayControl::Faster,
+                    _ => ReplayControl::Slower,
+                };
+                return vec![self.send(Command::Replay(control))];
+            }
+            Action::Left | Action::Right => return self.scrub(action == Action::Right),
+            Action::Back => self.away.dismiss(),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// A twentieth of the recording on or back, and at least one event.
+    fn scrub(&self, on: bool) -> Vec<Effect> {
+        let Some(ReplayNow { told, of, .. }) = self.replay else { return Vec::new() };
+        let place = |percent: u8| of.saturating_mul(u64::from(percent)) / 100;
+        let now = u8::try_from(told.saturating_mul(100) / of.max(1)).unwrap_or(100).min(100);
+        let percent = match on {
+            true => (now.saturating_add(SCRUB_PERCENT)..=100).find(|percent| place(*percent) > told).unwrap_or(100),
+            false => (0..=now.saturating_sub(SCRUB_PERCENT)).rev().find(|percent| place(*percent) < told).unwrap_or(0),
+        };
+        vec![self.send(Command::Replay(ReplayControl::Seek { percent }))]
+    }
+
+    /// All trades as a file.
+    fn trades_file(&self) -> Effect {
+        let name = format!("bardo-trades-{}.csv", self.now_millis);
+        Effect::Write { name, text: super::trades::csv(&self.feed) }
+    }
+
+    /// Whether a recording is played.
+    pub(in crate) fn replaying(&self) -> bool {
+        self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay)
+    }
+
+    /// Pauses at once; resuming needs a decision.
+    fn pause(&mut self) -> Vec<Effect> {
+        if self.watch_only {
+            self.say("this console only watches: Ctrl-X stops, and nothing else can be changed from it");
+            return Vec::new();
+        }
+        match self.stop() {
+            None => {
+                let reason = SafeText::clean("paused by the operator", 60);
+                vec![self.send(Command::Raise { level: StopLevel::Pause, reason })]
+            }
+            Some(_) => vec![self.send(Command::AskToLower { level: None })],
+        }
+    }
+
+    fn anywhere(&mut self, action: Action) -> Vec<Effect> {
+        match action {
+            Action::Hold if self.replaying() => {
+                self.say("this is a recording: there is nothing to stop in it");
+                Vec::new()
+            }
+            Action::Hold => {
+                if !self.layers.iter().any(|layer| matches!(layer, Layer::Hold { .. })) {
+                    self.layers.push(Layer::Hold { since: self.now_millis, told: None });
+                }
+                vec![self.send(Command::Hold)]
+            }
+            Action::Redraw => vec![Effect::Redraw],
+            Action::Suspend if self.may_suspend => vec![Effect::Suspend],
+            Action::Suspend => {
+                self.say("Ctrl-Z is off where real money moves: it would also stop the Golem");
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A key while a text has the keys: the prompt, the palette, or a decision's form.
+    fn type_key(&mut self, key: Key) -> Vec<Effect> {
+        let action = self.keys.action(Context::Typing, key);
+        let now = self.now_millis;
+        if self.layers.is_empty() {
+            let Some(field) = &mut self.prompt else { return Vec::new() };
+            match action {
+                Some(Action::Back) => self.prompt = None,
+                Some(Action::CloseOrQuit) => {
+                    if !field.clear() {
+                        self.prompt = None;
+                    }
+                }
+                Some(Action::DoIt) => {
+                    let said = field.safe();
+                    self.prompt = None;
+                    return self.run_entry(prompt::meant(said.as_str()));
+                }
+                _ if key.code == KeyCode::Tab => {
+                    let line = self.candidates().and_then(|(line, all)| complete::completed(&line, &all));
+                    if let Some(line) = line {
+                        self.prompt = Some(Field::holding(&line));
+                    }
+                }
+                _ => {
+                    field.key(key);
+                }
+            }
+            return Vec::new();
+        }
+        let shows = self.ready.as_ref().map_or(&[] as &[SafeText], |ready| ready.scenarios.as_slice());
+        match self.layers.last_mut() {
+            Some(Layer::Decision(decision)) => match action {
+                Some(action @ (Action::DoIt | Action::Back)) => return self.layer_action(action),
+                Some(Action::CloseOrQuit) => return self.layer_action(Action::Back),
+                _ => decision.type_key(key, now),
+            },
+            Some(Layer::Palette { field, at }) => match action {
+                Some(Action::CloseOrQuit) if field.clear() => *at = 0,
+                Some(Action::Back | Action::CloseOrQuit) => drop(self.layers.pop()),
+                Some(Action::DoIt) => {
+                    let found = prompt::find(field.text(), shows);
+                    let chosen = found.get(*at).map(|entry| entry.meant.clone());
+                    self.layers.pop();
+                    if let Some(meant) = chosen {
+                        return self.run_entry(meant);
+                    }
+                }
+                _ => match key.code {
+                    KeyCode::Down | KeyCode::Tab => {
+                        *at = (*at + 1).min(prompt::find(field.text(), shows).len().saturating_sub(1));
+                    }
+                    KeyCode::Up | KeyCode::BackTab => *at = at.saturating_sub(1),
+                    _ => {
+                        field.key(key);
+                        *at = 0;
+                    }
+                },
+            },
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// What is typed at the prompt, and what could stand where its last word does; only at the end of the line.
+    pub fn candidates(&self) -> Option<(String, Vec<Candidate>)> {
+        let field = self.prompt.as_ref().filter(|field| field.cursor() == field.text().chars().count())?;
+        let tools = self.ready.as_ref().map(|ready| ready.tools.as_slice()).unwrap_or_default();
+        let find = |name: &str| {
+            let tool = tools.iter().find(|tool| tool.name.as_str() == name)?;
+            Some((tool.description.as_str(), &tool.input_schema))
+        };
+        let chains = self.page.network.iter().flat_map(|network| &network.chains);
+        let chains: Vec<String> = chains.map(|chain| chain.name.to_string()).collect();
+        let shows: Vec<String> = self.shows().iter().map(ToString::to_string).collect();
+        let names = complete::Names { chains: &chains, shows: &shows };
+        Some((field.text().to_owned(), complete::candidates(field.text(), &find, &names)))
+    }
+
+    /// Does what was typed or chosen.
+    fn run_entry(&mut self, meant: Meant) -> Vec<Effect> {
+        match meant {
+            Meant::Nothing => Vec::new(),
+            Meant::Send(command) => {
+                if let Command::Scenario { name } = &*command {
+                    self.asked_show = Some(name.clone());
+                }
+                if let Command::Say { .. } = &*command {
+                    self.said_at = Some(self.now_millis);
+                    self.say("said; the answer comes here");
+                }
+                vec![self.send(*command)]
+            }
+            Meant::GoTo(screen) => self.go_to(screen),
+            Meant::Act(action) => match action {
+                Action::Hold => self.anywhere(action),
+                _ => self.page_action(action),
+            },
+            Meant::Shows => {
+                let field = Field::holding("scenario ");
+                self.layers.push(Layer::Palette { field, at: 0 });
+                Vec::new()
+            }
+            Meant::Again => match self.show() {
+                Some(name) => vec![self.send(Command::Scenario { name })],
+                None => {
+                    self.say("no show plays: scenario finds one");
+                    Vec::new()
+                }
+            },
+            Meant::Wrong(words) => {
+                self.say(&words);
+                Vec::new()
+            }
+        }
+    }
+
+    /// How many things lie over the screen.
+    pub(super) fn covers(&self) -> usize {
+        self.layers.len() + usize::from(self.prompt.is_some())
+    }
+
+    /// What lay below is before the reader anew, whatever covered it and however that went: no key meant for that answers
+    /// it.
+    pub(super) fn uncovered(&mut self) {
+        self.untaken_key();
+        // Drawn while it was covered, or before: either way not before the reader yet.
+        if let Some(Layer::Decision(decision)) = self.layers.last_mut() {
+            decision.moved();
+        }
+        if self.layers.is_empty() {
+            self.with_screen(self.screen, |view, known, _| {
+                view.uncovered(known);
+                Vec::new()
+            });
+        }
+    }
+
+    fn layer_action(&mut self, action: Action) -> Vec<Effect> {
+        let now = self.now_millis;
+        let rows = usize::from(self.size.height);
+        if action == Action::CloseOrQuit {
+            match self.layers.last_mut() {
+                Some(Layer::Hold { .. }) => {}
+                // What asks about leaving is left by the key that asked; one typed ahead leaves nothing.
+                Some(Layer::Quit { since, .. }) => {
+                    if settled(std::mem::replace(since, now), now) {
+                        return self.leave(LeaveMode::Finish);
+                    }
+                }
+                Some(Layer::Decision(decision)) if decision.ended_at.is_some() => {
+                    if decision.act(action, now, rows) == Taken::Closed {
+                        self.layers.pop();
+                    }
+                }
+                _ => drop(self.layers.pop()),
+            }
+            return Vec::new();
+        }
+        if action == Action::Help {
+            let of = self.context();
+            self.untaken_key();
+            self.layers.push(Layer::Help { offset: 0, of });
+            return Vec::new();
+        }
+        match self.layers.last_mut() {
+            Some(Layer::Decision(decision)) => {
+                let taken = decision.act(action, now, rows);
+                let number = decision.number;
+                return self.decision_taken(taken, number);
+            }
+            Some(Layer::Help { offset, .. }) => match action {
+                Action::Down => *offset = offset.saturating_add(1),
+                Action::Up => *offset = offset.saturating_sub(1),
+                Action::Back => drop(self.layers.pop()),
+                _ => {}
+            },
+            Some(Layer::Story(story)) => match action {
+                Action::Back => drop(self.layers.pop()),
+                Action::Copy => {
+                    let text = story.json(&self.feed);
+                    self.say("copied");
+                    return vec![Effect::Copy(text)];
+                }
+                Action::Explorer => {
+                    let call = self.feed.call(story.call_id);
+                    return match call.and_then(|call| super::story::link(call, &self.page)) {
+                        Some(link) => {
+                            self.say(&link);
+                            vec![Effect::Copy(link)]
+                        }
+                        None => {
+                            self.say("it has sent no transaction");
+                            Vec::new()
+                        }
+                    };
+                }
+                _ => story.scroll(action, rows),
+            },
+            Some(Layer::Quit { since, picked }) => {
+                // Each keystroke guards it anew.
+                let calm = settled(std::mem::replace(since, now), now);
+                match action {
+                    Action::QuitCancel if calm => *picked = true,
+                    Action::DoIt if calm && *picked => return self.leave(LeaveMode::CancelOrders),
+                    Action::QuitFinish if calm => return self.leave(LeaveMode::Finish),
+                    Action::Export => return vec![self.trades_file()],
+                    Action::Back => drop(self.layers.pop()),
+                    _ => {}
+                }
+            }
+            Some(Layer::Hold { since, .. }) => {
+                // A key meant for something else must not choose.
+                if !settled(std::mem::replace(since, now), now) {
+                    return Vec::new();
+                }
+                let reason = SafeText::clean("stopped by the operator", 60);
+                let effects = match action {
+                    Action::HoldHalt => vec![self.send(Command::Raise { level: StopLevel::Halt, reason })],
+                    // The session makes it one step: between a hold and exits-only nothing is let through.
+                    Action::HoldExitOnly => {
+                        vec![self.send(Command::Raise { level: StopLevel::ExitOnly, reason })]
+                    }
+                    Action::HoldRelease => vec![self.send(Command::ReleaseHold)],
+                    _ => return Vec::new(),
+                };
+                self.layers.pop();
+                return effects;
+            }
+            Some(Layer::Confirm { command, since, picked, .. }) => {
+                let calm = settled(std::mem::replace(since, now), now);
+                match action {
+                    Action::PickYes if calm => *picked = true,
+                    Action::DoIt if calm && *picked => {
+                        let command = (**command).clone();
+                        self.layers.pop();
+                        return vec![self.send(command)];
+                    }
+                    Action::Back => drop(self.layers.pop()),
+                    _ => {}
+                }
+            }
+            Some(Layer::Palette { .. }) | None => {}
+        }
+        Vec::new()
+    }
+
+    fn decision_taken(&mut self, taken: Taken, number: u64) -> Vec<Effect> {
+        match taken {
+            Taken::Stays => Vec::new(),
+            Taken::Closed => {
+                self.layers.pop();
+                Vec::new()
+            }
+            Taken::Later if number == OFFER_NUMBER => {
+                self.layers.pop();
+                self.say("later: the offer holds until its time is over");
+                Vec::new()
+            }
+            Taken::Later => {
+                self.layers.pop();
+                let question = self.questions.iter().find(|question| question.number == number);
+                let goes = question.filter(|question| question.passes_by_itself).and_then(|question| question.ends_at);
+                let words = match goes {
+                    Some(ends) => format!("later: it {}", ends_words(ends, true, self.known().live(), usize::MAX)),
+                    None => "later: the question keeps waiting".to_owned(),
+                };
+                self.say(&words);
+                Vec::new()
+            }
+            Taken::Next => {
+                let at = self.questions.iter().position(|question| question.number == number);
+                let next = at.and_then(|at| self.questions.get(at + 1)).or_else(|| self.questions.first());
+                match next.map(|question| question.number) {
+                    Some(next) if next != number => self.open_decision(next),
+                    _ => self.say("there is no other question"),
+                }
+                Vec::new()
+            }
+            Taken::Copy => match self.layers.last() {
+                Some(Layer::Decision(decision)) if decision.shown.is_some() => {
+                    let question = &decision.shown;
+                    let text = serde_json::to_string_pretty(question).unwrap_or_default();
+                    self.say("copied");
+                    vec![Effect::Copy(text)]
+                }
+                _ => Vec::new(),
+            },
+            Taken::Answer(_) if self.watch_only => {
+                self.say("this console only watches: nothing can be answered from it");
+                Vec::new()
+            }
+            Taken::Answer(answer) => {
+                // What was shown is what is answered: a question that was asked anew has another key.
+                let shown = match self.layers.pop() {
+                    Some(Layer::Decision(mut decision)) => {
+                        let (confirmation, password) = (decision.confirmation(), decision.take_password());
+                        decision.shown.map(|question| (question.key, confirmation, password))
+                    }
+                    _ => None,
+                };
+                match shown {
+                    Some((key, confirmation, password)) => {
+                        vec![self.send(Command::Answer { key, answer, confirmation, password })]
+                    }
+                    None => Vec::new(),
+                }
+            }
+        }
+    }
+
+    pub(super) fn open_story(&mut self, call_id: CallId) -> Vec<Effect> {
+        self.layers.push(Layer::Story(Box::new(Story::new(call_id))));
+        let query = Query::Audit { after: 0, call: Some(call_id), most: STORY_ENTRIES };
+        vec![self.send(Command::Look { ticket: STORY_TICKET, query })]
+    }
+
+    /// The entries of the palette that fit what is typed.
+    pub fn palette(&self, field: &Field) -> Vec<Entry> {
+        prompt::find(field.text(), self.shows())
+    }
+
+    /// The shows that can be played.
+    fn shows(&self) -> &[SafeText] {
+        self.ready.as_ref().map_or(&[], |ready| ready.scenarios.as_slice())
+    }
+
+    /// The show that plays: the one asked for last, else the one that says a line.
+    fn show(&self) -> Option<String> {
+        self.asked_show.clone().or_else(|| self.feed.show.as_ref().map(ToString::to_string))
+    }
+
+    /// The screens' tabs, in order.
+    pub fn tabs(&self) -> Vec<ScreenId> {
+        self.screens.ids().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,669 @@
+//! What a key, a paste or a click must not do: typed ahead, meant for something else, or where nothing can be changed.
+
+use std::sync::Arc;
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::layout::Size;
+
+use super::*;
+use bardo_base::id::GolemId;
+use crate::state::Input;
+use bardo_runtime::handle::{News, Sent};
+use bardo_runtime::market::model::{BlockRow, ChainIdentity, ChainSnapshot, Network, Update};
+use bardo_runtime::questions::{About, AnswerKind, Offered, OperatorAnswer, Question, QuestionKey};
+
+/// Later than any guard.
+const CALM: u64 = 2_000;
+
+fn news(state: &mut State, news: News) {
+    state.update(Input::News(Box::new(news)));
+}
+
+/// A console on a chain that runs.
+fn console() -> State {
+    let mut state = State::new(Size { width: 120, height: 40 }, 1_700_000_000_000, true);
+    let chain = ChainIdentity { name: SafeText::clean("ethereum", 20), id: 31_337, interval_millis: Some(2_000) };
+    let name = SafeText::clean("devnet", 20);
+    let wallet = alloy::primitives::Address::ZERO;
+    let network = Network { name, money: Money::Play, chains: vec![chain], wallet };
+    news(&mut state, News::Market(Update::Started(network)));
+    let block =
+        BlockRow { number: 1, timestamp: 1_700_000_000, base_fee_wei: 1, gas_used: 1, gas_limit: 2, transactions: 0 };
+    let (tokens, pools, balances, activity) = (vec![], vec![], vec![], vec![]);
+    let snapshot = ChainSnapshot { chain: 0, blocks: vec![block], tokens, pools, balances, activity };
+    news(&mut state, News::Market(Update::Chain(Box::new(snapshot))));
+    state
+}
+
+/// The same with a question open, drawn, and long enough before the reader.
+fn deciding() -> State {
+    let mut state = console();
+    let question = Question {
+        key: QuestionKey::Own(1),
+        number: 1,
+        golem_id: GolemId::operator(),
+        call_id: None,
+        place: 1,
+        of: 1,
+        title: SafeText::clean("Leave paper", 20),
+        value: None,
+        money: Money::Play,
+        asked_at: 0,
+        ends_at: None,
+        passes_by_itself: false,
+        needs_password: false,
+        reasons: vec![],
+        changed: vec![],
+        revision: 0,
+        to_read: vec![],
+        confirm: None,
+        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
+        about: About::LeavePaper,
+    };
+    news(&mut state, News::Questions(Arc::new(vec![question])));
+    press(&mut state, Key::char('a'));
+    state.update(Input::Drawn);
+    wait(&mut state, CALM);
+    state
+}
+
+fn wait(state: &mut State, millis: u64) {
+    state.update(Input::Time(state.now_millis + millis));
+}
+
+fn press(state: &mut State, key: Key) -> Vec<Effect> {
+    state.update(Input::Key(key))
+}
+
+fn control(letter: char) -> Key {
+    Key { code: KeyCode::Char(letter), modifiers: KeyModifiers::CONTROL }
+}
+
+fn enter() -> Key {
+    Key::plain(KeyCode::Enter)
+}
+
+/// The commands among what is to be done outside.
+fn sent(effects: &[Effect]) -> Vec<Command> {
+    let command = |effect: &Effect| match effect {
+        Effect::Send(Sent { command, .. }) => Some(command.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(command).collect()
+}
+
+fn picked(state: &State) -> Option<AnswerKind> {
+    match state.layers.last() {
+        Some(Layer::Decision(decision)) => decision.picked,
+        other => panic!("no decision but {other:?}"),
+    }
+}
+
+#[test]
+fn a_hold_is_sent_at_once_whatever_has_the_keys_and_what_was_typed_ahead_does_not_choose() {
+    let mut state = console();
+    press(&mut state, Key::char(':'));
+    assert_eq!(sent(&press(&mut state, control('x'))), [Command::Hold], "no text keeps the stop from the operator");
+    for key in [enter(), Key::char('x'), Key::plain(KeyCode::Esc)] {
+        assert!(press(&mut state, key).is_empty(), "{key:?}");
+    }
+    // What only clears an input, or closes a layer, releases nothing.
+    wait(&mut state, CALM);
+    assert!(press(&mut state, control('c')).is_empty());
+    assert!(matches!(state.layers.last(), Some(Layer::Hold { .. })));
+    let done = sent(&press(&mut state, enter()));
+    assert!(matches!(done[..], [Command::Raise { level: StopLevel::Halt, .. }]), "{done:?}");
+    // In a decision's text as well.
+    let mut state = deciding();
+    press(&mut state, Key::char('r'));
+    assert_eq!(state.context(), Context::Typing);
+    assert_eq!(sent(&press(&mut state, control('x'))), [Command::Hold]);
+}
+
+#[test]
+fn a_yes_typed_ahead_confirms_nothing() {
+    let mut state = console();
+    let since = state.now_millis;
+    let command = Box::new(Command::RevokeGrant { number: 1 });
+    let title = SafeText::clean("Revoke?", 20);
+    state.layers.push(Layer::Confirm { title, command, since, picked: false });
+    // Typed ahead, and too soon after another key, it picks nothing; and Enter alone does nothing.
+    for calm in [0, GUARD_MILLIS - 1] {
+        wait(&mut state, calm);
+        assert!(press(&mut state, Key::char('y')).is_empty());
+    }
+    wait(&mut state, CALM);
+    assert!(press(&mut state, enter()).is_empty(), "nothing was picked");
+    wait(&mut state, CALM);
+    assert!(press(&mut state, Key::char('y')).is_empty(), "a letter alone cancels nothing");
+    assert!(press(&mut state, enter()).is_empty(), "too soon after it");
+    wait(&mut state, CALM);
+    assert!(matches!(sent(&press(&mut state, enter()))[..], [Command::RevokeGrant { number: 1 }]));
+}
+
+#[test]
+fn leaving_with_orders_cancelled_takes_a_letter_and_enter_and_no_key_typed_ahead_leaves() {
+    let asked = || {
+        let mut state = console();
+        press(&mut state, control('c'));
+        assert!(matches!(state.layers.last(), Some(Layer::Quit { picked: false, .. })));
+        state
+    };
+    let mut state = asked();
+    for key in ['f', 'c'] {
+        assert!(press(&mut state, Key::char(key)).is_empty(), "{key} was typed before it could be read");
+    }
+    assert!(press(&mut state, enter()).is_empty());
+    wait(&mut state, CALM);
+    assert!(press(&mut state, enter()).is_empty(), "nothing is picked");
+    wait(&mut state, CALM);
+    assert!(press(&mut state, Key::char('c')).is_empty(), "a letter alone cancels nothing");
+    // A key that means nothing, and a paste, guard it anew.
+    for input in [Input::Key(Key::plain(KeyCode::F(9))), Input::Paste(SafeText::clean("\n", 2))] {
+        wait(&mut state, CALM);
+        state.update(input);
+        assert!(press(&mut state, enter()).is_empty());
+    }
+    wait(&mut state, CALM);
+    assert!(matches!(sent(&press(&mut state, enter()))[..], [Command::Leave(LeaveMode::CancelOrders)]));
+    let mut state = asked();
+    wait(&mut state, CALM);
+    assert!(matches!(sent(&press(&mut state, Key::char('f')))[..], [Command::Leave(LeaveMode::Finish)]));
+}
+
+#[test]
+fn a_paste_an_unbound_key_and_a_click_beside_all_guard_a_decision_anew() {
+    let disturb: [(&str, Input); 3] = [
+        ("paste", Input::Paste(SafeText::clean("rrrr", 10))),
+        ("unbound", Input::Key(Key::plain(KeyCode::F(9)))),
+        ("click", Input::Click { column: 1, row: 1 }),
+    ];
+    for (what, input) in disturb {
+        let mut state = deciding();
+        assert!(state.update(input).is_empty(), "{what}");
+        press(&mut state, Key::char('r'));
+        assert_eq!(picked(&state), None, "{what}: too soon after it");
+        wait(&mut state, CALM);
+        press(&mut state, Key::char('r'));
+        assert_eq!(picked(&state), Some(AnswerKind::Refuse), "{what}");
+    }
+}
+
+#[test]
+fn a_console_that_only_watches_answers_nothing() {
+    for watch_only in [false, true] {
+        let mut state = deciding();
+        state.watch_only = watch_only;
+        press(&mut state, Key::char('r'));
+        wait(&mut state, CALM);
+        let answered = !sent(&press(&mut state, enter())).is_empty();
+        assert_eq!(answered, !watch_only);
+    }
+}
+
+#[test]
+fn a_decision_below_another_dialog_is_not_before_the_reader() {
+    let mut state = deciding();
+    press(&mut state, control('x'));
+    state.update(Input::Drawn);
+    wait(&mut state, CALM);
+    press(&mut state, Key::plain(KeyCode::Esc));
+    // It is on the screen again, and has not been drawn since: nothing is taken before it is.
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('r'));
+    assert_eq!(picked(&state), None);
+    state.update(Input::Drawn);
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('r'));
+    assert_eq!(picked(&state), Some(AnswerKind::Refuse));
+}
+
+#[test]
+fn what_was_picked_before_another_size_is_not_done_before_it_is_drawn_again() {
+    let mut state = deciding();
+    press(&mut state, Key::char('r'));
+    wait(&mut state, CALM);
+    let size = state.size;
+    state.update(Input::Resize(ratatui::layout::Size { width: size.width - 1, ..size }));
+    assert!(sent(&press(&mut state, enter())).is_empty());
+    state.update(Input::Drawn);
+    wait(&mut state, CALM);
+    assert!(!sent(&press(&mut state, enter())).is_empty());
+}
+
+#[test]
+fn a_letter_that_a_text_does_not_take_is_no_key_of_the_page() {
+    let mut state = console();
+    press(&mut state, Key::char('3'));
+    press(&mut state, Key::char('/'));
+    // The filter takes so many letters; what is typed beyond them leaves nothing, and leaves not the screen.
+    for letter in std::iter::repeat_n('x', 80).chain(['q', '1', 'p']) {
+        assert!(press(&mut state, Key::char(letter)).is_empty(), "{letter}");
+    }
+    assert_eq!((state.screen, state.layers.len()), (ScreenId::Orders, 0));
+}
+
+#[test]
+fn a_paste_reaches_only_what_is_on_top() {
+    let mut state = console();
+    press(&mut state, Key::char(':'));
+    state.layers.push(Layer::Help { offset: 0, of: Context::Page });
+    state.update(Input::Paste(SafeText::clean("halt", 10)));
+    assert_eq!(state.prompt.as_ref().map(|field| field.text().to_owned()), Some(String::new()));
+    state.layers.clear();
+    state.update(Input::Paste(SafeText::clean("halt", 10)));
+    assert_eq!(state.prompt.as_ref().map(|field| field.text().to_owned()), Some("halt".to_owned()));
+}
+
+#[test]
+fn while_it_leaves_nothing_new_begins_and_where_it_may_not_suspend_it_says_so() {
+    let mut state = console();
+    assert!(matches!(sent(&press(&mut state, Key::char('q')))[..], [Command::Leave(LeaveMode::Finish)]));
+    for key in [Key::char('p'), Key::char(':'), Key::char('2'), control('p')] {
+        assert!(press(&mut state, key).is_empty(), "{key:?}");
+    }
+    assert!(state.prompt.is_none() && state.layers.is_empty() && state.screen == ScreenId::Live);
+    assert!(matches!(sent(&press(&mut state, Key::char('!')))[..], [Command::Leave(LeaveMode::Now)]));
+    for may_suspend in [true, false] {
+        let mut state = console();
+        state.may_suspend = may_suspend;
+        assert_eq!(press(&mut state, control('z')).contains(&Effect::Suspend), may_suspend);
+        assert_eq!(state.notice.is_some(), !may_suspend);
+    }
+}
+
+/// Whether leaving was asked for.
+fn leaves(effects: &[Effect]) -> bool {
+    matches!(sent(effects)[..], [Command::Leave(_)])
+}
+
+#[test]
+fn q_goes_back_as_long_as_there_is_anything_to_go_back_from_and_then_leaves() {
+    // A zoom; a filter; a layer.
+    let before: [&[Key]; 4] = [
+        &[Key::char('z')],
+        &[Key::char('3'), Key::char('/'), Key::char('x'), enter()],
+        &[Key::char('?')],
+        &[Key::char('5'), Key::char('z')],
+    ];
+    for keys in before {
+        let mut state = console();
+        keys.iter().for_each(|key| drop(press(&mut state, *key)));
+        assert!(!leaves(&press(&mut state, Key::char('q'))), "{keys:?}");
+        assert!(state.layers.is_empty() && !state.leaving, "{keys:?}");
+        assert!(leaves(&press(&mut state, Key::char('q'))), "{keys:?}");
+    }
+    // Where it is text it is text.
+    let mut state = console();
+    for key in [Key::char('3'), Key::char('/'), Key::char('q')] {
+        assert!(!leaves(&press(&mut state, key)));
+    }
+    assert!(state.screens.get(ScreenId::Orders).is_some_and(|view| view.has_filter()));
+}
+
+#[test]
+fn ctrl_c_clears_what_is_typed_then_closes_what_takes_it_and_asks_only_at_the_base() {
+    let quits = |state: &State| matches!(state.layers.last(), Some(Layer::Quit { .. }));
+    let typing = |state: &State| state.screens.get(state.screen).is_some_and(|view| view.takes_text());
+    let mut state = console();
+    for key in [Key::char('3'), Key::char('/'), Key::char('x'), control('c')] {
+        assert!(press(&mut state, key).is_empty());
+    }
+    assert!(typing(&state) && !state.screens.get(ScreenId::Orders).is_some_and(|view| view.has_filter()));
+    press(&mut state, control('c'));
+    assert!(!typing(&state) && state.layers.is_empty());
+    press(&mut state, control('c'));
+    assert!(quits(&state));
+    // The palette and the prompt the same.
+    for opens in [control('p'), Key::char(':')] {
+        let mut state = console();
+        press(&mut state, opens);
+        press(&mut state, Key::char('h'));
+        press(&mut state, control('c'));
+        assert_eq!(state.context(), Context::Typing, "{opens}: only what was typed is gone");
+        press(&mut state, control('c'));
+        assert!(state.layers.is_empty() && state.prompt.is_none(), "{opens}");
+        press(&mut state, control('c'));
+        assert!(quits(&state), "{opens}");
+    }
+}
+
+#[test]
+fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
+    let confirm = || {
+        let mut state = console();
+        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let (title, since) = (SafeText::clean("Revoke?", 20), state.now_millis);
+        state.layers.push(Layer::Confirm { title, command, since, picked: false });
+        state
+    };
+    let after = |key: Key| {
+        let mut state = console();
+        press(&mut state, key);
+        state
+    };
+    let story = || {
+        let mut state = console();
+        state.layers.push(Layer::Story(Box::new(Story::new(CallId::new(1)))));
+        state
+    };
+    // Each with a key that would do something, and whether it does that only when it was looked at.
+    let dialogs: [(Context, State, Key); 5] = [
+        (Context::Decision, deciding(), Key::char('r')),
+        (Context::Hold, after(control('x')), enter()),
+        (Context::Quit, after(control('c')), Key::char('f')),
+        (Context::Confirm, confirm(), Key::char('y')),
+        (Context::Story, story(), Key::char('j')),
+    ];
+    for (context, mut state, key) in dialogs {
+        wait(&mut state, CALM);
+        for asks in [Key::char('?'), Key::plain(KeyCode::F(1))] {
+            assert!(press(&mut state, asks).is_empty(), "{context:?}");
+            assert!(matches!(state.layers.last(), Some(Layer::Help { of, .. }) if *of == context), "{context:?}");
+            assert!(state.rows(context).any(|row| row.context == context && row.keys.contains(&key)), "{context:?}");
+            state.update(Input::Drawn);
+            wait(&mut state, CALM);
+            // Nothing of what lies below is done from here.
+            for any in [key, enter(), Key::char('y'), Key::char('f'), Key::char('a')] {
+                assert!(press(&mut state, any).is_empty(), "{context:?} {any}");
+            }
+            press(&mut state, Key::plain(KeyCode::Esc));
+            assert_eq!(state.context(), context);
+            // What is before the reader again takes a while to be read.
+            assert!(press(&mut state, key).is_empty(), "{context:?}");
+            let picked = match state.layers.last() {
+                Some(Layer::Decision(decision)) => decision.picked.is_some(),
+                Some(Layer::Quit { picked, .. } | Layer::Confirm { picked, .. }) => *picked,
+                Some(Layer::Hold { .. } | Layer::Story(_)) => false,
+                other => panic!("{context:?}: {other:?}"),
+            };
+            assert!(!picked, "{context:?}");
+            state.update(Input::Drawn);
+            wait(&mut state, CALM);
+        }
+    }
+}
+
+#[test]
+fn what_a_hold_covered_is_before_the_reader_anew_however_the_hold_ends() {
+    let confirm = || {
+        let mut state = console();
+        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let (title, since) = (SafeText::clean("Revoke?", 20), state.now_millis);
+        state.layers.push(Layer::Confirm { title, command, since, picked: false });
+        state
+    };
+    let quit = || {
+        let mut state = console();
+        press(&mut state, control('c'));
+        state
+    };
+    let dialogs: [(&str, &dyn Fn() -> State, char); 3] =
+        [("decision", &deciding, 'r'), ("confirm", &confirm, 'y'), ("quit", &quit, 'c')];
+    for (name, opened, letter) in dialogs {
+        for ends in [None, Some(Key::plain(KeyCode::Esc)), Some(Key::char('x')), Some(enter())] {
+            let mut state = opened();
+            wait(&mut state, CALM);
+            assert!(press(&mut state, Key::char(letter)).is_empty(), "{name}");
+            wait(&mut state, CALM);
+            // No picture comes between: what was drawn of it is what was drawn before.
+            if let Some(ends) = ends {
+                press(&mut state, control('x'));
+                wait(&mut state, CALM);
+                assert_eq!(sent(&press(&mut state, ends)).len(), 1, "{name}: the hold is answered");
+                assert!(press(&mut state, enter()).is_empty(), "{name} after {ends}: an Enter meant for the hold");
+                state.update(Input::Drawn);
+                wait(&mut state, CALM);
+            }
+            assert_eq!(sent(&press(&mut state, enter())).len(), 1, "{name} {ends:?}: what was picked is done");
+        }
+    }
+}
+
+#[test]
+fn what_a_story_or_the_question_before_leaving_covered_is_before_the_reader_anew() {
+    let over: [(Layer, Key); 2] = [
+        (Layer::Story(Box::new(Story::new(CallId::new(1)))), Key::plain(KeyCode::Esc)),
+        (Layer::Quit { since: 0, picked: false }, Key::plain(KeyCode::Esc)),
+    ];
+    for (layer, ends) in over {
+        let mut state = console();
+        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let (title, since) = (SafeText::clean("Revoke?", 20), state.now_millis);
+        state.layers.push(Layer::Confirm { title, command, since, picked: true });
+        wait(&mut state, CALM);
+        state.layers.push(layer.clone());
+        assert!(press(&mut state, ends).is_empty());
+        assert_eq!(state.layers.len(), 1, "{layer:?}");
+        assert!(press(&mut state, enter()).is_empty(), "{layer:?}");
+        wait(&mut state, CALM);
+        assert_eq!(sent(&press(&mut state, enter())).len(), 1, "{layer:?}");
+    }
+}
+
+/// What an operator may type as a reason: every letter is a command somewhere.
+const REASON: &str = "place an exit first, then halt. quit zap";
+
+#[test]
+fn a_decision_that_ends_while_a_reason_is_typed_stays_and_swallows_every_key() {
+    let mut state = deciding();
+    press(&mut state, Key::char('r'));
+    assert_eq!(state.context(), Context::Typing);
+    for letter in "gas is hi".chars() {
+        press(&mut state, Key::char(letter));
+    }
+    news(&mut state, News::Questions(Arc::new(vec![])));
+    let (screen, frozen) = (state.screen, state.frozen.is_some());
+    // The keys that were under way: letters, the Enter that would have sent them, and letters again.
+    for key in REASON.chars().map(Key::char).chain([enter()]).chain(REASON.chars().map(Key::char)) {
+        assert!(press(&mut state, key).is_empty(), "{key} did something");
+        assert_eq!(state.context(), Context::Ended, "{key} closed the dialog");
+    }
+    assert_eq!((state.screen, state.frozen.is_some(), state.prompt.is_some()), (screen, frozen, false));
+    let Some(Layer::Decision(decision)) = state.layers.last() else { panic!("the dialog is gone") };
+    let typed = decision.form.as_ref().map(|form| form.fields[0].1.text().to_owned());
+    assert_eq!(typed.as_deref(), Some("gas is hi"), "what was typed is lost");
+    // Neither Enter nor Esc closes it before it stood untouched for the guard's time; the stop works at once.
+    assert!(press(&mut state, Key::plain(KeyCode::Esc)).is_empty());
+    assert_eq!(state.context(), Context::Ended);
+    assert!(!press(&mut state, control('x')).is_empty(), "Ctrl-X holds in every layer");
+    wait(&mut state, CALM);
+    press(&mut state, Key::plain(KeyCode::Esc));
+    wait(&mut state, CALM);
+    press(&mut state, enter());
+    assert!(!state.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))), "{:?}", state.layers);
+}
+
+#[test]
+fn a_decision_that_has_ended_cannot_be_answered_even_when_its_number_comes_back() {
+    let mut state = deciding();
+    let questions = Arc::clone(&state.questions);
+    news(&mut state, News::Questions(Arc::new(vec![])));
+    news(&mut state, News::Questions(questions));
+    for key in ['a', 'r', 'h'] {
+        wait(&mut state, CALM);
+        assert!(press(&mut state, Key::char(key)).is_empty());
+    }
+    wait(&mut state, CALM);
+    assert!(press(&mut state, enter()).is_empty(), "an ended dialog answered");
+    assert!(state.layers.is_empty());
+}
+
+/// What is on the screen.
+fn screen(state: &State) -> String {
+    let theme = crate::theme::Theme::load("dark", None).unwrap().0;
+    let area = ratatui::layout::Rect::new(0, 0, state.size.width, state.size.height);
+    let mut buffer = ratatui::buffer::Buffer::empty(area);
+    crate::view::draw(state, &theme, area, &mut buffer);
+    let rows = buffer.content.chunks(usize::from(area.width));
+    let row = |cells: &[ratatui::buffer::Cell]| cells.iter().map(ratatui::buffer::Cell::symbol).collect::<String>();
+    rows.map(row).collect::<Vec<_>>().join("\n")
+}
+
+/// An action by hand, held for a minute from now.
+fn held(state: &State) -> Question {
+    let sample = crate::widgets::samples::question();
+    let About::Action(mut action) = sample.about else { panic!("{:?}", sample.about) };
+    let until = state.now_millis + 60_000;
+    (action.valid_since, action.valid_until, action.words) = (state.now_millis, until, None);
+    Question {
+        key: QuestionKey::Action(action.permit),
+        number: OFFER_NUMBER,
+        golem_id: GolemId::operator(),
+        place: 0,
+        of: 0,
+        ends_at: Some(until),
+        about: About::Action(action),
+        ..sample
+    }
+}
+
+/// A console with an action by hand held and its decision open, drawn, and long enough before the reader.
+fn offered() -> (State, Question) {
+    let mut state = console();
+    let question = held(&state);
+    news(&mut state, News::Offered { ticket: 7, question: Box::new(question.clone()) });
+    state.open_offer();
+    state.update(Input::Drawn);
+    wait(&mut state, CALM);
+    (state, question)
+}
+
+#[test]
+fn an_action_by_hand_is_decided_in_the_agents_dialog_by_the_agents_keys() {
+    let (mut state, question) = offered();
+    let shown = screen(&state);
+    for words in
+        ["YOUR DECISION", "Asked by       you", "Permit2 may take 0.6 WETH", "= from ✓", "Universal Router 2.0"]
+    {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+    assert!(!shown.contains("Ada says") && !shown.contains("being signed"), "{shown}");
+    assert!(press(&mut state, enter()).is_empty(), "nothing is picked");
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('a'));
+    assert_eq!(picked(&state), Some(AnswerKind::Once));
+    assert!(press(&mut state, enter()).is_empty(), "too soon");
+    wait(&mut state, CALM);
+    let done = sent(&press(&mut state, enter()));
+    assert!(
+        matches!(&done[..], [Command::Answer { key, answer: OperatorAnswer::Once, .. }] if *key == question.key),
+        "{done:?}"
+    );
+    // Once the session has begun to do it, nothing is held here any more.
+    news(&mut state, News::Began { ticket: 7, call_id: CallId::new(1) });
+    assert!(state.offer.is_none());
+}
+
+#[test]
+fn an_action_by_hand_whose_time_is_over_looks_so_and_swallows_keys() {
+    let (mut state, _) = offered();
+    press(&mut state, Key::char('a'));
+    for (seconds, words) in [(20, "valid 0:3"), (20, "valid 0:1")] {
+        wait(&mut state, seconds * 1_000);
+        assert!(screen(&state).contains(words), "{words}\n{}", screen(&state));
+    }
+    wait(&mut state, 20_000);
+    let shown = screen(&state);
+    assert!(shown.contains("DECISION ENDED") && shown.contains("The offer is over: nothing was signed"), "{shown}");
+    for key in REASON.chars().map(Key::char).chain([enter()]) {
+        assert!(press(&mut state, key).is_empty(), "{key} did something");
+        assert_eq!(state.context(), Context::Ended);
+    }
+    assert!(state.offer.is_none());
+    // It cannot be opened again.
+    wait(&mut state, CALM);
+    press(&mut state, enter());
+    state.open_offer();
+    assert!(state.layers.is_empty());
+}
+
+#[test]
+fn an_action_by_hand_on_paper_says_so_and_ends_with_paper_mode() {
+    let (mut state, question) = offered();
+    news(&mut state, News::Offered { ticket: 8, question: Box::new(Question { money: Money::Paper, ..question }) });
+    assert!(state.offer.is_none(), "it is for other money than there is here");
+    assert_eq!(state.context(), Context::Ended);
+}
+
+#[test]
+fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
+    let mut state = console();
+    state.update(Input::Resize(Size { width: 80, height: 24 }));
+    let sample = crate::widgets::samples::question();
+    let ends_at = Some(state.now_millis + 252_000);
+    news(&mut state, News::Questions(Arc::new(vec![Question { ends_at, ..sample }])));
+    press(&mut state, Key::char('a'));
+    state.update(Input::Drawn);
+    let unseen = |state: &State| match state.layers.last() {
+        Some(Layer::Decision(decision)) => decision.unseen(),
+        other => panic!("{other:?}"),
+    };
+    // What leaves, what comes at worst, who may take it, who is called and receives, both clocks, and every answer.
+    let first = screen(&state);
+    for words in [
+        "$2,047.53",
+        "worst case +258.530551",
+        "Permit2 may take 0.6 WETH",
+        "0x6666666666666666666666666666666666666666 Universal Router 2.0",
+        "0x2222222222222222222222222222222222222222 Permit2",
+        "= your account ✓",
+        "valid 0:",
+        "answer within 4:12",
+        "does not fit",
+        "a approve once",
+        "h refuse and STOP",
+    ] {
+        assert!(first.contains(words), "{words}\n{first}");
+    }
+    // The rest is a page or two further, and no approval counts before it was there.
+    assert!(unseen(&state).is_some_and(|lines| lines > 0));
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('a'));
+    assert_eq!(picked(&state), None);
+    let mut rest = String::new();
+    for _ in 0..6 {
+        press(&mut state, control('d'));
+        state.update(Input::Drawn);
+        rest += &screen(&state);
+    }
+    assert_eq!(unseen(&state), Some(0), "{rest}");
+    for words in ["9 checks passed", "own UNI price $7.83", "✓ policy contract", "in address book: ", "the wallet"] {
+        assert!(rest.contains(words), "{words}\n{rest}");
+    }
+    // Full screen has the long form, more of it at once, and its lines are others than those that were seen.
+    press(&mut state, Key::char('z'));
+    state.update(Input::Drawn);
+    assert!(unseen(&state).is_some_and(|lines| lines > 0));
+    let lines = |shown: &str| {
+        shown.split("does not fit: ").nth(1)?.split_once("1–")?.1.split(' ').next()?.parse::<usize>().ok()
+    };
+    let (before, after) = (lines(&first).unwrap(), lines(&screen(&state)).unwrap());
+    assert!(after >= before + 5, "{before} lines at once, then {after}\n{}", screen(&state));
+}
+
+#[test]
+fn a_key_that_came_too_soon_is_counted_down() {
+    let (mut state, _) = offered();
+    press(&mut state, Key::char('a'));
+    press(&mut state, enter());
+    for (millis, words) in [(0, "too soon: keys act in 0.5 s"), (150, "in 0.4 s"), (200, "in 0.2 s")] {
+        wait(&mut state, millis);
+        assert!(screen(&state).contains(words), "{words}\n{}", screen(&state));
+        let next = state.next_change_millis().unwrap();
+        assert!(next <= state.now_millis + 100, "it stands still");
+    }
+    wait(&mut state, 150);
+    assert!(!screen(&state).contains("too soon"), "{}", screen(&state));
+}
+
+#[test]
+fn ctrl_c_in_the_question_about_leaving_leaves_but_not_typed_ahead() {
+    let mut state = console();
+    press(&mut state, control('c'));
+    assert!(!leaves(&press(&mut state, control('c'))), "typed ahead");
+    assert!(matches!(state.layers.last(), Some(Layer::Quit { .. })));
+    wait(&mut state, GUARD_MILLIS);
+    let done = sent(&press(&mut state, control('c')));
+    assert!(matches!(done[..], [Command::Leave(LeaveMode::Finish)]), "{done:?}");
+}

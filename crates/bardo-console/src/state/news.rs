@@ -1,0 +1,230 @@
+//! What the session tells, taken in: markets, events, questions, snapshots, answers; and what follows from it for what
+//! lies on top.
+
+use std::sync::Arc;
+
+use super::decision::Decision;
+use super::model::{BlockRow, ChainPage, ChainSnapshot};
+use super::{Effect, HeldOffer, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
+use crate::screens::{Heard, holder};
+use bardo_base::fabric::{Event, EventKind};
+use bardo_runtime::handle::{Command, Found, News, Query};
+use bardo_runtime::market::model::Update;
+use bardo_runtime::questions::Question;
+
+/// Events asked for after a gap: what a screen can show.
+const HISTORY_EVENTS: u64 = 20_000;
+/// The ticket of the history that is asked for after a gap: no screen's.
+const HISTORY_TICKET: u64 = 1;
+
+impl State {
+    pub(super) fn news(&mut self, news: News) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match news {
+            News::Market(update) => {
+                if let Update::Started(network) = &update {
+                    self.feed.chains = network.chains.iter().map(|one| (one.id, one.name.clone())).collect();
+                }
+                self.page.apply(update);
+                self.note_price();
+                self.note_time();
+            }
+            News::Ready(ready) => self.ready = Some(ready),
+            News::Events(events) => return self.events(&events),
+            News::Questions(questions) => {
+                let more = questions.iter().any(|one| !self.questions.iter().any(|known| known.number == one.number));
+                self.questions = questions;
+                if more {
+                    effects.extend(self.call_for_attention());
+                }
+                if more && !self.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
+                    self.say("a decision waits for you: a opens it");
+                }
+                self.follow_question();
+            }
+            News::Snapshot(snapshot) => {
+                let before = self.alerts.back().cloned();
+                self.watch_caps(&snapshot);
+                if self.alerts.back() != before.as_ref() {
+                    effects.extend(self.call_for_attention());
+                }
+                self.snapshot = Some(snapshot);
+                self.follow_question();
+                if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.stop.is_none()) {
+                    self.feed.stop = None;
+                }
+            }
+            News::Offered { ticket, question } => {
+                self.offer = Some(HeldOffer { ticket, question });
+                self.follow_question();
+            }
+            News::Began { ticket, call_id } => {
+                self.forget_offer(ticket);
+                return self.hear(ticket, Heard::Began(call_id));
+            }
+            News::Reply { ticket, response } => {
+                self.forget_offer(ticket);
+                return self.hear(ticket, Heard::Reply(response));
+            }
+            News::Found { ticket: HISTORY_TICKET, found } => {
+                self.history_asked = false;
+                if let Found::History { events, last, .. } = *found {
+                    match self.replaying() {
+                        true => self.tell_anew(&events),
+                        false => self.feed.take_history(&events, last),
+                    }
+                }
+            }
+            News::Found { ticket: STORY_TICKET, found } => {
+                if let Some(Layer::Story(story)) = self.layers.last_mut() {
+                    story.trail = Some(found);
+                }
+            }
+            News::Found { ticket, found } => return self.hear(ticket, Heard::Found(found)),
+            News::Told { done, words } => {
+                if let (false, Some(Layer::Hold { told, .. })) = (done, self.layers.last_mut()) {
+                    *told = Some(words.clone());
+                }
+                let mark = if done { "" } else { "not done: " };
+                self.say(&format!("{mark}{words}"));
+            }
+            News::Replay(now) => self.replay = Some(now),
+            News::Left(farewell) => {
+                self.farewell = Some(farewell);
+                return vec![Effect::Quit];
+            }
+        }
+        effects
+    }
+
+    fn events(&mut self, events: &[Arc<Event>]) -> Vec<Effect> {
+        let before = self.alerts.back().cloned();
+        self.take_in(events);
+        let called = (self.alerts.back() != before.as_ref()).then(|| self.call_for_attention()).flatten();
+        if let Some(frozen) = &mut self.frozen {
+            frozen.missed = frozen.missed.saturating_add(u64::try_from(events.len()).unwrap_or(u64::MAX));
+        }
+        if self.feed.missed > 0 && !self.history_asked {
+            self.history_asked = true;
+            let query = Query::History { after: self.feed.last.saturating_sub(HISTORY_EVENTS) };
+            return called.into_iter().chain([self.send(Command::Look { ticket: HISTORY_TICKET, query })]).collect();
+        }
+        called.into_iter().collect()
+    }
+
+    fn take_in(&mut self, events: &[Arc<Event>]) {
+        let replaying = self.replaying();
+        for event in events {
+            self.feed.take(event);
+            if !self.motion {
+                self.feed.rest();
+            }
+            self.watch_event(event);
+            if replaying {
+                self.recorded_block(event);
+            }
+        }
+        self.newest_event_at = events.last().map_or(self.newest_event_at, |event| event.at);
+        self.note_time();
+    }
+
+    /// A recording goes to another place: everything up to there is told anew, and nothing of what comes later stays.
+    fn tell_anew(&mut self, events: &[Arc<Event>]) {
+        self.feed.begin_anew();
+        self.page.chains.iter_mut().for_each(|chain| *chain = ChainPage::default());
+        self.alerts.clear();
+        self.newest_event_at = 0;
+        self.take_in(events);
+    }
+
+    /// A recording's blocks, as the page of chains knows them: no chain tells of them.
+    fn recorded_block(&mut self, event: &Event) {
+        let EventKind::ChainBlock(block) = &event.kind else { return };
+        let chains = self.page.network.iter().flat_map(|network| &network.chains);
+        let Some(chain) = chains.into_iter().position(|chain| chain.id == block.chain_id) else { return };
+        let row = BlockRow {
+            number: block.number,
+            timestamp: block.timestamp,
+            base_fee_wei: 0,
+            gas_used: 0,
+            gas_limit: 0,
+            transactions: 0,
+        };
+        let (tokens, pools, balances, activity) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let blocks = vec![row];
+        self.page.apply(Update::Chain(Box::new(ChainSnapshot { chain, blocks, tokens, pools, balances, activity })));
+    }
+
+    /// Notes which time the session lives by. Events and blocks must agree that it is not the machine's: old events alone
+    /// are a quiet night, and blocks alone a chain whose time was put forward. A recording has always the time of its day.
+    fn note_time(&mut self) {
+        let (now, recorded) = (self.now_millis, self.replaying());
+        let is_far = |at: u64| recorded || at.abs_diff(now) > OWN_TIME_MILLIS;
+        let blocks = self.page.chains.iter().filter_map(|chain| chain.blocks.front());
+        let newest_block = blocks.map(|block| block.timestamp.saturating_mul(1000)).max();
+        self.own_time = match newest_block {
+            Some(block) if self.newest_event_at > 0 && is_far(self.newest_event_at) && is_far(block) => {
+                Some((block.max(self.newest_event_at), now))
+            }
+            // A recording may hold no block.
+            None if recorded && self.newest_event_at > 0 => Some((self.newest_event_at, now)),
+            _ => None,
+        };
+    }
+
+    /// Keeps an open decision with its question. Where that has ended the dialog stays and says so: closing it by itself
+    /// would hand the next keys, typed as a reason, to the screen below.
+    ///
+    /// An action by hand holds until its time is over, and for the money that it was previewed for.
+    pub(super) fn follow_question(&mut self) {
+        let (now, live, money) = (self.now_millis, self.told_millis(), self.money());
+        let holds = |held: &HeldOffer| {
+            held.question.ends_at.is_none_or(|until| until > live)
+                && money.is_none_or(|money| money == held.question.money)
+        };
+        self.offer.take_if(|held| !holds(held));
+        let offer = self.offer.as_ref().map(|held| &*held.question);
+        for layer in &mut self.layers {
+            if let Layer::Decision(decision) = layer {
+                match self.questions.iter().chain(offer).find(|question| question.number == decision.number) {
+                    Some(question) => decision.follow(question),
+                    None => decision.end(now),
+                }
+            }
+        }
+    }
+
+    /// An offer that is answered, or whose call is over, is held no longer.
+    fn forget_offer(&mut self, ticket: u64) {
+        if self.offer.take_if(|held| held.ticket == ticket).is_some() {
+            self.follow_question();
+        }
+    }
+
+    /// Opens the decision about the action by hand that is held.
+    pub(super) fn open_offer(&mut self) {
+        match self.offer.as_ref().map(|held| held.question.clone()) {
+            Some(question) => self.show_decision(&question),
+            None => self.say("this offer is over: preview it again"),
+        }
+    }
+
+    pub(super) fn open_decision(&mut self, number: u64) {
+        if let Some(question) = self.questions.iter().find(|question| question.number == number).cloned() {
+            self.show_decision(&question);
+        }
+    }
+
+    fn show_decision(&mut self, question: &Question) {
+        let number = question.number;
+        let mut decision = Decision::new(number, self.now_millis);
+        decision.follow(question);
+        self.layers.retain(|layer| !matches!(layer, Layer::Decision(_)));
+        self.layers.push(Layer::Decision(Box::new(decision)));
+    }
+
+    fn hear(&mut self, ticket: u64, heard: Heard) -> Vec<Effect> {
+        let Some((screen, count)) = holder(ticket) else { return Vec::new() };
+        self.with_screen(screen, |view, known, _| view.hear(count, heard, known))
+    }
+}

@@ -1,0 +1,313 @@
+//! What can be typed after `:` and found in the palette. What is no command is said to the Golem.
+
+use bardo_base::model::StopLevel;
+use bardo_base::text::{SafeText, nearest};
+use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM};
+use crate::keymap::Action;
+use crate::screens::ScreenId;
+use bardo_runtime::handle::{Command, DevnetControl, ReplayControl};
+
+/// What a line means.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Meant {
+    /// Nothing.
+    Nothing,
+    /// A command for the session.
+    Send(Box<Command>),
+    /// A screen.
+    GoTo(ScreenId),
+    /// A key's action.
+    Act(Action),
+    /// The shows, to be chosen from.
+    Shows,
+    /// The present show, from its beginning.
+    Again,
+    /// A command with something wrong about it.
+    Wrong(String),
+}
+
+/// An entry of the palette.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// What is typed for it.
+    pub name: String,
+    /// What it does.
+    pub about: &'static str,
+    /// What it means.
+    pub meant: Meant,
+}
+
+/// The commands without arguments, or with usual ones: what is typed, and what it does.
+const ENTRIES: &[(&str, &str)] = &[
+    ("halt", "nothing is signed but revocations and cancellations"),
+    ("pause", "nothing new begins"),
+    ("exit-only", "only selling and revoking pass"),
+    ("flatten", "sells what is held, within the limits; asks first where money is real"),
+    ("stop", "hold: no new signature from now on; then choose"),
+    ("stop revoke", "the Golem's keys are taken away until the program is started anew"),
+    ("resume", "lift the stop; asks for a decision"),
+    ("paper", "do everything on paper, sign nothing"),
+    ("paper off", "sign again; asks for a decision"),
+    ("breaker reset", "close the failure breaker; asks for a decision"),
+    ("mine", "make a block on ethereum (devnet): mine [BLOCKS] [base]"),
+    ("advance 3600", "let an hour pass on ethereum (devnet): advance SECONDS [base]"),
+    ("market off", "the market stands still (devnet)"),
+    ("market on", "the market trades (devnet)"),
+    ("crash 300", "prices fall by 3 % (devnet): crash BPS"),
+    ("spike 300", "prices rise by 3 % for a while (devnet): spike BPS"),
+    ("blocks off", "blocks come only when asked (devnet)"),
+    ("blocks on", "blocks come by the clock (devnet)"),
+    ("seek 50", "to the middle of a recording: seek PERCENT"),
+    ("scenario", "choose a show: scenario NAME"),
+    ("restart", "the present show from its beginning"),
+    ("step", "the next moment of a show, where they come one by one"),
+    ("export trades", "write all trades to a CSV file"),
+    ("help", "the keys and what they do"),
+    ("quit", "leave"),
+];
+
+/// What stops. A line that begins with one of these, or nearly, is never said to the Golem: whoever types it believes
+/// that something stops.
+const LADDER: &[&str] = &["stop", "hold", "halt", "pause", "exit-only", "flatten", "revoke"];
+
+/// Every command's first word, once, and what it does.
+pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let mut last = "";
+    ENTRIES.iter().filter_map(move |(name, about)| {
+        let word = name.split_whitespace().next()?;
+        let known = std::mem::replace(&mut last, word) == word;
+        (!known).then_some((word, *about))
+    })
+}
+
+/// What a typed line means.
+pub fn meant(line: &str) -> Meant {
+    let line = line.trim();
+    let mut words = line.split_whitespace();
+    let Some(first) = words.next() else { return Meant::Nothing };
+    let rest: Vec<&str> = words.collect();
+    // "STOP!" is a stop.
+    let verb = first.trim_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase();
+    let send = |command| Meant::Send(Box::new(command));
+    let raise = |level, why: &[&str]| {
+        let reason = if why.is_empty() { "typed by the operator".to_owned() } else { why.join(" ") };
+        send(Command::Raise { level, reason: SafeText::clean(&reason, 300) })
+    };
+    match (verb.as_str(), rest.as_slice()) {
+        // The one step that nothing gives back while the program runs has to be meant.
+        ("stop", [level, why @ ..]) if level.eq_ignore_ascii_case("revoke") => raise(StopLevel::Revoke, why),
+        ("stop" | "hold", _) => Meant::Act(Action::Hold),
+        ("halt", why) => raise(StopLevel::Halt, why),
+        ("pause", why) => raise(StopLevel::Pause, why),
+        ("exit-only", why) => raise(StopLevel::ExitOnly, why),
+        ("flatten", why) => raise(StopLevel::Flatten, why),
+        ("revoke", _) => Meant::Wrong(
+            "nothing is revoked and nothing is stopped: `stop revoke` takes the Golem's keys away; an allowance is taken \
+             back with x, where it is selected"
+                .to_owned(),
+        ),
+        ("resume", []) => send(Command::AskToLower { level: None }),
+        ("paper", [] | ["on"]) => send(Command::EnterPaper),
+        ("paper", ["off"]) => send(Command::AskToLeavePaper),
+        ("breaker", ["reset"]) => send(Command::AskToResetBreaker),
+        ("step", []) => send(Command::Step),
+        ("scenario", []) => Meant::Shows,
+        ("restart", []) => Meant::Again,
+        ("scenario", name) => send(Command::Scenario { name: name.join(" ") }),
+        ("mine", rest) => devnet(rest, "1", |chain_id, count| DevnetControl::Mine { chain_id, blocks: count }),
+        ("advance", rest) => {
+            devnet(rest, "60", |chain_id, seconds| DevnetControl::Advance { chain_id, seconds: seconds.into() })
+        }
+        ("market", ["on"]) => send(Command::Devnet(DevnetControl::Market { on: true })),
+        ("market", ["off"]) => send(Command::Devnet(DevnetControl::Market { on: false })),
+        ("crash", [bps]) => shock(bps, |bps| DevnetControl::Crash { bps }),
+        ("spike", [bps]) => shock(bps, |bps| DevnetControl::Spike { bps }),
+        ("seek", [percent]) => match percent.trim_end_matches('%').parse() {
+            Ok(percent @ 0..=100) => send(Command::Replay(ReplayControl::Seek { percent })),
+            _ => Meant::Wrong(format!("`{percent}` is no place from 0 to 100")),
+        },
+        ("blocks", ["on"]) => send(Command::Devnet(DevnetControl::Blocks { running: true })),
+        ("blocks", ["off"]) => send(Command::Devnet(DevnetControl::Blocks { running: false })),
+        ("export", [] | ["trades"]) => Meant::Act(Action::Export),
+        ("help", []) => Meant::Act(Action::Help),
+        ("quit" | "q", []) => Meant::Act(Action::AskToQuit),
+        (word, []) => match ScreenId::ALL.into_iter().find(|screen| screen.name().eq_ignore_ascii_case(word)) {
+            Some(screen) => Meant::GoTo(screen),
+            None => match near_miss(word) {
+                Some(near) => {
+                    Meant::Wrong(format!("no command `{word}`; did you mean `{near}`? Say more to tell the Golem"))
+                }
+                None => say(line),
+            },
+        },
+        (word, _) => match nearest(word, LADDER.iter().copied()) {
+            Some(near) => Meant::Wrong(format!(
+                "`{word}` is nearly `{near}`, and nothing is stopped; begin with another word to tell the Golem"
+            )),
+            None => say(line),
+        },
+    }
+}
+
+fn say(line: &str) -> Meant {
+    Meant::Send(Box::new(Command::Say { words: SafeText::clean(line, 400) }))
+}
+
+/// A single word that is nearly a command is no word for the Golem: a stop that was mistyped must not become a remark.
+fn near_miss(word: &str) -> Option<&'static str> {
+    let names = ENTRIES.iter().filter_map(|(name, _)| name.split_whitespace().next());
+    let names = names.chain(LADDER.iter().copied());
+    nearest(word, names)
+}
+
+fn devnet(rest: &[&str], usual: &str, control: impl FnOnce(u64, u32) -> DevnetControl) -> Meant {
+    let chain = if rest.contains(&"base") { DEVNET_BASE } else { DEVNET_ETHEREUM };
+    let count = rest.iter().find(|word| **word != "base" && **word != "ethereum").copied().unwrap_or(usual);
+    match count.parse() {
+        Ok(count) => Meant::Send(Box::new(Command::Devnet(control(chain, count)))),
+        Err(_) => Meant::Wrong(format!("`{count}` is no number")),
+    }
+}
+
+fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> Meant {
+    match bps.parse() {
+        Ok(bps @ 1..=9_900) => Meant::Send(Box::new(Command::Devnet(control(bps)))),
+        _ => Meant::Wrong(format!("`{bps}` is no number of basis points from 1 to 9900")),
+    }
+}
+
+/// Every entry whose name or words hold what is typed, letter after letter, the closest first; one for each show, too.
+pub fn find(typed: &str, shows: &[SafeText]) -> Vec<Entry> {
+    let shows = shows.iter().map(|show| {
+        let name = format!("scenario {show}");
+        Entry { about: "play this show from its beginning", meant: meant(&name), name }
+    });
+    let commands = ENTRIES.iter().map(|(name, about)| Entry { name: (*name).to_owned(), about, meant: meant(name) });
+    let screens = ScreenId::ALL.into_iter().map(|screen| Entry {
+        name: screen.name().to_lowercase(),
+        about: "go to this screen",
+        meant: Meant::GoTo(screen),
+    });
+    let wanted = typed.trim().to_lowercase();
+    // Whoever looks at the shows is not led to look at them.
+    let among_shows = wanted == "scenario" && shows.len() > 0;
+    let mut found: Vec<(usize, Entry)> = commands
+        .chain(shows)
+        .filter(|entry| !among_shows || entry.meant != Meant::Shows)
+        .chain(screens)
+        .filter_map(|entry| {
+            let score = score(&entry.name, &wanted)
+                .or_else(|| entry.about.to_lowercase().contains(&wanted).then_some(1_000))?;
+            Some((score, entry))
+        })
+        .collect();
+    found.sort_by_key(|(score, _)| *score);
+    found.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// How far apart the letters of `wanted` stand in `name`; `None` where one is missing. Lower is closer.
+fn score(name: &str, wanted: &str) -> Option<usize> {
+    let mut from = 0;
+    let mut apart = 0;
+    for letter in wanted.chars() {
+        let rest = name.get(from..)?;
+        let at = rest.find(letter)?;
+        apart += at;
+        from += at + letter.len_utf8();
+    }
+    Some(apart)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_command_is_said_to_the_golem() {
+        let Meant::Send(said) = meant("wait for gas, please") else { panic!() };
+        assert_eq!(*said, Command::Say { words: SafeText::clean("wait for gas, please", 400) });
+        assert_eq!(meant("  "), Meant::Nothing);
+    }
+
+    #[test]
+    fn a_mistyped_stop_is_not_said_to_the_golem() {
+        assert!(matches!(meant("hatl"), Meant::Wrong(_)));
+        assert!(matches!(meant("puase"), Meant::Wrong(_)));
+    }
+
+    #[test]
+    fn a_stop_with_words_behind_it_stops() {
+        let raised = |line: &str| match meant(line) {
+            Meant::Send(command) => match *command {
+                Command::Raise { level, reason } => Some((level, reason.to_string())),
+                _ => None,
+            },
+            _ => None,
+        };
+        for line in ["stop everything now", "Stop!", "STOP, the key is stolen", "hold on", "hold"] {
+            assert_eq!(meant(line), Meant::Act(Action::Hold), "{line}");
+        }
+        assert_eq!(raised("stop revoke key stolen"), Some((StopLevel::Revoke, "key stolen".to_owned())));
+        assert_eq!(raised("STOP Revoke"), Some((StopLevel::Revoke, "typed by the operator".to_owned())));
+        // Whoever means an allowance keeps the Golem's keys, and whoever means the keys is told how.
+        for line in ["revoke", "revoke the UNI allowance", "revoke key stolen"] {
+            let Meant::Wrong(why) = meant(line) else { panic!("{line}") };
+            assert!(why.contains("nothing is stopped") && why.contains("`stop revoke`"), "{why}");
+        }
+        assert_eq!(raised("Halt: price is wrong"), Some((StopLevel::Halt, "price is wrong".to_owned())));
+        assert_eq!(raised("exit-only now").map(|(level, _)| level), Some(StopLevel::ExitOnly));
+    }
+
+    #[test]
+    fn a_line_that_begins_with_a_mistyped_stop_is_no_remark() {
+        for line in ["hlat price is wrong", "sotp everything", "revok the key", "Puase until noon", "flaten all", "stp"]
+        {
+            assert!(matches!(meant(line), Meant::Wrong(_)), "{line}: {:?}", meant(line));
+        }
+        for line in ["wait for gas, please", "sell half of the UNI", "why did you stop?"] {
+            let said = matches!(meant(line), Meant::Send(command) if matches!(*command, Command::Say { .. }));
+            assert!(said, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_loosens_only_asks() {
+        assert_eq!(meant("resume"), Meant::Send(Box::new(Command::AskToLower { level: None })));
+        assert_eq!(meant("paper off"), Meant::Send(Box::new(Command::AskToLeavePaper)));
+        assert_eq!(meant("breaker reset"), Meant::Send(Box::new(Command::AskToResetBreaker)));
+    }
+
+    #[test]
+    fn every_entry_of_the_palette_means_something() {
+        for (name, _) in ENTRIES {
+            assert!(!matches!(meant(name), Meant::Wrong(_) | Meant::Nothing), "{name}");
+            let said = matches!(meant(name), Meant::Send(command) if matches!(*command, Command::Say { .. }));
+            assert!(!said, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_palette_finds_by_letters_in_order() {
+        assert_eq!(find("hlt", &[]).first().map(|entry| entry.name.clone()), Some("halt".to_owned()));
+        assert_eq!(find("lgs", &[]).first().map(|entry| entry.name.clone()), Some("logs".to_owned()));
+        assert!(find("zzzz", &[]).is_empty());
+    }
+
+    #[test]
+    fn every_show_has_an_entry_and_the_bare_word_is_no_remark() {
+        assert_eq!((meant("scenario"), meant("restart")), (Meant::Shows, Meant::Again));
+        let shows = ["first-tour", "price-moved"].map(|name| SafeText::clean(name, 40));
+        let all: Vec<Entry> = find("scenario ", &shows).into_iter().filter(|one| one.name.contains(' ')).collect();
+        let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["scenario first-tour", "scenario price-moved"]);
+        let play = Command::Scenario { name: "price-moved".to_owned() };
+        assert_eq!(all[1].meant, Meant::Send(Box::new(play)));
+        for word in ["scenario", "restart", "step"] {
+            assert!(names_of_commands().contains(&word), "Tab does not know {word}");
+        }
+    }
+
+    fn names_of_commands() -> Vec<&'static str> {
+        names().map(|(name, _)| name).collect()
+    }
+}

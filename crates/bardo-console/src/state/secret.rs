@@ -1,0 +1,62 @@
+//! A password being typed: never drawn, never printed, wiped when it goes.
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use zeroize::{Zeroize as _, Zeroizing};
+
+use crate::keymap::Key;
+use bardo_safety::custody::{LONGEST_SECRET, Password};
+
+/// What was typed so far.
+#[derive(Clone)]
+pub(super) struct Secret(Zeroizing<String>);
+
+impl Default for Secret {
+    /// Nothing, with room for the longest, so that no copy is left behind where it grew.
+    fn default() -> Self {
+        Self(Zeroizing::new(String::with_capacity(LONGEST_SECRET)))
+    }
+}
+
+impl Secret {
+    /// Takes a key.
+    pub(super) fn key(&mut self, key: Key) {
+        match (key.code, key.modifiers) {
+            (KeyCode::Char(letter), KeyModifiers::NONE | KeyModifiers::SHIFT)
+                if self.0.len() + letter.len_utf8() <= LONGEST_SECRET =>
+            {
+                self.0.push(letter);
+            }
+            (KeyCode::Char('u'), KeyModifiers::CONTROL) => self.clear(),
+            (KeyCode::Backspace, _) => drop(self.0.pop()),
+            _ => {}
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.zeroize();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What was typed, which is gone here afterwards.
+    pub(super) fn take(&mut self) -> Option<Password> {
+        let typed = (!self.0.is_empty()).then(|| Password::new(self.0.as_str().to_owned()));
+        self.clear();
+        typed
+    }
+}
+
+impl PartialEq for Secret {
+    /// Only whether something was typed: nothing is found out about it by comparing.
+    fn eq(&self, other: &Self) -> bool {
+        self.is_empty() == other.is_empty()
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}

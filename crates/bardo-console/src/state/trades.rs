@@ -1,0 +1,326 @@
+//! Trades as CSV, from what the events told: for a spreadsheet or a tax adviser. Amounts stand as the tools gave them,
+//! with every digit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::feed::{CallSeen, Feed};
+use super::story::word;
+use bardo_base::format::utc;
+use bardo_base::text::SafeText;
+use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, by_id};
+use bardo_base::fabric::{Event, EventKind, IntentStatus, IntentUpdate, OrderStatus, OrderUpdate, TxState};
+
+/// The columns.
+const HEAD: [&str; 13] = [
+    "time",
+    "call",
+    "kind",
+    "chain",
+    "paid",
+    "paid_token",
+    "got",
+    "got_token",
+    "quoted",
+    "gas_wei",
+    "transaction",
+    "chain_agrees",
+    "how_it_ended",
+];
+
+/// A row, and when it was.
+type Cells = (u64, [String; 13]);
+
+/// Every trade that is still known, the oldest first, with a head line. Orders and bridge orders stand with what was
+/// filled.
+pub fn csv(feed: &Feed) -> String {
+    let orders = feed.orders.iter().filter_map(|(at, order)| order_row(*at, order));
+    let intents = feed.intents.iter().filter_map(|(at, intent)| intent_row(*at, intent));
+    text(feed.calls.iter().filter_map(call_row).chain(orders).chain(intents).collect())
+}
+
+/// The same of a whole run, from its events: none is forgotten, however many there are.
+pub fn csv_of(events: impl IntoIterator<Item = Event>) -> String {
+    let mut feed = Feed::default();
+    let mut rows: BTreeMap<String, Cells> = BTreeMap::new();
+    for event in events {
+        let event = Arc::new(event);
+        feed.take(&event);
+        let row = match &event.kind {
+            EventKind::ToolEnd(_) | EventKind::ToolVerified(_) => {
+                event.call_id.and_then(|id| feed.call(id)).and_then(call_row)
+            }
+            EventKind::OrderUpdate(order) => order_row(event.at, order),
+            EventKind::IntentUpdate(intent) => intent_row(event.at, intent),
+            _ => None,
+        };
+        // What is told of again is told anew, and stands once.
+        if let Some((at, row)) = row {
+            let name = row.get(1).cloned().unwrap_or_default();
+            let first = rows.get(&name).map_or(at, |(first, _)| *first);
+            rows.insert(name, (first, row));
+        }
+    }
+    text(rows.into_values().collect())
+}
+
+fn text(mut rows: Vec<Cells>) -> String {
+    rows.sort_by_key(|(at, _)| *at);
+    let mut text = HEAD.join(",");
+    text.push('\n');
+    for (_, row) in rows {
+        text.push_str(&row.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(","));
+        text.push('\n');
+    }
+    text
+}
+
+/// A chain by its name: a call may have named it by its id. One that has no name here keeps its id.
+fn chain_name(asked: &str) -> String {
+    let network = asked.parse().ok().and_then(|id: u64| match id {
+        DEVNET_ETHEREUM => Some("ethereum"),
+        DEVNET_BASE => Some("base"),
+        id => by_id(id).map(|network| network.name.as_str()),
+    });
+    network.unwrap_or(asked).to_owned()
+}
+
+fn order_row(at: u64, order: &OrderUpdate) -> Option<Cells> {
+    let fill = order.fill.as_ref()?;
+    let cells = [
+        utc(at),
+        order.order_hash.to_string(),
+        "Auction".to_owned(),
+        chain_name(&order.chain_id.to_string()),
+        fill.amount_in.clone(),
+        order.token_in.symbol.to_string(),
+        fill.amount_out.clone(),
+        order.token_out.symbol.to_string(),
+        order.quoted_out.clone(),
+        String::new(),
+        fill.tx.hash.to_string(),
+        // A fill is known by the reactor's own event.
+        if order.status.is_final() { (order.status == OrderStatus::Filled).to_string() } else { String::new() },
+        order.status.as_str().to_owned(),
+    ];
+    Some((at, cells))
+}
+
+fn intent_row(at: u64, intent: &IntentUpdate) -> Option<Cells> {
+    let delivered = intent.status == IntentStatus::Filled;
+    let got = intent.amount_out.clone();
+    if !delivered && got.is_none() {
+        return None;
+    }
+    let agrees = delivered && got.is_some();
+    let cells = [
+        utc(at),
+        intent.intent_id.to_string(),
+        "Bridge".to_owned(),
+        format!("{} to {}", intent.source_chain, intent.destination_chain),
+        intent.amount_in.clone(),
+        intent.token_in.symbol.to_string(),
+        got.unwrap_or_default(),
+        intent.token_out.symbol.to_string(),
+        intent.estimated_output.clone(),
+        String::new(),
+        intent.delivered.as_ref().map(|place| place.hash.to_string()).unwrap_or_default(),
+        // As the verdict on the order: delivered, and the balance on the destination chain shows what came in.
+        agrees.to_string(),
+        intent.status.as_str().to_owned(),
+    ];
+    Some((at, cells))
+}
+
+/// A swap that was signed. What was only quoted, rehearsed or refused is no trade.
+fn call_row(call: &CallSeen) -> Option<Cells> {
+    let (_, transaction) = call.transactions.last()?;
+    let card = call.end.as_ref().and_then(|end| end.card.as_ref());
+    let none = Value::Null;
+    let (data, hints) = card.map_or((&none, &none), |card| (&card.data, card.hints.as_ref().unwrap_or(&none)));
+    let params = call.start.as_ref().map_or(&none, |start| start.params.value());
+    let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    // An order tells of itself, with what was filled.
+    params.get("token_out").filter(|_| call.tool() == "uniswap_execute_swap")?;
+    let costs = hints.get("transactions").and_then(Value::as_array).into_iter().flatten();
+    let gas = costs.filter_map(|one| text(one, "gas_cost_wei").parse::<u128>().ok()).fold(0, u128::saturating_add);
+    let paid = Some(text(data, "amount_in")).filter(|paid| !paid.is_empty());
+    let ended = match (call.standing(), transaction.state) {
+        (_, TxState::Reverted) => "reverted".to_owned(),
+        (standing, _) => standing.mark().1.to_lowercase(),
+    };
+    Some((
+        call.started_at,
+        [
+            utc(call.started_at),
+            call.call_id.to_string(),
+            word(call.tool()).into_owned(),
+            chain_name(&text(params, "chain")),
+            paid.unwrap_or_else(|| text(params, "amount")),
+            text(params, "token_in"),
+            text(data, "amount_out"),
+            text(params, "token_out"),
+            text(hints, "quoted_out"),
+            if gas == 0 { String::new() } else { gas.to_string() },
+            transaction.hash.to_string(),
+            call.verified.as_ref().map(|verified| verified.matched.to_string()).unwrap_or_default(),
+            ended,
+        ],
+    ))
+}
+
+/// The longest cell, in characters: a number of 256 bits with its decimals has fewer.
+const MOST_CELL: usize = 200;
+
+/// A cell: quoted where it must be, and never a formula or anything a terminal acts on. A recording is text from outside.
+fn quoted(cell: &str) -> String {
+    let cell = SafeText::clean(cell, MOST_CELL);
+    let cell = cell.as_str();
+    let formula = cell.starts_with(['=', '+', '-', '@']);
+    let plain = if formula { format!("'{cell}") } else { cell.to_owned() };
+    if plain.contains([',', '"', '\n', '\r']) { format!("\"{}\"", plain.replace('"', "\"\"")) } else { plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::B256;
+    use serde_json::json;
+
+    use super::*;
+    use bardo_base::id::{CallId, GolemId};
+    use bardo_base::model::CardKind;
+    use bardo_base::fabric::{Card, Redacted, ToolEnd, ToolStart, TxUpdate};
+
+    fn swap(feed: &mut Feed, seq: u64, symbol: &str, signed: bool) {
+        for event in swap_events(seq, symbol, signed) {
+            feed.take(&Arc::new(event));
+        }
+    }
+
+    fn swap_events(seq: u64, symbol: &str, signed: bool) -> Vec<Event> {
+        let call_id = CallId::new(1_700_000_000_000 + seq);
+        let params = json!({ "token_in": "WETH", "token_out": symbol, "amount": "0.25", "chain": "ethereum" });
+        let data = json!({ "amount_in": "0.25", "amount_out": "848.123456" });
+        let hints =
+            json!({ "quoted_out": "848.5", "transactions": [{ "gas_cost_wei": "21000" }, { "gas_cost_wei": "9" }] });
+        let start = ToolStart {
+            tool_name: "uniswap_execute_swap".into(),
+            params: Redacted::new(&params, &[]),
+            params_hash: B256::ZERO,
+            tick: None,
+        };
+        let update = TxUpdate {
+            chain_id: 31_337,
+            hash: B256::repeat_byte(7),
+            leg: 1,
+            of: 1,
+            state: TxState::Confirmed,
+            block: Some(9),
+        };
+        let card = Some(Card { widget: CardKind::Swap, data, hints: Some(hints) });
+        let end = ToolEnd { success: true, state: None, duration_ms: 1, result_summary: Value::Null, card };
+        let mut kinds = vec![EventKind::ToolStart(start)];
+        kinds.extend(signed.then_some(EventKind::TxUpdate(update)));
+        kinds.push(EventKind::ToolEnd(end));
+        let event = |(at, kind)| {
+            let golem_id = GolemId::operator();
+            Event { seq: at, at: 1_700_000_000_000, golem_id, call_id: Some(call_id), kind }
+        };
+        (seq..).zip(kinds).map(event).collect()
+    }
+
+    #[test]
+    fn a_whole_run_has_every_trade_though_a_screen_forgets_the_oldest() {
+        let many = crate::state::feed::CALLS_KEPT as u64 + 9;
+        let text = csv_of((0..many).flat_map(|call| swap_events(1 + call * 10, "USDC", true)));
+        assert_eq!(text.lines().count() as u64, many + 1);
+        let mut order = crate::widgets::samples::order(bardo_base::fabric::DecayUnit::Seconds);
+        let told = |order: &OrderUpdate, seq| {
+            let (golem_id, kind) = (GolemId::operator(), EventKind::OrderUpdate(Box::new(order.clone())));
+            Event { seq, at: 1_700_000_000_000 + seq, golem_id, call_id: None, kind }
+        };
+        let open = told(&order, 1);
+        order.fill = Some(bardo_base::fabric::OrderFill {
+            tx: bardo_base::fabric::TxPlace { chain_id: 31_337, hash: B256::ZERO, block: None },
+            filler: alloy::primitives::Address::ZERO,
+            name: None,
+            amount_in: "0.5".to_owned(),
+            amount_out: "1698.80".to_owned(),
+            position: 1,
+        });
+        order.status = OrderStatus::Filled;
+        let text = csv_of([open, told(&order, 2), told(&order, 3)]);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        let cells: Vec<&str> = text.lines().last().unwrap().split(',').collect();
+        assert_eq!([cells[2], cells[3], cells[6], cells[11]], ["Auction", "ethereum", "1698.80", "true"], "{text}");
+    }
+
+    #[test]
+    fn a_bridge_names_both_chains_in_their_column_and_tokens_in_theirs() {
+        let mut intent = crate::widgets::samples::intent();
+        intent.status = IntentStatus::Filled;
+        intent.amount_out = Some("399.6".to_owned());
+        let kind = EventKind::IntentUpdate(Box::new(intent));
+        let golem_id = GolemId::operator();
+        let text = csv_of([Event { seq: 1, at: 1_700_000_000_000, golem_id, call_id: None, kind }]);
+        let cells: Vec<&str> = text.lines().last().unwrap().split(',').collect();
+        assert_eq!(
+            [cells[2], cells[3], cells[5], cells[7], cells[11]],
+            ["Bridge", "ethereum to base", "USDC", "USDC", "true"]
+        );
+    }
+
+    /// A delivery that the balance on the destination chain does not show is a row all the same, and the chain does not
+    /// agree to it: as the verdict on the order says.
+    #[test]
+    fn a_bridge_whose_arrival_no_balance_shows_is_listed_and_not_agreed_to() {
+        let row = |status: IntentStatus, amount_out: Option<&str>| {
+            let mut intent = crate::widgets::samples::intent();
+            (intent.status, intent.amount_out) = (status, amount_out.map(str::to_owned));
+            let (golem_id, kind) = (GolemId::operator(), EventKind::IntentUpdate(Box::new(intent)));
+            let text = csv_of([Event { seq: 1, at: 1_700_000_000_000, golem_id, call_id: None, kind }]);
+            let cells = text.lines().nth(1).map(|row| row.split(',').map(str::to_owned).collect::<Vec<_>>());
+            cells.map(|cells| (cells[6].clone(), cells[11].clone()))
+        };
+        let cells = |got: &str, agrees: &str| Some((got.to_owned(), agrees.to_owned()));
+        assert_eq!(row(IntentStatus::Filled, Some("399.6")), cells("399.6", "true"));
+        assert_eq!(row(IntentStatus::Filled, None), cells("", "false"));
+        assert_eq!(row(IntentStatus::Refunded, None), None, "nothing was traded");
+    }
+
+    #[test]
+    fn a_chain_that_was_named_by_its_id_stands_by_its_name() {
+        let named = [("31337", "ethereum"), ("31338", "base"), ("42161", "arbitrum"), ("base", "base"), ("99", "99")];
+        for (asked, name) in named {
+            assert_eq!(chain_name(asked), name);
+        }
+    }
+
+    #[test]
+    fn a_signed_swap_is_a_row_and_a_rehearsed_one_is_none() {
+        let mut feed = Feed::default();
+        swap(&mut feed, 1, "USDC", true);
+        swap(&mut feed, 11, "USDC", false);
+        let text = csv(&feed);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines[0].split(',').count(), 13);
+        let cells: Vec<&str> = lines[1].split(',').collect();
+        assert_eq!(&cells[2..10], ["Swap", "ethereum", "0.25", "WETH", "848.123456", "USDC", "848.5", "21009"]);
+        assert_eq!(cells[10], B256::repeat_byte(7).to_string());
+        assert_eq!(cells[12], "done");
+    }
+
+    #[test]
+    fn nobodys_symbol_becomes_a_formula_or_a_column() {
+        let mut feed = Feed::default();
+        swap(&mut feed, 1, "=HYPERLINK(\"x\"),1", true);
+        let text = csv(&feed);
+        assert!(text.contains(",\"'=HYPERLINK(\"\"x\"\"),1\","), "{text}");
+        assert_eq!(quoted("+1"), "'+1");
+        assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
+        assert_eq!(quoted("plain 1.5"), "plain 1.5");
+    }
+}

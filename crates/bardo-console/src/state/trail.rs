@@ -1,0 +1,260 @@
+//! An entry of the audit trail in words. The body is another's text by now: it was read back from a file.
+
+use serde_json::{Map, Value};
+
+use bardo_base::format::short_hash;
+use bardo_base::text::SafeText;
+use crate::widgets::figure::readable;
+use crate::widgets::words::grouped_cents;
+use bardo_runtime::handle::AuditEntry;
+use bardo_safety::audit::Kind;
+use bardo_safety::pipeline::{Found, Step};
+
+/// The longest line, in characters.
+const LONGEST: usize = 400;
+/// Digits after the point.
+const PLACES: usize = 4;
+
+/// What an entry says. A kind that is not known here is told by its plain fields: nothing is left out in silence.
+pub fn words(entry: &AuditEntry) -> SafeText {
+    let none = Map::new();
+    let body = entry.body.as_object().unwrap_or(&none);
+    let text = |field: &str| body.get(field).map(plain).unwrap_or_default();
+    let said = |field: &str| {
+        let value = text(field);
+        if value.is_empty() { String::new() } else { format!(": {value}") }
+    };
+    let dollars = |field: &str| format!("${}", grouped_cents(&text(field)));
+    let Some(kind) = Kind::of(entry.kind.as_str()) else {
+        return SafeText::clean(&readable(&fields(body), PLACES), LONGEST);
+    };
+    let told = match kind {
+        Kind::PermitIssued => match text("needs").as_str() {
+            "approval" => format!("simulated, asks you: {}", text("expected_outcome")),
+            "delay" => format!("simulated, waits for your no: {}", text("expected_outcome")),
+            "notify" => format!("simulated, and you are told when it is done: {}", text("expected_outcome")),
+            _ => format!("simulated {}", text("expected_outcome")),
+        },
+        Kind::PermitConsumed => {
+            let consent = match text("consent").as_str() {
+                "none" => "within the limits".to_owned(),
+                "always" => "by --approve always".to_owned(),
+                other => format!("consent: {}", other.replace('_', " ")),
+            };
+            format!("signing begins, {consent}; nonce {}", text("nonce"))
+        }
+        Kind::PermitRehearsed => format!("rehearsed, and nothing was signed: {}", text("expected_outcome")),
+        Kind::PermitRefused => format!("the offer was refused: {}", text("why")),
+        Kind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), text("why")),
+        Kind::ActionOvertaken => "nothing was refused: another action came between, it is prepared anew".to_owned(),
+        Kind::ActionReserved => format!("{} counted as spent for {}", dollars("spend"), text("expected_outcome")),
+        Kind::ActionSettled => format!("{}, {} spent", text("state"), dollars("spent")),
+        Kind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
+        Kind::ActionVerified => format!("chain disagrees ✕{}", said("mismatches")),
+        Kind::ApprovalRequested if text("passes_by_itself") == "true" => {
+            format!("you were asked, and silence lets it pass: {}", text("asked"))
+        }
+        Kind::ApprovalRequested => format!("you were asked: {}", text("asked")),
+        Kind::ApprovalResolved => {
+            let outcome = match text("outcome").as_str() {
+                "approved" => "you approved".to_owned(),
+                "approved_similar" => "you approved, and similar for a while".to_owned(),
+                "edited" => format!("you asked for a smaller amount, {}", text("amount")),
+                "refused" => "you refused".to_owned(),
+                "refused_and_halted" => "you refused, and stopped everything".to_owned(),
+                "lapsed" => "nobody answered".to_owned(),
+                other => other.replace('_', " "),
+            };
+            format!("{outcome}{}", said("reason"))
+        }
+        Kind::TxSigned => {
+            let by = text("by").replace('_', " ");
+            format!("signed {}, {} of {}, by {by}", short(&text("hash")), text("leg"), text("of"))
+        }
+        Kind::TxOutbid => format!("outbid {} by {}, for a higher fee", short(&text("replaces")), short(&text("hash"))),
+        Kind::OrderSigned => format!("order signed by {}: {}", text("by").replace('_', " "), text("expected_outcome")),
+        Kind::OrderEnded => {
+            let agrees = if text("matched") == "false" { "; not as it was to be ✕" } else { "" };
+            format!("order {}: {}{agrees}", text("status").replace('_', " "), short_words(&text("actual_outcome")))
+        }
+        Kind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), said("reason")),
+        Kind::HaltLowered => format!("stop ladder down to {} by {}", none_or(&text("level")), text("by")),
+        Kind::KeysRevoked => format!("the Golem's keys were taken away by {}{}", text("by"), said("reason")),
+        Kind::PolicyAdopted => format!("policy {} in force", text("name")),
+        Kind::PolicyTightened | Kind::PolicyAccepted => format!("policy {} changed{}", text("name"), said("changes")),
+        Kind::PolicyRefused => format!("a looser policy was refused by {}", text("by")),
+        Kind::BreakerReset => format!("failure breaker closed by {}", text("by")),
+        Kind::RecoveryStep => {
+            let (found, step, nonce) = (text("found"), text("step"), text("nonce"));
+            let found = Found::named(&found).map_or(found.as_str(), |found| found.words());
+            let step = Step::named(&step).map_or(step.as_str(), |step| step.words());
+            let which = if nonce.is_empty() { String::new() } else { format!(" ({nonce})") };
+            format!("recovery found {found}{which}: {step}")
+        }
+        Kind::ApprovalAnswered => {
+            format!("another console answered: {}, by {}", text("answer").replace('_', " "), text("by"))
+        }
+        Kind::ApprovalForged => {
+            format!("a row of the shared queue failed authentication: {}", text("why").replace('_', " "))
+        }
+        Kind::ActionHeldAgain => {
+            format!("held anew as reservation {}, in place of {}", text("reservation"), text("before"))
+        }
+        Kind::TxLate => format!("{} is in a block after all, and what it takes is held anew", short(&text("hash"))),
+        Kind::HighWaterReset => format!("highest marks of {} forgotten by {}", text("account"), text("by")),
+        Kind::LiquidationPlanned => format!("to be sold, by {}: {}", text("by"), text("holdings")),
+        Kind::LiquidationEnded => format!("selling {} is over{}", text("holding"), said("told")),
+        Kind::AccountReconciled => format!(
+            "{} goes on from nonce {} of its chain instead of {}, by {}",
+            text("account"),
+            text("chain_next"),
+            text("ledger_next"),
+            text("by")
+        ),
+        Kind::GolemDied => died(body),
+        Kind::PasswordRefused => {
+            format!("password refused for {}, by {}: {}", text("authorises").replace('_', " "), text("by"), text("why"))
+        }
+    };
+    let told = if text("paper") == "true" { format!("PAPER: {told}") } else { told };
+    SafeText::clean(&readable(&told, PLACES), LONGEST)
+}
+
+/// What was left when the Golem died.
+fn died(body: &Map<String, Value>) -> String {
+    let count = |field: &str| body.get(field).and_then(Value::as_u64);
+    let mut told = "the Golem has died".to_owned();
+    if body.get("keys").and_then(Value::as_str) == Some("revoked") {
+        told.push_str("; its keys were taken away");
+    }
+    for (field, words) in [
+        ("allowances_taken_back", "allowances taken back"),
+        ("allowances_left", "allowances left"),
+        ("tokens_silent", "tokens did not say what others may take"),
+        ("orders_left_open", "orders left open"),
+        ("bridges_locked", "bridges locked"),
+    ] {
+        if let Some(many) = count(field).filter(|many| *many > 0) {
+            told.push_str(&format!("; {many} {words}"));
+        }
+    }
+    told
+}
+
+/// A hash as people compare it; whatever else stands there as it is.
+fn short(text: &str) -> String {
+    text.parse().map_or_else(|_| text.to_owned(), short_hash)
+}
+
+/// A sentence with its hashes shortened, whatever follows them.
+fn short_words(sentence: &str) -> String {
+    let told = sentence.split(' ').map(|word| {
+        let hash = word.trim_end_matches([',', '.', ':', ';']);
+        format!("{}{}", short(hash), word.get(hash.len()..).unwrap_or(""))
+    });
+    told.collect::<Vec<_>>().join(" ")
+}
+
+fn none_or(level: &str) -> &str {
+    if level.is_empty() { "nothing" } else { level }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join("; "),
+        Value::Object(fields) => self::fields(fields),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+fn fields(body: &Map<String, Value>) -> String {
+    let told = body.iter().filter(|(_, value)| !value.is_null());
+    told.map(|(name, value)| format!("{} {}", name.replace('_', " "), plain(value))).collect::<Vec<_>>().join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::B256;
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(kind: &str, body: Value) -> String {
+        let text = |words: &str| SafeText::clean(words, 40);
+        let hash = B256::ZERO;
+        let golem_id = text("ada");
+        words(&AuditEntry { seq: 1, at: 1, kind: text(kind), call_id: None, golem_id, body, hash }).to_string()
+    }
+
+    #[test]
+    fn an_entry_is_told_in_words() {
+        let issued = json!({ "expected_outcome": "Swap 0.36 WETH for >= 153.573063227136 UNI", "needs": "approval" });
+        assert_eq!(told("permit:issued", issued), "simulated, asks you: Swap 0.36 WETH for at least 153.5730… UNI");
+        assert_eq!(told("action:settled", json!({ "state": "done", "spent": "848.499006" })), "done, $848.49 spent");
+        assert_eq!(told("action:verified", json!({ "matched": true, "moves": ["0x1b 4500000000"] })), "chain agrees ✓");
+        let held = json!({ "spend": "1234.713456", "expected_outcome": "Swap" });
+        assert_eq!(told("action:reserved", held), "$1,234.71 counted as spent for Swap");
+        let wrong = json!({ "matched": false, "mismatches": ["WETH fell by 2"] });
+        assert_eq!(told("action:verified", wrong), "chain disagrees ✕: WETH fell by 2");
+        let order =
+            json!({ "by": "development_key", "expected_outcome": "Sell 1 WETH", "order": "0x01", "chain_id": 1 });
+        assert_eq!(told("order:signed", order), "order signed by development key: Sell 1 WETH");
+        let hash = format!("0x7b9b{}5942", "ab".repeat(28));
+        let ended = |matched| json!({ "status": "filled", "matched": matched, "actual_outcome": format!("Intent {hash}: done") });
+        assert_eq!(told("order:ended", ended(true)), "order filled: Intent 0x7b9b…5942: done");
+        assert_eq!(told("order:ended", ended(false)), "order filled: Intent 0x7b9b…5942: done; not as it was to be ✕");
+        let outbid = json!({ "hash": hash, "replaces": B256::repeat_byte(0x11), "nonce": 4 });
+        assert_eq!(told("tx:outbid", outbid), "outbid 0x1111…1111 by 0x7b9b…5942, for a higher fee");
+        let refused = json!({ "outcome": "refused", "reason": "wait for gas" });
+        assert_eq!(told("approval:resolved", refused), "you refused: wait for gas");
+        let on_paper = json!({ "outcome": "approved", "paper": true });
+        assert_eq!(told("approval:resolved", on_paper), "PAPER: you approved");
+    }
+
+    #[test]
+    fn a_step_of_recovery_is_told_in_words() {
+        let step = |found: &str, step: &str| told("recovery:step", json!({ "found": found, "step": step }));
+        for found in Found::ALL {
+            let told = step(found.as_str(), found.step(false).as_str());
+            assert_eq!(told, format!("recovery found {}: {}", found.words(), found.step(false).words()));
+        }
+        let nonce = json!({ "found": "loose_nonce", "step": "give_back", "nonce": 7, "chain_id": 1 });
+        let words =
+            "recovery found a nonce that nobody will sign with any more (7): the nonce goes to the next transaction";
+        assert_eq!(told("recovery:step", nonce), words);
+        // What another version wrote is told as it is.
+        assert_eq!(step("later", "else"), "recovery found later: else");
+    }
+
+    #[test]
+    fn each_kind_that_is_written_has_words_of_its_own() {
+        // No field of a body is named so: where this shows, the fields were told as they stand.
+        let body = json!({ "a_field_of_none": 3, "by": "operator", "hash": B256::repeat_byte(1), "outcome": "lapsed" });
+        for kind in Kind::ALL {
+            let told = told(kind.as_str(), body.clone());
+            assert!(!told.is_empty() && !told.contains("a field of none"), "{kind}: {told}");
+        }
+        let died = json!({ "keys": "revoked", "allowances_left": 2, "orders_left_open": 0, "on_death": "hold" });
+        assert_eq!(told("golem:died", died), "the Golem has died; its keys were taken away; 2 allowances left");
+        let (account, by) = ("0xf39F…2266", "operator");
+        let taken = json!({ "account": account, "ledger_next": 4, "chain_next": 6, "by": by });
+        let words = "0xf39F…2266 goes on from nonce 6 of its chain instead of 4, by operator";
+        assert_eq!(told("account:reconciled", taken), words);
+        let late = json!({ "hash": B256::repeat_byte(0x11) });
+        assert_eq!(told("tx:late", late), "0x1111…1111 is in a block after all, and what it takes is held anew");
+    }
+
+    #[test]
+    fn a_kind_that_is_not_known_is_told_by_its_fields() {
+        assert_eq!(told("later:kind", json!({ "some_field": 3, "nothing": null })), "some field 3");
+        assert_eq!(told("later:kind", json!("no object")), "");
+    }
+
+    #[test]
+    fn what_somebody_wrote_into_the_file_is_only_text() {
+        let told = told("approval:requested", json!({ "asked": "Swap\u{202e}\u{7} 1 \u{200b}WETH" }));
+        assert!(!told.contains(['\u{202e}', '\u{7}', '\u{200b}']), "{told:?}");
+    }
+}

@@ -1,0 +1,180 @@
+//! What is kept an eye on: prices for the chart, and what wants a look although nobody asked.
+
+use super::line::chain_words;
+use super::{ALERT_MILLIS, ALERTS_KEPT, Alert, State, model};
+use bardo_base::text::SafeText;
+use bardo_base::units::{Rounding, Usd};
+use crate::state::feed::{CallSeen, Standing};
+use crate::state::story::named;
+use crate::widgets::sprite::phase_words;
+use crate::widgets::words::plain_words;
+use bardo_base::fabric::{ChainState, EndState, Event, EventKind};
+use bardo_runtime::handle::{Limits, Snapshot, SpendNow};
+
+/// How long the first words of the agent after the operator's own count as the answer to them.
+const ANSWER_MILLIS: u64 = 20_000;
+
+fn scaled(value: Usd) -> Option<u128> {
+    value.scaled(2, Rounding::Down)
+}
+
+/// The caps that are watched: whether four fifths of each are used, and what it is called.
+fn filled(limits: &Limits) -> [(bool, &'static str); 4] {
+    let dollars = |now: SpendNow| {
+        let (used, limit) = (scaled(now.used)?, scaled(now.limit?)?);
+        Some(used.checked_mul(100)? >= limit.checked_mul(80)?)
+    };
+    let counted = |(used, most): (u32, u32)| most > 0 && u64::from(used) * 100 >= u64::from(most) * 80;
+    [
+        (dollars(limits.day) == Some(true), "the day's cap"),
+        (dollars(limits.month) == Some(true), "the 30-day cap"),
+        (counted(limits.calls), "the calls of a minute"),
+        (counted(limits.trades), "the trades of an hour"),
+    ]
+}
+
+/// What to say of a call that nobody was asked about, by what came of it; `None`: nothing was done.
+fn came_to(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
+    const DONE: &str = "done without asking you";
+    const UNCLEAR: &str = "signed without asking you, and not known yet how it ends";
+    match state {
+        Some(EndState::Done) => Some(DONE),
+        Some(EndState::Placed) => Some("handed in without asking you, and not filled yet"),
+        Some(EndState::Unclear) => Some(UNCLEAR),
+        Some(EndState::Rehearsed | EndState::NotDone) => None,
+        // An old journal does not say it: what its transactions say is all there is.
+        None => match call.standing() {
+            Standing::Done => Some(DONE),
+            Standing::Unclear => Some(UNCLEAR),
+            Standing::Running
+            | Standing::Waiting
+            | Standing::Sent
+            | Standing::Rehearsed
+            | Standing::OnPaper
+            | Standing::Blocked
+            | Standing::Refused
+            | Standing::Lapsed
+            | Standing::Failed => None,
+        },
+    }
+}
+
+impl State {
+    /// Keeps the price of the first chain's wrapped coin for its chart: what is paid for it in USDC in the pool of the
+    /// least fee, whose price follows the market closest, of those that hold a tenth of the deepest; without such a
+    /// pool its feed's, which moves in steps.
+    pub(super) fn note_price(&mut self) {
+        let Some(chain) = self.page.chains.first() else { return };
+        let pair = |pool: &&model::PoolRow| pool.base.as_str() == "WETH" && pool.quote.as_str() == "USDC";
+        let pools = || chain.pools.iter().filter(pair).filter(|pool| pool.price.is_some());
+        let tenth = |value: Usd| value.scaled(2, Rounding::Down).unwrap_or(0) / 10;
+        let least = pools().filter_map(|pool| pool.holds).max().map_or(0, tenth);
+        let held = |pool: &&model::PoolRow| pool.holds.and_then(|holds| holds.scaled(2, Rounding::Down)).unwrap_or(0);
+        let finest = pools().filter(|pool| held(pool) >= least).min_by_key(|pool| pool.fee_pips);
+        let weth = chain.tokens.iter().find(|token| token.symbol.as_str() == "WETH");
+        let feed = match weth.map(|token| &token.price) {
+            Some(model::FeedPrice::Live(price)) => price.to_string().parse().ok(),
+            Some(model::FeedPrice::None(_)) | None => None,
+        };
+        let price = finest.and_then(|pool| pool.price).or(feed);
+        let at = chain.blocks.front().map(|block| block.timestamp.saturating_mul(1000));
+        if let (Some(at), Some(price)) = (at, price) {
+            self.feed.take_price(at, price);
+        }
+    }
+
+    pub(super) fn watch_event(&mut self, event: &Event) {
+        let words = match &event.kind {
+            EventKind::ApprovalResolved(resolved) if resolved.outcome == bardo_base::fabric::ApprovalOutcome::Lapsed => {
+                "nobody answered a question in time".to_owned()
+            }
+            EventKind::PhaseChanged(changed) => {
+                format!("phase {} → {}: {}", phase_words(changed.from), phase_words(changed.to), changed.why)
+            }
+            EventKind::ChainHealth(health) if health.state != ChainState::Healthy => {
+                let chain = chain_words(health.chain_id, &self.feed.chains);
+                let how = match health.state {
+                    ChainState::Down => "does not answer",
+                    ChainState::Disputed => "endpoints disagree",
+                    ChainState::Healthy | ChainState::Degraded => "answers badly",
+                };
+                format!("{chain} {how}: {}", health.why)
+            }
+            // The first words after the operator's own are the answer to them: they stand beside the prompt at any size.
+            EventKind::GolemThought(said) => {
+                let since = self.said_at.take();
+                let waits = since.is_some_and(|since| self.now_millis <= since.saturating_add(ANSWER_MILLIS));
+                if waits {
+                    self.notice = Some(said.text.clone());
+                }
+                return;
+            }
+            // What is large enough to be told of is told, though nobody was asked.
+            EventKind::ToolEnd(end) => {
+                let call = event.call_id.and_then(|call| self.feed.call(call));
+                let Some(call) = call.filter(|call| call.offer.as_ref().is_some_and(|offer| offer.notify)) else {
+                    return;
+                };
+                let Some(how) = came_to(call, end.state) else { return };
+                format!("{how}, as you want to be told: {}", named(call))
+            }
+            EventKind::FabricFault(fault) => fault.message.to_string(),
+            EventKind::PolicyChanged(changed) if changed.version > 1 => {
+                let what: Vec<String> = changed.changes.iter().map(|change| plain_words(change.as_str())).collect();
+                format!("the policy has changed and holds: {}", what.join("; "))
+            }
+            EventKind::HaltRaised(halt) => {
+                let level = halt.level.map_or("nothing", |level| level.as_str());
+                format!("stopped: {level}, by {}", halt.by)
+            }
+            EventKind::HaltLowered(halt) => match halt.level {
+                Some(level) => format!("stop lowered to {level}, by {}", halt.by),
+                None => format!("the stop is lifted, by {}", halt.by),
+            },
+            _ => return,
+        };
+        self.alert(event.at, &words);
+    }
+
+    fn alert(&mut self, at: u64, words: &str) {
+        if self.alerts.len() >= ALERTS_KEPT {
+            self.alerts.pop_front();
+        }
+        self.alerts.push_back(Alert { at, text: SafeText::clean(words, 200) });
+    }
+
+    /// The newest alert that is still fresh, by the time in which it was made.
+    pub fn fresh_alert(&self) -> Option<&Alert> {
+        self.alerts.back().filter(|alert| self.told_millis() < alert.at.saturating_add(ALERT_MILLIS))
+    }
+
+    /// Alerts where a cap fills past 80 %, or the breaker opens.
+    pub(super) fn watch_caps(&mut self, next: &Snapshot) {
+        use bardo_runtime::handle::BreakerNow;
+        let Some(limits) = &next.limits else { return };
+        let before = self.snapshot.as_ref().and_then(|snapshot| snapshot.limits.as_ref());
+        let (was, is) = (before.map(filled), filled(limits));
+        let open = |limits: &bardo_runtime::handle::Limits| !matches!(limits.breaker, BreakerNow::Closed { .. });
+        let opened = open(limits) && !before.is_some_and(open);
+        for (at, (full, words)) in is.into_iter().enumerate() {
+            let known = was.and_then(|was| was.get(at).copied()).is_some_and(|(full, _)| full);
+            if full && !known {
+                self.alert(next.at, &format!("more than 80 % of {words} is used"));
+            }
+        }
+        let left = |snapshot: &Snapshot, number: u64| {
+            snapshot.grants.iter().find(|grant| grant.number == number).and_then(|grant| scaled(grant.left))
+        };
+        for grant in &next.grants {
+            let Some(granted) = grant.granted.and_then(scaled) else { continue };
+            let low = |left: u128| left.saturating_mul(5) <= granted;
+            let before = self.snapshot.as_ref().and_then(|snapshot| left(snapshot, grant.number)).is_some_and(low);
+            if scaled(grant.left).is_some_and(low) && !before {
+                self.alert(next.at, &format!("more than 80 % of standing approval {} is used", grant.number));
+            }
+        }
+        if opened {
+            self.alert(next.at, "the failure breaker is open: no new trades");
+        }
+    }
+}

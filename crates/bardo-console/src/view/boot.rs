@@ -1,0 +1,68 @@
+//! The boot, as it happens: what is shown until there is a first block.
+
+use ratatui::layout::Rect;
+
+use crate::pen::{Pen, line};
+use crate::state::State;
+use crate::theme::Role;
+use crate::widgets::paint::{Row, rows, wrapped};
+use bardo_runtime::market::model::Money;
+
+const SPINNER: [&str; 8] = ["⣷", "⣯", "⣟", "⡿", "⢿", "⣻", "⣽", "⣾"];
+
+/// What happens until the first block.
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, body: Rect) {
+    let margin = if body.width >= 80 { 4 } else { 1 };
+    let body = Rect { x: body.x + margin, width: body.width.saturating_sub(2 * margin), ..body };
+    let page = &state.page;
+    // Only the devnet inside this process has steps to tell of; before one is told nothing is claimed of money.
+    let (begins, costs) = match state.money() {
+        _ if !page.boot.is_empty() => (
+            "Starting the devnet: two chains inside this process.",
+            "Nothing here leaves this machine, and nothing here costs anything.",
+        ),
+        None => ("Starting.", ""),
+        Some(Money::Play) => ("Connecting to the devnet.", "Nothing here costs anything."),
+        Some(Money::Test) => ("Connecting to the test network.", "Test coins only."),
+        Some(Money::Real) => ("Connecting to the network.", "It moves real money."),
+        Some(Money::Paper) => ("Connecting to the network.", "On paper: nothing is signed."),
+        Some(Money::Replay) => ("Opening the recording.", "Nothing here is live."),
+    };
+    let told = vec![Row::new(begins, Role::TextStrong), Row::new(costs, Role::TextDim)];
+    let told = wrapped(told, usize::from(body.width));
+    let lines = u16::try_from(told.len()).unwrap_or(2);
+    let words = Rect { y: body.y + 1.min(body.height), height: body.height.saturating_sub(1).min(lines), ..body };
+    rows(pen, words, &told);
+    let above = (lines + 2).min(body.height);
+    let list = Rect { y: body.y + above, height: body.height - above, ..body };
+    let room = usize::from(list.height).saturating_sub(usize::from(page.fault.is_some()));
+    let skipped = page.boot.len().saturating_sub(room);
+    let longest = page.boot.iter().map(|step| step.chain.width()).max().unwrap_or(0);
+    let mut row = 0;
+    for (at, step) in page.boot.iter().enumerate().skip(skipped) {
+        let over = step.done || page.boot.iter().skip(at + 1).any(|later| later.chain == step.chain);
+        let (mark, role) = match (over, page.fault.is_some(), state.motion) {
+            (true, _, _) => ("✓", Role::StateGood),
+            (false, true, _) => ("✕", Role::StateBad),
+            (false, false, true) => (spinner(state.now_millis), Role::Chart),
+            (false, false, false) => ("▸", Role::Chart),
+        };
+        let padding = " ".repeat(longest.saturating_sub(step.chain.width()));
+        let pieces = [
+            (format!("{mark} "), role),
+            (format!("{}{padding}  ", step.chain), Role::Title),
+            (step.step.to_string(), if over { Role::TextDim } else { Role::Text }),
+            (format!("  {}", step.detail), Role::TextDim),
+        ];
+        pen.pieces(line(list, row), &pieces);
+        row += 1;
+    }
+    if let Some(fault) = &page.fault {
+        pen.pieces(line(list, row), &[("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)]);
+    }
+}
+
+fn spinner(now_millis: u64) -> &'static str {
+    let at = usize::try_from(now_millis / 120 % 8).unwrap_or(0);
+    SPINNER.get(at).copied().unwrap_or("▸")
+}

@@ -1,0 +1,213 @@
+//! What lies over a screen: the help, made from the keymap; the question before leaving; what to make of a hold; the
+//! palette; and small questions.
+
+use ratatui::layout::Rect;
+
+use bardo_base::text::{SafeText, width};
+use crate::keymap::{self, Action, Context};
+use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::state::State;
+use crate::state::field::Field;
+use crate::state::model::Money;
+use crate::theme::Role;
+use crate::widgets::dialog::{middle, open};
+use crate::widgets::paint::{self, Row};
+
+fn titled(words: &str) -> Vec<Piece> {
+    vec![(words.to_owned(), Role::Title)]
+}
+
+fn keys_of(row: &keymap::Row) -> String {
+    let keys: Vec<_> = row.keys.iter().map(ToString::to_string).collect();
+    keys.join("  ")
+}
+
+/// Every key that holds, and what it does; then the words of the screen beside those of the documents.
+pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, of: Context) {
+    let here = |row: &keymap::Row| match row.context {
+        Context::Page => keymap::help_on(state.screen, row.action).unwrap_or(row.help),
+        _ => row.help,
+    };
+    let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), here(row))).collect();
+    let words: Vec<(String, &str)> = WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)).collect();
+    // Each list has columns of its own: a long word would part all keys from what they do.
+    let mut rows: Vec<Vec<Piece>> = listed(&keys, Role::Key);
+    rows.push(Vec::new());
+    rows.push(vec![("On the screen, and in the documents, the code and the logs".to_owned(), Role::Title)]);
+    let turned: Vec<(String, &str)> =
+        words.iter().map(|(document, screen)| ((*screen).to_owned(), &**document)).collect();
+    rows.extend(listed(&turned, Role::TextStrong));
+    let widest = rows.iter().map(|row| pieces_width(row)).max().unwrap_or(0);
+    let place = middle(area, widest + 4, rows.len() + 3);
+    // Frame and the line that says how to close it.
+    let room = usize::from(place.height).saturating_sub(3);
+    let offset = offset.min(rows.len().saturating_sub(room));
+    let more = if rows.len() > room {
+        vec![(format!("{}–{} of {}", offset + 1, offset + room, rows.len()), Role::TextDim)]
+    } else {
+        Vec::new()
+    };
+    let inner = open(pen, place, &titled("Keys, and words"), &more);
+    for (at, row) in (0..).zip(rows.iter().skip(offset).take(room)) {
+        pen.pieces(line(inner, at), &paint::cut(row, usize::from(inner.width)));
+    }
+    choices(pen, state, inner, Context::Help);
+}
+
+/// Two columns: a word, and what it is.
+fn listed(rows: &[(String, &str)], role: Role) -> Vec<Vec<Piece>> {
+    let column = rows.iter().map(|(word, _)| width(word)).max().unwrap_or(0);
+    let row = |(word, about): &(String, &str)| {
+        let padding = " ".repeat(column.saturating_sub(width(word)) + 2);
+        vec![(word.clone(), role), (padding, Role::Dialog), ((*about).to_owned(), Role::Dialog)]
+    };
+    rows.iter().map(row).collect()
+}
+
+/// The documents' words, and the screen's.
+const WORDS: &[(&str, &str)] = &[
+    ("approval (operator's)", "decision; \"approval\" stays for tokens"),
+    ("ActionPermit", "simulated offer, valid 0:41"),
+    ("needs_approval (chip)", "Allowance: needs approval"),
+    ("Terminal, Survival, Defensive", "Dying, Last reserves, Exits only"),
+    ("ground truth", "chain agrees ✓, chain disagrees ✕"),
+    ("PolicyCage", "policy contract"),
+    ("hot lane", "limit without second opinion"),
+    ("half-open breaker", "one trial allowed"),
+    ("Grimoire, episode", "memory, past trade"),
+    ("Pi, archetype, profile", "agent, role, tool set"),
+    ("reduce-only", "selling and revoking"),
+    ("fabric gap", "screen missed N events (nothing lost)"),
+    ("lapsed", "nobody answered"),
+    ("slippage −4 bps", "0.04 % under quote"),
+    ("intent", "bridge order"),
+];
+
+/// Whether a key is one of a dialog's answers: the help is none, and stands in the line of hints.
+fn is_answer(row: &keymap::Row, context: Context) -> bool {
+    row.context == context && !row.hint.is_empty() && row.action != Action::Help
+}
+
+fn answers(state: &State, context: Context) -> Vec<Piece> {
+    state.keys.rows(context).filter(|row| is_answer(row, context)).flat_map(super::hint).collect()
+}
+
+fn choices(pen: &mut Pen<'_>, state: &State, inner: Rect, context: Context) {
+    pen.pieces(line(inner, inner.height.saturating_sub(1)), &answers(state, context));
+}
+
+/// A dialog of rows with its choices below, in as many lines as they take: no answer is cut.
+fn sheet(pen: &mut Pen<'_>, state: &State, area: Rect, title: &[Piece], rows: Vec<Row>, context: Context) {
+    let widest = rows.iter().map(|row| pieces_width(&row.left)).max().unwrap_or(0).max(pieces_width(title) + 4);
+    let widest = widest.max(pieces_width(&answers(state, context)));
+    let columns = (widest + 4).clamp(44, 76);
+    let room = columns.min(usize::from(area.width)).saturating_sub(4);
+    let choices = answer_lines(state, context, room);
+    let wrapped = paint::wrapped(rows, room);
+    let place = middle(area, columns, wrapped.len() + choices.len() + 3);
+    let inner = open(pen, place, title, &[]);
+    let lines = u16::try_from(choices.len()).unwrap_or(u16::MAX);
+    let body = Rect { height: inner.height.saturating_sub(lines + 1), ..inner };
+    paint::rows(pen, body, &wrapped);
+    let first = inner.height.saturating_sub(lines);
+    for (at, choice) in (first..inner.height).zip(choices) {
+        pen.pieces(line(inner, at), &choice);
+    }
+}
+
+/// The answers, none broken, in lines of so many columns.
+fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<Piece>> {
+    let mut lines: Vec<Vec<Piece>> = vec![Vec::new()];
+    for row in state.keys.rows(context).filter(|row| is_answer(row, context)) {
+        let answer = super::hint(row);
+        let taken = lines.last().map_or(0, |line| pieces_width(line));
+        // The two blanks behind it need no room.
+        if taken > 0 && taken + pieces_width(&answer) > columns + 2 {
+            lines.push(Vec::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.extend(answer);
+        }
+    }
+    for (last, _) in lines.iter_mut().filter_map(|line| line.last_mut()) {
+        last.truncate(last.trim_end().len());
+    }
+    lines
+}
+
+/// The question before leaving: what is in flight, and what becomes of it.
+pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect, picked: bool) {
+    let mut rows = Vec::new();
+    let flying = state.in_flight();
+    if flying.is_empty() {
+        rows.push(Row::new("Nothing is in flight.", Role::Dialog));
+    } else {
+        rows.push(Row::new("In flight:", Role::TextStrong));
+        rows.extend(flying.into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)));
+    }
+    match state.money() {
+        Some(Money::Play) => rows.push(Row::new("The devnet and its chains end with Bardo.", Role::TextDim)),
+        Some(Money::Real | Money::Test) => {
+            rows.push(Row::new("Orders that stay open can still fill while Bardo is away.", Role::StateCare));
+        }
+        Some(Money::Paper | Money::Replay) | None => {}
+    }
+    if picked {
+        rows.push(Row::new("Picked: cancel orders and quit. Enter does it.", Role::StateCare).kept());
+    }
+    sheet(pen, state, area, &titled("Leave Bardo?"), rows, Context::Quit);
+}
+
+/// What to make of a hold.
+pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect, told: Option<&SafeText>) {
+    let held = state.held();
+    let first = match (held, told) {
+        (true, _) => Row::new("No new signature is made from now on.", Role::StateBad),
+        // The session has not answered, or has said that it could not.
+        (false, Some(why)) => Row::new(format!("NOT STOPPED: {why}"), Role::StateBad).kept(),
+        (false, None) => Row::new("Stopping: the session has not answered yet.", Role::StateCare),
+    };
+    let mut rows = vec![first, Row::new("What is sent already settles; open orders can still fill:", Role::Dialog)];
+    let open: Vec<Row> =
+        state.in_flight().into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)).collect();
+    if open.is_empty() {
+        rows.push(Row::new("· nothing is in flight", Role::TextDim));
+    }
+    rows.extend(open);
+    let title =
+        if held { ("■ HELD".to_owned(), Role::StateBad) } else { ("◌ stopping…".to_owned(), Role::StateCare) };
+    sheet(pen, state, area, &[title], rows, Context::Hold);
+}
+
+/// A small question, with nothing picked at first.
+pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &SafeText, picked: bool) {
+    let standing = match picked {
+        true => Row::new("Picked: yes. Enter does it.", Role::StateCare).kept(),
+        false => Row::new("Nothing is picked.", Role::TextDim),
+    };
+    let rows = vec![Row::new(title.as_str(), Role::Dialog).kept(), standing];
+    sheet(pen, state, area, &titled("Sure?"), rows, Context::Confirm);
+}
+
+/// The palette.
+pub(super) fn palette(pen: &mut Pen<'_>, state: &State, area: Rect, field: &Field, at: usize) {
+    let found = state.palette(field);
+    let place = middle(area, 96, 22);
+    let inner = open(pen, place, &titled("Find a command"), &[]);
+    let typed =
+        [(": ".to_owned(), Role::Key), (field.text().to_owned(), Role::TextStrong), ("▏".to_owned(), Role::Key)];
+    pen.pieces(line(inner, 0), &typed);
+    let room = usize::from(inner.height).saturating_sub(2);
+    let skip = (at + 1).saturating_sub(room);
+    for (row, (place, entry)) in (1..).zip(found.iter().enumerate().skip(skip).take(room)) {
+        let role = if place == at { Role::Selection } else { Role::Dialog };
+        let name = format!("{:<24}", entry.name);
+        pen.pieces(line(inner, row), &[(name, role), (entry.about.to_owned(), Role::TextDim)]);
+    }
+    if found.is_empty() {
+        pen.pieces(line(inner, 1), &[("nothing of that name".to_owned(), Role::TextDim)]);
+    } else if found.len() > room {
+        let words = format!("{} of {}", (skip + room).min(found.len()), found.len());
+        pen.row(line(inner, inner.height.saturating_sub(1)), &[], &[(words, Role::TextDim)]);
+    }
+}

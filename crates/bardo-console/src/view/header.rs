@@ -1,0 +1,252 @@
+//! The first lines: whose money, which network, how far its chains are, what runs, what waits, the tabs, the wallet.
+//!
+//! Where a line is too short it drops by priority; the badge stays, whatever else goes.
+
+use ratatui::layout::{Position, Rect};
+
+use super::badge;
+use bardo_base::model::StopLevel;
+use bardo_base::text::width;
+use crate::format::{age, dollars, grouped, gwei, short_address, time_of_day};
+use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::screens::ScreenId;
+use crate::state::State;
+use crate::theme::Role;
+use golem::brain::process::confinement::IsolationLevel;
+use bardo_runtime::handle::ReplayNow;
+
+/// A group of pieces that stays or goes as one; the highest rank goes first.
+struct Group {
+    rank: u8,
+    pieces: Vec<Piece>,
+}
+
+/// Draws header and tabs.
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, area: Rect) {
+    let first = line(area, 0);
+    pen.fill(first, Role::Header);
+    let right = if state.compact() { worth(state) } else { clock(state) };
+    let mut groups = groups(state);
+    let whole = usize::from(first.width);
+    let taken = |groups: &[Group]| groups.iter().map(|group| pieces_width(&group.pieces) + 2).sum::<usize>();
+    let mut right = right;
+    // The last group needs no gap behind it.
+    while taken(&groups).saturating_sub(2) + pieces_width(&right) > whole && groups.len() > 1 {
+        let worst = groups.iter().map(|group| group.rank).max().unwrap_or(0);
+        // The right end goes before what cannot be done without.
+        if worst <= 2 && !right.is_empty() {
+            right = Vec::new();
+            continue;
+        }
+        groups.retain(|group| group.rank < worst);
+    }
+    let mut left: Vec<Piece> = Vec::new();
+    for group in groups {
+        left.extend(group.pieces);
+        left.push(("  ".to_owned(), Role::Header));
+    }
+    pen.row(first, &left, &right);
+    if !state.compact() {
+        let second = line(area, 1);
+        pen.row(second, &tabs(state), &wallet(state));
+    }
+}
+
+fn groups(state: &State) -> Vec<Group> {
+    let mut groups = Vec::new();
+    match state.money() {
+        Some(money) => {
+            let pieces = vec![(" ".to_owned(), Role::Header), (format!("▐ {} ▌", money.words()), badge(money))];
+            groups.push(Group { rank: 0, pieces });
+        }
+        None => groups.push(Group { rank: 0, pieces: vec![(" BARDO".to_owned(), Role::Title)] }),
+    }
+    if let Some(network) = &state.page.network {
+        groups.push(Group { rank: 5, pieces: vec![(network.name.to_string(), Role::Text)] });
+        let mut pieces: Vec<Piece> = Vec::new();
+        for (at, identity) in network.chains.iter().enumerate() {
+            let Some(newest) = state.page.chains.get(at).and_then(|chain| chain.blocks.front()) else { continue };
+            if !pieces.is_empty() {
+                pieces.push((" · ".to_owned(), Role::TextDim));
+            }
+            let number = grouped(&newest.number.to_string());
+            pieces.push((format!("{} #{number}", identity.name), Role::Text));
+            let since = (state.told_millis() / 1000).saturating_sub(newest.timestamp);
+            let usual = identity.interval_millis.unwrap_or(12_000) / 1000;
+            if state.motion && since > 10.max(5 * usual) {
+                pieces.push((format!(" {} old", age(since)), Role::StateCare));
+            }
+        }
+        // Where not all chains have room, the first one's block does.
+        let newest = state.page.chains.first().and_then(|chain| chain.blocks.front());
+        match newest.filter(|_| state.compact()) {
+            Some(newest) => {
+                let number = format!("#{}", grouped(&newest.number.to_string()));
+                groups.push(Group { rank: 6, pieces: vec![(number, Role::Text)] });
+            }
+            None => groups.push(Group { rank: 6, pieces }),
+        }
+    }
+    // That something is stopped is not left out for anything.
+    let running = running(state);
+    let stopped = state.stop().is_some();
+    let beside = width(&running.0);
+    if let Some(now) = &state.replay {
+        groups.push(Group { rank: 1, pieces: vec![replayed(now)] });
+        let (told, of) = (grouped(&now.told.to_string()), grouped(&now.of.to_string()));
+        let words = format!("{} %  {told} of {of}", grouped(&now.speed_percent.to_string()));
+        groups.push(Group { rank: 3, pieces: vec![(words, Role::Text)] });
+    }
+    // Nothing runs in a recording.
+    if state.replay.is_none() || running.1 != Role::StateGood {
+        groups.push(Group { rank: if stopped { 1 } else { 2 }, pieces: vec![running] });
+    }
+    // An endpoint that contradicts others is named: until it is removed, nothing that increases risk is signed.
+    let disputed: Vec<&str> =
+        state.page.chains.iter().flat_map(|chain| &chain.endpoints.disputed).map(|label| label.as_str()).collect();
+    if let Some(first) = disputed.first() {
+        let more = disputed.len() - 1;
+        let more = if more > 0 { format!(" +{more}") } else { String::new() };
+        groups.push(Group { rank: 2, pieces: vec![(format!("▲ {first}{more} disagrees"), Role::StateBad)] });
+    }
+    if let Some((rank, words, role)) = brain(state) {
+        groups.push(Group { rank, pieces: vec![(words.to_owned(), role)] });
+    }
+    if state.watch_only {
+        groups.push(Group { rank: 3, pieces: vec![("watching only".to_owned(), Role::TextDim)] });
+    }
+    if let Some(frozen) = &state.frozen {
+        // That the view stands still is told shorter before it is left out: what is drawn is not how things are.
+        let told = [
+            format!(" view frozen, {} still running, {} new ", name(state), frozen.missed),
+            format!(" view frozen, {} new ", frozen.missed),
+            " frozen ".to_owned(),
+        ];
+        let badge = groups.first().map_or(0, |group| pieces_width(&group.pieces));
+        let room = usize::from(state.size.width).saturating_sub(badge + beside + 4);
+        if let Some(words) = told.iter().find(|words| width(words.as_str()) <= room).or(told.last()) {
+            groups.push(Group { rank: 2, pieces: vec![(words.clone(), Role::Frozen)] });
+        }
+    }
+    let waiting = state.questions.len();
+    if waiting > 0 {
+        let verb = if waiting == 1 { "WAITS" } else { "WAIT" };
+        let told =
+            [format!("‼ {waiting} {verb} FOR YOU (a)"), format!("‼ {waiting} {verb} (a)"), format!("‼ {waiting} (a)")];
+        // Beside a stop it is told shorter where the line is short.
+        let badge = groups.first().map_or(0, |group| pieces_width(&group.pieces));
+        let room = usize::from(state.size.width).saturating_sub(badge + beside + 4);
+        let fits = |words: &&String| !stopped || width(words) <= room;
+        if let Some(words) = told.iter().find(fits).or(told.last()) {
+            groups.push(Group { rank: 1, pieces: vec![(words.clone(), Role::StateCare)] });
+        }
+    }
+    groups
+}
+
+/// That the brain process could act as the operator, or disturb Bardo; nothing where it is isolated.
+fn brain(state: &State) -> Option<(u8, &'static str, Role)> {
+    match state.ready.as_ref()?.brain.as_ref()?.level() {
+        IsolationLevel::Full => None,
+        IsolationLevel::Partial => Some((4, "brain partly isolated", Role::StateCare)),
+        IsolationLevel::None => Some((1, "brain not isolated", Role::StateBad)),
+    }
+}
+
+fn name(state: &State) -> &str {
+    state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str())
+}
+
+/// What runs, in a mark and a word.
+fn running(state: &State) -> Piece {
+    let faulty = state.page.fault.is_some() || state.page.chains.iter().any(|chain| chain.fault.is_some());
+    let own_hold =
+        state.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).is_some_and(|stop| stop.own_hold);
+    match (state.stop(), faulty) {
+        (Some(_), _) if own_hold => ("■ HELD".to_owned(), Role::StateBad),
+        (Some(level), _) => (format!("■ {}", stop_word(level)), Role::StateBad),
+        // Lowering the stop gives them back to nobody.
+        (None, _) if state.snapshot.as_ref().is_some_and(|snapshot| snapshot.keys_revoked) => {
+            (format!("■ {}", stop_word(StopLevel::Revoke)), Role::StateBad)
+        }
+        (None, true) => ("▲ FAULT".to_owned(), Role::StateBad),
+        (None, false) if state.booting() => ("◌ STARTING".to_owned(), Role::StateCare),
+        (None, false) if state.leaving => ("◌ LEAVING".to_owned(), Role::StateCare),
+        (None, false) => ("● RUNNING".to_owned(), Role::StateGood),
+    }
+}
+
+/// Whether a recording goes on, in a mark and a word.
+fn replayed(now: &ReplayNow) -> Piece {
+    match now {
+        ReplayNow { told, of, .. } if told >= of => ("■ AT ITS END".to_owned(), Role::Text),
+        ReplayNow { paused: true, .. } => ("■ PAUSED".to_owned(), Role::StateCare),
+        ReplayNow { paused: false, .. } => ("▸ PLAYING".to_owned(), Role::StateGood),
+    }
+}
+
+/// A stop's level, as the header says it.
+pub(super) fn stop_word(level: StopLevel) -> &'static str {
+    match level {
+        StopLevel::Pause => "PAUSED",
+        StopLevel::ExitOnly => "EXITS ONLY",
+        StopLevel::Flatten => "FLATTEN",
+        StopLevel::Halt => "HALTED",
+        StopLevel::Revoke => "KEYS REVOKED",
+    }
+}
+
+fn clock(state: &State) -> Vec<Piece> {
+    if !state.motion {
+        return Vec::new();
+    }
+    vec![(format!("{} ", time_of_day(state.told_millis() / 1000)), Role::TextDim)]
+}
+
+fn worth(state: &State) -> Vec<Piece> {
+    let equity = state.snapshot.as_ref().and_then(|snapshot| snapshot.equity);
+    equity.map(|equity| vec![(format!("{} ", dollars(equity)), Role::TextStrong)]).unwrap_or_default()
+}
+
+fn wallet(state: &State) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    if let Some(account) = state.snapshot.as_ref().and_then(|snapshot| snapshot.account) {
+        pieces.push((format!("{}  ", short_address(account)), Role::TextDim));
+    }
+    pieces.extend(worth(state));
+    let fee = state.page.chains.first().and_then(|chain| chain.blocks.front()).map(|block| block.base_fee_wei);
+    if let Some(fee) = fee {
+        pieces.push((format!(" gas {} ", gwei(fee)), Role::TextDim));
+    }
+    pieces
+}
+
+fn tabs(state: &State) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for screen in state.tabs() {
+        // The one in front stands between brackets: colour is never the only carrier.
+        let here = screen == state.screen;
+        let (role, before, after) = if here { (Role::Selection, "[", "]") } else { (Role::TextDim, " ", " ") };
+        pieces.push((before.to_owned(), if here { Role::BorderFocus } else { Role::Text }));
+        pieces.push((format!("{}", screen.digit()), Role::Key));
+        pieces.push((format!(" {}", screen.name()), role));
+        pieces.push((after.to_owned(), if here { Role::BorderFocus } else { Role::Text }));
+    }
+    pieces
+}
+
+/// The screen whose tab is at a cell.
+pub(super) fn tab_at(state: &State, at: Position) -> Option<ScreenId> {
+    if state.compact() || at.y != 1 {
+        return None;
+    }
+    let mut x = 1;
+    for screen in state.tabs() {
+        let end = x + 2 + width(screen.name());
+        if (x..end).contains(&usize::from(at.x)) {
+            return Some(screen);
+        }
+        x = end + 2;
+    }
+    None
+}

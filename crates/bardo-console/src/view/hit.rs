@@ -1,0 +1,108 @@
+//! What a click hits. The top layer, or the page where there is none, is drawn into a buffer of its own in which every
+//! role has a colour of its own; a cell of a key, or of the words behind it, is that key. So whatever is drawn as a key
+//! can be clicked, and what anybody merely says can not: no outside text is ever drawn in that role.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+
+use super::{hints, layer, over, page};
+use crate::keymap::{Context, Key};
+use crate::pen::{Pen, line};
+use crate::state::State;
+use crate::theme::{Role, Theme};
+
+/// Blanks after which words belong to a key no more.
+const GAP: usize = 2;
+
+/// The key that is drawn at a cell.
+pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
+    let area = Rect::new(0, 0, state.size.width, state.size.height);
+    if state.too_small() || !area.contains(at) {
+        return None;
+    }
+    let theme = Theme::told_apart();
+    let mut buffer = Buffer::empty(area);
+    let mut pen = Pen { buffer: &mut buffer, theme: &theme };
+    match state.layers.last() {
+        // What lies under a dialog takes no click.
+        Some(top) => {
+            layer(&mut pen, state, top, over(area));
+            hints(&mut pen, state, line(area, area.height.saturating_sub(1)));
+        }
+        None => page(&mut pen, state, area),
+    }
+    let words = word_at(&buffer, &theme, at)?;
+    named(state, words.trim())
+}
+
+/// Whether a cell belongs to the header's words about what waits.
+pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
+    if at.y != 0 || state.questions.is_empty() || state.too_small() {
+        return false;
+    }
+    let area = Rect::new(0, 0, state.size.width, state.size.height);
+    let theme = Theme::told_apart();
+    let mut buffer = Buffer::empty(area);
+    super::header::draw(&mut Pen { buffer: &mut buffer, theme: &theme }, state, area);
+    let is = |x: u16, mark: &str| buffer.cell(Position { x, y: 0 }).is_some_and(|cell| cell.symbol() == mark);
+    let begin = (0..area.width).find(|x| is(*x, "‼"));
+    let end = begin.and_then(|begin| (begin..area.width).find(|x| is(*x, ")")));
+    begin.zip(end).is_some_and(|(begin, end)| (begin..=end).contains(&at.x))
+}
+
+/// Whether a cell of the hint line is the screens' digits, or the name behind them: a click there goes to the next.
+pub(crate) fn screens_at(state: &State, at: Position) -> bool {
+    let words = 5 + bardo_base::text::width(state.screen.name());
+    let here = state.compact() && !state.leaving && state.notice.is_none() && !state.too_small();
+    here && state.context() == Context::Page && (1..words).contains(&usize::from(at.x))
+}
+
+/// The text of the key whose cells, or whose words, a cell belongs to.
+fn word_at(buffer: &Buffer, theme: &Theme, at: Position) -> Option<String> {
+    let key = theme.style(Role::Key).fg;
+    let row = |x: u16| buffer.cell(Position { x, y: at.y });
+    let is_key = |x: u16| row(x).is_some_and(|cell| cell.fg == key.unwrap_or_default());
+    let is_blank = |x: u16| row(x).is_none_or(|cell| cell.symbol().trim().is_empty());
+    let is_edge = |x: u16| row(x).is_some_and(|cell| "│─┌┐└┘├┤┬┴┼".contains(cell.symbol()) && cell.symbol() != "");
+    // Back from the cell to the key, over words with single blanks between them.
+    let mut x = at.x;
+    let mut blanks = 0;
+    while !is_key(x) {
+        blanks = if is_blank(x) { blanks + 1 } else { 0 };
+        if blanks >= GAP || is_edge(x) {
+            return None;
+        }
+        x = x.checked_sub(1)?;
+    }
+    // A blank of the key's own counts as the key; what is clicked must not be a blank far from it.
+    let mut first = x;
+    while first > 0 && is_key(first - 1) {
+        first -= 1;
+    }
+    let mut last = x;
+    while is_key(last + 1) {
+        last += 1;
+    }
+    let word: String = (first..=last).filter_map(row).map(|cell| cell.symbol()).collect();
+    // Where two keys stand side by side, the one that is nearer is meant.
+    let inside = usize::from(at.x.saturating_sub(first));
+    let keys: Vec<&str> = word.trim().split(GAP_WORDS).map(str::trim).filter(|key| !key.is_empty()).collect();
+    match keys.as_slice() {
+        [_] | [] => Some(word),
+        many => {
+            many.iter().rfind(|key| word.find(**key).is_some_and(|from| from <= inside)).map(|key| (*key).to_owned())
+        }
+    }
+}
+
+/// What stands between two keys that are drawn as one.
+const GAP_WORDS: &str = "  ";
+
+/// The key of that name, where it does something here.
+fn named(state: &State, name: &str) -> Option<Key> {
+    let context = state.context();
+    let of = |row: &crate::keymap::Row| row.keys.iter().copied().find(|key| key.to_string() == name);
+    let found = state.keys.rows(context).find_map(of);
+    // Keys of a screen's own, such as those that answer its questions, stand in no table: they are what they say.
+    found.or_else(|| Key::named(name).filter(|_| context != Context::Page))
+}

@@ -1,0 +1,464 @@
+//! Keys that are named: whatever is drawn as a key does something where it is drawn, and whatever the help of a screen
+//! lists is done by that screen.
+
+use std::collections::BTreeSet;
+
+use alloy::primitives::{Address, U256};
+use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use serde_json::json;
+
+use super::pictures::{asked, lively};
+use super::tests::{drawn, news, running, text};
+use super::told::{snapshot, start, tell};
+use bardo_base::id::CallId;
+use bardo_base::model::{CapabilityTier, CardKind};
+use crate::keymap::{Action, Context, Key, help_on};
+use crate::pen::Pen;
+use crate::screens::{ScreenId, sample_tool, ticket};
+use crate::state::{Effect, Input, Layer, State};
+use crate::theme::{Role, Theme};
+use crate::widgets::samples;
+use bardo_base::fabric::{Card, DecayUnit, EventKind, ToolEnd, TxState, TxUpdate};
+use bardo_runtime::handle::{AllowanceNow, AuditEntry, Found, GrantNow, News};
+use bardo_runtime::market::model::Money;
+
+fn press(state: &mut State, key: Key) -> Vec<Effect> {
+    state.update(Input::Time(state.now_millis + 1_000));
+    state.update(Input::Key(key))
+}
+
+/// All that is drawn in the colour of keys, each word of it apart.
+fn named(state: &State) -> BTreeSet<String> {
+    let (theme, area) = (Theme::told_apart(), Rect::new(0, 0, state.size.width, state.size.height));
+    let mut buffer = Buffer::empty(area);
+    let mut pen = Pen { buffer: &mut buffer, theme: &theme };
+    match state.layers.last() {
+        Some(top) => super::layer(&mut pen, state, top, super::over(area)),
+        None => super::page(&mut pen, state, area),
+    }
+    let key = theme.style(Role::Key).fg;
+    let mut words = BTreeSet::new();
+    for row in buffer.content.chunks(usize::from(area.width)) {
+        let told: String = row.iter().map(|cell| if Some(cell.fg) == key { cell.symbol() } else { " " }).collect();
+        words.extend(told.split_whitespace().map(str::to_owned));
+    }
+    words
+}
+
+/// What of it is no key there, or one that does nothing there.
+fn lies(state: &State) -> Vec<String> {
+    let context = state.context();
+    let does = |key: Key| match state.keys.action(context, key) {
+        Some(action) => context != Context::Page || state.screen.does(action),
+        None => false,
+    };
+    // A mark of what is selected, and the words of a button, are drawn in it too.
+    let key = |word: &str| match word {
+        "←" => Some(Key::plain(KeyCode::Left)),
+        "→" => Some(Key::plain(KeyCode::Right)),
+        word => Key::named(word),
+    };
+    let keys = named(state).into_iter().filter_map(|word| Some((key(&word)?, word)));
+    keys.filter(|(key, word)| !matches!(word.as_str(), "▸" | "▏" | "[" | "]") && !does(*key))
+        .map(|(_, word)| word)
+        .collect()
+}
+
+/// Every screen with something on it.
+fn full(width: u16, height: u16) -> State {
+    let mut state = lively(width, height);
+    news(&mut state, asked());
+    let tool = |name: &str, capability| sample_tool(name, capability);
+    if let Some(ready) = &mut state.ready {
+        ready.tools = vec![
+            tool("get_balances", CapabilityTier::Read),
+            tool("uniswap_get_quote", CapabilityTier::Read),
+            tool("uniswap_execute_swap", CapabilityTier::Write),
+            tool("uniswapx_cancel_order", CapabilityTier::Write),
+            tool("intent_refund", CapabilityTier::Write),
+        ];
+        // More than a page has lines for.
+        ready.tools[0].output_schema = serde_json::json!({ "properties": (0..60)
+            .map(|at| (format!("field_{at}"), serde_json::json!({"type": "string"})))
+            .collect::<serde_json::Map<_, _>>() });
+    }
+    let mut with = state.snapshot.as_deref().cloned().unwrap_or_else(snapshot);
+    let allowance = |seed| AllowanceNow {
+        chain: text("ethereum"),
+        chain_id: 31_337,
+        symbol: text("WETH"),
+        token: Address::repeat_byte(seed),
+        spender: Address::repeat_byte(0xa3),
+        label: None,
+        through_permit2: false,
+        raw: U256::from(7),
+        amount: None,
+        unlimited: false,
+        expires_at: None,
+        promised: None,
+    };
+    with.allowances.rows = (1..40).map(allowance).collect();
+    let held = with.holdings[0].rows[0].clone();
+    with.holdings[0].rows.extend((0..40).map(|_| held.clone()));
+    with.grants = vec![GrantNow {
+        number: 1,
+        golem_id: "ada".parse().unwrap(),
+        tool: text("uniswap_execute_swap"),
+        tokens: vec![text("WETH")],
+        chain_id: 31_337,
+        recipients: Vec::new(),
+        granted: None,
+        left: "100".parse().unwrap(),
+        lasts_millis: 60_000,
+    }];
+    news(&mut state, News::Snapshot(std::sync::Arc::new(with)));
+    let entry = |seq| AuditEntry {
+        seq,
+        at: samples::START_MILLIS,
+        kind: text("permit:issued"),
+        call_id: None,
+        golem_id: text("ada"),
+        body: serde_json::Value::Null,
+        hash: alloy::primitives::B256::ZERO,
+    };
+    let found = Box::new(Found::Audit { entries: (1..60).map(entry).collect() });
+    news(&mut state, News::Found { ticket: ticket(ScreenId::Audit, 1), found });
+    state.feed.orders.push_back((samples::START_MILLIS, samples::order(DecayUnit::Seconds)));
+    let mut late = samples::intent();
+    (late.status, late.refund_from) = (bardo_base::fabric::IntentStatus::Expired, None);
+    state.feed.intents.push_back((samples::START_MILLIS, late));
+    state.notice = None;
+    state
+}
+
+#[test]
+fn whatever_is_drawn_as_a_key_does_something_where_it_is_drawn() {
+    for (width, height) in [(60, 24), (80, 24), (120, 40), (200, 50)] {
+        for screen in ScreenId::ALL {
+            let mut state = full(width, height);
+            press(&mut state, Key::char(screen.digit()));
+            for key in ["j", "z", "z", "j"] {
+                assert_eq!(lies(&state), Vec::<String>::new(), "{screen:?}\n{}", drawn(&state).join("\n"));
+                press(&mut state, Key::named(key).unwrap());
+            }
+        }
+        // The whole story of each call, with its card.
+        let state = full(width, height);
+        let calls: Vec<CallId> = state.feed.calls.iter().map(|call| call.call_id).collect();
+        assert!(calls.len() >= 4);
+        for call in calls {
+            let mut state = full(width, height);
+            state.layers.push(Layer::Story(Box::new(crate::state::story::Story::new(call))));
+            assert_eq!(lies(&state), Vec::<String>::new(), "{}", drawn(&state).join("\n"));
+        }
+    }
+}
+
+#[test]
+fn a_card_that_names_keys_names_them_only_where_they_are_bound() {
+    // The check above must be able to fail: on Logs nothing is looked at on an explorer.
+    let mut state = full(120, 40);
+    press(&mut state, Key::char('8'));
+    assert!(!state.screen.does(Action::Explorer));
+    press(&mut state, Key::char('3'));
+    assert!(named(&state).contains("x"), "an open order can be cancelled from its card\n{}", drawn(&state).join("\n"));
+    // With the keys on Events Enter goes to the log: the card among the calls does not claim it.
+    let mut state = full(120, 40);
+    assert!(drawn(&state).join("\n").contains("Enter opens"));
+    for _ in 0..3 {
+        press(&mut state, Key::plain(KeyCode::Tab));
+    }
+    assert!(!drawn(&state).join("\n").contains("Enter opens"));
+}
+
+#[test]
+fn with_nothing_chosen_the_keys_of_live_are_about_the_card_that_is_drawn() {
+    let mut state = lively(120, 40);
+    let hash = alloy::primitives::B256::repeat_byte(0x8c).to_string();
+    assert_eq!(press(&mut state, Key::char('y')), [Effect::Copy(hash.clone())]);
+    press(&mut state, Key::char('o'));
+    assert_eq!(state.notice, Some(text(&format!("bardo://tx/{hash}"))), "a devnet's has no page elsewhere");
+    let Some(Layer::Story(story)) = state.layers.last() else { panic!("{:?}", state.layers) };
+    let shown = state.feed.call(story.call_id).unwrap();
+    assert_eq!(shown.tool(), "uniswap_execute_swap");
+    // And one that is chosen is the one that is meant.
+    let mut state = lively(120, 40);
+    for _ in 0..2 {
+        press(&mut state, Key::char('j'));
+    }
+    assert_ne!(press(&mut state, Key::char('y')), [Effect::Copy(hash)]);
+}
+
+/// A world of this money in which a transaction of `chain_id` was sent.
+fn sent(money: Money, chain_id: u64) -> State {
+    let mut state = running(120, 40, &text("Selling."));
+    if let Some(network) = &mut state.page.network {
+        network.money = money;
+    }
+    let hash = alloy::primitives::B256::repeat_byte(0x8c);
+    let tx = TxUpdate { chain_id, hash, leg: 1, of: 1, state: TxState::Sent, block: None };
+    let events = vec![start("uniswap_execute_swap", samples::swap_params()), EventKind::TxUpdate(tx)];
+    tell(&mut state, Some(CallId::new(1)), events);
+    state
+}
+
+#[test]
+fn a_transaction_is_looked_at_on_its_networks_explorer_and_a_devnets_here() {
+    let hash = "0x8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c8c";
+    for (money, chain, link) in [
+        (Money::Real, 1, format!("https://etherscan.io/tx/{hash}")),
+        (Money::Real, 8_453, format!("https://basescan.org/tx/{hash}")),
+        (Money::Test, 11_155_111, format!("https://sepolia.etherscan.io/tx/{hash}")),
+    ] {
+        let mut state = sent(money, chain);
+        assert_eq!(press(&mut state, Key::char('o')), [Effect::Copy(link.clone())]);
+        assert_eq!(state.notice, Some(text(&link)));
+        // In the whole story it stands whole, and the key is the same.
+        press(&mut state, Key::plain(KeyCode::Enter));
+        assert!(drawn(&state).join("\n").contains(&link), "{}", drawn(&state).join("\n"));
+        assert_eq!(press(&mut state, Key::char('o')), [Effect::Copy(link)]);
+    }
+    // A devnet may be a copy of a public chain, by its number too: what it did is on no explorer.
+    for chain in [31_337, 1] {
+        let mut state = sent(Money::Play, chain);
+        assert!(press(&mut state, Key::char('o')).iter().all(|effect| !matches!(effect, Effect::Copy(_))));
+        assert_eq!(state.notice, Some(text(&format!("bardo://tx/{hash}"))));
+    }
+}
+
+/// Whether a key changes anything that can be seen or heard of.
+fn changes(state: &mut State, key: Key) -> bool {
+    let before = (drawn(state), state.screen, state.layers.clone(), state.prompt.clone());
+    let effects = state.update(Input::Key(key));
+    let after = (drawn(state), state.screen, state.layers.clone(), state.prompt.clone());
+    !effects.is_empty() || before != after
+}
+
+/// What can be done on a screen before a key, so that there is something for it to do.
+const BEFORE: &[&str] = &[
+    "",
+    "j",
+    "Tab",
+    "Tab j",
+    "Tab Tab",
+    "Tab Tab j",
+    "Tab Tab Tab",
+    "Shift-Tab",
+    "Shift-Tab j",
+    "]",
+    "Ctrl-D",
+    "z",
+    "j j j",
+    "G",
+    "/ e Enter",
+    "/ e Enter j",
+    "Tab / e Enter",
+];
+
+#[test]
+fn every_key_that_the_help_of_a_screen_lists_does_something_there() {
+    for screen in ScreenId::ALL {
+        let rows: Vec<(Key, Action)> = {
+            let mut state = full(120, 44);
+            press(&mut state, Key::char(screen.digit()));
+            state
+                .rows(Context::Page)
+                .filter(|row| row.context == Context::Page)
+                .map(|row| (row.keys[0], row.action))
+                .collect()
+        };
+        for (key, action) in rows {
+            // To the screen one is on, and back from nothing, there is nowhere to go.
+            if matches!(action, Action::Back) || action == Action::GoTo(screen) {
+                continue;
+            }
+            let done = BEFORE.iter().any(|keys| {
+                let mut state = full(120, 44);
+                press(&mut state, Key::char(screen.digit()));
+                for one in keys.split_whitespace() {
+                    press(&mut state, Key::named(one).unwrap());
+                }
+                state.update(Input::Time(state.now_millis + 60_000));
+                state.notice = None;
+                changes(&mut state, key)
+            });
+            assert!(done, "{screen:?}: {key} ({action:?}), {:?}", help_on(screen, action));
+        }
+    }
+}
+
+#[test]
+fn no_screen_does_what_its_help_does_not_list() {
+    for screen in ScreenId::ALL {
+        let state = full(120, 44);
+        let hidden: Vec<(Key, Action)> = state
+            .keys
+            .rows(Context::Page)
+            .filter(|row| row.context == Context::Page && !screen.does(row.action))
+            .map(|row| (row.keys[0], row.action))
+            .collect();
+        for (key, action) in hidden {
+            for keys in BEFORE {
+                let mut state = full(120, 44);
+                press(&mut state, Key::char(screen.digit()));
+                for one in keys.split_whitespace() {
+                    press(&mut state, Key::named(one).unwrap());
+                }
+                // A form that has the keys takes letters as text.
+                if state.screens.get(screen).is_some_and(|view| view.takes_text()) {
+                    continue;
+                }
+                state.update(Input::Time(state.now_millis + 60_000));
+                state.notice = None;
+                assert!(!changes(&mut state, key), "{screen:?} after `{keys}`: {key} ({action:?})");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_help_says_what_a_key_does_on_this_screen() {
+    let told = |screen: char| {
+        let mut state = full(120, 60);
+        press(&mut state, Key::char(screen));
+        press(&mut state, Key::char('?'));
+        drawn(&state).join("\n")
+    };
+    assert!(told('5').contains("v             check that the whole trail is as it was written"));
+    assert!(told('8').contains("[             more lines: those of a lower level, too"));
+    assert!(told('1').contains("z             this panel alone, and back"));
+    assert!(told('4').contains("[             a shorter time range"));
+    assert!(!told('2').contains("/             filter"), "a form has nothing to narrow");
+}
+
+#[test]
+fn the_open_orders_are_listed_on_a_hold_and_on_leaving() {
+    let control = |letter| Key { code: KeyCode::Char(letter), modifiers: KeyModifiers::CONTROL };
+    for letter in ['x', 'c'] {
+        let mut state = full(120, 40);
+        press(&mut state, control(letter));
+        let shown = drawn(&state).join("\n");
+        for words in
+            ["auction 0.5 WETH → USDC can still fill, order 0x", "bridge 500 USDC ethereum → base is under way"]
+        {
+            assert!(shown.contains(words), "{words}\n{shown}");
+        }
+        // More than there is room for are counted.
+        let mut state = full(80, 24);
+        for at in 0..40 {
+            let mut order = samples::order(DecayUnit::Seconds);
+            order.order_hash = alloy::primitives::B256::repeat_byte(at);
+            state.feed.orders.push_back((samples::START_MILLIS, order));
+        }
+        press(&mut state, control(letter));
+        let shown = drawn(&state).join("\n");
+        let listed = shown.matches("can still fill, order").count();
+        assert!(listed >= 8 && shown.contains(" more lines"), "{listed}\n{shown}");
+    }
+}
+
+/// Ends a swap whose transactions on `chain_id` cost so much gas, in wei.
+fn paid_gas(state: &mut State, call: u64, chain_id: u64, wei: &[u64]) {
+    let hash = alloy::primitives::B256::repeat_byte(0x21);
+    let tx = TxUpdate { chain_id, hash, leg: 1, of: 1, state: TxState::Confirmed, block: Some(9) };
+    let costs: Vec<_> = wei.iter().map(|wei| json!({ "gas_cost_wei": wei.to_string() })).collect();
+    let card = Card {
+        widget: CardKind::Swap,
+        data: json!({ "amount_in": "0.25", "amount_out": "852.375611119999" }),
+        hints: Some(json!({ "quoted_out": "852.546103", "transactions": costs })),
+    };
+    let end = ToolEnd {
+        success: true,
+        state: None,
+        duration_ms: 9,
+        result_summary: serde_json::Value::Null,
+        card: Some(card),
+    };
+    let events =
+        vec![start("uniswap_execute_swap", samples::swap_params()), EventKind::TxUpdate(tx), EventKind::ToolEnd(end)];
+    tell(state, Some(CallId::new(call)), events);
+}
+
+#[test]
+fn an_absence_is_told_in_dollars_and_enter_shows_all_of_it() {
+    let mut state = lively(120, 44);
+    state.update(Input::Focus(false));
+    paid_gas(&mut state, 1, 31_337, &[1_000_000_000_000_000]);
+    let at = state.now_millis;
+    state.update(Input::Time(at + 720_000));
+    state.update(Input::Focus(true));
+    let shown = drawn(&state).join("\n");
+    // A thousandth of a coin at $3,413.86, never told as less.
+    for words in ["While you were away 12 min", "gas $3.42", "Enter all"] {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+    assert!(!shown.contains("Enter opens"), "{shown}");
+    press(&mut state, Key::plain(KeyCode::Enter));
+    assert_eq!((state.screen, state.layers.len()), (ScreenId::Logs, 0));
+    press(&mut state, Key::char('1'));
+    let shown = drawn(&state).join("\n");
+    assert!(!shown.contains("While you were away") && shown.contains("Enter opens"), "{shown}");
+    // With a call chosen Enter is about that call.
+    state.update(Input::Focus(false));
+    let at = state.now_millis;
+    state.update(Input::Time(at + 720_000));
+    state.update(Input::Focus(true));
+    press(&mut state, Key::char('j'));
+    press(&mut state, Key::plain(KeyCode::Enter));
+    assert!(matches!(state.layers.last(), Some(Layer::Story(_))));
+}
+
+#[test]
+fn gas_is_told_by_chain_and_coin_with_its_worth_and_since_when() {
+    let mut state = full(200, 50);
+    paid_gas(&mut state, 1, 31_337, &[400_000_000_000_000, 600_000_000_000_000]);
+    paid_gas(&mut state, 2, 31_338, &[2_000_000_000_000_000]);
+    press(&mut state, Key::char('4'));
+    let shown = drawn(&state).join("\n");
+    // 1.3735 ETH are held for $4,687.08; of the other chain's coin none is.
+    for words in
+        ["0.001 ETH on ethereum  $3.42", "2 transactions since 22:13", "0.002 coin on 31338", "1 transaction since"]
+    {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+}
+
+#[test]
+fn a_card_rounds_and_the_whole_story_does_not() {
+    let mut state = lively(120, 44);
+    paid_gas(&mut state, 1, 31_337, &[1]);
+    let shown = drawn(&state).join("\n");
+    assert!(shown.contains("852.37 USDC") && !shown.contains("852.3756"), "{shown}");
+    press(&mut state, Key::char('j'));
+    press(&mut state, Key::plain(KeyCode::Enter));
+    let shown = drawn(&state).join("\n");
+    assert!(shown.contains("amount out  852.375611119999"), "{shown}");
+    assert!(!shown.contains("amount in  "), "what is not rounded is not told twice\n{shown}");
+}
+
+#[test]
+fn eighty_columns_have_what_is_drawn_for_them() {
+    let shown = drawn(&lively(80, 24)).join("\n");
+    for words in [
+        "Now  Selling 0.25 WETH",
+        "Next Buy UNI for $2,047.",
+        "gas 9 d   streak 0/3",
+        "sent 0x8c8c…8c8c   22:13:20 signed 0x8c8c…8c8c",
+    ] {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+}
+
+#[test]
+fn a_view_that_stands_still_says_so_at_every_width() {
+    for width in [40, 44, 52, 60, 80, 100, 120, 200] {
+        let mut state = lively(width, 24);
+        press(&mut state, Key::char(' '));
+        let header = drawn(&state).swap_remove(0);
+        assert!(header.contains("frozen") && header.contains("PLAY MONEY"), "{width}: {header}");
+        press(&mut state, Key::char(' '));
+        assert!(!drawn(&state)[0].contains("frozen"));
+    }
+}

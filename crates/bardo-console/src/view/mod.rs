@@ -1,0 +1,244 @@
+//! Drawing: reads `&State`, writes cells. Works at any size, changes nothing, knows no chain and no clock.
+
+mod boot;
+mod dialogs;
+mod header;
+mod hit;
+mod story;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+
+use bardo_base::text::{fit, width};
+use crate::keymap::{Action, Context, Row};
+use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::screens::ScreenId;
+use crate::state::decision::Decision;
+use crate::state::{Candidate, LEAST, Layer, State};
+use crate::theme::{Role, Theme};
+use crate::widgets::decision::{DecisionModel, Fit, badge};
+
+/// Draws the whole console into `area`.
+pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let mut pen = Pen { buffer, theme };
+    pen.fill(area, Role::Background);
+    if state.too_small() {
+        too_small(&mut pen, state, area);
+        return;
+    }
+    page(&mut pen, state, area);
+    for one in &state.layers {
+        layer(&mut pen, state, one, over(area));
+    }
+}
+
+/// Everything but the layers.
+fn page(pen: &mut Pen<'_>, state: &State, area: Rect) {
+    header::draw(pen, state, area);
+    let body = state.body();
+    if state.booting() {
+        boot::draw(pen, state, body);
+    } else if let Some(view) = state.screens.get(state.screen) {
+        view.draw(&state.known_drawn(), pen, body);
+    }
+    prompt(pen, state, line(area, area.height.saturating_sub(2)));
+    hints(pen, state, line(area, area.height.saturating_sub(1)));
+}
+
+fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
+    match layer {
+        Layer::Help { offset, of } => dialogs::help(pen, state, over, *offset, *of),
+        Layer::Quit { picked, .. } => dialogs::quit(pen, state, over, *picked),
+        Layer::Decision(shown) => decision(state, shown).draw(pen, over),
+        Layer::Hold { told, .. } => dialogs::hold(pen, state, over, told.as_ref()),
+        Layer::Story(told) => story::draw(pen, state, told, over),
+        Layer::Palette { field, at } => dialogs::palette(pen, state, over, field, *at),
+        Layer::Confirm { title, picked, .. } => dialogs::confirm(pen, state, over, title, *picked),
+    }
+}
+
+pub(crate) use hit::{key_at, screens_at, waiting_at};
+
+/// Where layers are drawn.
+fn over(area: Rect) -> Rect {
+    Rect { height: area.height.saturating_sub(1), ..area }
+}
+
+/// The decision's dialog, with what the state knows of who asks.
+fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
+    let question = decision.shown.as_deref();
+    // Who lives here by its name; of another desk's Golem only the id is known.
+    let here = state.ready.as_ref().filter(|ready| question.is_some_and(|one| one.golem_id == ready.golem_id));
+    let call = question.and_then(|question| state.feed.call(question.call_id?));
+    DecisionModel {
+        decision,
+        name: here.map(|ready| ready.name.as_str()),
+        network: state.page.network.as_ref().map(|network| network.name.as_str()),
+        before: call.and_then(|call| call.before.as_ref()),
+        outcome: question.and_then(|question| state.outcome_of(question)),
+        now: state.known().live(),
+        clock: state.now_millis,
+    }
+}
+
+/// What of the decision on top is on a screen of the state's size; `None` where none is, or it cannot be answered there.
+pub(crate) fn decision_fit(state: &State) -> Option<Fit> {
+    let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
+    decision(state, shown).fit(over(Rect::new(0, 0, state.size.width, state.size.height)))
+}
+
+/// What must be read that is drawn at a cell, by its place among what must be.
+pub(crate) fn to_read_at(state: &State, at: Position) -> Option<usize> {
+    let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
+    decision(state, shown).to_read_at(over(Rect::new(0, 0, state.size.width, state.size.height)), at)
+}
+
+/// The screen whose tab is at a cell.
+pub fn tab_at(state: &State, at: Position) -> Option<ScreenId> {
+    header::tab_at(state, at)
+}
+
+/// Whose money, what is needed, what there is; what waits; and the question before leaving, if it is open.
+fn too_small(pen: &mut Pen<'_>, state: &State, area: Rect) {
+    let mut lines: Vec<Piece> = Vec::new();
+    if let Some(money) = state.money() {
+        lines.push((money.words().to_owned(), badge(money)));
+    }
+    match state.layers.last() {
+        Some(Layer::Quit { .. }) => lines.push(("leave? f / Esc".to_owned(), Role::StateCare)),
+        Some(Layer::Hold { .. }) => {
+            let word = if state.held() { "HELD" } else { "stopping…" };
+            lines.push((format!("{word} Enter x Esc"), Role::StateBad));
+        }
+        _ => {}
+    }
+    if !state.questions.is_empty() {
+        lines.push((format!("‼ {} wait", state.questions.len()), Role::StateCare));
+    }
+    lines.push(("too small".to_owned(), Role::Text));
+    lines.push((format!("needs {}×{}", LEAST.width, LEAST.height), Role::Text));
+    lines.push((format!("has {}×{}", area.width, area.height), Role::TextDim));
+    for (at, piece) in (0..area.height).zip(lines) {
+        pen.pieces(line(area, at), &[piece]);
+    }
+}
+
+/// The prompt: with the keys it shows what is typed, else what it is for.
+fn prompt(pen: &mut Pen<'_>, state: &State, place: Rect) {
+    let name = state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str());
+    let room = usize::from(place.width).saturating_sub(4);
+    if let Some(field) = &state.prompt {
+        let (text, cursor) = window(field.text(), field.cursor(), room);
+        pen.pieces(place, &[(" : ".to_owned(), Role::Key), (text.clone(), Role::TextStrong)]);
+        let at = text.chars().take(cursor).collect::<String>();
+        let x = place.x.saturating_add(3).saturating_add(u16::try_from(width(&at)).unwrap_or(0));
+        let under = text.chars().nth(cursor).unwrap_or(' ').to_string();
+        pen.text(place, x, &under, Role::Frozen);
+        return;
+    }
+    if let Some(alert) = state.fresh_alert() {
+        let words = fit(alert.text.as_str(), room.saturating_sub(2)).into_owned();
+        pen.pieces(place, &[(" ▲ ".to_owned(), Role::StateCare), (words, Role::StateCare)]);
+        return;
+    }
+    let words = format!("tell {name}, or type a command…");
+    pen.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
+}
+
+/// The part of a text that fits around its cursor, and the cursor's place in it.
+fn window(text: &str, cursor: usize, room: usize) -> (String, usize) {
+    let skip = cursor.saturating_sub(room.saturating_sub(1));
+    (text.chars().skip(skip).take(room).collect(), cursor - skip)
+}
+
+/// The keys of what is on top; those that stop, and that lead to the help, stand at the right end and go last.
+/// A notice, or a fault of the whole, comes first. An entry that does not fit is left out whole: `?` lists all.
+fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
+    if let Some((_, all)) = state.candidates().filter(|(line, all)| !line.is_empty() && !all.is_empty()) {
+        return candidates(pen, &all, place);
+    }
+    let context = if state.leaving && state.layers.is_empty() { Context::Leaving } else { state.context() };
+    let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
+    let mut right: Vec<Piece> = Vec::new();
+    let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
+    // Where columns are few the line above says what `:` is for, and the keys that stop are named.
+    let few = state.compact() && context == Context::Page;
+    let left_out = |action: Action| few && matches!(action, Action::Prompt | Action::Filter);
+    for row in state.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
+        if !left_out(row.action) {
+            right.extend(hint(row));
+        }
+    }
+    // A notice that needs the whole line has it: the keys it drives out stand in the help.
+    if state.notice.as_ref().is_some_and(|notice| notice.width() + pieces_width(&right) + 5 > usize::from(place.width))
+    {
+        // The stop stays, whatever there is to say.
+        right = state.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
+    }
+    let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 1);
+    if let Some(notice) = &state.notice {
+        left.push((fit(notice.as_str(), room.saturating_sub(4)).into_owned(), Role::StateCare));
+        left.push(("   ".to_owned(), Role::TextDim));
+    } else if let (Some(fault), false) = (&state.page.fault, state.booting()) {
+        left.push((fit(&format!("▲ {fault}"), room.saturating_sub(4)).into_owned(), Role::StateBad));
+        left.push(("   ".to_owned(), Role::TextDim));
+    } else if state.leaving {
+        left.push(("Leaving: what is signed settles first   ".to_owned(), Role::StateCare));
+    } else if state.compact() && context == Context::Page {
+        let last = state.tabs().last().map_or('8', |screen| screen.digit());
+        left.push((format!("1-{last}"), Role::Key));
+        left.push((format!(" {}  ", state.screen.name()), Role::TextDim));
+    }
+    for row in state.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
+        if left_out(row.action) {
+            continue;
+        }
+        let mut entry = hint(row);
+        if let (true, Some((words, _)), Some(first)) = (few, entry.get_mut(1), row.hint.split(' ').next()) {
+            *words = format!(" {first}  ");
+        }
+        if !state.booting() && pieces_width(&left) + pieces_width(&entry) <= room {
+            left.extend(entry);
+        }
+    }
+    pen.row(place, &left, &right);
+}
+
+/// What could come next at the prompt: as many words as fit, how many do not, and of a single one what it is.
+fn candidates(pen: &mut Pen<'_>, all: &[Candidate], place: Rect) {
+    let mut pieces: Vec<Piece> = vec![(" Tab  ".to_owned(), Role::Key)];
+    let room = usize::from(place.width).saturating_sub(6);
+    if let [one] = all {
+        pieces.push((format!("{}  ", one.word), Role::TextStrong));
+        pieces.push((fit(&one.about, room.saturating_sub(width(&one.word))).into_owned(), Role::TextDim));
+        pen.pieces(place, &pieces);
+        return;
+    }
+    for (at, one) in all.iter().enumerate() {
+        let left = format!("and {} more", all.len() - at);
+        if pieces_width(&pieces) + width(&one.word) + 2 + width(&left) > room {
+            pieces.push((left, Role::TextDim));
+            break;
+        }
+        pieces.push((format!("{}  ", one.word), Role::Text));
+    }
+    pen.pieces(place, &pieces);
+}
+
+pub(crate) fn hint(row: &Row) -> Vec<Piece> {
+    let key = row.keys.first().map(ToString::to_string).unwrap_or_default();
+    vec![(key, Role::Key), (format!(" {}  ", row.hint), Role::TextDim)]
+}
+
+#[cfg(test)]
+mod asked;
+#[cfg(test)]
+mod keyed;
+#[cfg(test)]
+mod pictures;
+#[cfg(test)]
+mod styles;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod told;

@@ -1,0 +1,282 @@
+//! The AllowanceChip: what may be taken of a token, by whom, until when.
+
+use alloy::primitives::{Address, U256};
+use serde_json::Value;
+
+use super::call::Call;
+use super::figure::{paid, text};
+use super::paint::{Group, Line, Row, Title};
+use super::plain::{money_row, sent_group, signs};
+use super::status::Status;
+use super::words::transaction_words;
+use super::{Moment, Sheet};
+use bardo_base::text::SafeText;
+use golem_chain::network::Contract;
+use crate::format::{short_address, time_of_day};
+use crate::pen::Piece;
+use crate::theme::Role;
+use bardo_base::fabric::{EventKind, TxState};
+
+/// What is known of an allowance.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Allowance {
+    /// The token.
+    pub token: SafeText,
+    /// Who may take it.
+    pub spender: Option<Address>,
+    /// Its name, where it has one.
+    pub spender_label: Option<SafeText>,
+    /// What it may take, in words: whole tokens, `unlimited`, or units where decimals are not known.
+    pub allowed: SafeText,
+    /// Whether that is nothing.
+    pub none: bool,
+    /// Whether it is without limit.
+    pub unlimited: bool,
+    /// Whether it covers all the wallet holds; `None` where that was not asked.
+    pub sufficient: Option<bool>,
+    /// When it ends, in seconds since the Unix epoch.
+    pub expires_at: Option<u64>,
+    /// Whether its time is over.
+    pub expired: bool,
+}
+
+/// The AllowanceChip's model.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AllowanceModel {
+    /// The call it came from; one without a tool where it was put together otherwise.
+    pub call: Call,
+    /// What is known.
+    pub allowance: Option<Allowance>,
+    /// How far its transaction is, where it has one.
+    pub sent: Option<TxState>,
+}
+
+impl Allowance {
+    /// Reads the answer of the allowance check, of an approval or of a revocation.
+    pub fn read(tool: &str, data: &Value, hints: &Value) -> Option<Self> {
+        let token = text(data, "token")?;
+        if tool == "token_revoke" {
+            let spenders = data.get("spenders").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+            let spender = spenders.first().and_then(Value::as_str).and_then(|spender| spender.parse().ok());
+            let many = (spenders.len() > 1).then(|| SafeText::clean(&format!("{} spenders", spenders.len()), 40));
+            let label = many.or_else(|| text(hints, "spender_label"));
+            let allowed = SafeText::clean("0", 1);
+            return Some(Self { token, spender, spender_label: label, allowed, none: true, ..Self::default() });
+        }
+        let allowed = text(data, "allowance")?;
+        let permit2 = hints.get("permit2").unwrap_or(&Value::Null);
+        let ends = data.get("expires_at").or_else(|| permit2.get("expires_at")).and_then(Value::as_u64);
+        let raw: Option<U256> = allowed.as_str().parse().ok();
+        // Half the range and more is what programs mean by no limit.
+        let unlimited = allowed.as_str() == "unlimited" || raw.is_some_and(|raw| raw >= U256::MAX >> 96);
+        Some(Self {
+            none: raw.is_some_and(|raw| raw.is_zero()),
+            unlimited,
+            token,
+            spender: text(data, "spender").and_then(|spender| spender.as_str().parse().ok()),
+            spender_label: text(hints, "spender_label"),
+            allowed,
+            sufficient: data.get("sufficient").and_then(Value::as_bool),
+            expires_at: ends.filter(|ends| *ends > 0),
+            expired: permit2.get("expired").and_then(Value::as_bool).unwrap_or(false),
+        })
+    }
+
+    /// Who may take it: its name, or its address with both ends.
+    pub fn spender_words(&self) -> String {
+        match (&self.spender_label, self.spender) {
+            (Some(label), _) => label_words(label.as_str()),
+            (None, Some(spender)) => short_address(spender),
+            (None, None) => "nobody".to_owned(),
+        }
+    }
+
+    /// Whether it is approved, in a word and a colour.
+    pub fn badge(&self, now: Moment) -> (&'static str, &'static str, Role) {
+        let over = self.expired || self.expires_at.is_some_and(|ends| ends <= now.millis / 1000);
+        match (over && !self.none, self.unlimited, self.none, self.sufficient) {
+            (true, ..) => ("○", "Expired", Role::StateCare),
+            (_, true, ..) => ("!", "UNLIMITED", Role::StateCare),
+            (_, _, true, Some(true)) => ("✓", "Nothing to allow", Role::TextDim),
+            (_, _, _, Some(false)) => ("!", "Needs approval", Role::StateCare),
+            (_, _, true, None) => ("✓", "None", Role::TextDim),
+            _ => ("✓", "Approved", Role::StateGood),
+        }
+    }
+
+    /// What is allowed and until when: `0.25 until 15:11:02`.
+    pub fn scope(&self) -> String {
+        let what = match (self.unlimited, self.none) {
+            (true, _) => "any amount".to_owned(),
+            (_, true) => "nothing".to_owned(),
+            // The check gives units of the token, which say less than that it is enough.
+            _ if self.sufficient.is_some() => "allowed".to_owned(),
+            _ => paid(self.allowed.as_str()),
+        };
+        match self.expires_at.filter(|_| !self.none) {
+            Some(ends) => format!("{what} until {}", time_of_day(ends)),
+            None => what,
+        }
+    }
+}
+
+/// The names of the address books, as people write them.
+fn label_words(label: &str) -> String {
+    Contract::from_key(label).map_or_else(|| label.to_owned(), |contract| contract.name().to_owned())
+}
+
+impl AllowanceModel {
+    /// A chip for a call that was asked for.
+    pub fn asked(at: u64, tool: &str, params: Value) -> Self {
+        Self { call: Call::asked(at, tool, params), ..Self::default() }
+    }
+
+    /// A chip of what is known without a call.
+    pub fn known(allowance: Allowance) -> Self {
+        Self { call: Call { status: Status::Done, ..Call::default() }, allowance: Some(allowance), sent: None }
+    }
+
+    /// Takes in one event of its call.
+    pub fn fold(&mut self, at: u64, kind: &EventKind) {
+        self.call.fold(at, kind);
+        if let EventKind::TxUpdate(update) = kind {
+            self.sent = Some(update.state);
+        }
+        if let EventKind::ToolEnd(end) = kind
+            && let Some(card) = &end.card
+        {
+            let hints = card.hints.as_ref().unwrap_or(&Value::Null);
+            self.allowance = Allowance::read(self.call.tool.as_str(), &card.data, hints);
+        }
+    }
+
+    /// Where the money is while it is under way: an allowance moves none.
+    fn money_row(&self) -> Option<Row> {
+        let sent = self.sent.filter(|_| signs(self.call.tool.as_str()));
+        money_row(&self.call, "in your wallet; an allowance moves none", None).map(|row| match sent {
+            Some(state) => row.then(format!(" · {}", transaction_words(state)), Role::TextDim),
+            None => row,
+        })
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.call.tool.as_str() {
+            "token_revoke" => "Revoke",
+            "token_approve" => "Approve",
+            _ => "Allowance",
+        }
+    }
+
+    fn pair(&self) -> String {
+        match &self.allowance {
+            Some(allowance) => format!("{} → {}", allowance.token, allowance.spender_words()),
+            None if self.call.param("token").is_empty() => "no token".to_owned(),
+            None => self.call.param("token").as_str().to_owned(),
+        }
+    }
+
+    /// The chip alone, without its time: `✓ Approved  WETH → Permit2  0.25 until 15:11:02`.
+    pub fn chip(&self, now: Moment) -> Vec<Piece> {
+        match &self.allowance {
+            Some(allowance) if self.call.status.is_over() => {
+                let (mark, word, role) = allowance.badge(now);
+                vec![
+                    (format!("{mark} {word}  "), role),
+                    (self.pair(), Role::Text),
+                    (format!("  {}", allowance.scope()), Role::TextDim),
+                ]
+            }
+            _ => {
+                // What silence lets pass waits for nobody.
+                let passes = self.call.status == Status::Waiting && self.call.passes_by_itself;
+                let word = if passes { "goes ahead" } else { self.call.status.word() };
+                vec![
+                    (format!("{} {word}  ", self.call.status.mark()), self.call.status.role()),
+                    (self.pair(), Role::Text),
+                ]
+            }
+        }
+    }
+}
+
+impl Sheet for AllowanceModel {
+    fn line(&self, now: Moment) -> Line {
+        let status = self.call.status;
+        let mut mark = status.sign();
+        let mut groups = vec![Group::new(0, self.pair(), Role::Text)];
+        if let (Some(allowance), true) = (&self.allowance, status.is_over()) {
+            let (badge, word, role) = allowance.badge(now);
+            // What was found, and not that it was looked up.
+            mark = (badge, role);
+            // What is to be seen to comes first: no name drives it out.
+            match role {
+                Role::StateCare => groups.insert(0, Group::new(0, format!("{word}  "), role)),
+                _ => groups.push(Group::new(1, format!("  {word}"), role)),
+            }
+            // Of what is not there, the word before says all.
+            if !allowance.none {
+                groups.push(Group::new(2, format!("  {}", allowance.scope()), Role::TextDim));
+            }
+        }
+        groups.extend(sent_group(&self.call, self.sent));
+        if let Some(why) = self.call.failure_words() {
+            groups.push(Group::new(1, format!("  {why}"), status.role()));
+        }
+        Line { at: self.call.at, mark, kind: self.kind().to_owned(), groups, right: self.call.line_end(now) }
+    }
+
+    fn title(&self, now: Moment) -> Title {
+        let right = match (&self.allowance, self.call.status) {
+            (Some(allowance), Status::Done) => {
+                let (mark, word, role) = allowance.badge(now);
+                vec![(format!("{mark} {word}"), role)]
+            }
+            _ => self.call.standing(now),
+        };
+        Title { left: vec![(format!("{} {}", self.kind(), self.pair()), Role::Title)], right }
+    }
+
+    fn short(&self, now: Moment) -> Vec<Row> {
+        let mut rows = self.call.failure_rows();
+        if self.allowance.is_some() || rows.is_empty() {
+            rows.push(Row::of(self.chip(now)));
+        }
+        rows.extend(self.money_row());
+        rows
+    }
+
+    fn full(&self, now: Moment, _columns: usize) -> Vec<Row> {
+        let mut rows = self.call.failure_rows();
+        let Some(allowance) = &self.allowance else {
+            if rows.is_empty() {
+                rows.push(match self.call.status {
+                    Status::Empty | Status::Done => Row::new("No allowance is known.", Role::TextDim),
+                    _ if signs(self.call.tool.as_str()) => Row::new("Being checked and signed…", Role::TextDim),
+                    _ => Row::new("Asking the token and Permit2…", Role::TextDim),
+                });
+            }
+            rows.extend(self.money_row());
+            return rows;
+        };
+        let (mark, word, role) = allowance.badge(now);
+        rows.push(Row::new(format!("{mark} {word}"), role).end(allowance.scope(), Role::Text));
+        rows.push(Row::new("token    ", Role::TextDim).then(allowance.token.as_str(), Role::Text));
+        let mut spender = Row::new("spender  ", Role::TextDim).then(allowance.spender_words(), Role::Text);
+        if let (Some(address), Some(_)) = (allowance.spender, &allowance.spender_label) {
+            spender = spender.end(short_address(address), Role::TextDim);
+        }
+        rows.push(spender);
+        if allowance.sufficient == Some(false) {
+            rows.push(Row::new("A swap brings its own exact allowance with it.", Role::TextDim));
+        }
+        if allowance.unlimited {
+            let words = "It may take all there is and all that comes: x takes it back.";
+            rows.push(Row::new(words, Role::StateCare).kept());
+        }
+        rows
+    }
+
+    fn edge(&self, _now: Moment) -> Role {
+        self.call.status.edge()
+    }
+}

@@ -1,0 +1,146 @@
+//! One call, whatever card draws it: what an activity list stores and folds.
+
+use super::allowance::AllowanceModel;
+use super::bridge::BridgeModel;
+use super::call::Call;
+use super::order::OrderModel;
+use super::paint::{Line, Row, Title};
+use super::plain::PlainModel;
+use super::quote::QuoteModel;
+use super::status::Status;
+use super::swap::SwapModel;
+use super::{CardKeys, Moment, Sheet};
+use bardo_base::model::{CardKind, ToolMeta};
+use crate::theme::Role;
+use bardo_base::fabric::{EventKind, ToolStart};
+
+/// A call's card.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallCard {
+    /// A price.
+    Quote(Box<QuoteModel>),
+    /// A swap.
+    Swap(Box<SwapModel>),
+    /// An auction order.
+    Order(Box<OrderModel>),
+    /// A bridge order.
+    Bridge(Box<BridgeModel>),
+    /// An allowance.
+    Allowance(Box<AllowanceModel>),
+    /// A call whose tool has no widget.
+    Plain(Box<PlainModel>),
+}
+
+/// Tools that make an order void, or bring its money back.
+const TAKES_BACK: [&str; 2] = ["uniswapx_cancel_order", "intent_refund"];
+
+/// What kind of card an answer has.
+fn answered(kind: &EventKind) -> Option<CardKind> {
+    match kind {
+        EventKind::ToolEnd(end) if end.success => end.card.as_ref().map(|card| card.widget),
+        _ => None,
+    }
+}
+
+impl CallCard {
+    /// The card of a call that begins. `meta` is what is fixed about its tool, where that is known.
+    pub fn start(at: u64, start: &ToolStart, meta: Option<&ToolMeta>) -> Self {
+        let (tool, params) = (start.tool_name.as_ref(), start.params.value().clone());
+        match meta.and_then(|meta| meta.card) {
+            // What takes something back is no order: it becomes the order's card once there is an answer.
+            Some(_) if TAKES_BACK.contains(&tool) => Self::Plain(Box::new(PlainModel::asked(at, tool, params))),
+            Some(CardKind::Quote) => Self::Quote(Box::new(QuoteModel::asked(at, tool, params))),
+            Some(CardKind::Swap) => {
+                let steps = meta.map_or(&[] as &[&str], |meta| meta.progress_steps);
+                Self::Swap(Box::new(SwapModel::asked(at, tool, params, steps)))
+            }
+            Some(CardKind::Order) => Self::Order(Box::new(OrderModel::asked(Call::asked(at, tool, params)))),
+            Some(CardKind::CrossChain) => Self::Bridge(Box::new(BridgeModel::asked(Call::asked(at, tool, params)))),
+            Some(CardKind::Allowance) => Self::Allowance(Box::new(AllowanceModel::asked(at, tool, params))),
+            None => Self::Plain(Box::new(PlainModel::asked(at, tool, params))),
+        }
+    }
+
+    /// Takes in one event of this call. A swap that turns out to be an auction becomes an order's card.
+    pub fn fold(&mut self, at: u64, kind: &EventKind) {
+        if let (Self::Swap(swap), EventKind::OrderUpdate(_)) = (&*self, kind) {
+            let reasons = swap.result.as_ref().map(|result| result.reasons.clone()).unwrap_or_default();
+            *self = Self::Order(Box::new(OrderModel { reasons, ..OrderModel::asked(swap.call.clone()) }));
+        }
+        if let (Self::Plain(plain), Some(card)) = (&*self, answered(kind)) {
+            let call = plain.call.clone();
+            match card {
+                CardKind::Order => *self = Self::Order(Box::new(OrderModel::asked(call))),
+                CardKind::CrossChain => *self = Self::Bridge(Box::new(BridgeModel::asked(call))),
+                CardKind::Quote | CardKind::Swap | CardKind::Allowance => {}
+            }
+        }
+        match self {
+            Self::Quote(model) => model.fold(at, kind),
+            Self::Swap(model) => model.fold(at, kind),
+            Self::Order(model) => model.fold(at, kind),
+            Self::Bridge(model) => model.fold(at, kind),
+            Self::Allowance(model) => model.fold(at, kind),
+            Self::Plain(model) => model.fold(at, kind),
+        }
+    }
+
+    /// The call behind it.
+    pub fn call(&self) -> &Call {
+        match self {
+            Self::Quote(model) => &model.call,
+            Self::Swap(model) => &model.call,
+            Self::Order(model) => &model.call,
+            Self::Bridge(model) => &model.call,
+            Self::Allowance(model) => &model.call,
+            Self::Plain(model) => &model.call,
+        }
+    }
+
+    /// How it stands at a moment.
+    pub fn status(&self, now: Moment) -> Status {
+        match self {
+            Self::Quote(model) => model.status(now),
+            Self::Order(model) => model.status(now),
+            Self::Bridge(model) => model.status(now),
+            Self::Swap(_) | Self::Allowance(_) | Self::Plain(_) => self.call().status,
+        }
+    }
+
+    fn sheet(&self) -> &dyn Sheet {
+        match self {
+            Self::Quote(model) => model.as_ref(),
+            Self::Swap(model) => model.as_ref(),
+            Self::Order(model) => model.as_ref(),
+            Self::Bridge(model) => model.as_ref(),
+            Self::Allowance(model) => model.as_ref(),
+            Self::Plain(model) => model.as_ref(),
+        }
+    }
+}
+
+impl Sheet for CallCard {
+    fn line(&self, now: Moment) -> Line {
+        self.sheet().line(now)
+    }
+
+    fn title(&self, now: Moment) -> Title {
+        self.sheet().title(now)
+    }
+
+    fn short(&self, now: Moment) -> Vec<Row> {
+        self.sheet().short(now)
+    }
+
+    fn full(&self, now: Moment, columns: usize) -> Vec<Row> {
+        self.sheet().full(now, columns)
+    }
+
+    fn last(&self, now: Moment, keys: CardKeys) -> Option<Row> {
+        self.sheet().last(now, keys)
+    }
+
+    fn edge(&self, now: Moment) -> Role {
+        self.sheet().edge(now)
+    }
+}

@@ -1,0 +1,632 @@
+//! The DecisionDialog: a question to the operator with its answers. The title, why it is asked and the answers always stand; what lies between scrolls where it
+//! does not fit, and says so. Nothing is cut: long lines go on in the next.
+
+mod rows;
+
+use ratatui::layout::{Position, Rect};
+
+use rows::{asked, body, brief_body, heading, raw, scope_rows};
+pub use rows::{ends_words, question_brief, question_line};
+
+use super::Moment;
+use super::dialog::{inside, middle, open};
+use super::figure::readable;
+use super::paint::{Row, wrapped};
+use super::words::reason;
+use bardo_base::id::GolemId;
+use bardo_base::text::{SafeText, fit as shortened, width as width_of};
+use bardo_base::units::{Rounding, Usd};
+use crate::format::{grouped, short_hash, time_of_day};
+use crate::pen::{Pen, Piece, pieces_width};
+use crate::state::decision::Decision;
+use crate::theme::Role;
+use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved};
+use bardo_runtime::market::model::Money;
+use bardo_runtime::questions::{About, ActionAsked, AnswerKind, OFFER_NUMBER, Question};
+
+/// The widest dialog that is not full screen.
+const WIDEST: u16 = 98;
+/// Digits after the point of a figure; `d` and `y` have them all.
+const PLACES: usize = 6;
+/// Columns of one answer among others.
+const ANSWER: usize = 32;
+/// The role of a Golem that may do anything: no word that helps.
+pub(crate) const WHOLE_GOLEM: &str = "golem-instance";
+/// More lines than any question takes.
+const MOST_LINES: u16 = 1_000;
+/// Columns of an edge that are no words: corners, dashes, blanks.
+const EDGE: usize = 9;
+/// What a line that must be read begins with.
+const TO_READ: &str = "! ";
+/// Columns of a validity bar.
+const BAR: u64 = 10;
+/// Columns from which the last line has room for its keys and for the names of what would be signed.
+const WITH_IDS: usize = 76;
+
+/// The least lines of the body between title and answers; where there are fewer, the title scrolls with the body.
+const LEAST_BODY: usize = 4;
+
+/// Where everything of the dialog is.
+struct Layout {
+    /// How long it stands, where the upper edge has room for that.
+    edge: Vec<Piece>,
+    /// What stands in the upper edge.
+    title: Vec<Piece>,
+    /// The body's first heading, where it stands in the rule above it.
+    heading: Option<Row>,
+    place: Rect,
+    inner: Rect,
+    head: Vec<Row>,
+    middle: Vec<Row>,
+    foot: Vec<Row>,
+    foot_room: usize,
+    body_room: usize,
+    offset: usize,
+}
+
+/// What of the dialog a terminal shows: what the reader has had before the eyes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fit {
+    /// Columns the lines are broken at.
+    pub columns: usize,
+    /// Lines of the body, when nothing is hidden.
+    pub lines: usize,
+    /// The first that is shown.
+    pub first: usize,
+    /// How many are.
+    pub shown: usize,
+    /// Whether these are the calls as they would be signed, and not what they mean.
+    pub raw: bool,
+}
+
+/// The dialog's model: the question with what is picked, read and typed, and what is known beside it.
+#[derive(Debug, Clone, Copy)]
+pub struct DecisionModel<'a> {
+    /// What is picked, read and typed about which question.
+    pub decision: &'a Decision,
+    /// Who asks, by name; `None` where only the id is known.
+    pub name: Option<&'a str>,
+    /// The network's name, where one is known.
+    pub network: Option<&'a str>,
+    /// What the offer for the same promised before, where the price has moved away from it.
+    pub before: Option<&'a SafeText>,
+    /// How the question ended, once it has; `None` while it waits, and where no event says it.
+    pub outcome: Option<&'a ApprovalResolved>,
+    /// The moment for which it is drawn.
+    pub now: Moment,
+    /// The machine's time, by which keys are guarded, in milliseconds since the Unix epoch: a show or a recording may
+    /// tell another.
+    pub clock: u64,
+}
+
+/// The badge's role.
+pub(crate) fn badge(money: Money) -> Role {
+    match money {
+        Money::Play => Role::BadgePlay,
+        Money::Test => Role::BadgeTest,
+        Money::Real => Role::BadgeReal,
+        Money::Paper => Role::BadgePaper,
+        Money::Replay => Role::BadgeReplay,
+    }
+}
+
+fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
+    let decision = model.decision;
+    let question = decision.shown.as_deref()?;
+    let width = if decision.full { area.width } else { area.width.min(WIDEST) };
+    let columns = usize::from(width).saturating_sub(4);
+    let ended = decision.ended_at.is_some();
+    // Where all of it has no room the shortest form comes first, and the rest below it.
+    let brief = !decision.full && !decision.raw && !ended && !fits_whole(model, question, columns, area.height);
+    let mut first = head(model, question, brief);
+    let validity = if ended { Vec::new() } else { validity(model.now, question) };
+    // How long it stands is never left out: where the edge has no room for it, it is the first line.
+    let fits_edge = |title: &[Piece]| pieces_width(title) + pieces_width(&validity) + EDGE <= usize::from(width);
+    // The network's name goes before how long it stands does: its chain stays.
+    let whole = title(question, model.network, ended);
+    let title = if fits_edge(&whole) { whole } else { title(question, None, ended) };
+    let on_edge = fits_edge(&title);
+    if !on_edge {
+        let cut = pieces_width(&title) + EDGE > usize::from(width);
+        let place = match &question.about {
+            About::Action(action) if cut => vec![(format!("{} {}", action.chain, action.chain_id), Role::TextDim)],
+            About::Action(_)
+            | About::Policy(_)
+            | About::Lower { .. }
+            | About::LeavePaper
+            | About::ResetBreaker { .. }
+            | About::SellHoldings => Vec::new(),
+        };
+        first.insert(0, Row { left: place, right: validity.clone(), keep: true });
+    }
+    let edge = if on_edge { validity } else { Vec::new() };
+    let mut head = wrapped(first, columns);
+    let mut middle_rows = wrapped(
+        match (decision.raw, brief) {
+            (true, _) => raw(question),
+            (false, false) => body(question, decision, columns, model.now),
+            (false, true) => brief_body(question, decision, columns, model.now),
+        },
+        columns,
+    );
+    let mut foot = wrapped(foot(model, question, columns), columns);
+    // Where all of it fits, the rule above the body is its first heading.
+    let fits = head.len() + middle_rows.len() + foot.len() + 3 <= usize::from(area.height);
+    let lifts =
+        fits && middle_rows.first().is_some_and(|row| heading(row).is_some_and(|words| width_of(words) + 6 < columns));
+    let heading = if lifts { Some(middle_rows.remove(0)) } else { None };
+    let needed = head.len() + middle_rows.len() + foot.len() + 4;
+    let place = if decision.full { area } else { middle(area, usize::from(width), needed) };
+    let inner = inside(place);
+    let room = usize::from(inner.height);
+    // Full screen shows as much of it at once as there is room for: what stands above and below scrolls, or is shorter.
+    if decision.full && needed > usize::from(area.height) && !ended {
+        head.append(&mut middle_rows);
+        middle_rows = std::mem::take(&mut head);
+        if decision.form.is_none() {
+            foot = wrapped(short_foot(model, question), columns);
+        }
+    }
+    // Where even title and answers do not fit, the answers stand, and all else scrolls above them.
+    let foot_room = foot.len().min(room);
+    if head.len() + foot_room + 2 + LEAST_BODY.min(middle_rows.len()) > room {
+        head.append(&mut middle_rows);
+        middle_rows = std::mem::take(&mut head);
+    }
+    let body_room = room.saturating_sub(foot_room + head.len() + 2);
+    let offset = decision.offset.min(middle_rows.len().saturating_sub(body_room));
+    Some(Layout { edge, title, heading, place, inner, head, middle: middle_rows, foot, foot_room, body_room, offset })
+}
+
+/// Whether title, body and answers all have room in so many lines.
+fn fits_whole(model: DecisionModel<'_>, question: &Question, columns: usize, height: u16) -> bool {
+    let lines = |rows: Vec<Row>| wrapped(rows, columns).len();
+    let body = lines(body(question, model.decision, columns, model.now));
+    // Two edges and two rules; the first heading stands in the rule above the body.
+    let around = lines(head(model, question, false)) + lines(foot(model, question, columns)) + 4;
+    body.saturating_sub(1) + around <= usize::from(height)
+}
+
+impl DecisionModel<'_> {
+    /// What of the decision is on the screen; `None` where it is not, or its answers are not whole.
+    pub fn fit(&self, area: Rect) -> Option<Fit> {
+        fit(*self, area)
+    }
+
+    /// What must be read that is drawn at a cell, by its place among what must be.
+    pub fn to_read_at(&self, area: Rect, at: Position) -> Option<usize> {
+        to_read_at(*self, area, at)
+    }
+
+    /// How many lines it takes at this width to show all of it.
+    pub fn height(&self, width: u16) -> u16 {
+        layout(*self, Rect::new(0, 0, width, MOST_LINES)).map_or(0, |laid| laid.place.height)
+    }
+
+    /// Draws it.
+    pub fn draw(&self, pen: &mut Pen<'_>, area: Rect) {
+        draw(*self, pen, area);
+    }
+}
+
+fn fit(model: DecisionModel<'_>, area: Rect) -> Option<Fit> {
+    let laid = layout(model, area)?;
+    let shown = laid.body_room.min(laid.middle.len() - laid.offset);
+    let columns = usize::from(laid.inner.width);
+    // Answers that are not whole leave no room for a line above them.
+    (shown > 0).then_some(Fit { columns, lines: laid.middle.len(), first: laid.offset, shown, raw: model.decision.raw })
+}
+
+fn to_read_at(model: DecisionModel<'_>, area: Rect, at: Position) -> Option<usize> {
+    let laid = layout(model, area)?;
+    let first = laid.inner.y + u16::try_from(laid.head.len()).unwrap_or(u16::MAX).saturating_add(1);
+    let row = usize::from(at.y.checked_sub(first)?);
+    if row >= laid.body_room || !laid.inner.contains(at) || model.decision.raw {
+        return None;
+    }
+    let marked = |row: &Row| row.left.first().is_some_and(|(text, _)| text.starts_with(TO_READ));
+    let row = laid.offset + row;
+    let before = laid.middle.get(..row)?.iter().filter(|row| marked(row)).count();
+    laid.middle.get(row).filter(|row| marked(row)).map(|_| before)
+}
+
+fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
+    let area = area.intersection(pen.buffer.area);
+    let decision = model.decision;
+    let (Some(question), Some(laid)) = (decision.shown.as_deref(), layout(model, area)) else { return };
+    let Layout { edge, title: upper, heading: lifted, place, head, middle, foot, foot_room, body_room, offset, .. } =
+        laid;
+    let inner = open(pen, place, &upper, &edge);
+    let mut y = inner.y;
+    let bottom = inner.bottom();
+    let put = |pen: &mut Pen<'_>, rows: &[Row], y: &mut u16| {
+        for (at, row) in rows.iter().enumerate() {
+            if *y >= bottom {
+                return;
+            }
+            match heading(row).filter(|words| at > 0 && width_of(words) + 6 < usize::from(inner.width)) {
+                Some(words) => rule(pen, place, *y, &[(words.to_owned(), Role::Title)], Vec::new()),
+                None => pen.row(Rect { y: *y, height: 1, ..inner }, &row.left, &row.right),
+            }
+            *y += 1;
+        }
+    };
+    let columns = usize::from(inner.width);
+    put(pen, &head, &mut y);
+    let hidden = middle.len() > body_room;
+    let above = if hidden {
+        let last = (offset + body_room).min(middle.len());
+        let words = format!("does not fit: lines {}–{last} of {} · j k, z shows all", offset + 1, middle.len());
+        vec![(words, Role::StateCare)]
+    } else {
+        Vec::new()
+    };
+    // Where title and warning do not fit side by side, the warning stands alone, and shorter.
+    let lifted = lifted.as_ref().and_then(heading);
+    let title = lifted.unwrap_or_else(|| body_title(question, decision));
+    if hidden && columns < width_of(title) + pieces_width(&above) + 6 {
+        let words =
+            format!("does not fit: {}–{} of {}", offset + 1, (offset + body_room).min(middle.len()), middle.len());
+        rule(pen, place, y, &[(words, Role::StateCare)], Vec::new());
+    } else {
+        rule(pen, place, y, &[(title.to_owned(), Role::Title)], above);
+    }
+    y += 1;
+    put(pen, middle.get(offset..).unwrap_or(&[]).get(..body_room.min(middle.len() - offset)).unwrap_or(&[]), &mut y);
+    let mut y = bottom.saturating_sub(u16::try_from(foot_room + 1).unwrap_or(u16::MAX)).max(y);
+    let how: &[Piece] = match decision.ended_at {
+        Some(_) => &[("This decision has ended".to_owned(), Role::Title)],
+        None => &[
+            ("Letter picks, ".to_owned(), Role::Title),
+            ("Enter".to_owned(), Role::Key),
+            (" does it".to_owned(), Role::Title),
+        ],
+    };
+    rule(pen, place, y, how, picked(decision));
+    y += 1;
+    put(pen, foot.get(..foot_room).unwrap_or(&[]), &mut y);
+}
+
+fn rule(pen: &mut Pen<'_>, place: Rect, y: u16, title: &[Piece], right: Vec<Piece>) {
+    if y >= place.bottom() {
+        return;
+    }
+    pen.division(Rect { y, height: 1, ..place }, title, &right, Role::DialogBorder);
+}
+
+fn picked(decision: &Decision) -> Vec<Piece> {
+    match decision.picked {
+        None if decision.ended_at.is_some() => Vec::new(),
+        None => vec![("nothing is picked".to_owned(), Role::TextDim)],
+        Some(kind) => vec![
+            (format!("picked: {} · ", words(kind)), Role::StateCare),
+            ("Enter".to_owned(), Role::Key),
+            (" does it".to_owned(), Role::StateCare),
+        ],
+    }
+}
+
+fn words(kind: AnswerKind) -> &'static str {
+    match kind {
+        AnswerKind::Once => "approve once",
+        AnswerKind::Similar => "approve similar for a while…",
+        AnswerKind::Smaller => "smaller amount…",
+        AnswerKind::Refuse => "refuse, say why…",
+        AnswerKind::RefuseAndStop => "refuse and STOP everything",
+    }
+}
+
+fn title(question: &Question, network: Option<&str>, ended: bool) -> Vec<Piece> {
+    let place = match (ended, question.number) {
+        (true, _) => "DECISION ENDED · ".to_owned(),
+        (false, OFFER_NUMBER) => "YOUR DECISION · ".to_owned(),
+        (false, _) => format!("DECISION {} of {} · ", question.place, question.of),
+    };
+    let mut pieces = vec![(place, Role::Title), (format!("▐ {} ▌", question.money.words()), badge(question.money))];
+    if let Some(network) = network {
+        pieces.push((format!(" {network}"), Role::TextDim));
+    }
+    if let About::Action(action) = &question.about {
+        pieces.push((format!(" {} {}", action.chain, action.chain_id), Role::TextDim));
+    }
+    pieces
+}
+
+fn validity(now: Moment, question: &Question) -> Vec<Piece> {
+    let About::Action(action) = &question.about else {
+        return vec![("no limit of time".to_owned(), Role::TextDim)];
+    };
+    if !now.motion {
+        return vec![(format!("valid until {}", time_of_day(action.valid_until / 1000)), Role::TextDim)];
+    }
+    let left = action.valid_until.saturating_sub(now.millis);
+    if left == 0 && question.number == OFFER_NUMBER {
+        return vec![("expired".to_owned(), Role::StateBad)];
+    }
+    if left == 0 {
+        return vec![("simulating again…".to_owned(), Role::StateCare)];
+    }
+    let whole = action.valid_until.saturating_sub(action.valid_since).max(1);
+    let filled = usize::try_from((left * BAR).div_ceil(whole)).unwrap_or(0).min(10);
+    let seconds = left / 1000;
+    vec![
+        (format!("valid {}:{:02} ", seconds / 60, seconds % 60), Role::Dialog),
+        ("█".repeat(filled), Role::StateGood),
+        ("░".repeat(10 - filled), Role::TextDim),
+    ]
+}
+
+/// That silence lets it pass, and when; `None` where it does not.
+fn silence(now: Moment, question: &Question) -> Option<Row> {
+    let ends = question.ends_at.filter(|_| question.passes_by_itself)?;
+    let words = ends_words(ends, true, now, usize::MAX);
+    Some(Row::new("No answer      ", Role::TextDim).then(format!("it {words}"), Role::StateCare).kept())
+}
+
+/// Like every figure in dollars here, without what goes beyond cents, so that two lines about one amount say the same; what
+/// is less than a cent stands as one.
+fn cents(usd: Usd) -> String {
+    let rounding = if usd.scaled(2, Rounding::Down) == Some(0) { Rounding::Up } else { Rounding::Down };
+    format!("${}", grouped(&usd.to_fixed(2, rounding)))
+}
+
+/// How long the question itself waits, where that is more than its offer's time.
+fn waits(now: Moment, question: &Question) -> Option<String> {
+    let ends = question.ends_at.filter(|_| !question.passes_by_itself && question.number != OFFER_NUMBER)?;
+    let seconds = ends.saturating_sub(now.millis) / 1_000;
+    Some(match now.motion {
+        true => format!("answer within {}:{:02}", seconds / 60, seconds % 60),
+        false => format!("answer by {}", time_of_day(ends / 1_000)),
+    })
+}
+
+fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> {
+    let (decision, name) = (model.decision, model.name);
+    let mut rows = vec![Row::new(asked(question, PLACES), Role::TextStrong)];
+    if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
+        row.right = vec![(cents(value), Role::TextStrong)];
+    }
+    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(&reason(why.as_str()), PLACES)).collect();
+    let mut why = Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog);
+    if let (Some(waits), None) = (waits(model.now, question), decision.ended_at) {
+        why = why.end(waits, Role::TextDim);
+    }
+    rows.push(why);
+    rows.extend(silence(model.now, question));
+    if let (Money::Paper, About::Action(_)) = (question.money, &question.about) {
+        let words = "nothing is signed and nothing is sent: it moves balances and limits on paper alone";
+        rows.push(Row::new("On paper       ", Role::TextDim).then(words, Role::StateCare).kept());
+    }
+    if let About::Action(action) = &question.about {
+        let operator = question.golem_id == GolemId::operator();
+        let own = if operator { "you".to_owned() } else { question.golem_id.to_string() };
+        let mut by = vec![name.map_or(own, str::to_owned)];
+        // That it is a Golem who asks says nothing that its name does not.
+        by.extend(action.asked_by.iter().map(ToString::to_string).filter(|role| role != WHOLE_GOLEM));
+        let mut row = Row::new("Asked by       ", Role::TextDim).then(by.join(" › "), Role::Dialog);
+        if let Some(opinion) = &action.opinion {
+            let (says, role) = if opinion.agrees { ("agrees", Role::StateGood) } else { ("disagrees", Role::StateBad) };
+            let why = if brief { String::new() } else { format!("; {}", opinion.why) };
+            row = row.then(format!(" › safety-guardian ({says}{why})"), role);
+        }
+        rows.push(row);
+        if let Some(said) = &action.words {
+            let note = if brief { "not checked" } else { "agent's words, not checked" };
+            rows.push(
+                Row::new(format!("{:<15}", format!("{} says", shortened(name.unwrap_or("It"), 9))), Role::TextDim)
+                    .then(format!("┆ {said}"), Role::TextAgent)
+                    .end(note, Role::TextDim),
+            );
+        }
+    }
+    if let Some(before) = model.before {
+        let told = format!("{} (no longer to be had)", readable(before.as_str(), PLACES));
+        rows.push(Row::new("Before         ", Role::TextDim).then(told, Role::StateCare).kept());
+    }
+    for changed in &decision.changed {
+        rows.push(
+            Row::new("≠ worse now    ", Role::StateCare)
+                .then(readable(changed.as_str(), PLACES), Role::StateCare)
+                .kept(),
+        );
+    }
+    rows
+}
+
+fn body_title(question: &Question, decision: &Decision) -> &'static str {
+    match (&question.about, decision.raw) {
+        (About::Action(_), true) => "The calls as they would be signed (d goes back)",
+        (About::Action(_), false) => "What changes, where it goes, checks",
+        (About::Policy(_), _) => "What changes",
+        (About::Lower { .. } | About::LeavePaper | About::ResetBreaker { .. } | About::SellHoldings, _) => {
+            "What it means"
+        }
+    }
+}
+
+/// Names what would be signed: the offer, and the hash that it is bound to.
+fn ids(action: &ActionAsked) -> String {
+    let permit: String = action.permit.to_string().chars().take(4).collect();
+    format!("offer {permit}…  hash {}", short_hash(action.hash))
+}
+
+/// Whether that has room beside the keys of the last line, where it never scrolls away.
+const fn ids_below(columns: usize) -> bool {
+    columns >= WITH_IDS
+}
+
+/// What stands in place of the answers once the question has ended: how, what was typed, and the keys that close it.
+fn ended(model: DecisionModel<'_>) -> Vec<Row> {
+    let is_offer = model.decision.number == OFFER_NUMBER;
+    let (words, role) = match model.outcome.map(|resolved| resolved.outcome) {
+        Some(ApprovalOutcome::Approved) => ("It was approved elsewhere.", Role::StateGood),
+        Some(ApprovalOutcome::ApprovedSimilar) => ("It was approved elsewhere, with similar actions.", Role::StateGood),
+        Some(ApprovalOutcome::Edited) => ("A smaller amount was asked for elsewhere.", Role::StateCare),
+        Some(ApprovalOutcome::Refused) => ("It was refused elsewhere.", Role::StateBad),
+        Some(ApprovalOutcome::RefusedAndHalted) => {
+            ("It was refused elsewhere, and everything stopped.", Role::StateBad)
+        }
+        Some(ApprovalOutcome::Lapsed) => {
+            ("Nobody answered in time: it lapsed, and nothing was signed.", Role::StateCare)
+        }
+        None if is_offer => ("The offer is over: nothing was signed. Preview it again.", Role::StateCare),
+        Some(ApprovalOutcome::Withdrawn) => ("It was withdrawn: no answer is needed any more.", Role::StateCare),
+        None => ("It no longer waits for an answer.", Role::StateCare),
+    };
+    let mut rows = vec![Row::new(words, role).kept()];
+    if let Some(reason) = model.outcome.and_then(|resolved| resolved.reason.as_ref()).filter(|why| !why.is_empty()) {
+        rows.push(Row::new(format!("Reason: \"{reason}\""), Role::Dialog).kept());
+    }
+    let typed = model.decision.form.iter().flat_map(|form| &form.fields).filter(|(_, field)| !field.text().is_empty());
+    for (_, field) in typed {
+        rows.push(Row::new("Not sent: ", Role::TextDim).then(field.text().to_owned(), Role::Dialog).kept());
+    }
+    rows.push(
+        Row::new("Enter", Role::Key)
+            .then(" or ", Role::TextDim)
+            .then("Esc", Role::Key)
+            .then(" closes this. Other keys do nothing here.", Role::TextDim),
+    );
+    rows
+}
+
+/// The same in one line for each row of keys, where full screen has no room for more.
+fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
+    let decision = model.decision;
+    let mut row = Row::default();
+    for offered in &question.answers {
+        let word = match offered.kind {
+            AnswerKind::Once => "once",
+            AnswerKind::Similar => "similar…",
+            AnswerKind::Smaller => "smaller…",
+            AnswerKind::Refuse => "refuse…",
+            AnswerKind::RefuseAndStop => "STOP",
+        };
+        let letter = offered.kind.letter();
+        row = match &offered.why_not {
+            Some(_) => row.then(format!("-{letter}- {word}  "), Role::TextDim),
+            None if decision.picked == Some(offered.kind) => row.then(format!("▸{letter} {word}  "), Role::Selection),
+            None => row.then(letter.to_string(), Role::Key).then(format!(" {word}  "), Role::Dialog),
+        };
+    }
+    let after = if question.passes_by_itself { " later (it goes ahead)  " } else { " later  " };
+    row = row.then("Esc", Role::Key).then(after, Role::Dialog);
+    row = row.then("z", Role::Key).then(" less  ", Role::Dialog).then("d", Role::Key).then(" raw", Role::Dialog);
+    let mut rows = vec![row];
+    if let Some(words) = said(model) {
+        rows.push(Row::new(words, Role::StateCare).kept());
+    }
+    rows
+}
+
+/// What there is to say of the last key, or of keys that do not act yet.
+fn said(model: DecisionModel<'_>) -> Option<String> {
+    let decision = model.decision;
+    let left = decision.acts_from().map(|from| from.saturating_sub(model.clock));
+    let soon = match left {
+        Some(0) => None,
+        // In tenths of a second, rounded up: it never says that they act before they do.
+        Some(left) if model.now.motion => {
+            Some(format!("keys act in {}.{} s", left.div_ceil(100) / 10, left.div_ceil(100) % 10))
+        }
+        Some(_) | None => Some("keys act in a moment".to_owned()),
+    };
+    match (&decision.hint, soon) {
+        (Some(hint), Some(soon)) if decision.hurried => Some(format!("{hint}: {soon}")),
+        (Some(hint), _) if !decision.hurried => Some(hint.to_string()),
+        (_, Some(soon)) if decision.picked.is_none() => Some(format!("{soon}: read it first")),
+        _ => None,
+    }
+}
+
+fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Row> {
+    let decision = model.decision;
+    if decision.ended_at.is_some() {
+        return ended(model);
+    }
+    let mut rows = Vec::new();
+    if let Some(form) = &decision.form {
+        let kind = decision.picked.map_or("", words);
+        rows.push(Row::new(kind, Role::TextStrong));
+        for (at, (label, field)) in form.fields.iter().enumerate() {
+            let here = at == form.at;
+            let cursor = if here { "▏" } else { "" };
+            let role = if here { Role::Selection } else { Role::Dialog };
+            rows.push(
+                Row::new(format!("{label}: "), Role::TextDim)
+                    .then(field.text().to_owned(), role)
+                    .then(cursor, Role::Key)
+                    .kept(),
+            );
+        }
+        if let (Some(confirm), Some(AnswerKind::Once | AnswerKind::Similar)) = (&question.confirm, decision.picked) {
+            rows.push(Row::new(format!("to confirm, type {}", confirm.what), Role::StateCare));
+        }
+        if let (Some(AnswerKind::Similar), About::Action(action)) = (decision.picked, &question.about) {
+            rows.extend(scope_rows(model, action));
+        }
+        if let (Some(AnswerKind::Smaller), About::Action(action)) = (decision.picked, &question.about)
+            && let Some((amount, symbol)) = &action.amount
+        {
+            rows.push(Row::new(
+                format!("smaller than {amount} {symbol}; it is prepared and asked anew"),
+                Role::TextDim,
+            ));
+        }
+        rows.push(
+            Row::new("Enter", Role::Key)
+                .then(" does it   ", Role::TextDim)
+                .then("Esc", Role::Key)
+                .then(" back", Role::TextDim),
+        );
+    } else {
+        let offered: Vec<Vec<Piece>> = question
+            .answers
+            .iter()
+            .map(|offered| {
+                let chosen = decision.picked == Some(offered.kind);
+                let letter = offered.kind.letter();
+                match &offered.why_not {
+                    // Struck out in characters: a terminal need not know how to strike through.
+                    Some(_) => vec![(format!("-{letter}- {}", words(offered.kind)), Role::TextDim)],
+                    None if chosen => vec![(format!("▸{letter} {}", words(offered.kind)), Role::Selection)],
+                    None => {
+                        vec![(format!(" {letter}"), Role::Key), (format!(" {}", words(offered.kind)), Role::Dialog)]
+                    }
+                }
+            })
+            .collect();
+        let after = if question.passes_by_itself { " later (it goes ahead)" } else { " later (keeps waiting)" };
+        let later = vec![(" Esc".to_owned(), Role::Key), (after.to_owned(), Role::Dialog)];
+        let each = (columns / ANSWER).clamp(1, 3);
+        let mut row: Vec<Piece> = Vec::new();
+        for (at, pieces) in offered.into_iter().chain([later]).enumerate() {
+            if at > 0 && at % each == 0 {
+                rows.push(Row::of(std::mem::take(&mut row)));
+            }
+            let padding = ANSWER.saturating_sub(pieces_width(&pieces));
+            row.extend(pieces);
+            if (at + 1) % each != 0 {
+                row.push((" ".repeat(padding), Role::Dialog));
+            }
+        }
+        rows.push(Row::of(row));
+    }
+    let ids = match &question.about {
+        About::Action(action) if ids_below(columns) => vec![(ids(action), Role::TextDim)],
+        _ => Vec::new(),
+    };
+    match said(model) {
+        Some(words) => rows.push(Row { right: ids, ..Row::new(words, Role::StateCare).kept() }),
+        None => {
+            let keys = [("d", "raw call"), ("y", "copy"), ("n", "next"), ("z", "full screen")];
+            let mut row = Row { right: ids, ..Row::default() };
+            for (at, (key, does)) in keys.into_iter().enumerate() {
+                let gap = if at == 0 { "" } else { "   " };
+                row = row.then(gap, Role::TextDim).then(key, Role::Key).then(format!(" {does}"), Role::TextDim);
+            }
+            rows.push(row);
+        }
+    }
+    rows
+}

@@ -1,0 +1,495 @@
+//! What a decision says, row by row: what changes, where it goes, the checks; a policy's change; the calls as they would be
+//! signed; and a question in a line, for lists.
+
+use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below};
+use bardo_base::model::Check;
+use bardo_base::text::{SafeText, width as width_of};
+use crate::format::{grouped, time_of_day};
+use crate::pen::{Piece, pieces_width};
+use crate::state::decision::Decision;
+use crate::theme::Role;
+use crate::widgets::Moment;
+use crate::widgets::figure::{ago, readable};
+use crate::widgets::paint::Row;
+use crate::widgets::plain::tool_word;
+use crate::widgets::words::{check_word, figure_of, policy_word, warning};
+use bardo_base::fabric::CheckOutcome;
+use bardo_runtime::questions::{About, ActionAsked, Change, Part, PolicyAsked, PolicyChange, Question};
+
+fn section(rows: &mut Vec<Row>, words: String) {
+    rows.push(Row::new(words, Role::Title));
+}
+
+/// The words of a row that is a heading.
+pub(super) fn heading(row: &Row) -> Option<&str> {
+    match row.left.as_slice() {
+        [(words, Role::Title)] if row.right.is_empty() => Some(words),
+        _ => None,
+    }
+}
+
+pub(super) fn body(question: &Question, decision: &Decision, columns: usize, now: Moment) -> Vec<Row> {
+    let mut rows = Vec::new();
+    match &question.about {
+        About::Action(action) => action_rows(&mut rows, question, action, decision, (columns, now)),
+        About::Policy(policy) => policy_rows(&mut rows, policy),
+        About::Lower { from, to, said } => {
+            let level = |level: &Option<bardo_base::model::StopLevel>| {
+                level.map_or("nothing".to_owned(), |level| level.to_string())
+            };
+            rows.push(Row::new(format!("The stop ladder goes from {} to {}.", level(from), level(to)), Role::Dialog));
+            rows.push(Row::new("It was set by ", Role::TextDim).then(said.as_str(), Role::Dialog));
+            rows.push(Row::new("What was held back may begin again at once.", Role::StateCare));
+        }
+        About::LeavePaper => {
+            rows.push(Row::new("From a yes on, what passes the checks is signed and sent.", Role::StateCare));
+        }
+        About::ResetBreaker { failures } => {
+            rows.push(Row::new(format!("{failures} failures in a row opened it."), Role::Dialog));
+            rows.push(Row::new("Closed, new trades may begin at once.", Role::StateCare));
+        }
+        About::SellHoldings => {
+            rows.push(Row::new("A yes sells all tokens for USDC, as far as your policy lets it.", Role::StateCare));
+            rows.push(Row::new("A no leaves everything where it is: in your wallet.", Role::Dialog));
+        }
+    }
+    rows
+}
+
+/// What a field was and is to be: dollars with their sign, the rest as the file has it.
+fn policy_change(change: &PolicyChange) -> String {
+    let told = |value: &str| {
+        let bare = value.trim_matches('"');
+        let dollars = (change.field.as_str().ends_with("_usd") || change.field.as_str().ends_with("hot_lane"))
+            && bare.chars().all(|one| one.is_ascii_digit() || one == '.');
+        if dollars { format!("${}", grouped(bare)) } else { bare.to_owned() }
+    };
+    format!("{} → {}", told(change.from.as_str()), told(change.to.as_str()))
+}
+
+/// What a question asks, in a line: of a policy, its change in words.
+pub(super) fn asked(question: &Question, places: usize) -> String {
+    match &question.about {
+        About::Policy(policy) => match policy.changes.as_slice() {
+            [one] => format!("{} {}", policy_word(one.field.as_str()), policy_change(one)),
+            _ => question.title.to_string(),
+        },
+        _ => readable(question.title.as_str(), places),
+    }
+}
+
+fn policy_rows(rows: &mut Vec<Row>, policy: &PolicyAsked) {
+    rows.push(Row::new("From ", Role::TextDim).then(policy.file.as_str(), Role::Dialog));
+    for change in &policy.changes {
+        let (mark, role) = if change.tighter { ("  ", Role::Dialog) } else { ("! ", Role::StateCare) };
+        rows.push(
+            Row::new(mark, role)
+                .then(format!("{}: ", policy_word(change.field.as_str())), Role::Dialog)
+                .then(policy_change(change), role)
+                .end(change.field.as_str(), Role::TextDim),
+        );
+    }
+}
+
+/// What must be read, each with its mark; it comes first, since a small screen shows that.
+fn to_read_rows(rows: &mut Vec<Row>, question: &Question, decision: &Decision) {
+    if question.to_read.is_empty() {
+        return;
+    }
+    let unread = decision.unread(question);
+    section(rows, format!("To read: {} · {unread} left (Space marks the next as read)", question.to_read.len()));
+    for one in &question.to_read {
+        let (mark, role) =
+            if decision.read.contains(&one.text) { ("[x]", Role::Dialog) } else { ("[ ]", Role::StateCare) };
+        rows.push(Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(warning(one.text.as_str()), role).kept());
+    }
+}
+
+/// Balances before and after.
+fn balance_rows(rows: &mut Vec<Row>, changes: &[Change]) {
+    let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
+    let short = |figure: &str| readable(figure, PLACES);
+    let figures = changes.iter().map(|change| width_of(&short(&change.expected))).max().unwrap_or(0);
+    for change in changes {
+        let role = if change.expected.starts_with('+') { Role::PriceUp } else { Role::PriceDown };
+        let mut row = Row::new(format!("{:<symbols$}  ", change.symbol), Role::TextStrong)
+            .then(format!("{:>figures$}  ", short(&change.expected)), role)
+            .then(format!("{:>11}  ", change.dollars.as_deref().unwrap_or("no price")), Role::Dialog);
+        if change.gas {
+            row = row.then("gas", Role::TextDim);
+        } else {
+            row = row.then(format!("{} → {}", short(&change.before), short(&change.after)), Role::TextDim);
+        }
+        if let Some(worst) = &change.worst {
+            row = row.end(format!("worst case {}", short(worst)), Role::StateCare);
+        }
+        rows.push(row);
+    }
+}
+
+/// The balances that move, and what arrives on another chain.
+fn change_rows(rows: &mut Vec<Row>, action: &ActionAsked, with_gas: bool) {
+    let changes: Vec<Change> = action.changes.iter().filter(|change| with_gas || !change.gas).cloned().collect();
+    balance_rows(rows, &changes);
+    let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
+    if let Some(arrival) = &action.arrival {
+        rows.push(
+            Row::new(format!("{:<symbols$}  ", arrival.symbol), Role::TextStrong)
+                .then(format!("+{}", arrival.expected), Role::PriceUp)
+                .then(format!("  on chain {}", arrival.chain_id), Role::Dialog)
+                .end(format!("worst case +{}", arrival.least), Role::StateCare),
+        );
+    }
+    if let Some(order) = &action.order {
+        let until = time_of_day(order.usable_until);
+        rows.push(Row::new(format!("Signs: {}, to be settled until {until}", order.kind), Role::Dialog));
+    }
+}
+
+/// What others may take afterwards, and for what.
+fn allowance_rows(rows: &mut Vec<Row>, action: &ActionAsked) {
+    let short = |figure: &str| readable(figure, PLACES);
+    for after in &action.allowances {
+        let who = after.label.as_ref().map_or_else(|| after.spender.to_string(), ToString::to_string);
+        let none = !after.unlimited && after.amount.chars().all(|c| matches!(c, '0' | '.'));
+        let amount = if after.unlimited { "WITHOUT LIMIT".to_owned() } else { short(&after.amount) };
+        let until = match (after.through_permit2, after.expires_at) {
+            (_, Some(at)) => format!(" until {}", time_of_day(at)),
+            (_, None) => String::new(),
+        };
+        let was = after.before.as_ref().map(|before| format!("was {}; ", short(before))).unwrap_or_default();
+        let kind = if after.unlimited { "unlimited" } else { "exact, not unlimited" };
+        let role = if after.unlimited { Role::StateBad } else { Role::Dialog };
+        let orders = match &after.for_open_orders {
+            Some(part) if *part == after.amount && !after.unlimited => " for your open orders".to_owned(),
+            Some(part) => format!(", {} of it for your open orders", short(part)),
+            None => String::new(),
+        };
+        let words = match none {
+            true => format!("{who} may take no {} afterwards  ({})", after.symbol, was.trim_end_matches("; ")),
+            false => format!("{who} may take {amount} {}{orders}{until}  ({was}{kind})", after.symbol),
+        };
+        rows.push(Row::new(words, role));
+    }
+}
+
+fn nothing_else_row(action: &ActionAsked) -> Row {
+    match &action.nothing_else {
+        Ok(()) => Row::new("Nothing else moves ✓", Role::StateGood),
+        // It is among what must be read.
+        Err(why) => {
+            Row::new("Whether nothing else moves is not known: ", Role::StateCare).then(why.as_str(), Role::StateCare)
+        }
+    }
+}
+
+/// What it costs against the market.
+fn cost_row(action: &ActionAsked) -> Option<Row> {
+    let mut costs = Row::default();
+    if let Some((lost, bps)) = &action.costs.expected_loss {
+        let against = format!("{} ({}) by the least favourable prices", cents(*lost), share(*bps));
+        costs = costs.then("Costs ", Role::TextDim).then(against, Role::Dialog);
+    }
+    if let Some(bps) = action.costs.worst_loss_bps {
+        let gap = if costs.left.is_empty() { "Worst case " } else { " · worst case " };
+        costs = costs.then(format!("{gap}{}", share(bps)), Role::StateCare);
+    }
+    (!costs.left.is_empty()).then_some(costs)
+}
+
+/// What of the limits it uses up: for a fair exit what it may lose, for all else what leaves; gas at its most.
+fn counted_row(action: &ActionAsked) -> Row {
+    let counts = action.costs.counted.unwrap_or(action.costs.spent);
+    let why = if counts < action.costs.spent { ", as a fair exit: what it may lose" } else { "" };
+    let counted = format!("{} with gas of at most {}{why}", cents(counts), cents(action.costs.gas));
+    Row::new("Counts against your limits as ", Role::TextDim).then(counted, Role::Dialog)
+}
+
+const fn part_word(part: Part) -> &'static str {
+    match part {
+        Part::From => "from",
+        Part::Signer => "signed by",
+        Part::Calls => "calls",
+        Part::Spender => "spender",
+        Part::Receiver => "receiver",
+    }
+}
+
+/// The same rows for a small screen: first the shortest form of all that an answer hangs on, which is what moves and at
+/// worst, who may take what, who is called and receives with whole addresses, and every check that did not pass; then the
+/// rest. Nothing is left out, and all of it must be on the screen before an approval.
+pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usize, now: Moment) -> Vec<Row> {
+    let About::Action(action) = &question.about else { return body(question, decision, columns, now) };
+    let mut rows = Vec::new();
+    to_read_rows(&mut rows, question, decision);
+    let simulated = format!("block #{}, {}", grouped(&action.block.to_string()), ago(action.valid_since, now));
+    section(&mut rows, format!("What changes · {simulated}"));
+    change_rows(&mut rows, action, false);
+    // Which message is signed inside which call: its first line names its type and who verifies it.
+    for signs in action.raw.iter().filter_map(|call| call.signs.first()) {
+        rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
+    }
+    allowance_rows(&mut rows, action);
+    rows.push(nothing_else_row(action));
+    rows.extend(cost_row(action));
+    for place in action.places.iter().filter(|place| place.part != Part::From) {
+        let mut row = Row::new(format!("{:<10}", part_word(place.part)), Role::TextDim)
+            .then(place.address.to_string(), Role::TextStrong);
+        row = match &place.label {
+            _ if place.is_from => row.then(" = your account ✓", Role::StateGood),
+            Some(label) => row.then(format!(" {label}"), Role::Dialog),
+            None if place.listed => row.then(" on your list", Role::Dialog),
+            None => row.then(" not known here", Role::StateCare),
+        };
+        if place.first_seen {
+            row = row.then(" FIRST PAYMENT TO IT", Role::StateBad);
+        }
+        rows.push(row);
+    }
+    rows.push(counted_row(action));
+    let failing: Vec<_> = action.checks.iter().filter(|check| check.outcome != CheckOutcome::Passed).collect();
+    for check in &failing {
+        let (mark, role) = match check.outcome {
+            CheckOutcome::Blocked => ("✕", Role::StateBad),
+            CheckOutcome::Warned | CheckOutcome::Passed => ("!", Role::StateCare),
+        };
+        rows.push(Row::new(format!("{mark} {}", check_word(check.check)), role));
+    }
+    let passed = action.checks.len() - failing.len();
+    rows.push(Row::new("✓ ", Role::StateGood).then(format!("{passed} checks passed"), Role::Dialog));
+    detail_rows(&mut rows, action, columns, now);
+    rows
+}
+
+/// What the short form leaves for below it.
+fn detail_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize, now: Moment) {
+    let quoted = action.quoted_at.map(|at| format!(" · quoted {}", ago(at, now))).unwrap_or_default();
+    section(rows, format!("Details{quoted}"));
+    let gas: Vec<Change> = action.changes.iter().filter(|change| change.gas).cloned().collect();
+    balance_rows(rows, &gas);
+    for signs in action.raw.iter().flat_map(|call| call.signs.iter().skip(1)) {
+        rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
+    }
+    if let Some(opinion) = &action.opinion {
+        rows.push(Row::new("safety-guardian: ", Role::TextDim).then(opinion.why.as_str(), Role::Dialog));
+    }
+    rows.extend(price_row(action));
+    for place in action.places.iter().filter(|place| place.part == Part::From) {
+        let row = Row::new(format!("{:<10}", part_word(place.part)), Role::TextDim);
+        let row = row.then(place.address.to_string(), Role::TextStrong);
+        rows.push(match &place.label {
+            Some(label) => row.then(format!(" {label}"), Role::Dialog),
+            None => row,
+        });
+    }
+    let known = |listed: bool| {
+        let mut labels: Vec<&str> = Vec::new();
+        let of_them = action.places.iter().filter(|place| place.listed == listed && !place.is_from);
+        for label in of_them.filter_map(|place| place.label.as_ref()).map(SafeText::as_str) {
+            if !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        labels.join(", ")
+    };
+    for (words, labels) in [("on your list: ", known(true)), ("in address book: ", known(false))] {
+        if !labels.is_empty() {
+            rows.push(Row::new(words, Role::TextDim).then(labels, Role::Dialog));
+        }
+    }
+    check_rows(rows, action, columns);
+    if !ids_below(columns) {
+        rows.push(Row::new(ids(action), Role::TextDim));
+    }
+}
+
+/// Every check with its figure; a mark and its word stay together.
+fn check_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
+    let mut row = Row::default();
+    for check in &action.checks {
+        let (mark, role) = match check.outcome {
+            CheckOutcome::Passed => ("✓", Role::StateGood),
+            CheckOutcome::Warned => ("!", Role::StateCare),
+            CheckOutcome::Blocked => ("✕", Role::StateBad),
+        };
+        let name = check_word(check.check);
+        // The figure where it says more than the name.
+        let figure = figure_of(check.check, check.detail.as_str());
+        let word = match (check.check, figure) {
+            (Check::SpendingLimit, Some(figure)) => format!("{figure}  "),
+            (_, Some(figure)) => format!("{name} {figure}  "),
+            (_, None) => format!("{name}  "),
+        };
+        if pieces_width(&row.left) + width_of(&word) > columns && !row.left.is_empty() {
+            rows.push(std::mem::take(&mut row));
+        }
+        row = row.then(format!("{mark} "), role).then(word, Role::Dialog);
+    }
+    rows.push(row);
+}
+
+/// Why one token may have two prices here, where it may.
+fn price_row(action: &ActionAsked) -> Option<Row> {
+    let priced = |sign: char| {
+        action.changes.iter().any(|change| !change.gas && change.dollars.is_some() && change.expected.starts_with(sign))
+    };
+    let words = "Dollars: what goes out at the highest price of feed, mean and quote, what comes in at the lowest";
+    (priced('−') && priced('+')).then(|| Row::new(words, Role::TextDim))
+}
+
+/// What a standing approval would let pass, before it is given.
+pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionAsked) -> Vec<Row> {
+    let Some(scope) = &action.similar else { return Vec::new() };
+    let joined = |all: &[SafeText]| match all {
+        [] => "nothing".to_owned(),
+        all => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let who = model.name.map_or_else(|| scope.golem_id.to_string(), str::to_owned);
+    let arrives = scope.arrives_on.map(|chain| format!(" on chain {chain}")).unwrap_or_default();
+    let own = |who: &alloy::primitives::Address| {
+        action.places.iter().any(|place| place.part == Part::From && place.address == *who)
+    };
+    let receivers: Vec<String> =
+        scope.receivers.iter().map(|who| if own(who) { "your account".to_owned() } else { who.to_string() }).collect();
+    let dim = |label: &str| Row::new(format!("{label:<15}"), Role::TextDim);
+    let pair = format!("{} → {}{arrives} on {}", joined(&scope.gives), joined(&scope.gets), action.chain);
+    let mut rows = vec![
+        dim("Lets pass")
+            .then(format!("{who}, with {} only: {pair}", tool_word(scope.tool.as_str())), Role::StateCare)
+            .kept(),
+        dim("to").then(receivers.join(", "), Role::Dialog).kept(),
+    ];
+    let counted = cents(action.costs.spent);
+    let size = format!("any, until the total is used up; this one counts as {counted} of it");
+    rows.push(dim("each of a size").then(size, Role::Dialog).kept());
+    let ends = "also with a stop, another policy or another phase; what is found about one action is still asked";
+    rows.push(dim("ends").then(ends, Role::Dialog).kept());
+    rows
+}
+
+fn action_rows(
+    rows: &mut Vec<Row>,
+    question: &Question,
+    action: &ActionAsked,
+    decision: &Decision,
+    (columns, now): (usize, Moment),
+) {
+    to_read_rows(rows, question, decision);
+    // How old both are that the figures rest on.
+    let simulated =
+        format!("simulated on block #{}, {}", grouped(&action.block.to_string()), ago(action.valid_since, now));
+    let quoted = action.quoted_at.map(|at| format!(" · quoted {}", ago(at, now))).unwrap_or_default();
+    section(rows, format!("What changes · {simulated}{quoted}"));
+    change_rows(rows, action, true);
+    // Every field of every message that is signed beside the transactions.
+    for signs in action.raw.iter().flat_map(|call| &call.signs) {
+        rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
+    }
+    allowance_rows(rows, action);
+    rows.push(nothing_else_row(action));
+    rows.extend(cost_row(action));
+    rows.extend(price_row(action));
+    section(rows, "Where it goes".to_owned());
+    for place in &action.places {
+        let mut row = Row::new(format!("{:<10}", part_word(place.part)), Role::TextDim)
+            .then(place.address.to_string(), Role::TextStrong);
+        if place.is_from {
+            row = row.then("  = from ✓", Role::StateGood);
+        } else if let Some(label) = &place.label {
+            let list = if place.listed { "on your list" } else { "in address book" };
+            row = row.then(format!("  {label}, {list}"), Role::Dialog);
+        } else if place.listed {
+            row = row.then("  on your list", Role::Dialog);
+        } else if place.part != Part::From {
+            row = row.then("  not in the address book", Role::StateCare);
+        }
+        if place.first_seen {
+            row = row.then("  FIRST PAYMENT TO IT", Role::StateBad);
+        }
+        rows.push(row);
+    }
+    let passed = action.checks.iter().filter(|check| check.outcome == CheckOutcome::Passed).count();
+    section(rows, format!("Checks and limits · {passed} ok · {} to read", question.to_read.len()));
+    rows.push(counted_row(action));
+    check_rows(rows, action, columns);
+    if !ids_below(columns) {
+        rows.push(Row::new(ids(action), Role::TextDim));
+    }
+}
+
+fn share(bps: u64) -> String {
+    format!("{}.{:02} %", bps / 100, bps % 100)
+}
+
+pub(super) fn raw(question: &Question) -> Vec<Row> {
+    let About::Action(action) = &question.about else {
+        return vec![Row::new("Nothing is signed for this.", Role::TextDim)];
+    };
+    let mut rows = Vec::new();
+    for (at, call) in action.raw.iter().enumerate() {
+        section(&mut rows, format!("Call {} of {} · {}", at + 1, action.raw.len(), call.purpose));
+        rows.push(Row::new(
+            format!("to {}  value {} wei  gas at most {}", call.to, call.value_wei, call.gas_limit),
+            Role::Dialog,
+        ));
+        for signs in &call.signs {
+            rows.push(Row::new("signs inside: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
+        }
+        rows.push(Row::new(call.data.clone(), Role::TextDim));
+    }
+    if let Some(order) = &action.order {
+        section(&mut rows, format!("Signed for others to settle · {}", order.kind));
+        let names = order.fields.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
+        for (name, value) in &order.fields {
+            rows.push(Row::new(format!("{name:<names$}  "), Role::TextDim).then(value.as_str(), Role::Dialog));
+        }
+    }
+    rows.push(Row::new(format!("offer {}", action.permit), Role::TextDim));
+    rows.push(Row::new(format!("binds {}", action.hash), Role::TextDim));
+    rows
+}
+
+/// Digits after the point where a figure is one of many.
+const SHORT: usize = 4;
+
+/// A question in a few words: what is paid and for what, where it is a trade.
+pub fn question_brief(question: &Question) -> String {
+    if let About::Action(action) = &question.about
+        && let Some((amount, from)) = &action.amount
+        && let Some(to) = action.changes.iter().find(|change| change.expected.starts_with('+') && !change.gas)
+    {
+        return format!("{} {from} → {}", readable(amount, SHORT), to.symbol);
+    }
+    asked(question, SHORT)
+}
+
+/// What becomes of a question at its end, in so many columns: that silence lets it pass is said in every length.
+pub fn ends_words(ends: u64, passes_by_itself: bool, now: Moment, columns: usize) -> String {
+    let seconds = ends.saturating_sub(now.millis) / 1000;
+    let left = if now.motion { format!("{}:{:02}", seconds / 60, seconds % 60) } else { time_of_day(ends / 1000) };
+    if !passes_by_itself {
+        return left;
+    }
+    let at = if now.motion { "in" } else { "at" };
+    let told = [
+        format!("goes ahead {at} {left} unless you refuse"),
+        format!("goes ahead {at} {left}"),
+        format!("ahead {at} {left}"),
+    ];
+    let [.., shortest] = &told;
+    told.iter().find(|words| width_of(words) <= columns).unwrap_or(shortest).clone()
+}
+
+/// The line of a decision among others, of so many columns: used by lists of questions.
+pub fn question_line(question: &Question, now: Moment, columns: usize) -> (Vec<Piece>, Vec<Piece>) {
+    let mut left = vec![(asked(question, SHORT), Role::Text)];
+    if let Some(value) = question.value {
+        left.push((format!("  {}", cents(value)), Role::TextStrong));
+    }
+    let right = match question.ends_at {
+        None => vec![("no limit".to_owned(), Role::TextDim)],
+        // What is asked keeps half of the line.
+        Some(at) => vec![(ends_words(at, question.passes_by_itself, now, columns / 2), Role::StateCare)],
+    };
+    (left, right)
+}

@@ -1,0 +1,332 @@
+//! Figures of cards, from the decimal strings that tools give. Only for the eye: nothing here is computed with again.
+
+use rust_decimal::Decimal;
+
+use super::Moment;
+use super::paint::Row;
+use bardo_base::text::SafeText;
+use crate::format::{age, grouped, time_of_day};
+use crate::theme::Role;
+
+/// Longest text kept of something that should have been a figure.
+const MAX_ODD: usize = 40;
+
+/// An amount that is held or received, with the digits a reader can use: never more than there is. A call's whole story
+/// has all of them. What is no plain numeral is shown as text.
+pub fn amount(numeral: &str) -> String {
+    rounded(numeral, false)
+}
+
+/// An amount that is paid or may be taken, the same way: never less than there is.
+pub fn paid(numeral: &str) -> String {
+    rounded(numeral, true)
+}
+
+/// Whether [`amount`] and [`paid`] leave digits of it out.
+pub fn is_rounded(numeral: &str) -> bool {
+    amount(numeral) != paid(numeral)
+}
+
+fn rounded(numeral: &str, up: bool) -> String {
+    let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    let (whole, fraction) = numeral.split_once('.').unwrap_or((numeral, ""));
+    if whole.is_empty() || whole.len() > 60 || !digits(whole) || !digits(fraction) {
+        return SafeText::clean(numeral, MAX_ODD).as_str().to_owned();
+    }
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        trimmed => trimmed,
+    };
+    let fraction = fraction.trim_end_matches('0');
+    let places = match (whole, whole.len()) {
+        // Four digits that say something, after the zeros that do not.
+        ("0", _) => fraction.len() - fraction.trim_start_matches('0').len() + 4,
+        (_, 1..=2) => 4,
+        _ => 2,
+    };
+    let (whole, kept) = match fraction.get(..places) {
+        Some(kept) if fraction.len() > places && up => next(whole, kept),
+        Some(kept) if fraction.len() > places => (whole.to_owned(), kept.to_owned()),
+        _ => (whole.to_owned(), fraction.to_owned()),
+    };
+    match kept.bytes().all(|digit| digit == b'0') {
+        true => grouped(&whole),
+        false => format!("{}.{kept}", grouped(&whole)),
+    }
+}
+
+/// The next larger numeral of as many digits after the point.
+fn next(whole: &str, fraction: &str) -> (String, String) {
+    let mut digits: Vec<char> = whole.chars().chain(fraction.chars()).collect();
+    let mut carries = true;
+    for digit in digits.iter_mut().rev() {
+        match (carries, *digit) {
+            (false, _) => break,
+            (true, '9') => *digit = '0',
+            (true, other) => {
+                *digit = char::from_digit(other.to_digit(10).unwrap_or(0) + 1, 10).unwrap_or(other);
+                carries = false;
+            }
+        }
+    }
+    if carries {
+        digits.insert(0, '1');
+    }
+    let point = digits.len().saturating_sub(fraction.chars().count());
+    (digits.iter().take(point).collect(), digits.iter().skip(point).collect())
+}
+
+/// A sentence with its figures as people read them: digits beyond `places` go, `…` says that there are more, dollars
+/// stand in cents. What is signed is never taken from it.
+pub fn readable(sentence: &str, places: usize) -> String {
+    let sentence = sentence.replace(">= ", "at least ").replace("<= ", "at most ").replace(" -> ", " → ");
+    let mut told = String::with_capacity(sentence.len());
+    let mut rest = sentence.as_str();
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, from) = rest.split_at(start);
+        told.push_str(before);
+        let end = from.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(from.len());
+        // The full stop of the sentence is none of the figure's.
+        let end = from.get(..end).map_or(end, |run| run.trim_end_matches(['.', ',']).len());
+        let (run, after) = from.split_at(end);
+        let inside_a_word = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '#');
+        let dollars = before.ends_with('$');
+        match run.split_once('.') {
+            Some((whole, fraction)) if !inside_a_word && fraction.chars().all(|c| c.is_ascii_digit()) => {
+                told.push_str(whole);
+                match dollars {
+                    true => push_fraction(&mut told, fraction, if whole == "0" { 8 } else { 2 }, false),
+                    false if whole == "0" => {
+                        let zeros = fraction.len() - fraction.trim_start_matches('0').len();
+                        push_fraction(&mut told, fraction, places.max(zeros + 4), true);
+                    }
+                    false => push_fraction(&mut told, fraction, places, true),
+                }
+            }
+            _ => told.push_str(run),
+        }
+        // A hexadecimal or a name with digits in it goes on as it is.
+        let tail = after.find(|c: char| !c.is_alphanumeric()).unwrap_or(after.len());
+        let (word, left) = after.split_at(tail);
+        told.push_str(word);
+        rest = left;
+    }
+    told.push_str(rest);
+    told
+}
+
+fn push_fraction(told: &mut String, fraction: &str, places: usize, mark: bool) {
+    told.push('.');
+    match fraction.get(..places).filter(|_| fraction.len() > places) {
+        Some(kept) => {
+            told.push_str(kept);
+            if mark && fraction.get(places..).is_some_and(|gone| gone.contains(|c| c != '0')) {
+                told.push('…');
+            }
+        }
+        None => told.push_str(fraction),
+    }
+}
+
+/// A numeral of a tool's answer, where it is one that can be compared.
+pub fn decimal(numeral: &str) -> Option<Decimal> {
+    numeral.parse().ok()
+}
+
+/// Per cent with two digits, or as much as it takes to say that it is not nothing.
+pub fn percent(value: Decimal) -> String {
+    let shown = value.round_dp(2);
+    if shown.is_zero() && !value.is_zero() { "<0.01 %".to_owned() } else { format!("{shown:.2} %") }
+}
+
+/// How what came compares with what was quoted, and whether that is as it should be.
+pub fn against_quote(actual: &str, quoted: &str) -> Option<(String, Role)> {
+    let (actual, quoted) = (decimal(actual)?, decimal(quoted)?);
+    if quoted.is_zero() {
+        return None;
+    }
+    let change = actual.checked_sub(quoted)?.checked_div(quoted)?.checked_mul(Decimal::ONE_HUNDRED)?;
+    if change.is_zero() {
+        return Some(("exactly the quote".to_owned(), Role::StateGood));
+    }
+    let words = if change.is_sign_negative() { "under" } else { "over" };
+    let far = change.abs() >= Decimal::ONE;
+    let role = if change.is_sign_negative() && far { Role::StateCare } else { Role::StateGood };
+    Some((format!("{} {words} quote", percent(change.abs())), role))
+}
+
+/// How a trade moves the price, in a word and a colour: below half a per cent, up to two, above.
+pub fn impact_badge(percent: Option<Decimal>) -> (&'static str, Role) {
+    match percent {
+        None => ("NOT KNOWN", Role::StateCare),
+        Some(percent) if percent < Decimal::new(5, 1) => ("OK", Role::StateGood),
+        Some(percent) if percent <= Decimal::TWO => ("CARE", Role::StateCare),
+        Some(_) => ("HIGH", Role::StateBad),
+    }
+}
+
+/// How long something took: `12 ms`, `0.1 s`, `6.1 s`, `2 min`.
+pub fn took(millis: u64) -> String {
+    match millis {
+        0..=99 => format!("{millis} ms"),
+        100..=99_999 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        _ => age(millis / 1000),
+    }
+}
+
+/// Minutes and seconds: `1:10`; hours in words.
+pub fn countdown(seconds: u64) -> String {
+    if seconds < 6_000 { format!("{}:{:02}", seconds / 60, seconds % 60) } else { age(seconds) }
+}
+
+/// How much time is left until a second since the Unix epoch; where nothing may move, until when.
+pub fn left(until_seconds: u64, now: Moment) -> String {
+    if !now.motion {
+        return format!("until {}", time_of_day(until_seconds));
+    }
+    match until_seconds.saturating_sub(now.millis / 1000) {
+        0 => "over".to_owned(),
+        seconds => format!("{} left", countdown(seconds)),
+    }
+}
+
+/// How long ago something was; where nothing may move, when.
+pub fn ago(at_millis: u64, now: Moment) -> String {
+    if !now.motion {
+        return format!("at {}", time_of_day(at_millis / 1000));
+    }
+    match now.millis.saturating_sub(at_millis) / 1000 {
+        0 => "just now".to_owned(),
+        seconds => format!("{} ago", age(seconds)),
+    }
+}
+
+/// How long something has been running; where nothing may move, since when.
+pub fn running(at_millis: u64, now: Moment) -> String {
+    if now.motion {
+        took(now.millis.saturating_sub(at_millis) / 100 * 100)
+    } else {
+        format!("since {}", time_of_day(at_millis / 1000))
+    }
+}
+
+/// Text of a JSON field: a string as it stands, a number as written, cleaned.
+pub fn text(value: &serde_json::Value, field: &str) -> Option<SafeText> {
+    match value.get(field)? {
+        serde_json::Value::String(text) => Some(SafeText::clean(text, 400)),
+        serde_json::Value::Number(number) => Some(SafeText::clean(&number.to_string(), 80)),
+        serde_json::Value::Bool(yes) => Some(SafeText::clean(if *yes { "yes" } else { "no" }, 8)),
+        _ => None,
+    }
+}
+
+/// What was remembered before a call, and what that changed about it.
+pub(super) fn memory_rows(memory: Option<&(u32, Vec<SafeText>)>) -> Vec<Row> {
+    let Some((similar, changes)) = memory else { return Vec::new() };
+    if changes.is_empty() {
+        let words = format!("{similar} alike, nothing changed");
+        return vec![Row::new("memory: ", Role::TextDim).then(words, Role::TextDim)];
+    }
+    let row = |change: &SafeText| Row::new("memory: ", Role::TextDim).then(change.as_str(), Role::Text);
+    changes.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_sentence_has_figures_one_can_read_and_says_what_it_left_out() {
+        let told = |sentence| readable(sentence, 6);
+        assert_eq!(
+            told("Swap 0.36 WETH for >= 153.580596776546714146 UNI"),
+            "Swap 0.36 WETH for at least 153.580596… UNI"
+        );
+        assert_eq!(told("$1,462.756983 is above $1,000.00 (x)"), "$1,462.75 is above $1,000.00 (x)");
+        assert_eq!(told("100 USDC -> >= 98.22105 USDC."), "100 USDC → at least 98.22105 USDC.");
+        assert_eq!(told("0.000000000000123456789 WETH"), "0.0000000000001234… WETH");
+        assert_eq!(told("1.5000000000 X"), "1.500000 X");
+        // Nothing but figures: hashes, versions, names and addresses stay as they are.
+        for same in
+            ["0x1b68F3D91f6f8B3D817b", "V2.1234567890", "block #12.3456789", "3.", "1.2.3456789012", "", "no figure"]
+        {
+            assert_eq!(told(same), same);
+        }
+    }
+
+    #[test]
+    fn amounts_keep_what_says_something_down_for_what_one_has_and_up_for_what_one_pays() {
+        for (given, down, up) in [
+            ("0.25", "0.25", "0.25"),
+            ("500", "500", "500"),
+            ("846.38012", "846.38", "846.39"),
+            ("1074.707276108501076874", "1,074.70", "1,074.71"),
+            ("0.000000123456", "0.0000001234", "0.0000001235"),
+            ("12.34567", "12.3456", "12.3457"),
+            ("999.999", "999.99", "1,000"),
+            ("9.99999", "9.9999", "10"),
+            ("0.99999", "0.9999", "1"),
+            ("100.001", "100", "100.01"),
+            ("0", "0", "0"),
+            ("0.0", "0", "0"),
+            ("00012.50", "12.5", "12.5"),
+            ("max", "max", "max"),
+            ("1e9", "1e9", "1e9"),
+            ("", "", ""),
+        ] {
+            assert_eq!((amount(given), paid(given)), (down.to_owned(), up.to_owned()), "{given}");
+            assert_eq!(is_rounded(given), down != up, "{given}");
+        }
+    }
+
+    proptest! {
+        /// No figure of a card tells of more than is held, or of less than is paid; and neither is far from the truth.
+        #[test]
+        fn a_rounded_figure_is_on_the_safe_side_and_near(whole in 0_u64..2_000_000, fraction in "[0-9]{0,18}") {
+            let given = if fraction.is_empty() { whole.to_string() } else { format!("{whole}.{fraction}") };
+            let exact: Decimal = given.parse().unwrap();
+            let read = |shown: String| shown.replace(',', "").parse::<Decimal>().unwrap();
+            let (down, up) = (read(amount(&given)), read(paid(&given)));
+            prop_assert!(down <= exact && exact <= up, "{} is told as {} and {}", given, down, up);
+            // A thousandth of it at most, and nothing where nothing is left out.
+            prop_assert!((up - down) * Decimal::from(1000) <= exact.max(Decimal::ONE), "{} {} {}", given, down, up);
+            prop_assert_eq!(is_rounded(&given), down != up);
+        }
+    }
+
+    #[test]
+    fn results_are_held_against_the_quote() {
+        let said = |actual, quoted| against_quote(actual, quoted).unwrap();
+        assert_eq!(said("99", "100"), ("1.00 % under quote".to_owned(), Role::StateCare));
+        assert_eq!(said("99.98", "100").0, "0.02 % under quote");
+        assert_eq!(said("100.5", "100"), ("0.50 % over quote".to_owned(), Role::StateGood));
+        assert_eq!(said("100", "100").0, "exactly the quote");
+        assert_eq!(said("99.9999999", "100").0, "<0.01 % under quote");
+        assert_eq!(against_quote("1", "0"), None);
+        assert_eq!(against_quote("x", "1"), None);
+    }
+
+    #[test]
+    fn the_impact_badge_turns_where_the_specification_says() {
+        let badge = |text: &str| impact_badge(decimal(text)).0;
+        assert_eq!([badge("0"), badge("0.4999"), badge("0.5")], ["OK", "OK", "CARE"]);
+        assert_eq!([badge("2"), badge("2.0001")], ["CARE", "HIGH"]);
+        assert_eq!(impact_badge(None).0, "NOT KNOWN");
+    }
+
+    #[test]
+    fn times_do_not_run_where_nothing_may_move() {
+        let moving = Moment { millis: 1_700_000_010_000, motion: true };
+        let still = Moment { motion: false, ..moving };
+        assert_eq!(left(1_700_000_080, moving), "1:10 left");
+        assert_eq!(left(1_700_000_080, still), "until 22:14:40");
+        assert_eq!(left(1_700_000_010, moving), "over");
+        assert_eq!(ago(1_700_000_000_000, moving), "10 s ago");
+        assert_eq!(ago(1_700_000_000_000, still), "at 22:13:20");
+        assert_eq!(running(1_700_000_005_850, moving), "4.1 s");
+        assert_eq!(took(12), "12 ms");
+        assert_eq!(took(6_149), "6.1 s");
+    }
+}

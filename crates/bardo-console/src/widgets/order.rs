@@ -1,0 +1,425 @@
+//! The OrderCard: an auction order, what it asks now and at worst, who may fill it, what became of it.
+
+use std::cmp::Ordering;
+
+use rust_decimal::prelude::ToPrimitive;
+
+use super::call::Call;
+use super::chart::{Canvas, place};
+use super::figure::{against_quote, ago, amount, decimal, left, memory_rows, paid};
+use super::paint::{Group, Line, Row, Title};
+use super::reasons::Reasons;
+use super::status::Status;
+use super::{CardKeys, Moment, Sheet, keyed};
+use bardo_base::text::{SafeText, width};
+use crate::format::{age, grouped, gwei, short_address, short_hash};
+use crate::pen::Piece;
+use crate::theme::Role;
+use bardo_base::fabric::{Bid, DecayUnit, EventKind, OrderFill, OrderStatus, OrderUpdate};
+
+/// From this age of the last word on an open order it is said to be stale, in milliseconds.
+const STALE_AFTER_MILLIS: u64 = 30_000;
+/// Rows of the curve.
+const CURVE_ROWS: usize = 4;
+/// Columns from which a curve is drawn.
+const LEAST_CURVE: usize = 30;
+
+/// The OrderCard's model.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OrderModel {
+    /// The call that placed it.
+    pub call: Call,
+    /// The newest word on it.
+    pub order: Option<Box<OrderUpdate>>,
+    /// When that came, in milliseconds since the Unix epoch.
+    pub heard_at: u64,
+    /// Why it goes this way, as the call that placed it said.
+    pub reasons: Reasons,
+    /// Past trades alike that were looked at before, and what they changed.
+    pub memory: Option<(u32, Vec<SafeText>)>,
+    /// Rows of the curve beyond the usual ones, where there is room.
+    pub taller: usize,
+}
+
+/// The kind of an order in words.
+pub fn type_words(order_type: &str) -> &str {
+    match order_type {
+        "DUTCH_V2" => "Dutch V2",
+        "DUTCH_V3" => "Dutch V3",
+        "PRIORITY" => "priority",
+        other => other,
+    }
+}
+
+/// What went wrong with an order, in words: services and contracts answer with names of errors.
+fn order_words(remark: &str) -> String {
+    let words = [
+        ("InvalidCosignature", "the cosigner's signature does not fit the order"),
+        ("InvalidCosignerInput", "the cosigner asks less than was signed"),
+        ("InvalidCosignerOutput", "the cosigner gives less than was signed"),
+        ("NoExclusiveOverride", "another filler has it to itself"),
+        ("InvalidNonce", "its nonce is used"),
+        ("InvalidReactor", "it is made for another contract"),
+        ("DeadlinePassed", "its time is over"),
+        ("OrderNotFillable", "it cannot be filled yet"),
+    ];
+    words.iter().fold(remark.to_owned(), |told, (name, plain)| told.replace(name, plain))
+}
+
+/// Who fills, by name where it has one.
+fn filler_words(name: Option<&SafeText>, filler: alloy::primitives::Address) -> String {
+    name.map_or_else(|| short_address(filler), ToString::to_string)
+}
+
+fn bid_name(bid: &Bid) -> String {
+    filler_words(bid.name.as_ref(), bid.filler)
+}
+
+impl OrderModel {
+    /// A card for an order that was asked for.
+    pub fn asked(call: Call) -> Self {
+        Self { call, ..Self::default() }
+    }
+
+    /// A card for an order of which only its own events are known.
+    pub fn known(at: u64, order: &OrderUpdate) -> Self {
+        let mut model = Self { call: Call { at, status: Status::Running, ..Call::default() }, ..Self::default() };
+        model.take(at, order);
+        model
+    }
+
+    fn take(&mut self, at: u64, order: &OrderUpdate) {
+        self.order = Some(Box::new(order.clone()));
+        self.heard_at = at;
+    }
+
+    /// Takes in one event of its call or of itself.
+    pub fn fold(&mut self, at: u64, kind: &EventKind) {
+        match kind {
+            EventKind::OrderUpdate(order) => self.take(at, order),
+            EventKind::MemoryHits(hits) => self.memory = Some((hits.similar, hits.changes.clone())),
+            other => {
+                self.call.fold(at, other);
+                let EventKind::ToolEnd(end) = other else { return };
+                let Some(hints) = end.card.as_ref().and_then(|card| card.hints.as_ref()) else { return };
+                self.reasons = Reasons::read(hints);
+                // A call that only looks at an order tells how it stands in its answer.
+                if let Some(order) = hints.get("order")
+                    && let Ok(order) = serde_json::from_value::<OrderUpdate>(order.clone())
+                {
+                    self.take(at, &order);
+                }
+            }
+        }
+    }
+
+    /// How it stands at a moment.
+    pub fn status(&self, now: Moment) -> Status {
+        let Some(order) = &self.order else {
+            return if self.call.status == Status::Done { Status::Loading } else { self.call.status };
+        };
+        match order.status {
+            OrderStatus::Pending => Status::Loading,
+            OrderStatus::Open if now.millis.saturating_sub(self.heard_at) > STALE_AFTER_MILLIS => Status::Stale,
+            OrderStatus::Open => Status::Running,
+            OrderStatus::Filled => Status::Done,
+            OrderStatus::Expired => Status::Expired,
+            OrderStatus::Cancelled => Status::Cancelled,
+            OrderStatus::InsufficientFunds => Status::Blocked,
+            OrderStatus::Error => Status::Failed,
+        }
+    }
+
+    fn name(&self) -> String {
+        match &self.order {
+            Some(order) => {
+                let (paid, from, to) = (paid(&order.amount_in), &order.token_in.symbol, &order.token_out.symbol);
+                format!("Auction {paid} {from} → {to} · {}", type_words(order.order_type.as_str()))
+            }
+            None => format!("Auction {}", super::quote::ask_words(&self.call)),
+        }
+    }
+
+    fn standing(&self, now: Moment) -> Vec<Piece> {
+        if self.order.is_none() {
+            return self.call.standing(now);
+        }
+        let status = self.status(now);
+        vec![(format!("{} {}", status.mark(), self.words(now)), status.role())]
+    }
+
+    /// How the order stands, in words.
+    fn words(&self, now: Moment) -> String {
+        let Some(order) = &self.order else { return String::new() };
+        let status = self.status(now);
+        match order.status {
+            OrderStatus::Pending => "handed in".to_owned(),
+            OrderStatus::Open if status == Status::Stale => format!("STALE, heard {}", ago(self.heard_at, now)),
+            OrderStatus::Open => format!("OPEN {}", left(order.deadline, now)),
+            OrderStatus::Filled => "FILLED".to_owned(),
+            OrderStatus::Expired => "EXPIRED".to_owned(),
+            OrderStatus::Cancelled => "CANCELLED".to_owned(),
+            OrderStatus::InsufficientFunds => "BLOCKED: funds missing".to_owned(),
+            OrderStatus::Error => "FAILED".to_owned(),
+        }
+    }
+
+    fn figures(order: &OrderUpdate) -> Row {
+        let (label, shown) = match &order.fill {
+            Some(fill) => ("got ", &fill.amount_out),
+            None if order.status.is_final() => ("began at ", &order.start_amount),
+            None => ("now ", &order.current_amount),
+        };
+        Row::new(label, Role::TextDim)
+            .then(amount(shown), Role::TextStrong)
+            .then("   quote ", Role::TextDim)
+            .then(amount(&order.quoted_out), Role::Text)
+            .then("   worst case ", Role::TextDim)
+            .then(amount(&order.end_amount), Role::Text)
+    }
+
+    fn fill_rows(order: &OrderUpdate, fill: &OrderFill) -> Vec<Row> {
+        let who = filler_words(fill.name.as_ref(), fill.filler);
+        let mut rows = vec![
+            Row::new("Filled by ", Role::TextDim)
+                .then(who, Role::Text)
+                .then(format!(" at {}", position_words(order, fill.position)), Role::TextDim),
+        ];
+        if let Some((words, role)) = against_quote(&fill.amount_out, &order.quoted_out) {
+            rows.push(Row::new(words, role).then(format!(" {}", amount(&order.quoted_out)), Role::TextDim));
+        }
+        let block = fill.tx.block.map_or(String::new(), |block| format!("  block #{}", grouped(&block.to_string())));
+        rows.push(Row::new("tx ", Role::TextDim).then(short_hash(fill.tx.hash), Role::Text).then(block, Role::TextDim));
+        rows
+    }
+
+    fn money_row(order: &OrderUpdate) -> Row {
+        Row::new("Money: ", Role::TextDim).then(order.money.as_str(), Role::Text).kept()
+    }
+}
+
+/// A place on the curve in words, counted from the curve's start.
+fn position_words(order: &OrderUpdate, position: u64) -> String {
+    let start = order.curve.points.first().map_or(0, |(at, _)| *at);
+    match order.curve.unit {
+        DecayUnit::Seconds => format!("{} s", position.saturating_sub(start)),
+        DecayUnit::Blocks => match position.saturating_sub(start) {
+            1 => "1 block".to_owned(),
+            blocks => format!("{} blocks", grouped(&blocks.to_string())),
+        },
+        DecayUnit::Wei => gwei(position.into()),
+    }
+}
+
+/// The curve with its marks, its ends labelled: as rows of pieces.
+fn curve_rows(order: &OrderUpdate, columns: usize, lines: usize) -> Vec<Row> {
+    let points: Vec<(u64, f64)> =
+        order.curve.points.iter().filter_map(|(at, value)| Some((*at, decimal(value)?.to_f64()?))).collect();
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
+    let low = points.iter().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
+    let high = points.iter().map(|(_, value)| *value).fold(f64::NEG_INFINITY, f64::max);
+    if columns < LEAST_CURVE || first.0 >= last.0 || high.partial_cmp(&low) != Some(Ordering::Greater) {
+        return vec![Row::new("the same at all times", Role::TextDim)];
+    }
+    let worst = amount(&order.end_amount);
+    let best = amount(&order.start_amount);
+    let labels = [&best, &worst];
+    let gutter = labels.iter().map(|label| width(label)).max().unwrap_or(0) + 1;
+    let mut canvas = Canvas::new(columns.saturating_sub(gutter), lines);
+    let (across, down) = canvas.dots();
+    // A position before or after the curve stands at its end.
+    let float = |at: u64| at.to_f64().unwrap_or(0.0);
+    let x = |at: u64| place(float(at), float(first.0), float(last.0), across);
+    let y = |value: f64| down.saturating_sub(1) - place(value, low, high, down);
+    for pair in points.windows(2) {
+        if let [from, to] = pair {
+            canvas.stroke((x(from.0), y(from.1)), (x(to.0), y(to.1)));
+        }
+    }
+    let mark = match &order.fill {
+        Some(fill) => Some((fill.position, &fill.amount_out, "filled", '◆')),
+        // What ended without a fill stands nowhere on its curve.
+        None if order.status.is_final() => None,
+        None => Some((order.position, &order.current_amount, "now", '●')),
+    };
+    let value = mark.and_then(|(_, shown, ..)| decimal(shown)?.to_f64());
+    if let (Some((spot, _, word, character)), Some(value)) = (mark, value) {
+        let (column, row) = (x(spot) / 2, y(value) / 4);
+        canvas.mark(column, row, character, Role::ChartMark);
+        let room = columns.saturating_sub(gutter + column + 2);
+        // The word stands beside its mark, on the side where there is room.
+        let start = if room >= word.len() { column + 2 } else { column.saturating_sub(word.len() + 1) };
+        for (at, letter) in word.chars().enumerate() {
+            canvas.mark(start + at, row, letter, Role::ChartMark);
+        }
+    }
+    let mut rows: Vec<Row> = (0..lines)
+        .map(|at| {
+            let label = match at {
+                0 => &best,
+                at if at + 1 == lines => &worst,
+                _ => "",
+            };
+            let mut left = vec![(format!("{label:<gutter$}"), Role::TextDim)];
+            left.extend(canvas.row(at));
+            Row::of(left)
+        })
+        .collect();
+    let start = match order.curve.unit {
+        DecayUnit::Wei => gwei(first.0.into()),
+        DecayUnit::Seconds => "0 s".to_owned(),
+        DecayUnit::Blocks => "block 0".to_owned(),
+    };
+    let end = position_words(order, last.0);
+    let middle = match order.curve.unit {
+        DecayUnit::Wei => "priority fee bid →",
+        DecayUnit::Seconds | DecayUnit::Blocks => "",
+    };
+    rows.push(Row::new(format!("{:gutter$}{start}  {middle}", ""), Role::TextDim).end(end, Role::TextDim));
+    rows
+}
+
+/// Who may fill, and how long that holds.
+fn exclusivity_row(order: &OrderUpdate) -> Option<Row> {
+    let exclusive = order.exclusivity.as_ref()?;
+    let who = filler_words(exclusive.name.as_ref(), exclusive.filler);
+    let row = Row::new("Exclusive to ", Role::TextDim).then(who, Role::Text);
+    let over = order.position > exclusive.until;
+    let distance = order.position.abs_diff(exclusive.until);
+    let far = match order.curve.unit {
+        DecayUnit::Seconds => age(distance),
+        DecayUnit::Blocks if distance == 1 => "1 block".to_owned(),
+        DecayUnit::Blocks => format!("{distance} blocks"),
+        DecayUnit::Wei => String::new(),
+    };
+    Some(match (over, order.curve.unit) {
+        (true, DecayUnit::Wei) => row.then(": ended, anyone may fill", Role::Text),
+        (true, _) => row.then(format!(": ended {far} ago, anyone may fill"), Role::Text),
+        (false, DecayUnit::Wei) => row.then(": still holds", Role::Text),
+        (false, _) => row.then(format!(": {far} more"), Role::Text),
+    })
+}
+
+impl Sheet for OrderModel {
+    fn line(&self, now: Moment) -> Line {
+        let status = self.status(now);
+        let mut groups = Vec::new();
+        match &self.order {
+            Some(order) => {
+                let got = match (&order.fill, order.status.is_final()) {
+                    (Some(fill), _) => format!("{} ", amount(&fill.amount_out)),
+                    // Nothing came.
+                    (None, true) => String::new(),
+                    (None, false) => format!("{} ", amount(&order.current_amount)),
+                };
+                groups.push(Group {
+                    rank: 0,
+                    pieces: vec![
+                        (format!("{} {} → ", paid(&order.amount_in), order.token_in.symbol), Role::Text),
+                        (format!("{got}{}", order.token_out.symbol), Role::TextStrong),
+                    ],
+                });
+                let told = match &order.fill {
+                    Some(fill) => against_quote(&fill.amount_out, &order.quoted_out),
+                    // Its mark stands before the line already.
+                    None => Some((self.words(now), status.role())),
+                };
+                if let Some((words, role)) = told {
+                    groups.push(Group::new(1, format!("  {words}"), role));
+                }
+                // Why it went wrong; of what ended as orders end, the card tells.
+                if !order.remark.is_empty() && status.is_bad() {
+                    groups.push(Group::new(2, format!("  {}", order_words(order.remark.as_str())), Role::TextDim));
+                }
+            }
+            None => groups.push(Group::new(0, super::quote::ask_words(&self.call), Role::Text)),
+        }
+        if let Some(why) = self.call.failure_words() {
+            groups.push(Group::new(1, format!("  {why}"), status.role()));
+        }
+        // Of an order without its call it is not known how long anything took.
+        let right = if self.call.tool.is_empty() { Vec::new() } else { self.call.line_end(now) };
+        Line { at: self.call.at, mark: status.sign(), kind: "Auction".to_owned(), groups, right }
+    }
+
+    fn title(&self, now: Moment) -> Title {
+        Title { left: vec![(self.name(), Role::Title)], right: self.standing(now) }
+    }
+
+    fn short(&self, _now: Moment) -> Vec<Row> {
+        let Some(order) = &self.order else { return self.without_order() };
+        let mut rows = vec![Self::figures(order), Self::money_row(order)];
+        if !order.remark.is_empty() {
+            rows.push(Row::new(order_words(order.remark.as_str()), Role::TextDim));
+        }
+        rows
+    }
+
+    fn full(&self, now: Moment, columns: usize) -> Vec<Row> {
+        let Some(order) = &self.order else { return self.without_order() };
+        let mut rows = self.call.failure_rows();
+        rows.push(Self::figures(order));
+        rows.extend(curve_rows(order, columns, CURVE_ROWS + self.taller));
+        match &order.fill {
+            Some(fill) => rows.extend(Self::fill_rows(order, fill)),
+            None => {
+                rows.extend(exclusivity_row(order).filter(|_| !order.status.is_final()));
+                // What is over is bid on no more.
+                if let Some(bid) = order.best_bid.as_ref().filter(|_| !order.status.is_final()) {
+                    let soon = if bid.estimated_seconds > 0 {
+                        format!(", in ≈{} s", bid.estimated_seconds)
+                    } else {
+                        String::new()
+                    };
+                    let words =
+                        format!("{} would take {}{soon} (devnet only)", bid_name(bid), amount(&bid.output_amount));
+                    rows.push(Row::new("Best bid ", Role::TextDim).then(words, Role::Text));
+                }
+            }
+        }
+        if let Some(tx) = &order.cancelled_by {
+            rows.push(Row::new("Cancelled by tx ", Role::TextDim).then(short_hash(tx.hash), Role::Text));
+        }
+        if !order.remark.is_empty() {
+            let role = if self.status(now).is_bad() { Role::StateBad } else { Role::TextDim };
+            rows.push(Row::new(order_words(order.remark.as_str()), role).kept());
+        }
+        rows.extend(memory_rows(self.memory.as_ref()));
+        rows.push(Self::money_row(order));
+        rows.extend(self.reasons.rows());
+        rows
+    }
+
+    fn last(&self, _now: Moment, keys: CardKeys) -> Option<Row> {
+        let order = self.order.as_ref()?;
+        let mut row = Row::new(short_hash(order.order_hash), Role::Text);
+        if keys.cancel && !order.status.is_final() {
+            row = keyed(row, "x", "cancel…");
+        }
+        if keys.copy {
+            row = keyed(row, "y", "copy");
+        }
+        Some(if keys.open.is_empty() { row } else { keyed(row, "Enter", keys.open) })
+    }
+
+    fn edge(&self, now: Moment) -> Role {
+        self.status(now).edge()
+    }
+}
+
+impl OrderModel {
+    fn without_order(&self) -> Vec<Row> {
+        let mut rows = self.call.failure_rows();
+        if rows.is_empty() {
+            rows.push(match self.call.status {
+                Status::Empty => Row::new("No order.", Role::TextDim),
+                _ => Row::new("Being signed and handed in…", Role::TextDim),
+            });
+            rows.extend(memory_rows(self.memory.as_ref()));
+            if self.call.status != Status::Empty {
+                rows.push(Row::new("Money: ", Role::TextDim).then("in your wallet", Role::Text).kept());
+            }
+        }
+        rows
+    }
+}

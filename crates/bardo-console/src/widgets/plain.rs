@@ -1,0 +1,215 @@
+//! The card of a call whose tool has no widget of its own: what was asked and what came of it, in a few fields.
+
+use alloy::primitives::B256;
+use serde_json::Value;
+
+use super::call::Call;
+use super::figure::{decimal, readable};
+use super::paint::{Group, Line, Row, Title};
+use super::status::Status;
+use super::words::transaction_words;
+use super::{Moment, Sheet};
+use bardo_base::model::CapabilityTier;
+use bardo_base::text::SafeText;
+use crate::format::{grouped, short_hash};
+use crate::theme::Role;
+use bardo_base::fabric::{EventKind, TxState};
+use golem_tools::ALL_TOOL_DEFS;
+
+/// Characters of a hash, with what it begins with.
+const HASH_CHARACTERS: usize = 66;
+/// The most fields that are shown.
+const MAX_FIELDS: usize = 12;
+
+/// The model.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PlainModel {
+    /// The call.
+    pub call: Call,
+    /// The fields worth a line.
+    pub summary: Vec<(SafeText, SafeText)>,
+    /// Those that are worth a place where there is one line.
+    pub line: Vec<(SafeText, SafeText)>,
+    /// How far its transaction is, where it has one.
+    pub sent: Option<TxState>,
+    /// Whether the last transaction of its plan is in a block and succeeded.
+    pub confirmed: bool,
+}
+
+impl PlainModel {
+    /// A card for a call that was asked for.
+    pub fn asked(at: u64, tool: &str, params: Value) -> Self {
+        Self { call: Call::asked(at, tool, params), ..Self::default() }
+    }
+
+    /// Takes in one event of its call.
+    pub fn fold(&mut self, at: u64, kind: &EventKind) {
+        self.call.fold(at, kind);
+        if let EventKind::TxUpdate(update) = kind {
+            self.sent = Some(update.state);
+            self.confirmed = update.state == TxState::Confirmed && update.leg >= update.of;
+        }
+        if let EventKind::ToolEnd(end) = kind {
+            self.summary = fields(&end.result_summary);
+            self.line = told(&end.result_summary);
+        }
+    }
+
+    /// Where the money is, while it is under way; `None` where nothing of it moves.
+    fn money_row(&self) -> Option<Row> {
+        let words = match self.call.tool.as_str() {
+            "uniswapx_cancel_order" if self.confirmed => "the cancelling is in a block; being compared with the chain",
+            tool if signs(tool) && self.confirmed => "moved; being compared with the chain",
+            "uniswapx_cancel_order" => "in your wallet; the order can still fill until it is void",
+            "intent_refund" => "in the settler until it is paid back",
+            tool if signs(tool) => "in your wallet",
+            _ => return None,
+        };
+        money_row(&self.call, words, self.sent)
+    }
+}
+
+/// Whether a tool of that name signs anything.
+pub(super) fn signs(tool: &str) -> bool {
+    let known = ALL_TOOL_DEFS.iter().find(|def| def.meta.name == tool);
+    known.is_some_and(|def| def.meta.capability != CapabilityTier::Read)
+}
+
+/// Where the money of a call is, as long as that is not settled: `words` while nothing of it is on its way.
+pub(super) fn money_row(call: &Call, words: &str, sent: Option<TxState>) -> Option<Row> {
+    if !call.status.in_flight() && call.status != Status::Loading {
+        return None;
+    }
+    let told = match sent {
+        Some(state @ (TxState::Signed | TxState::Sent | TxState::Unclear)) => transaction_words(state),
+        Some(TxState::Confirmed | TxState::Reverted | TxState::Dropped) | None => words,
+    };
+    Some(Row::new("Money: ", Role::TextDim).then(told, Role::Text).kept())
+}
+
+/// How far the transaction of a call is, for its line, as long as it is under way.
+pub(super) fn sent_group(call: &Call, sent: Option<TxState>) -> Option<Group> {
+    let state = sent.filter(|_| call.status.in_flight())?;
+    Some(Group::new(1, format!("  {}", transaction_words(state)), Role::TextDim))
+}
+
+/// Dollars with their thousands apart, in cents.
+fn amount_of_dollars(figure: &str) -> String {
+    let (whole, cents) = figure.split_once('.').unwrap_or((figure, "00"));
+    format!("{}.{:0<2}", grouped(whole), cents.get(..2).unwrap_or(cents))
+}
+
+/// The fields that say something in a line: not those whose entries are only counted.
+fn told(value: &Value) -> Vec<(SafeText, SafeText)> {
+    let Value::Object(all) = value else { return Vec::new() };
+    let plain = all.iter().filter(|(_, value)| !value.is_array() && !value.is_object() && !value.is_null());
+    fields(&plain.map(|(name, value)| (name.clone(), value.clone())).collect::<serde_json::Map<_, _>>().into())
+}
+
+/// The fields of an object as text, those that hold others counted.
+pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
+    let Value::Object(fields) = value else { return Vec::new() };
+    let word = |name: &str| SafeText::clean(&name.trim_end_matches("_usd").replace('_', " "), 40);
+    let said = |name: &str, value: &Value| match value {
+        Value::Null => SafeText::clean("none", 8),
+        Value::Array(list) => SafeText::clean(&format!("{} entries", list.len()), 40),
+        Value::Object(inner) => SafeText::clean(&format!("{} fields", inner.len()), 40),
+        Value::String(text) if name.ends_with("_usd") && decimal(text).is_some() => {
+            SafeText::clean(&format!("${}", amount_of_dollars(text)), 80)
+        }
+        Value::String(text) if name.contains("amount") => SafeText::clean(&readable(text, 6), 80),
+        // A hash is told by both its ends; whoever wants all of it opens the story.
+        Value::String(text) if text.len() == HASH_CHARACTERS && text.parse::<B256>().is_ok() => {
+            SafeText::clean(&short_hash(text.parse().unwrap_or_default()), 40)
+        }
+        Value::String(text) => SafeText::clean(text, 400),
+        other => SafeText::clean(&other.to_string(), 80),
+    };
+    fields.iter().take(MAX_FIELDS).map(|(name, value)| (word(name), said(name, value))).collect()
+}
+
+/// A tool's name as people call it: `get_balances` is "Balances".
+pub fn tool_word(name: &str) -> String {
+    let known = match name {
+        "uniswap_execute_swap" => "Swap",
+        "uniswap_submit_uniswapx_order" => "Auction",
+        "uniswap_get_uniswapx_order_status" => "Auction's state",
+        "uniswapx_cancel_order" => "Cancel auction",
+        "uniswap_submit_cross_chain_intent" => "Bridge",
+        "intent_refund" => "Take bridge money back",
+        "wallet_transfer_token" => "Transfer",
+        _ => "",
+    };
+    if !known.is_empty() {
+        return known.to_owned();
+    }
+    let bare = ["uniswapx_", "uniswap_", "get_", "intel_", "check_", "token_"]
+        .iter()
+        .fold(name, |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
+    let spaced = bare.replace('_', " ");
+    let mut characters = spaced.chars();
+    match characters.next() {
+        Some(first) => first.to_uppercase().chain(characters).collect(),
+        None => "Call".to_owned(),
+    }
+}
+
+impl Sheet for PlainModel {
+    fn line(&self, now: Moment) -> Line {
+        let status = self.call.status;
+        let mut groups = Vec::new();
+        let shown = if self.line.is_empty() { told(&self.call.params) } else { self.line.clone() };
+        for (rank, (name, value)) in (0..).zip(shown.iter().take(4)) {
+            let gap = if rank == 0 { "" } else { "  " };
+            let pieces = vec![(format!("{gap}{name} "), Role::TextDim), (value.to_string(), Role::Text)];
+            groups.push(Group { rank, pieces });
+        }
+        groups.extend(sent_group(&self.call, self.sent));
+        if let Some(why) = self.call.failure_words() {
+            groups.insert(0, Group::new(0, format!("{why}  "), status.role()));
+        }
+        let kind = tool_word(self.call.tool.as_str());
+        Line { at: self.call.at, mark: status.sign(), kind, groups, right: self.call.line_end(now) }
+    }
+
+    fn title(&self, now: Moment) -> Title {
+        Title { left: vec![(tool_word(self.call.tool.as_str()), Role::Title)], right: self.call.standing(now) }
+    }
+
+    fn short(&self, _now: Moment) -> Vec<Row> {
+        let mut rows = self.call.failure_rows();
+        let shown = if self.summary.is_empty() { fields(&self.call.params) } else { self.summary.clone() };
+        if shown.is_empty() && rows.is_empty() {
+            rows.push(Row::new("Nothing to show.", Role::TextDim));
+        }
+        let mut row = Row::default();
+        for (name, value) in &shown {
+            row = row.then(format!("{name} "), Role::TextDim).then(format!("{value}   "), Role::Text);
+        }
+        // Where the money is comes before what was asked: it is not what a short card leaves out.
+        rows.extend(self.money_row());
+        if !row.left.is_empty() {
+            rows.push(row);
+        }
+        rows
+    }
+
+    fn full(&self, _now: Moment, _columns: usize) -> Vec<Row> {
+        let mut rows = self.call.failure_rows();
+        if self.call.status == Status::Empty {
+            rows.push(Row::new("Nothing was asked yet.", Role::TextDim));
+        }
+        for (name, value) in fields(&self.call.params) {
+            rows.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::Text));
+        }
+        for (name, value) in &self.summary {
+            rows.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::TextStrong));
+        }
+        rows.extend(self.money_row());
+        rows
+    }
+
+    fn edge(&self, _now: Moment) -> Role {
+        self.call.status.edge()
+    }
+}

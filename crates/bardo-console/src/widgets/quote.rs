@@ -1,0 +1,399 @@
+//! The QuoteCard: what a swap would give, how it would go, how long that holds.
+
+use rust_decimal::Decimal;
+use serde_json::Value;
+
+use super::call::Call;
+use super::figure::{ago, amount, decimal, impact_badge, left, paid, percent, text};
+use super::paint::{Group, Line, Row, Title};
+use super::reasons::Reasons;
+use super::status::Status;
+use super::{Moment, Sheet};
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use crate::format::{dollars, fee, grouped, ratio};
+use crate::pen::Piece;
+use crate::theme::Role;
+use bardo_base::fabric::EventKind;
+
+/// From this age on a quote is said to be stale, in milliseconds.
+pub const STALE_AFTER_MILLIS: u64 = 30_000;
+/// More pools than a route can have.
+const MAX_HOPS: usize = 32;
+
+/// One pool of a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hop {
+    /// What goes in.
+    pub token_in: SafeText,
+    /// What comes out.
+    pub token_out: SafeText,
+    /// `V2` or `V3`.
+    pub version: SafeText,
+    /// In hundredths of a basis point.
+    pub fee_tier: u32,
+    /// Which leg of a split, from 1.
+    pub leg: u64,
+    /// That leg's share, in basis points.
+    pub share_bps: u32,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quote {
+    /// Paid, in whole tokens.
+    pub amount_in: SafeText,
+    /// Received, in whole tokens.
+    pub amount_out: SafeText,
+    /// The least that a swap would take.
+    pub minimum_out: Option<SafeText>,
+    /// The most that a swap for an exact output would pay.
+    pub maximum_in: Option<SafeText>,
+    /// The token paid.
+    pub token_in: SafeText,
+    /// The token received.
+    pub token_out: SafeText,
+    /// What is paid, in dollars.
+    pub usd_in: Option<Usd>,
+    /// What is received, in dollars.
+    pub usd_out: Option<Usd>,
+    /// Tokens received for one paid.
+    pub out_per_in: Option<Decimal>,
+    /// Tokens paid for one received.
+    pub in_per_out: Option<Decimal>,
+    /// How far the trade moves the price, in per cent.
+    pub impact: Option<Decimal>,
+    /// The same with the pools' fees.
+    pub impact_with_fee: Option<Decimal>,
+    /// The pools, leg by leg.
+    pub hops: Vec<Hop>,
+    /// `CLASSIC`, `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`.
+    pub route_type: SafeText,
+    /// What gas costs, in dollars.
+    pub gas_usd: Option<Decimal>,
+    /// Gas, in units.
+    pub gas_units: Option<u64>,
+    /// Slippage allowed, in basis points.
+    pub slippage_bps: Option<u64>,
+    /// Until when it may be acted on, in seconds since the Unix epoch.
+    pub deadline: u64,
+    /// The block it was made on.
+    pub block: Option<u64>,
+    /// Who made it.
+    pub source: Option<SafeText>,
+    /// How much better than Bardo's own router's it is, in basis points, where another source made it; below zero where
+    /// worse.
+    pub ahead_bps: Option<i64>,
+    /// Why this way and not the other.
+    pub reasons: Reasons,
+    /// What to look at.
+    pub warnings: Vec<SafeText>,
+}
+
+/// The QuoteCard's model.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QuoteModel {
+    /// The call.
+    pub call: Call,
+    /// Its answer.
+    pub quote: Option<Quote>,
+    /// When it came, in milliseconds since the Unix epoch.
+    pub answered_at: Option<u64>,
+}
+
+impl Quote {
+    /// Reads a tool's answer; `None` where it is none.
+    pub fn read(data: &Value, hints: &Value) -> Option<Self> {
+        let usd = |field: &str| text(hints, field).and_then(|text| text.as_str().parse().ok());
+        let ratio = |value: &Value, field: &str| text(value, field).and_then(|text| decimal(text.as_str()));
+        let hop = |hop: &Value| {
+            Some(Hop {
+                token_in: text(hop, "token_in")?,
+                token_out: text(hop, "token_out")?,
+                version: text(hop, "version")?,
+                fee_tier: u32::try_from(hop.get("fee_tier")?.as_u64()?).ok()?,
+                leg: hop.get("leg").and_then(Value::as_u64).unwrap_or(1),
+                share_bps: hop.get("share_bps").and_then(Value::as_u64).and_then(|bps| u32::try_from(bps).ok())?,
+            })
+        };
+        let route = data.get("route").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+        let warnings = hints.get("warnings").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+        Some(Self {
+            amount_in: text(data, "amount_in")?,
+            amount_out: text(data, "amount_out")?,
+            minimum_out: text(hints, "minimum_out"),
+            maximum_in: text(hints, "maximum_in"),
+            token_in: text(data, "token_in")?,
+            token_out: text(data, "token_out")?,
+            usd_in: usd("amount_in_usd"),
+            usd_out: usd("amount_out_usd"),
+            out_per_in: ratio(hints, "price_out_per_in"),
+            in_per_out: ratio(hints, "price_in_per_out"),
+            impact: ratio(data, "price_impact_pct"),
+            impact_with_fee: ratio(hints, "price_impact_with_fee_pct"),
+            hops: route.iter().take(MAX_HOPS).filter_map(hop).collect(),
+            route_type: text(data, "route_type").unwrap_or_default(),
+            gas_usd: ratio(data, "gas_estimate_usd"),
+            gas_units: hints.get("gas_units").and_then(Value::as_u64),
+            slippage_bps: hints.get("slippage_bps").and_then(Value::as_u64),
+            deadline: data.get("deadline").and_then(Value::as_u64).unwrap_or(0),
+            block: hints.get("block_number").and_then(Value::as_u64),
+            source: text(hints, "source"),
+            ahead_bps: hints.get("source_compared").and_then(|told| told.get("ahead_of_own_router_bps")?.as_i64()),
+            reasons: Reasons::read(hints),
+            warnings: warnings.iter().take(8).filter_map(|one| Some(SafeText::clean(one.as_str()?, 300))).collect(),
+        })
+    }
+
+    fn badge(&self) -> Vec<Piece> {
+        let (word, role) = impact_badge(self.impact);
+        let figure = self.impact.map_or(String::new(), |impact| format!("{} ", percent(impact)));
+        vec![("impact ".to_owned(), Role::TextDim), (figure, Role::Text), (word.to_owned(), role)]
+    }
+
+    /// The ways of the route, one row each: `WETH ─V3 0.05 % 70 %→ USDC`.
+    pub fn chain_rows(&self) -> Vec<Row> {
+        let mut legs: Vec<u64> = self.hops.iter().map(|hop| hop.leg).collect();
+        legs.dedup();
+        let split = legs.len() > 1;
+        let of_leg = |leg: u64| {
+            let hops: Vec<_> = self.hops.iter().filter(|hop| hop.leg == leg).collect();
+            let first = hops.first().map(|hop| hop.token_in.to_string()).unwrap_or_default();
+            let mut row = Row::new(format!("  {first} "), Role::Text);
+            for (at, hop) in hops.iter().enumerate() {
+                // The share is the leg's: said once.
+                let share = if split && at == 0 {
+                    format!(" {} %", Decimal::new(i64::from(hop.share_bps), 2).normalize())
+                } else {
+                    String::new()
+                };
+                row = row.then(format!("─{} {}{share}→ ", hop.version, fee(hop.fee_tier)), Role::Chart);
+                row = row.then(format!("{} ", hop.token_out), Role::Text);
+            }
+            row
+        };
+        legs.into_iter().map(of_leg).collect()
+    }
+}
+
+/// How another source's route stands against Bardo's own.
+fn against_own(ahead: i64) -> String {
+    match ahead {
+        0 => "as good as the own router's, counted on the same pools".to_owned(),
+        1.. => format!("{ahead} bps better than the own router's, after gas"),
+        _ => format!("{} bps worse than the own router's, after gas", ahead.unsigned_abs()),
+    }
+}
+
+/// The way a trade goes, in words.
+pub fn route_words(route_type: &str) -> String {
+    match route_type {
+        "CLASSIC" => "through pools".to_owned(),
+        "DUTCH_V2" => "auction · Dutch V2".to_owned(),
+        "DUTCH_V3" => "auction · Dutch V3".to_owned(),
+        "PRIORITY" => "auction · priority".to_owned(),
+        other => SafeText::clean(other, 24).as_str().to_owned(),
+    }
+}
+
+impl QuoteModel {
+    /// A card for a call that was asked for.
+    pub fn asked(at: u64, tool: &str, params: Value) -> Self {
+        Self { call: Call::asked(at, tool, params), ..Self::default() }
+    }
+
+    /// Takes in one event of its call.
+    pub fn fold(&mut self, at: u64, kind: &EventKind) {
+        self.call.fold(at, kind);
+        if let EventKind::ToolEnd(end) = kind
+            && let Some(card) = &end.card
+        {
+            self.quote = Quote::read(&card.data, card.hints.as_ref().unwrap_or(&Value::Null));
+            self.answered_at = Some(at);
+        }
+    }
+
+    /// How it stands at a moment: an answer grows stale, and its time passes.
+    pub fn status(&self, now: Moment) -> Status {
+        match (&self.quote, self.answered_at, self.call.status) {
+            (Some(quote), _, Status::Done) if quote.deadline > 0 && quote.deadline <= now.millis / 1000 => {
+                Status::Expired
+            }
+            (Some(_), Some(at), Status::Done) if now.millis.saturating_sub(at) > STALE_AFTER_MILLIS => Status::Stale,
+            (None, _, Status::Done) => Status::Empty,
+            (_, _, status) => status,
+        }
+    }
+
+    fn pair(&self) -> String {
+        match &self.quote {
+            Some(quote) => format!("{} {} → {}", paid(quote.amount_in.as_str()), quote.token_in, quote.token_out),
+            None => ask_words(&self.call),
+        }
+    }
+}
+
+/// What was asked for, from the parameters.
+pub(super) fn ask_words(call: &Call) -> String {
+    let (token_in, token_out) = (call.param("token_in"), call.param("token_out"));
+    if token_in.is_empty() && token_out.is_empty() {
+        return "nothing asked yet".to_owned();
+    }
+    format!("{} {token_in} → {token_out}", paid(call.param("amount").as_str()))
+}
+
+impl Sheet for QuoteModel {
+    fn line(&self, now: Moment) -> Line {
+        let status = self.status(now);
+        let mut groups = Vec::new();
+        match &self.quote {
+            Some(quote) => {
+                let paid = format!("{} {}", paid(quote.amount_in.as_str()), quote.token_in);
+                let got = format!(" → {} {}", amount(quote.amount_out.as_str()), quote.token_out);
+                groups.push(Group { rank: 0, pieces: vec![(paid, Role::Text), (got, Role::TextStrong)] });
+                let mut badge = quote.badge();
+                badge.insert(0, ("  ".to_owned(), Role::Text));
+                groups.push(Group { rank: 2, pieces: badge });
+                // A past quote is always stale: among others that is worth a word and no alarm.
+                if matches!(status, Status::Stale | Status::Expired) {
+                    groups.push(Group::new(3, format!("  {}", status.word().to_lowercase()), Role::TextDim));
+                }
+            }
+            None => groups.push(Group::new(0, self.pair(), Role::Text)),
+        }
+        if let Some(why) = self.call.failure_words() {
+            groups.push(Group::new(1, format!("  {why}"), status.role()));
+        }
+        let status = if status == Status::Stale { Status::Done } else { status };
+        Line { at: self.call.at, mark: status.sign(), kind: "Quote".to_owned(), groups, right: self.call.line_end(now) }
+    }
+
+    fn title(&self, now: Moment) -> Title {
+        let status = self.status(now);
+        let right = match (status, self.answered_at) {
+            (Status::Done | Status::Stale | Status::Expired, Some(at)) => {
+                let word = if status == Status::Done {
+                    "✓".to_owned()
+                } else {
+                    format!("{} {}", status.mark(), status.word())
+                };
+                vec![(format!("{word} {}", ago(at, now)), status.role())]
+            }
+            (Status::Empty, _) => vec![(format!("{} {}", status.mark(), status.word()), status.role())],
+            _ => self.call.standing(now),
+        };
+        Title { left: vec![(format!("Quote {}", self.pair()), Role::Title)], right }
+    }
+
+    fn short(&self, now: Moment) -> Vec<Row> {
+        let Some(quote) = &self.quote else { return self.without_answer() };
+        let worth = |usd: Option<Usd>| usd.map_or(String::new(), |usd| format!(" {}", dollars(usd)));
+        let mut rows = self.call.failure_rows();
+        rows.push(
+            Row::new("get ", Role::TextDim)
+                .then(format!("{} {}", amount(quote.amount_out.as_str()), quote.token_out), Role::TextStrong)
+                .then(worth(quote.usd_out), Role::Text)
+                .then("  for ", Role::TextDim)
+                .then(format!("{} {}", paid(quote.amount_in.as_str()), quote.token_in), Role::Text)
+                .then(worth(quote.usd_in), Role::Text),
+        );
+        let mut second = Row::of(quote.badge());
+        second = second.then(format!("  {}", route_words(quote.route_type.as_str())), Role::TextDim);
+        if let Some(gas) = quote.gas_usd {
+            second = second.then(format!("  gas ${gas:.2}"), Role::TextDim);
+        }
+        rows.push(second.end(left(quote.deadline, now), Role::TextDim));
+        if let Some(warning) = quote.warnings.first() {
+            rows.push(Row::new("! ", Role::StateCare).then(warning.as_str(), Role::StateCare).kept());
+        }
+        rows
+    }
+
+    fn full(&self, now: Moment, _columns: usize) -> Vec<Row> {
+        let Some(quote) = &self.quote else { return self.without_answer() };
+        let worth = |usd: Option<Usd>| usd.map_or("no price".to_owned(), dollars);
+        let mut rows = self.call.failure_rows();
+        let status = self.status(now);
+        if matches!(status, Status::Stale | Status::Expired) {
+            let words = if status == Status::Stale {
+                "older than 30 s: ask again before acting"
+            } else {
+                "its time is over: ask again"
+            };
+            rows.push(Row::new(format!("{} {words}", status.mark()), status.role()).kept());
+        }
+        rows.push(
+            Row::new("pay   ", Role::TextDim)
+                .then(format!("{} {}", paid(quote.amount_in.as_str()), quote.token_in), Role::Text)
+                .end(worth(quote.usd_in), Role::Text),
+        );
+        rows.push(
+            Row::new("get   ", Role::TextDim)
+                .then(format!("{} {}", amount(quote.amount_out.as_str()), quote.token_out), Role::TextStrong)
+                .end(worth(quote.usd_out), Role::TextStrong),
+        );
+        // Cut amounts never promise more than there is: the least is rounded down, the most up.
+        let least = quote.minimum_out.as_ref().map(|least| ("least ", amount(least.as_str()), &quote.token_out));
+        let most = quote.maximum_in.as_ref().map(|most| ("most  ", paid(most.as_str()), &quote.token_in));
+        for (word, bound, token) in least.into_iter().chain(most) {
+            let mut row = Row::new(word, Role::TextDim).then(format!("{bound} {token}"), Role::Text);
+            if let Some(bps) = quote.slippage_bps {
+                row = row.end(format!("slippage {} %", Decimal::from(bps) / Decimal::ONE_HUNDRED), Role::TextDim);
+            }
+            rows.push(row);
+        }
+        let price = |from: &SafeText, to: &SafeText, price: Decimal| format!("1 {from} = {} {to}", ratio(price));
+        if let (Some(forth), Some(back)) = (quote.out_per_in, quote.in_per_out) {
+            rows.push(
+                Row::new(price(&quote.token_in, &quote.token_out, forth), Role::Text)
+                    .end(price(&quote.token_out, &quote.token_in, back), Role::TextDim),
+            );
+        }
+        let mut impact = Row::of(quote.badge());
+        if let Some(all) = quote.impact_with_fee {
+            impact = impact.end(format!("with fees {}", percent(all)), Role::TextDim);
+        }
+        rows.push(impact);
+        rows.push(Row::new("route ", Role::TextDim).then(route_words(quote.route_type.as_str()), Role::Text).end(
+            match quote.gas_usd {
+                Some(gas) => format!("gas ${gas:.2}"),
+                None => "gas: no price".to_owned(),
+            },
+            Role::TextDim,
+        ));
+        rows.extend(quote.chain_rows());
+        for warning in &quote.warnings {
+            rows.push(Row::new("! ", Role::StateCare).then(warning.as_str(), Role::StateCare).kept());
+        }
+        if let Some(source) = &quote.source {
+            let mut row = Row::new("by ", Role::TextDim).then(source.as_str(), Role::Text);
+            if let Some(block) = quote.block {
+                row = row.end(format!("block #{}", grouped(&block.to_string())), Role::TextDim);
+            }
+            rows.push(row);
+        }
+        if let Some(ahead) = quote.ahead_bps {
+            rows.push(Row::new(format!("   {}", against_own(ahead)), Role::TextDim));
+        }
+        rows.extend(quote.reasons.rows());
+        rows.push(Row::new("holds ", Role::TextDim).then(left(quote.deadline, now), Role::Text));
+        rows
+    }
+
+    fn edge(&self, now: Moment) -> Role {
+        self.status(now).edge()
+    }
+}
+
+impl QuoteModel {
+    fn without_answer(&self) -> Vec<Row> {
+        let mut rows = self.call.failure_rows();
+        if rows.is_empty() {
+            rows.push(match self.call.status {
+                Status::Empty | Status::Done => Row::new("No quote yet. Nothing was asked.", Role::TextDim),
+                _ => Row::new("Looking for the best way through the pools…", Role::TextDim),
+            });
+        }
+        rows
+    }
+}

@@ -1,0 +1,305 @@
+//! Questions to the operator in every state of their dialog: for tests, the gallery and pictures.
+
+use super::*;
+use bardo_base::model::StopLevel;
+use bardo_base::units::Usd;
+use crate::keymap::Action;
+use crate::state::decision::Decision;
+use crate::state::field::Field;
+use crate::widgets::decision::Fit;
+use bardo_runtime::market::model::Money;
+use bardo_runtime::questions::{
+    About, ActionAsked, AllowanceAfter, AnswerKind, Change, CheckTold, Confirm, Costs, Offered, OpinionTold, Part,
+    Place, PolicyAsked, PolicyChange, Question, QuestionKey, RawCall, SimilarScope, ToRead,
+};
+
+/// When the samples are looked at first.
+const LOOKED: u64 = START_MILLIS;
+
+fn dollars(figure: &str) -> Usd {
+    figure.parse().unwrap_or(Usd::ZERO)
+}
+
+fn permit() -> PermitId {
+    "7c1e0000000000000000000000000001".parse().unwrap_or_else(|_| PermitId::random())
+}
+
+fn change(symbol: &str, figures: [&str; 4], worst: Option<&str>, gas: bool) -> Change {
+    let [expected, dollars, before, after] = figures.map(str::to_owned);
+    let dollars = Some(dollars);
+    Change {
+        symbol: text(symbol),
+        address: None,
+        expected,
+        dollars,
+        before,
+        after,
+        worst: worst.map(str::to_owned),
+        gas,
+    }
+}
+
+fn place(part: Part, seed: u8, label: Option<&str>, is_from: bool) -> Place {
+    Place {
+        part,
+        address: Address::repeat_byte(seed),
+        label: label.map(text),
+        listed: false,
+        is_from,
+        first_seen: false,
+    }
+}
+
+fn checks(slippage: CheckOutcome) -> Vec<CheckTold> {
+    let told = |check, outcome, detail: &str| CheckTold { check, outcome, detail: text(detail) };
+    let passed = |check, detail| told(check, CheckOutcome::Passed, detail);
+    vec![
+        passed(Check::Halt, "no stop is in force"),
+        passed(Check::PhaseGate, "Thriving allows increase-position"),
+        passed(Check::TokenAllowlist, "everything it touches is on its list"),
+        passed(Check::SpendingLimit, "$2,047.53 now, $4,014.02 of $5,000.00 in 24 hours after it"),
+        passed(Check::RateLimit, "3 of 120 trades in 60 minutes"),
+        passed(Check::BalanceBreaker, "no failures in a row"),
+        told(Check::SlippageGuard, slippage, "slippage 50 bps, impact 12 bps"),
+        passed(Check::PolicyCage, "the account has set no rules in a policy contract"),
+        passed(Check::Simulation, "block 1286, 171204 gas, 3 balances move as declared and nothing else"),
+    ]
+}
+
+fn action() -> ActionAsked {
+    ActionAsked {
+        tool: text("uniswap_execute_swap"),
+        intent: text("swap"),
+        chain: text("ethereum"),
+        chain_id: 31_337,
+        valid_until: START_MILLIS + 48_000,
+        valid_since: START_MILLIS + 5_000,
+        asked_by: vec![text("trade-executor")],
+        opinion: Some(OpinionTold { agrees: true, why: text("own UNI price $7.83") }),
+        words: Some(text("UNI is 1.8 % under its 1 h average.")),
+        quoted_at: Some(START_MILLIS + 4_000),
+        block: 1286,
+        changes: vec![
+            change("WETH", ["−0.600000", "−$2,047.53", "4.000000", "3.400000"], None, false),
+            change("UNI", ["+259.829700", "+$2,037.06", "0", "259.829700"], Some("+258.530551"), false),
+            change("ETH", ["−0.000171", "−$0.58", "1.3735", "1.3733"], None, true),
+        ],
+        arrival: None,
+        order: None,
+        allowances: vec![AllowanceAfter {
+            symbol: text("WETH"),
+            spender: Address::repeat_byte(0x22),
+            label: Some(text("Permit2")),
+            amount: "0.6".to_owned(),
+            unlimited: false,
+            through_permit2: false,
+            expires_at: Some(START + 300),
+            before: Some("0".to_owned()),
+            for_open_orders: None,
+        }],
+        nothing_else: Ok(()),
+        costs: Costs {
+            spent: dollars("2047.53"),
+            counted: None,
+            received: dollars("2026.87"),
+            gas: dollars("0.58"),
+            worst_loss_bps: Some(100),
+            expected_loss: Some((dollars("10.47"), 51)),
+        },
+        places: vec![
+            place(Part::From, 0xf3, Some("the wallet \"demo\""), false),
+            place(Part::Calls, 0x66, Some("Universal Router 2.0"), false),
+            Place { listed: true, ..place(Part::Spender, 0x22, Some("Permit2"), false) },
+            place(Part::Receiver, 0xf3, None, true),
+        ],
+        checks: checks(CheckOutcome::Passed),
+        permit: permit(),
+        hash: B256::repeat_byte(0x51),
+        raw: vec![RawCall {
+            purpose: text("main"),
+            to: Address::repeat_byte(0x66),
+            value_wei: "0".to_owned(),
+            gas_limit: 300_000,
+            data: format!("0x3593564c{}", "00".repeat(120)),
+            signs: Vec::new(),
+        }],
+        bound: None,
+        amount: Some(("0.6".to_owned(), text("WETH"))),
+        similar: None,
+    }
+}
+
+/// A question whether to swap.
+pub fn question() -> Question {
+    Question {
+        key: QuestionKey::Own(1),
+        number: 1,
+        golem_id: "ada".parse().unwrap_or_else(|_| bardo_base::id::GolemId::operator()),
+        call_id: None,
+        place: 1,
+        of: 1,
+        title: text("Swap 0.6 WETH for >= 258.530551 UNI"),
+        value: Some(dollars("2047.53")),
+        money: Money::Play,
+        asked_at: START_MILLIS,
+        ends_at: Some(START_MILLIS + 300_000),
+        passes_by_itself: false,
+        needs_password: false,
+        reasons: vec![text("$2,047.53 is above $1,000.00 (require_human_approval_above_usd)")],
+        changed: Vec::new(),
+        revision: 0,
+        to_read: Vec::new(),
+        confirm: None,
+        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
+        about: About::Action(Box::new(action())),
+    }
+}
+
+/// A check that warns is to be read, too: so it is where questions are made.
+fn to_read() -> Question {
+    let lines = [
+        "slippage_guard: slippage 50 bps, impact 12 bps",
+        "first buy of UNI by this wallet",
+        "public mempool: no filler quoted UNI, so no auction",
+    ];
+    let action = ActionAsked { checks: checks(CheckOutcome::Warned), ..action() };
+    let to_read = lines.map(|line| ToRead { text: text(line) }).to_vec();
+    Question { to_read, about: About::Action(Box::new(action)), ..question() }
+}
+
+fn about(title: &str, about: About) -> Question {
+    let only = |kind| matches!(kind, AnswerKind::Once | AnswerKind::Refuse);
+    let answers = AnswerKind::ALL.into_iter().filter(|kind| only(*kind));
+    Question {
+        title: text(title),
+        value: None,
+        ends_at: None,
+        reasons: vec![text("it lets more through than before")],
+        answers: answers.map(|kind| Offered { kind, why_not: None }).collect(),
+        about,
+        ..question()
+    }
+}
+
+/// One that has been looked at for a while, all of it.
+fn looked(question: &Question) -> Decision {
+    let mut decision = Decision::new(question.number, LOOKED);
+    decision.follow(question);
+    decision.drawn(LOOKED, Some(Fit { columns: 80, lines: 40, first: 0, shown: 40, raw: false }));
+    decision
+}
+
+/// The same after some keys.
+fn after(question: &Question, actions: &[Action]) -> Decision {
+    let mut decision = looked(question);
+    for (at, action) in (1..).zip(actions) {
+        decision.act(*action, LOOKED + at * 1_000, 40);
+    }
+    decision
+}
+
+/// The same once its question has ended, with what had been typed.
+fn ended(mut decision: Decision, typed: &str) -> Decision {
+    if let Some((_, field)) = decision.form.as_mut().and_then(|form| form.fields.first_mut()) {
+        *field = Field::holding(typed);
+    }
+    decision.end(NOW.millis);
+    decision
+}
+
+/// How the question of a sample ended, as an event says it.
+pub fn outcome(state: &str) -> Option<ApprovalResolved> {
+    let outcome = (state == "lapsed while typing").then_some(ApprovalOutcome::Lapsed)?;
+    Some(ApprovalResolved { permit_id: permit(), outcome, reason: None })
+}
+
+/// A dialog in each of its states.
+pub fn decisions() -> Vec<(&'static str, Decision)> {
+    use Action::{MarkRead, Pick, RawCall as ShowRaw};
+    let asked = question();
+    let fresh = {
+        let mut decision = Decision::new(asked.number, NOW.millis);
+        decision.follow(&asked);
+        decision
+    };
+    let soon = Question { passes_by_itself: true, ends_at: Some(NOW.millis + 20_000), ..question() };
+    let with = |until: u64| {
+        let about = About::Action(Box::new(ActionAsked { valid_until: until, ..action() }));
+        Question { about, ..soon.clone() }
+    };
+    let struck = {
+        let why = |kind| match kind {
+            AnswerKind::Similar => Some(text("it pays somebody for the first time")),
+            AnswerKind::Smaller => Some(text("an approval has no smaller amount")),
+            AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
+        };
+        let what = text("the last four characters of the receiver's address");
+        Question {
+            answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: why(kind) }).collect(),
+            confirm: Some(Confirm { what, expected: text("19d3") }),
+            money: Money::Real,
+            ..question()
+        }
+    };
+    let changed = {
+        let mut decision = after(&asked, &[Pick(AnswerKind::Once)]);
+        let again = Question {
+            title: text("Swap 0.6 WETH for >= 249.017203 UNI"),
+            changed: vec![text("UNI at least 258.530551 -> 249.017203")],
+            ..question()
+        };
+        decision.follow(&again);
+        decision.drawn(LOOKED + 2_000, Some(Fit { columns: 80, lines: 40, first: 0, shown: 40, raw: false }));
+        decision
+    };
+    let change = |field: &str, from: &str, to: &str, tighter| PolicyChange {
+        field: text(field),
+        from: text(from),
+        to: text(to),
+        tighter,
+    };
+    let policy = PolicyAsked {
+        file: text("policy.toml"),
+        changes: vec![
+            change("max_daily_spend_usd", "5000", "8000", false),
+            change("max_slippage_bps", "100", "50", true),
+        ],
+    };
+    let with_action = |action: ActionAsked| Question { about: About::Action(Box::new(action)), ..question() };
+    let scope = SimilarScope {
+        golem_id: "ada".parse().unwrap_or_else(|_| bardo_base::id::GolemId::operator()),
+        tool: text("uniswap_execute_swap"),
+        gives: vec![text("WETH")],
+        gets: vec![text("UNI")],
+        receivers: vec![Address::repeat_byte(0xf3)],
+        arrives_on: None,
+    };
+    let scoped = with_action(ActionAsked { similar: Some(scope), ..action() });
+    let mut shared = action();
+    if let Some(allowance) = shared.allowances.first_mut() {
+        (allowance.amount, allowance.for_open_orders) = ("0.85".to_owned(), Some("0.25".to_owned()));
+    }
+    let lower = About::Lower { from: Some(StopLevel::Halt), to: None, said: text("operator: the price is wrong") };
+    vec![
+        ("fresh", fresh),
+        ("looked", looked(&asked)),
+        ("to read", after(&to_read(), &[MarkRead])),
+        ("on paper", looked(&Question { money: Money::Paper, ..asked.clone() })),
+        ("picked", after(&asked, &[Pick(AnswerKind::Once)])),
+        ("form", after(&asked, &[Pick(AnswerKind::Smaller)])),
+        ("changed", changed),
+        ("lapsing", looked(&with(NOW.millis + 4_000))),
+        ("over", looked(&with(NOW.millis))),
+        ("struck out", after(&struck, &[Pick(AnswerKind::Similar)])),
+        ("similar", after(&scoped, &[Pick(AnswerKind::Similar)])),
+        ("open orders", looked(&with_action(shared))),
+        ("confirm", after(&struck, &[Pick(AnswerKind::Once)])),
+        ("raw", after(&asked, &[ShowRaw])),
+        ("ended", ended(after(&asked, &[Pick(AnswerKind::Once)]), "")),
+        ("lapsed while typing", ended(after(&asked, &[Pick(AnswerKind::Refuse)]), "please leave it: gas is high")),
+        ("policy", looked(&about("A looser policy", About::Policy(policy)))),
+        ("lower", looked(&about("Lift the stop", lower))),
+        ("reset", looked(&about("Close the failure breaker", About::ResetBreaker { failures: 3 }))),
+        ("paper", looked(&about("Leave paper mode", About::LeavePaper))),
+    ]
+}

@@ -1,0 +1,176 @@
+//! How the events of a call become the steps of its card.
+
+use serde_json::Value;
+
+use super::{CheckRow, Offer, Step, StepState, SwapModel, SwapResult};
+use bardo_base::model::Check;
+use bardo_base::text::SafeText;
+use crate::format::grouped;
+use crate::widgets::status::Status;
+use crate::widgets::words::found;
+use bardo_base::fabric::{CheckOutcome, EventKind, TxState, TxUpdate};
+
+/// What a step's name is about. The names are the documents'; the events that tell of them are the pipeline's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    Simulate,
+    Approve,
+    Build,
+    Sign,
+    Send,
+    Confirm,
+    Other,
+}
+
+pub(super) fn about(name: &str) -> About {
+    let name = name.to_ascii_lowercase();
+    [
+        ("simulat", About::Simulate),
+        ("approv", About::Approve),
+        ("calldata", About::Build),
+        ("sign", About::Sign),
+        ("broadcast", About::Send),
+        ("confirm", About::Confirm),
+    ]
+    .into_iter()
+    .find(|(word, _)| name.contains(word))
+    .map_or(About::Other, |(_, about)| about)
+}
+
+impl SwapModel {
+    /// Takes in one event of its call.
+    pub fn fold(&mut self, at: u64, kind: &EventKind) {
+        self.call.fold(at, kind);
+        match kind {
+            EventKind::ToolUpdate(update) => {
+                self.end_running(at);
+                let index = usize::try_from(update.index.saturating_sub(1)).unwrap_or(usize::MAX);
+                let of = usize::try_from(update.of).unwrap_or(0).min(32);
+                if self.steps.len() < of {
+                    self.steps.resize(of, Step::default());
+                }
+                if let Some(step) = self.steps.get_mut(index) {
+                    let name = SafeText::clean(&update.step, 60);
+                    let note = std::mem::take(&mut step.note);
+                    *step = Step { name, state: StepState::Running, began: at, ended: 0, note };
+                }
+            }
+            EventKind::SafetyCheck(check) => {
+                self.end_running(at);
+                let first = self.checked.map_or(at, |(first, _)| first);
+                if !self.offer.as_ref().is_some_and(|offer| offer.used) {
+                    self.checked = Some((first, at));
+                }
+                if check.check == Check::Simulation {
+                    let state =
+                        if check.outcome == CheckOutcome::Blocked { StepState::Failed } else { StepState::Done };
+                    let began = self.checked.map_or(at, |(_, last)| last);
+                    let told = SafeText::clean(&found(check.check, check.detail.as_str()), 400);
+                    self.set(About::Simulate, state, (began, at), Some(told));
+                }
+                let row = CheckRow { check: check.check, outcome: check.outcome, detail: check.detail.clone() };
+                match self.checks.iter_mut().find(|known| known.check == check.check) {
+                    Some(known) => *known = row,
+                    None => self.checks.push(row),
+                }
+            }
+            EventKind::PermitIssued(permit) => {
+                self.end_running(at);
+                let expected = permit.expected_outcome.clone();
+                self.offer = Some(Offer { expected, expires_at: permit.expires_at, used: false });
+            }
+            EventKind::PermitConsumed(_) => {
+                if let Some(offer) = &mut self.offer {
+                    offer.used = true;
+                }
+                self.set(About::Sign, StepState::Running, (at, at), None);
+            }
+            EventKind::TxUpdate(update) => self.transaction(at, update),
+            EventKind::MemoryHits(hits) => self.memory = Some((hits.similar, hits.changes.clone())),
+            EventKind::ToolVerified(verified) => self.verified = Some(verified.clone()),
+            EventKind::ToolEnd(end) => self.end(at, end.success, end.card.as_ref()),
+            _ => {}
+        }
+    }
+
+    fn transaction(&mut self, at: u64, update: &TxUpdate) {
+        match self.transactions.iter_mut().find(|known| known.leg == update.leg) {
+            Some(known) => *known = update.clone(),
+            None => self.transactions.push(update.clone()),
+        }
+        let last = update.leg >= update.of;
+        match update.state {
+            TxState::Signed => {
+                self.set(About::Sign, StepState::Done, (at, at), None);
+                self.set(About::Send, StepState::Running, (at, at), None);
+            }
+            TxState::Sent => {
+                self.set(About::Send, StepState::Done, (at, at), None);
+                self.set(About::Confirm, StepState::Running, (at, at), None);
+            }
+            TxState::Confirmed | TxState::Reverted => {
+                let state = if update.state == TxState::Reverted { StepState::Failed } else { StepState::Done };
+                let note =
+                    update.block.map(|block| SafeText::clean(&format!("block #{}", grouped(&block.to_string())), 40));
+                if last || state == StepState::Failed {
+                    self.set(About::Confirm, state, (at, at), note);
+                } else {
+                    self.set(About::Approve, state, (at, at), note);
+                    self.set(About::Sign, StepState::Running, (at, at), None);
+                }
+            }
+            TxState::Dropped => {
+                self.set(About::Send, StepState::Failed, (at, at), Some(SafeText::clean("no endpoint took it", 40)))
+            }
+            TxState::Unclear => {
+                self.set(About::Confirm, StepState::Running, (at, at), Some(SafeText::clean("not known yet", 40)))
+            }
+        }
+    }
+
+    fn end(&mut self, at: u64, success: bool, card: Option<&bardo_base::fabric::Card>) {
+        let unclear = self.call.status == Status::Unclear;
+        for step in &mut self.steps {
+            match (step.state, success) {
+                (StepState::Running, true) if !unclear => {
+                    step.state = StepState::Done;
+                    step.ended = at;
+                }
+                (StepState::Running, false) => {
+                    step.state = StepState::Failed;
+                    step.ended = at;
+                }
+                (StepState::Ahead, true) if !unclear => {
+                    step.state = StepState::Skipped;
+                    let why = if self.call.status == Status::Simulated { "not signed" } else { "not needed" };
+                    step.note = SafeText::clean(why, 20);
+                }
+                _ => {}
+            }
+        }
+        if let Some(card) = card {
+            self.result = SwapResult::read(&card.data, card.hints.as_ref().unwrap_or(&Value::Null));
+        }
+    }
+
+    fn end_running(&mut self, at: u64) {
+        for step in self.steps.iter_mut().filter(|step| step.state == StepState::Running) {
+            if matches!(about(step.name.as_str()), About::Simulate | About::Approve | About::Build | About::Other) {
+                step.state = StepState::Done;
+                step.ended = at;
+            }
+        }
+    }
+
+    fn set(&mut self, which: About, state: StepState, (began, ended): (u64, u64), note: Option<SafeText>) {
+        let Some(step) = self.steps.iter_mut().find(|step| about(step.name.as_str()) == which) else { return };
+        if step.began == 0 {
+            step.began = began;
+        }
+        step.state = state;
+        step.ended = ended;
+        if let Some(note) = note {
+            step.note = note;
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What a swap's card has to say, row by row: checks, steps, what moved, what it came to, whether the chain agrees.
+
+use super::folding::{About, about};
+use super::{Offer, Step, StepState, SwapModel, SwapResult};
+use bardo_base::error::ErrorCode;
+use bardo_base::model::Check;
+use bardo_base::text::SafeText;
+use bardo_base::units::TokenAmount;
+use crate::format::grouped;
+use crate::pen::Piece;
+use crate::theme::Role;
+use crate::widgets::Moment;
+use crate::widgets::figure::{against_quote, amount, decimal, paid, readable, running, took};
+use crate::widgets::paint::Row;
+use crate::widgets::status::Status;
+use crate::widgets::words::{check_word, found};
+use bardo_base::fabric::CheckOutcome;
+
+impl SwapModel {
+    /// What is paid and what comes at least; where the offer does not say that apart, the offer's own sentence.
+    pub(super) fn terms(&self, offer: &Offer) -> Row {
+        let (paid, symbol) = (paid(self.call.param("amount").as_str()), self.call.param("token_in"));
+        let Some((_, least)) = offer.expected.as_str().split_once(">= ").filter(|_| !paid.is_empty()) else {
+            return Row::new("offer: ", Role::TextDim).then(readable(offer.expected.as_str(), 4), Role::Text);
+        };
+        let row = Row::new("pay ", Role::TextDim).then(format!("{paid} {symbol}"), Role::Text);
+        let limits = self.checks.iter().find(|row| row.check == Check::SpendingLimit);
+        let dollars = limits.and_then(|row| row.detail.as_str().split_once(" now, ")).map(|(dollars, _)| dollars);
+        let row = match dollars.filter(|dollars| dollars.starts_with('$')) {
+            Some(dollars) => row.then(format!(" {}", readable(dollars, 2)), Role::TextDim),
+            None => row,
+        };
+        let least = match least.split_once(' ') {
+            Some((figure, symbol)) => format!("{} {symbol}", amount(figure)),
+            None => readable(least, 4),
+        };
+        row.then("   get at least ", Role::TextDim).then(least, Role::TextStrong)
+    }
+
+    /// What was promised before and what is now, one under the other, where the price moved in between.
+    pub(super) fn moved_rows(&self) -> Vec<Row> {
+        let own = self.offer.as_ref().map(|offer| &offer.expected);
+        let (was, is) = match (&self.before, &self.after) {
+            (_, Some(after)) => (own, Some(after)),
+            (Some(before), None) => (Some(before), own),
+            (None, None) if self.price_moved() => (own, None),
+            (None, None) => return Vec::new(),
+        };
+        let mut rows = Vec::new();
+        if let Some(was) = was {
+            rows.push(Row::new("was: ", Role::TextDim).then(readable(was.as_str(), 4), Role::Text).kept());
+        }
+        if let Some(is) = is {
+            rows.push(Row::new("is:  ", Role::StateCare).then(readable(is.as_str(), 4), Role::StateCare).kept());
+        }
+        rows
+    }
+
+    /// Whether it ended because the offer no longer held.
+    fn price_moved(&self) -> bool {
+        self.call.failure.as_ref().is_some_and(|failure| failure.code == ErrorCode::PermitMismatch)
+    }
+
+    fn check_counts(&self) -> (usize, usize, usize) {
+        let count = |outcome| self.checks.iter().filter(|row| row.outcome == outcome).count();
+        (self.checks.len(), count(CheckOutcome::Warned), count(CheckOutcome::Blocked))
+    }
+
+    /// The steps in one line: `✓ checks 9  ✓ simulate  ▸ confirm`.
+    pub(super) fn step_pieces(&self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let (all, _, blocked) = self.check_counts();
+        let (mark, role) = if blocked > 0 {
+            ("✕", Role::StateBad)
+        } else if all > 0 {
+            ("✓", Role::StateGood)
+        } else {
+            ("·", Role::TextDim)
+        };
+        pieces.push((format!("{mark} "), role));
+        pieces.push((format!("checks {all}  "), Role::Text));
+        for step in &self.steps {
+            let (mark, role) = step_mark(step.state);
+            pieces.push((format!("{mark} "), role));
+            let word = match about(step.name.as_str()) {
+                About::Simulate => "simulate".to_owned(),
+                About::Approve => "allowance".to_owned(),
+                About::Build => "build".to_owned(),
+                About::Sign => "sign".to_owned(),
+                About::Send => "send".to_owned(),
+                About::Confirm => "confirm".to_owned(),
+                About::Other => step.name.to_string(),
+            };
+            pieces.push((format!("{word}  "), if step.state == StepState::Ahead { Role::TextDim } else { Role::Text }));
+        }
+        pieces
+    }
+
+    pub(super) fn check_rows(&self) -> Vec<Row> {
+        let (all, warned, blocked) = self.check_counts();
+        if all == 0 {
+            return vec![Row::new("· Checks", Role::TextDim)];
+        }
+        let (mark, role) = match (blocked, warned) {
+            (0, 0) => ("✓", Role::StateGood),
+            (0, _) => ("!", Role::StateCare),
+            _ => ("✕", Role::StateBad),
+        };
+        let mut row = Row::new(format!("{mark} "), role).then(format!("Checks {} of {all}", all - blocked), Role::Text);
+        if let Some((first, last)) = self.checked {
+            row = row.end(took(last.saturating_sub(first)), Role::TextDim);
+        }
+        let mut rows = vec![row];
+        for check in self.checks.iter().filter(|check| check.outcome != CheckOutcome::Passed) {
+            let (mark, role) = match check.outcome {
+                CheckOutcome::Blocked => ("✕", Role::StateBad),
+                _ => ("!", Role::StateCare),
+            };
+            let name = check_word(check.check);
+            let told = found(check.check, check.detail.as_str());
+            rows.push(Row::new(format!("  {mark} {name}: "), role).then(told, Role::Text).kept());
+        }
+        rows
+    }
+
+    pub(super) fn step_rows(&self, now: Moment) -> Vec<Row> {
+        let widest = self.steps.iter().map(|step| step.name.width()).max().unwrap_or(0);
+        let row = |step: &Step| {
+            let (mark, role) = step_mark(step.state);
+            let padding = " ".repeat(widest.saturating_sub(step.name.width()) + 2);
+            let name = if step.state == StepState::Ahead { Role::TextDim } else { Role::Text };
+            let row = Row::new(format!("{mark} "), role).then(step.name.as_str(), name);
+            let row = if step.note.is_empty() {
+                row
+            } else {
+                row.then(padding, Role::Text).then(step.note.as_str(), Role::TextDim)
+            };
+            match step.state {
+                StepState::Running => row.end(running(step.began, now), Role::Chart),
+                StepState::Done if step.ended > step.began => row.end(took(step.ended - step.began), Role::TextDim),
+                _ => row,
+            }
+        };
+        self.steps.iter().map(row).collect()
+    }
+
+    pub(super) fn result_rows(&self, result: &SwapResult) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for moved in &result.moves {
+            let change = change_words(moved.before.as_str(), moved.after.as_str());
+            let way = format!("{} → {}", amount(moved.before.as_str()), amount(moved.after.as_str()));
+            rows.push(
+                Row::new(format!("{:<6} ", moved.token.as_str()), Role::TextDim)
+                    .then(way, Role::Text)
+                    .end(change, Role::TextStrong),
+            );
+        }
+        if result.moves.is_empty() {
+            let (token_in, token_out) = (self.call.param("token_in"), self.call.param("token_out"));
+            let would = if self.call.status == Status::Simulated { "would pay " } else { "paid " };
+            rows.push(
+                Row::new(would, Role::TextDim)
+                    .then(format!("{} {token_in}", paid(result.amount_in.as_str())), Role::Text)
+                    .then("  get ", Role::TextDim)
+                    .then(format!("{} {token_out}", amount(result.amount_out.as_str())), Role::TextStrong),
+            );
+        }
+        rows.push(self.comparison(result));
+        rows
+    }
+
+    /// What came, held against the quote; the floor; gas.
+    pub(super) fn comparison(&self, result: &SwapResult) -> Row {
+        let mut row = Row::default();
+        let quoted = result.quoted_out.as_ref();
+        match quoted.and_then(|quoted| against_quote(result.amount_out.as_str(), quoted.as_str())) {
+            Some((words, role)) => {
+                row = row.then(words, role);
+                row = row.then(
+                    format!(" {}", quoted.map_or(String::new(), |quoted| amount(quoted.as_str()))),
+                    Role::TextDim,
+                );
+            }
+            None => {
+                if let Some(points) = result.slippage_bps {
+                    let words = match points {
+                        0 => "exactly the quote".to_owned(),
+                        _ => {
+                            let side = if points > 0 { "under" } else { "over" };
+                            let far =
+                                rust_decimal::Decimal::new(points.unsigned_abs().try_into().unwrap_or(i64::MAX), 2);
+                            format!("{far} % {side} quote")
+                        }
+                    };
+                    row = row.then(words, if points >= 100 { Role::StateCare } else { Role::StateGood });
+                }
+            }
+        }
+        if let Some(least) = &result.minimum_out {
+            row = row.then(format!(" · floor {}", amount(least.as_str())), Role::TextDim);
+        }
+        let cost = result.gas_wei.map(|wei| paid(&TokenAmount::ether(wei).to_string()));
+        match (cost, result.gas_used) {
+            (Some(cost), _) => row.then(format!(" · gas {cost} ETH"), Role::TextDim),
+            (None, Some(units)) => row.then(format!(" · gas {} units", grouped(&units.to_string())), Role::TextDim),
+            (None, None) => row,
+        }
+    }
+
+    pub(super) fn verdict_row(&self) -> Option<Row> {
+        let verified = self.verified.as_ref()?;
+        let source = verified.ground_truth_source.replace(" and ", " + ");
+        Some(if verified.matched {
+            Row::new("Chain agrees ✓ ", Role::StateGood).then(SafeText::clean(&source, 60).as_str(), Role::TextDim)
+        } else {
+            Row::new("Chain disagrees ✕ ", Role::StateBad).then(verified.actual_outcome.as_str(), Role::StateBad).kept()
+        })
+    }
+}
+
+fn step_mark(state: StepState) -> (&'static str, Role) {
+    match state {
+        StepState::Ahead => ("·", Role::TextDim),
+        StepState::Running => ("▸", Role::Chart),
+        StepState::Done => ("✓", Role::StateGood),
+        StepState::Skipped => ("–", Role::TextDim),
+        StepState::Failed => ("✕", Role::StateBad),
+    }
+}
+
+/// The difference between two numerals, with its sign.
+fn change_words(before: &str, after: &str) -> String {
+    let (Some(before), Some(after)) = (decimal(before), decimal(after)) else {
+        return String::new();
+    };
+    let Some(change) = after.checked_sub(before) else { return String::new() };
+    let figure = change.abs().normalize().to_string();
+    if change.is_sign_negative() { format!("−{}", paid(&figure)) } else { format!("+{}", amount(&figure)) }
+}

@@ -1,0 +1,196 @@
+//! Which account acts: on devnets one of the development mnemonic's, on every other network a key of the key folder
+//! that the operator has named. Where nobody is named there, nobody acts.
+
+use alloy::primitives::Address;
+use std::sync::Arc;
+
+use super::OpenWorld;
+use super::data::{DataFolder, Ledger, LedgerKind, queue_secret};
+use super::reauthentication;
+use bardo_base::clock::{Clock as _, SystemClock};
+use bardo_base::config::{Config, Origin, Setting};
+use bardo_base::error::{ErrorCode, ToolError};
+use golem_chain::network::NetworkKind;
+use bardo_safety::custody::{
+    DevelopmentAccount, KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, LocalAccount, Password,
+};
+use golem_tools::engine::World;
+use bardo_safety::queue_key::QueueKey;
+use bardo_safety::{Account, AccountKind};
+use bardo_sandbox::keys::Party;
+
+/// Before the number of an account of the development mnemonic. No key's name has a colon in it.
+const DEVELOPMENT: &str = "development:";
+
+/// An account that was picked, as far as it can be told without its password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Picked {
+    /// Of the development mnemonic, on devnets.
+    Development {
+        /// Its number.
+        index: u32,
+        /// Its address.
+        address: Address,
+    },
+    /// A key of the key folder.
+    Key(KeyEntry),
+}
+
+impl Picked {
+    /// Its address; a key file's own claim until it is opened.
+    pub fn address(&self) -> Address {
+        match self {
+            Self::Development { address, .. } => *address,
+            Self::Key(entry) => entry.address,
+        }
+    }
+
+    /// The key whose password is needed before it signs.
+    pub fn key(&self) -> Option<&KeyEntry> {
+        match self {
+            Self::Development { .. } => None,
+            Self::Key(entry) => Some(entry),
+        }
+    }
+}
+
+/// The account that `config` asks for on these chains; none where it asks for none and there is none to be taken.
+///
+/// # Errors
+/// `WALLET_NOT_CONFIGURED` for an account that is not there or not for this kind of network.
+pub fn pick(config: &Config, world: &World) -> Result<Option<Picked>, ToolError> {
+    let chains = world.chains();
+    if chains.is_empty() {
+        return Ok(None);
+    }
+    let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
+    if devnet { on_devnet(config.account.as_ref()) } else { elsewhere(config) }
+}
+
+fn on_devnet(asked: Option<&Setting<String>>) -> Result<Option<Picked>, ToolError> {
+    let index = match asked {
+        None => 0,
+        Some(asked) => match (asked.value.strip_prefix(DEVELOPMENT), &asked.origin) {
+            (Some(number), _) => number.parse().map_err(|_| {
+                not_there(format_args!("`{}` is no account: write development: and a number", asked.value))
+            })?,
+            (None, Origin::Flag(flag)) => {
+                return Err(not_there(format_args!(
+                    "{flag} {}: keys belong to the ledger of real networks and never sign on a devnet; leave the option \
+                     out, or name an account of the development mnemonic, such as development:1",
+                    asked.value
+                )));
+            }
+            // It is meant for the networks that keys are for.
+            (None, Origin::Default | Origin::File { .. } | Origin::Environment(_)) => 0,
+        },
+    };
+    let accounts = Party::development_accounts().map_err(|error| not_there(&error))?;
+    let party = usize::try_from(index).ok().and_then(|at| accounts.get(at)).ok_or_else(|| {
+        not_there(format_args!("the development mnemonic has {} accounts here, numbered from 0", accounts.len()))
+    })?;
+    Ok(Some(Picked::Development { index, address: party.address() }))
+}
+
+fn elsewhere(config: &Config) -> Result<Option<Picked>, ToolError> {
+    let Some(asked) = &config.account else { return Ok(None) };
+    if asked.value.starts_with(DEVELOPMENT) {
+        let why = "everybody knows the development mnemonic: it signs on devnets only";
+        return Err(not_there(format_args!("{} ({}): {why}", asked.value, asked.origin)));
+    }
+    let name: KeyName = asked.value.parse().map_err(|error: KeystoreError| not_there(&error))?;
+    let keystore = Keystore::at(DataFolder::of(config).keys());
+    Ok(Some(Picked::Key(keystore.entry(&name).map_err(|error| not_there(&error))?)))
+}
+
+/// The key that is named for networks that keys are for; its password is asked for before anything opens.
+///
+/// # Errors
+/// `WALLET_NOT_CONFIGURED` for a key that is not there.
+pub fn named_key(config: &Config) -> Result<Option<KeyEntry>, ToolError> {
+    Ok(elsewhere(config)?.and_then(|picked| picked.key().cloned()))
+}
+
+/// The account as it can preview and rehearse; a development account can sign, too, where its chains are of this
+/// machine.
+///
+/// # Errors
+/// `WALLET_NOT_CONFIGURED` where it is not for these chains or this ledger.
+pub fn locked(picked: &Picked, opened: &OpenWorld, ledger: &Ledger) -> Result<Arc<dyn Account>, ToolError> {
+    match picked {
+        Picked::Development { index, .. } => {
+            let clients = opened.world.chains().iter().map(|chain| &chain.client);
+            Ok(Arc::new(DevelopmentAccount::new(*index, clients).map_err(|error| not_there(&error))?))
+        }
+        Picked::Key(entry) => {
+            let found = ledger_id(ledger)?;
+            if entry.ledger != found {
+                let (name, own) = (entry.name.clone(), entry.ledger.clone());
+                return Err(not_there(&KeystoreError::OtherLedger { name, own, found }));
+            }
+            Ok(Arc::new(LocalAccount::locked(entry.address)))
+        }
+    }
+}
+
+/// Opens a key for signing. Takes about half a second on purpose.
+///
+/// # Errors
+/// `WALLET_NOT_CONFIGURED`, with what is wrong with the file, the password or the ledger.
+pub async fn unlock(
+    config: &Config,
+    entry: &KeyEntry,
+    password: Password,
+    ledger: &Ledger,
+) -> Result<Arc<dyn Account>, ToolError> {
+    let folder = DataFolder::of(config);
+    let (keystore, gate, now) = (Keystore::at(folder.keys()), reauthentication::of(&folder), SystemClock.now_millis());
+    let (name, claimed, ledger) = (entry.name.clone(), entry.address, ledger_id(ledger)?);
+    // Guessing at a start is limited like guessing anywhere else.
+    let opening = tokio::task::spawn_blocking(move || gate.counted(now, || keystore.open(&name, &password, &ledger)));
+    let opened = opening.await.map_err(|_| not_there("the key file was not opened"))?;
+    let account = opened.map_err(|error| not_there(&error))?;
+    // The file may have been changed since it was picked; what was shown is what acts.
+    if account.address() != claimed {
+        return Err(not_there("the key file was replaced by another one meanwhile"));
+    }
+    Ok(Arc::new(account))
+}
+
+/// Key that authenticates what the account's processes tell each other through the ledger. It is derived from the
+/// account's key where that is open. The development mnemonic's keys are public, so on a devnet it comes from a secret of
+/// the instance: in a file for its owner alone beside the ledgers, or in memory where the devnet is in this process.
+///
+/// # Errors
+/// `STORE_UNAVAILABLE` for a secret that others can read, or that is not as it was written.
+pub fn queue_key(
+    account: &dyn Account,
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+) -> Result<Option<QueueKey>, ToolError> {
+    match (account.kind(), ledger.kind) {
+        (AccountKind::DevelopmentKey, LedgerKind::Devnet) => {
+            let secret = match opened.sandbox {
+                Some(_) => queue_secret::in_memory(),
+                None => queue_secret::of_instance(&DataFolder::of(config), ledger),
+            };
+            let secret = secret.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
+            Ok(Some(QueueKey::derive(&secret, ledger.id(), account.address())))
+        }
+        (AccountKind::DevelopmentKey, LedgerKind::Real) => Ok(None),
+        (AccountKind::LocalKey | AccountKind::Delegated | AccountKind::Embedded, _) => {
+            Ok(account.queue_key(ledger.id()))
+        }
+    }
+}
+
+fn ledger_id(ledger: &Ledger) -> Result<LedgerId, ToolError> {
+    ledger.id().parse().map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))
+}
+
+fn not_there(why: impl std::fmt::Display) -> ToolError {
+    ToolError::new(ErrorCode::WalletNotConfigured, why).suggest(
+        "`bardo keys list` shows the keys there are; name one with --key NAME or `account` in the configuration.",
+    )
+}

@@ -1,0 +1,227 @@
+//! With whose hands a world is acted on: the account, the operator's rules, and the pipeline over both.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::account;
+use super::data::{DataFolder, Ledger};
+use super::depth::{sender_rules, settings_of};
+use super::orders::orders;
+use super::world::prices;
+use super::{OpenWorld, policy};
+use bardo_base::clock::Clock;
+use bardo_base::config::{ChainSettings, Config};
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::Phase;
+use golem_chain::network::{DataFees, Network, NetworkKind};
+use golem_chain::provider::HttpLimits;
+use golem_chain::sender::{Relay, Sender};
+use golem_tools::engine::{Acting, ApprovalMode, Paper, PaperDesk, WorldChain};
+use bardo_base::fabric::Fabric;
+use golem::guardian::{self, SafetyGuardian};
+use bardo_safety::Account;
+use bardo_safety::approval::ApprovalDesk;
+use bardo_safety::audit::Trail;
+use bardo_safety::ground::Ground;
+use bardo_safety::guardian::Guardian;
+use bardo_safety::operator::OperatorRules;
+use bardo_safety::pipeline::{Pipeline, PipelineChain, PipelineConfig};
+use bardo_store::Store;
+
+/// How long a call waits that is to see its transaction's end, however late that comes.
+const TO_THE_END: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// What other programs on this ledger have left half-way is looked for so often.
+const RECOVER_EVERY: Duration = Duration::from_secs(15);
+
+/// Whose hands they are, and how they are led.
+#[derive(Debug)]
+pub struct Hands {
+    /// Whose money it is, and who signs; see [`super::account`].
+    pub account: Arc<dyn Account>,
+    /// The phase of whoever acts.
+    pub phase: watch::Receiver<Phase>,
+    /// Who must agree above the hot lane; Bardo's own safety-guardian where nobody is named.
+    pub guardian: Option<Arc<dyn Guardian>>,
+    /// How consent is come by where a call does not say.
+    pub approve: ApprovalMode,
+    /// Paper mode: nothing is signed, and nothing that an earlier run left is touched.
+    pub paper: bool,
+    /// Paper mode may be entered later, so its ledger is opened even while the mode is off.
+    pub may_turn: bool,
+    /// Whether it is only looked, whatever the paper switch says later: nothing left by an earlier run is touched, no
+    /// bytes are sent again and no order is handed in.
+    pub looks_only: bool,
+    /// Whether a call waits until its transactions have reached their end, rather than as long as the configuration
+    /// says.
+    pub wait: bool,
+}
+
+impl Hands {
+    /// The operator's own: no Golem whose phase could change, Bardo's guardian, and what needs a yes is blocked.
+    pub fn of(account: Arc<dyn Account>) -> Self {
+        let (_, phase) = watch::channel(Phase::Thriving);
+        Self {
+            account,
+            phase,
+            guardian: None,
+            approve: ApprovalMode::Never,
+            paper: false,
+            may_turn: false,
+            looks_only: false,
+            wait: false,
+        }
+    }
+}
+
+/// The operator's rules over this world's chains: the policy of their kind of network, the data folder's stop file, and
+/// the ledger.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for a policy that cannot be used, `STORE_UNAVAILABLE` where it cannot be told which one held last.
+pub async fn rules(config: &Config, opened: &OpenWorld, ledger: &Ledger) -> Result<Arc<OperatorRules>, ToolError> {
+    let chains = opened.world.chains();
+    let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
+    let keeper = policy::open(config, devnet)
+        .map_err(|error| ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}")))?;
+    let stop = DataFolder::of(config).stop_file();
+    let networks: Vec<Network> = chains.iter().map(|chain| chain.network().clone()).collect();
+    let rules = OperatorRules::new(Arc::new(keeper), stop, ledger.store.clone(), networks);
+    let resumed = rules.resume(opened.world.clock.now_millis()).await;
+    resumed.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
+    Ok(Arc::new(rules))
+}
+
+/// Makes what writes go through, and, unless it is only looked or rehearsed, ends what an earlier run on this ledger left
+/// half-way.
+///
+/// # Errors
+/// A relay that cannot be used, or a ledger that cannot be brought to its end.
+pub async fn acting(
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    rules: Arc<OperatorRules>,
+    fabric: &Fabric,
+    clock: Arc<dyn Clock>,
+    hands: Hands,
+) -> Result<Acting, ToolError> {
+    let settings = &config.safety;
+    let seconds = |setting: &bardo_base::config::Setting<u64>| Duration::from_secs(setting.value);
+    let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, &ledger.store, &clock));
+    let Hands { account, phase, guardian, approve, paper: on_paper, may_turn, looks_only, wait } = hands;
+    let guardian = match guardian {
+        Some(guardian) => guardian,
+        None => own_guardian(config, opened, &clock)?,
+    };
+    let trail = Trail::new(ledger.store.clone(), clock.clone());
+    let lapse = seconds(&settings.approval_timeout_seconds);
+    let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), lapse, trail);
+    let key = account::queue_key(&*account, config, opened, ledger)?;
+    if let Some(key) = key {
+        ledger.queue.unlock(key);
+    }
+    desk.listen(Arc::new(ledger.queue.clone()));
+    let chains: Vec<PipelineChain> = chains.collect::<Result<_, _>>()?;
+    let parts = PipelineConfig {
+        chains,
+        store: ledger.store.clone(),
+        rules: rules.clone(),
+        clock: clock.clone(),
+        fabric: fabric.clone(),
+        desk,
+        guardian: Some(guardian),
+        permit_ttl: seconds(&settings.permit_seconds),
+        patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },
+    };
+    let paper = match on_paper || may_turn {
+        true => Paper::with(on_paper, paper_desk(config, opened, ledger, &rules, &parts).await?),
+        false => Paper::new(false),
+    };
+    // Asked anew in each round: paper mode can be left, and entered.
+    let acts = {
+        let paper = paper.clone();
+        move || !looks_only && !paper.on()
+    };
+    let pipeline = Pipeline::new(parts);
+    let orders = orders(config, opened, ledger, rules, fabric, clock, acts.clone()).await;
+    pipeline.connect_orders(orders.clone());
+    if acts() {
+        pipeline.recover().await.map_err(|refusal| refusal.error())?;
+        // What a program that was killed had signed and not handed in: here, since a short call is over before a round.
+        orders.hand_in_stored().await?;
+    }
+    pipeline.keep_recovering(RECOVER_EVERY, acts);
+    Ok(Acting { pipeline, account, phase, approve, paper })
+}
+
+/// The paper ledger beside `ledger`, with the same chains, rules, guardian and approval queue as `parts`.
+async fn paper_desk(
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    rules: &Arc<OperatorRules>,
+    parts: &PipelineConfig,
+) -> Result<PaperDesk, ToolError> {
+    let paper = ledger.paper().await?;
+    let store = paper.store().clone();
+    let counting = Arc::new(OperatorRules::on_paper(rules, store.clone()));
+    let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, &store, &parts.clock));
+    let config = PipelineConfig {
+        chains: chains.collect::<Result<_, _>>()?,
+        store,
+        rules: counting.clone(),
+        clock: parts.clock.clone(),
+        fabric: parts.fabric.clone(),
+        desk: parts.desk.clone(),
+        guardian: parts.guardian.clone(),
+        permit_ttl: parts.permit_ttl,
+        patience: parts.patience,
+    };
+    Ok(PaperDesk { pipeline: Pipeline::on_paper(config, paper.clone()), ledger: paper, rules: counting })
+}
+
+/// Bardo's own safety-guardian: it reads chains, prices and the policy's file by itself. Its sources of prices are its own
+/// as well: what is wrong with those of the pipeline, or kept in them, is not wrong with these.
+fn own_guardian(config: &Config, opened: &OpenWorld, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Guardian>, ToolError> {
+    let chains = opened.world.chains();
+    let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
+    let (place, absent) = policy::place(config, devnet);
+    let watched = chains.iter().map(|chain| {
+        let own = prices(config, &chain.client, clock);
+        let own = own.map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))?;
+        Ok((chain.client.clone(), own))
+    });
+    let watched = watched.collect::<Result<Vec<_>, ToolError>>()?;
+    Ok(guardian::shared(SafetyGuardian::new(watched, place, absent)))
+}
+
+fn pipeline_chain(
+    config: &Config,
+    chain: &WorldChain,
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+) -> Result<PipelineChain, ToolError> {
+    let network = chain.network();
+    let rules = sender_rules(config, network);
+    let settings = settings_of(config, network);
+    let relay = settings.map(|settings| relay(settings, network.chain_id, clock)).transpose()?.flatten();
+    let mut ground =
+        Ground::new(chain.client.clone(), chain.prices.clone(), config.safety.minimum_pool_depth_usd.value);
+    if let Some(oracle) = settings.and_then(|settings| settings.data_fee_oracle.as_ref()) {
+        ground = ground.charging(oracle.value.map_or(DataFees::None, DataFees::Oracle));
+    }
+    Ok(PipelineChain { ground, sender: Sender::new(chain.client.clone(), store.clone(), clock.clone(), relay, rules) })
+}
+
+/// The private relay that is configured for a chain, if one is.
+fn relay(settings: &ChainSettings, chain_id: u64, clock: &Arc<dyn Clock>) -> Result<Option<Relay>, ToolError> {
+    let Some(relay) = &settings.relay else { return Ok(None) };
+    let status = settings.relay_status.as_ref().map(|status| status.value.clone());
+    let made = Relay::new(relay.value.clone(), status, chain_id, HttpLimits::default(), clock.clone());
+    let made = made.map_err(|error| {
+        ToolError::new(ErrorCode::ValidationFailed, format_args!("the relay ({}): {error}", relay.origin))
+    })?;
+    Ok(Some(made))
+}

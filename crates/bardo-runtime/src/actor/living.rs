@@ -1,0 +1,183 @@
+//! The Golem in the session's seat: its eight tools over the seat's executor, and a life of its own.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use super::{Actor, Script, Seat};
+use bardo_base::text::SafeText;
+use golem_tools::engine::Catalog;
+use bardo_base::fabric::{EventKind, GolemThought};
+use golem::brain::Brain;
+use golem::life::{LifeConfig, Played, live};
+use golem::memory::{Memory, Papers, network_key};
+use golem::phase::PhaseRules;
+use golem::pi::{PiConfig, PiSession};
+use golem::scenario::Scenario;
+use crate::data::DataFolder;
+use golem_tools::ALL_TOOL_DEFS;
+
+/// Time between two heartbeats.
+pub const HEARTBEAT: Duration = Duration::from_secs(2);
+/// The dwell of shows, in milliseconds: a show is over before the dwell of a life among markets would be.
+const SHOW_DWELL: u64 = 10_000;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Living {
+    scenario: Scenario,
+    /// Whether that is a show.
+    plays: bool,
+    played: watch::Sender<Played>,
+    brain: Mutex<Option<Box<dyn Brain>>>,
+    lifespan_seconds: Option<u64>,
+    goal: Option<SafeText>,
+}
+
+impl Living {
+    /// A Golem that plays this and lives on.
+    pub fn playing(scenario: Scenario) -> Self {
+        let (played, brain) = (watch::Sender::new(Played::default()), Mutex::new(None));
+        Self { scenario, plays: true, played, brain, lifespan_seconds: None, goal: None }
+    }
+
+    /// A Golem that says this, plays nothing, and does what the operator says.
+    pub fn listening(why: &dyn std::fmt::Display) -> Self {
+        Self { plays: false, ..Self::playing(Scenario::quiet(why)) }
+    }
+
+    /// The same with so long to live, in seconds; without it its age never ends it.
+    #[must_use]
+    pub fn given(self, lifespan_seconds: Option<u64>) -> Self {
+        Self { lifespan_seconds, ..self }
+    }
+
+    /// The same with what its owner wants of it.
+    #[must_use]
+    pub fn wanting(self, goal: Option<SafeText>) -> Self {
+        Self { goal, ..self }
+    }
+
+    /// The same with a brain of its own: where there is one it decides, and no scenario is played.
+    #[must_use]
+    pub fn led_by(self, brain: Option<Box<dyn Brain>>) -> Self {
+        *self.lock() = brain;
+        self
+    }
+
+    /// Its brain. Nothing panics while it holds this lock.
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Brain>>> {
+        self.brain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the show goes, from now on.
+    pub fn played(&self) -> watch::Receiver<Played> {
+        self.played.subscribe()
+    }
+}
+
+impl Actor for Living {
+    fn script(&self) -> Option<Script> {
+        // A brain has no cues.
+        let plays = self.lock().is_none();
+        plays.then(|| Script { scenario: self.scenario.clone(), played: self.played.clone(), asked_at: 0 })
+    }
+
+    fn live(self: Box<Self>, seat: Seat) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let (fabric, golem_id, played) = (seat.fabric.clone(), seat.golem_id.clone(), self.played.clone());
+            if let Err(why) = self.lead(seat).await {
+                // Nobody is left to wait for.
+                played.send_modify(|played| {
+                    played.missed.push(why.clone());
+                    (played.done, played.cued) = (true, true);
+                });
+                let text = SafeText::clean(&format!("I cannot live here: {why}"), 400);
+                fabric.emit(&golem_id, None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+            }
+        })
+    }
+}
+
+impl Living {
+    /// When its phases are entered. Only a show is short enough to need a shorter dwell.
+    fn phases(&self) -> PhaseRules {
+        if self.plays && self.lock().is_none() { PhaseRules::DEFAULT.dwelling(SHOW_DWELL) } else { PhaseRules::DEFAULT }
+    }
+
+    async fn lead(self: Box<Self>, seat: Seat) -> Result<(), String> {
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        let all = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| told(&error))?;
+        let home = DataFolder::at(seat.stop_file.path().parent().unwrap_or(Path::new("")));
+        let ledger = seat.store.path().parent().unwrap_or(Path::new("")).to_owned();
+        let network = network_key(seat.world.chain_names());
+        let papers = Papers::new(home.strategy(&seat.golem_id), &ledger, &network, &seat.golem_id);
+        let pi = PiSession::new(PiConfig {
+            all,
+            executor: seat.executor,
+            roles: seat.roles,
+            role: seat.role.to_string(),
+            memory: Memory::new(seat.store, seat.golem_id.clone()),
+            papers,
+            goal: self.goal.clone(),
+            stop: seat.stop_file,
+            halts_as: seat.halts_as,
+            phase: seat.phase.subscribe(),
+            clock: seat.clock.clone(),
+            fabric: seat.fabric.clone(),
+            golem_id: seat.golem_id.clone(),
+        })
+        .map_err(|error| told(&error))?;
+        let phases = self.phases();
+        let brain = self.lock().take();
+        let config = LifeConfig {
+            pi,
+            world: seat.world,
+            phases,
+            phase: seat.phase,
+            stop: seat.stop,
+            leaving: seat.leaving,
+            words: seat.words,
+            shows: seat.shows,
+            played: self.played,
+            attendance: seat.attendance,
+            clock: seat.clock,
+            fabric: seat.fabric,
+            golem_id: seat.golem_id,
+            heartbeat: HEARTBEAT,
+            lifespan_seconds: self.lifespan_seconds,
+            brain,
+        };
+        live(config, self.scenario).await.map_err(|error| told(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use golem::brain::{End, Nerves};
+    use golem::scenario;
+
+    /// Decides nothing.
+    #[derive(Debug)]
+    struct Empty;
+
+    impl Brain for Empty {
+        fn live<'a>(self: Box<Self>, _: &'a mut Nerves) -> BoxFuture<'a, End> {
+            Box::pin(async { End { well: true, why: SafeText::clean("", 1) } })
+        }
+    }
+
+    #[test]
+    fn only_a_show_dwells_ten_seconds_and_everybody_else_a_minute() {
+        let show = || Living::playing(scenario::find(scenario::DEFAULT).unwrap());
+        assert_eq!(show().phases().dwell_millis, 10_000);
+        assert_eq!(show().led_by(Some(Box::new(Empty))).phases().dwell_millis, 60_000);
+        assert_eq!(Living::listening(&"nothing is played").phases().dwell_millis, 60_000);
+        // The other figures are the same for all.
+        assert_eq!(show().phases().rows, PhaseRules::DEFAULT.rows);
+    }
+}

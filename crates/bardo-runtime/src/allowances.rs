@@ -1,0 +1,161 @@
+//! What others may take of an account's tokens, by the chain's word: one list, which the screen shows and
+//! `bardo reconcile` tells.
+
+use std::collections::BTreeMap;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+
+use super::handle::{AllowanceNow, AllowancesNow, SilentToken};
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
+use bardo_base::error::ToolError;
+use bardo_base::text::SafeText;
+use bardo_base::units::TokenAmount;
+use golem_chain::multicall::Calls;
+use golem_chain::network::{BookToken, Contract, Network};
+use golem_tools::engine::WorldChain;
+use bardo_safety::orders::record;
+use bardo_safety::value::is_unlimited;
+use bardo_store::Store;
+
+/// Contracts that take tokens from a wallet here.
+const SPENDERS: [Contract; 6] = [
+    Contract::Permit2,
+    Contract::UniversalRouter,
+    Contract::UniversalRouterV211,
+    Contract::UniversalRouterV212,
+    Contract::UniversalRouterV220,
+    Contract::OriginSettler,
+];
+
+/// What others may take of the listed tokens of `owner`, on the tokens themselves and inside Permit2, and of which of them
+/// that could not be read; with what signed orders may still take of it, by the ledger, where that tells. Where a listed
+/// token has no contract, nothing can be taken.
+///
+/// # Errors
+/// The chain does not answer.
+pub async fn standing(chain: &WorldChain, owner: Address, store: &Store) -> Result<AllowancesNow, ToolError> {
+    let network = chain.network();
+    let mut calls = Calls::default();
+    let mut asked = Vec::new();
+    let spenders: Vec<Address> = SPENDERS.into_iter().filter_map(|one| network.book.contract(one)).collect();
+    for token in network.book.tokens() {
+        for spender in &spenders {
+            let in_token = calls.push(token.address, &Erc20::allowanceCall { owner, spender: *spender });
+            let permit2 = network.book.contract(Contract::Permit2).filter(|permit2| permit2 != spender);
+            let in_permit2 = permit2.map(|permit2| {
+                calls.push(permit2, &Permit2::allowanceCall { owner, token: token.address, spender: *spender })
+            });
+            asked.push((token, *spender, in_token, in_permit2));
+        }
+    }
+    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let mut all = AllowancesNow::default();
+    for (token, spender, in_token, in_permit2) in asked {
+        let taken = match in_token.take(&answers) {
+            None if in_token.is_void(&answers) => Some(U256::ZERO),
+            taken => taken,
+        };
+        let inside = in_permit2.map(|call| call.take(&answers));
+        if taken.is_none() || inside.as_ref().is_some_and(Option::is_none) {
+            all.silent.push(silent(network, token));
+        }
+        all.rows.extend(taken.and_then(|raw| row(network, token, spender, raw, None)));
+        all.rows.extend(
+            inside
+                .flatten()
+                .and_then(|found| row(network, token, spender, U256::from(found.amount), Some(found.expiration.to()))),
+        );
+    }
+    all.silent.dedup();
+    let promised = store.read(|connection| record::promised(connection, network.chain_id, owner));
+    if let Ok(promised) = promised {
+        note_promised(&mut all.rows, network.book.contract(Contract::Permit2), &promised);
+    }
+    Ok(all)
+}
+
+fn silent(network: &Network, token: &BookToken) -> SilentToken {
+    SilentToken {
+        chain: SafeText::clean(&network.name, 40),
+        chain_id: network.chain_id,
+        symbol: SafeText::clean(&token.symbol, 20),
+        token: token.address,
+    }
+}
+
+fn row(
+    network: &Network,
+    token: &BookToken,
+    spender: Address,
+    raw: U256,
+    expires_at: Option<u64>,
+) -> Option<AllowanceNow> {
+    if raw.is_zero() {
+        return None;
+    }
+    Some(AllowanceNow {
+        chain: SafeText::clean(&network.name, 40),
+        chain_id: network.chain_id,
+        symbol: SafeText::clean(&token.symbol, 20),
+        token: token.address,
+        spender,
+        label: network.book.name_of(spender).map(|label| SafeText::clean(&label, 60)),
+        through_permit2: expires_at.is_some(),
+        raw,
+        amount: TokenAmount::new(raw, token.decimals).ok(),
+        unlimited: is_unlimited(raw),
+        expires_at,
+        promised: None,
+    })
+}
+
+/// Notes what signed orders may still take, by token, of what Permit2 may take of it, an exact amount. What an order leaves
+/// when it ends without having been filled stands until somebody takes it back, and should not look like one that is needed.
+fn note_promised(rows: &mut [AllowanceNow], permit2: Option<Address>, promised: &BTreeMap<Address, U256>) {
+    for row in rows {
+        if !row.through_permit2 && !row.unlimited && Some(row.spender) == permit2 {
+            row.promised = Some(promised.get(&row.token).copied().unwrap_or_default());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_orders_may_take_is_noted_where_they_take_it() {
+        let (permit2, router) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let row = |spender, through_permit2, unlimited| AllowanceNow {
+            chain: SafeText::default(),
+            chain_id: 31_337,
+            symbol: SafeText::default(),
+            token: Address::repeat_byte(3),
+            spender,
+            label: None,
+            through_permit2,
+            raw: U256::from(9),
+            amount: None,
+            unlimited,
+            expires_at: None,
+            promised: None,
+        };
+        let mut rows = [
+            row(permit2, false, false),
+            row(permit2, false, true),
+            row(router, false, false),
+            row(permit2, true, false),
+        ];
+        let promised = BTreeMap::from([(Address::repeat_byte(3), U256::from(9))]);
+        note_promised(&mut rows, Some(permit2), &promised);
+        assert_eq!(rows.map(|row| row.promised), [Some(U256::from(9)), None, None, None]);
+        let mut rows = [row(permit2, false, false)];
+        note_promised(&mut rows, Some(permit2), &BTreeMap::new());
+        assert_eq!(rows[0].promised, Some(U256::ZERO), "nobody needs what an order left");
+        let mut rows = [row(permit2, false, false)];
+        note_promised(&mut rows, None, &promised);
+        assert_eq!(rows[0].promised, None);
+    }
+}

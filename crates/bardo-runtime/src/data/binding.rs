@@ -1,0 +1,167 @@
+//! Which ledger the chains of a world belong to, and the proof in the ledger that it is theirs.
+
+use std::collections::BTreeMap;
+
+use alloy::eips::BlockNumberOrTag;
+use alloy::primitives::B256;
+use alloy::providers::{DynProvider, Provider};
+use rusqlite::{OptionalExtension, params};
+use serde_json::value::RawValue;
+
+use super::{DataError, LedgerKind};
+use bardo_base::id::InstanceId;
+use golem_chain::network::{Description, NetworkKind};
+use golem_chain::provider::ProviderError;
+use golem_tools::engine::WorldChain;
+use crate::OpenWorld;
+use bardo_store::{Migrations, Store, StoreError};
+
+/// The name of a ledger, and the first block of each chain it is of.
+pub(super) const MIGRATIONS: Migrations = Migrations {
+    room: "runtime",
+    steps: &["CREATE TABLE runtime_ledger (id TEXT NOT NULL PRIMARY KEY) STRICT;
+    CREATE TABLE runtime_genesis (
+        chain_id INTEGER NOT NULL PRIMARY KEY,
+        hash BLOB NOT NULL
+    ) STRICT"],
+};
+
+/// What identifies the chains of a world.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) kind: LedgerKind,
+    /// The ledger's folder among the ledgers.
+    pub(super) folder: String,
+    /// The name it gets when it begins.
+    name: String,
+    /// Per chain of a devnet, the hash of its first block.
+    pub(super) genesis: BTreeMap<u64, (String, B256)>,
+}
+
+impl Identity {
+    /// Of all real networks together; the name is what a new ledger gets.
+    pub(super) fn real() -> Self {
+        Self {
+            kind: LedgerKind::Real,
+            folder: "real".to_owned(),
+            name: format!("real-{}", InstanceId::random()),
+            genesis: BTreeMap::new(),
+        }
+    }
+
+    pub(super) async fn of(opened: &OpenWorld) -> Result<Self, DataError> {
+        let world = &opened.world;
+        let chains = world.chains();
+        let devnet = chains.iter().find(|chain| chain.network().kind == NetworkKind::Devnet);
+        let real = chains.iter().find(|chain| chain.network().kind != NetworkKind::Devnet);
+        match (devnet, real) {
+            (Some(devnet), Some(other)) => {
+                Err(DataError::Mixed { devnet: devnet.network().to_string(), other: other.network().to_string() })
+            }
+            (None, Some(_)) => Ok(Self::real()),
+            (None, None) => Err(match world.lost().first() {
+                Some(lost) => lost.reason.clone().into(),
+                None => DataError::NoChain,
+            }),
+            (Some(_), None) => {
+                let mut genesis = BTreeMap::new();
+                for chain in chains {
+                    genesis.insert(chain.network().chain_id, (chain.network().to_string(), first_block(chain).await?));
+                }
+                let folder = match &opened.sandbox {
+                    Some(sandbox) => format!("embedded-{}", sandbox.instance()),
+                    None => match instance(chains).await? {
+                        Some(instance) => format!("devnet-{instance}"),
+                        // A node of another make: its first block is all that tells it from the next one.
+                        None => match genesis.values().next() {
+                            Some((_, hash)) => format!("devnet-genesis-{}", alloy::hex::encode(hash)),
+                            None => return Err(DataError::NoChain),
+                        },
+                    },
+                };
+                Ok(Self { kind: LedgerKind::Devnet, name: folder.clone(), folder, genesis })
+            }
+        }
+    }
+}
+
+/// The hash of a chain's first block.
+async fn first_block(chain: &WorldChain) -> Result<B256, DataError> {
+    let failed = |reason| DataError::Unidentified { chain: chain.network().to_string(), reason };
+    let read = |provider: DynProvider| async move {
+        let block = provider.get_block_by_number(BlockNumberOrTag::Earliest).await?;
+        Ok(block.map(|block| block.header.hash))
+    };
+    let hash = chain.client.read_possible(read, Option::is_some).await.map_err(failed)?;
+    let missing =
+        || ProviderError::Decode { detail: bardo_base::text::SafeText::clean("it knows no first block", 40) };
+    hash.ok_or_else(|| failed(missing()))
+}
+
+/// The devnet that the chains are of, where it has a name.
+async fn instance(chains: &[WorldChain]) -> Result<Option<InstanceId>, DataError> {
+    let mut named: Option<(String, Option<InstanceId>)> = None;
+    for chain in chains {
+        let provider = chain.client.provider();
+        let answer = provider.raw_request::<_, Box<RawValue>>("bardo_describe".into(), [(); 0]).await;
+        let found = match answer.map_err(ProviderError::from) {
+            Ok(answer) => Description::parse(answer.get()).ok().and_then(|description| description.instance),
+            // A node that does not know the question has no name.
+            Err(ProviderError::Rpc { .. }) => None,
+            Err(reason) => {
+                return Err(DataError::Unidentified { chain: chain.network().to_string(), reason });
+            }
+        };
+        match &named {
+            Some((_, known)) if *known == found => {}
+            Some((first, _)) => {
+                let (first, second) = (first.clone(), chain.network().to_string());
+                return Err(DataError::TwoDevnets { first, second });
+            }
+            None => named = Some((chain.network().to_string(), found)),
+        }
+    }
+    Ok(named.and_then(|(_, instance)| instance))
+}
+
+/// Begins the ledger for these chains, or checks that it is theirs; answers its name.
+pub(super) async fn bind(store: &Store, identity: &Identity) -> Result<String, DataError> {
+    let path = store.path().to_owned();
+    let name = identity.name.clone();
+    let genesis = identity.genesis.clone();
+    let bound = store.write(move |tx| {
+        let known: Option<String> =
+            tx.query_row("SELECT id FROM runtime_ledger", [], |row| row.get(0)).optional().map_err(StoreError::from)?;
+        let id = match known {
+            Some(id) => id,
+            None => {
+                tx.execute("INSERT INTO runtime_ledger (id) VALUES (?1)", [&name]).map_err(StoreError::from)?;
+                name
+            }
+        };
+        for (chain_id, (chain, found)) in genesis {
+            // Ids of devnets are two small numbers, and a larger one that wraps is still one row of its own.
+            let key = chain_id as i64;
+            let bound: Option<Vec<u8>> = tx
+                .query_row("SELECT hash FROM runtime_genesis WHERE chain_id = ?1", [key], |row| row.get(0))
+                .optional()
+                .map_err(StoreError::from)?;
+            match bound {
+                Some(bound) if bound == found.as_slice() => {}
+                Some(bound) => {
+                    let bound = B256::try_from(bound.as_slice()).unwrap_or_default();
+                    return Err(DataError::OtherGenesis { path, chain, bound, found });
+                }
+                None => {
+                    tx.execute(
+                        "INSERT INTO runtime_genesis (chain_id, hash) VALUES (?1, ?2)",
+                        params![key, found.as_slice()],
+                    )
+                    .map_err(StoreError::from)?;
+                }
+            }
+        }
+        Ok(id)
+    });
+    bound.await
+}

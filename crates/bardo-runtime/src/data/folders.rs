@@ -1,0 +1,101 @@
+//! Folders and files of the data folder: made for their owner alone, held while in use, and cleared
+//! away when the devnet they were of is surely gone.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::{DATABASE, DataError, LOCK};
+use bardo_base::private;
+
+/// Ledgers of ended embedded devnets that are kept for looking back.
+const KEPT_EMBEDDED: usize = 4;
+/// A devnet of another process may be asked again after a pause; after a week without a call it is gone.
+const DEVNET_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+pub(super) fn folder_error(path: &Path) -> impl FnOnce(std::io::Error) -> DataError {
+    let path = path.to_owned();
+    |reason| DataError::Folder { path, reason }
+}
+
+/// Makes a folder for its owner alone, and those above it.
+pub(super) fn create(path: &Path) -> Result<(), DataError> {
+    private::folder(path).map_err(folder_error(path))
+}
+
+/// Says that the folder is in use, until the file is closed.
+pub(super) fn hold(folder: &Path) -> Result<File, DataError> {
+    let path = folder.join(LOCK);
+    let file = open_lock(&path).map_err(folder_error(&path))?;
+    // Only who clears away holds it alone, and for a moment.
+    file.lock_shared().map_err(folder_error(&path))?;
+    Ok(file)
+}
+
+pub(super) fn open_lock(path: &Path) -> std::io::Result<File> {
+    private::file().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+/// Removes ledgers of devnets that have ended, except the newest and `own`. What cannot be removed stays.
+pub(super) fn clear_away(ledgers: &Path, own: &Path, now: Duration) {
+    let (mut embedded, mut others) = (Vec::new(), Vec::new());
+    for (folder, at) in folders(ledgers).unwrap_or_default() {
+        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if folder == own {
+            continue;
+        } else if name.starts_with("embedded-") {
+            embedded.push((at, folder));
+        } else if name.starts_with("devnet-") && at.saturating_add(DEVNET_KEPT) < now {
+            others.push(folder);
+        }
+    }
+    embedded.sort_unstable();
+    embedded.truncate(embedded.len().saturating_sub(KEPT_EMBEDDED));
+    for folder in embedded.into_iter().map(|(_, folder)| folder).chain(others) {
+        let Ok(lock) = open_lock(&folder.join(LOCK)) else { continue };
+        match lock.try_lock() {
+            Ok(()) => {
+                if let Err(error) = fs::remove_dir_all(&folder) {
+                    tracing::warn!(folder = %folder.display(), %error, "an ended devnet's ledger stays");
+                }
+            }
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
+        }
+    }
+}
+
+/// The database that was written last.
+pub(super) fn newest(ledgers: &[PathBuf]) -> Result<Option<PathBuf>, DataError> {
+    Ok(all(ledgers)?.pop())
+}
+
+/// Every database, the one that was written last at the end.
+pub(super) fn all(ledgers: &[PathBuf]) -> Result<Vec<PathBuf>, DataError> {
+    let mut found = Vec::new();
+    for ledgers in ledgers {
+        found.extend(folders(ledgers).map_err(folder_error(ledgers))?);
+    }
+    found.sort_by_key(|(_, at)| *at);
+    Ok(found.into_iter().map(|(folder, _)| folder.join(DATABASE)).collect())
+}
+
+/// The folders that hold a database, each with when it was last written, since the Unix epoch.
+fn folders(ledgers: &Path) -> std::io::Result<Vec<(PathBuf, Duration)>> {
+    let entries = match fs::read_dir(ledgers) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let folder = entry?.path();
+        let database = folder.join(DATABASE);
+        // What is written goes to the log beside the file first.
+        let written = [database.with_extension("db-wal"), database].iter().filter_map(|file| written(file)).max();
+        found.extend(written.map(|at| (folder, at)));
+    }
+    Ok(found)
+}
+
+fn written(file: &Path) -> Option<Duration> {
+    fs::metadata(file).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()
+}

@@ -1,0 +1,332 @@
+//! Reads one chain for the page: new blocks with what happened in them, then all prices, pools and balances in one
+//! `eth_call` through Multicall3, pinned to the newest of those blocks.
+//!
+//! Not here: when to read, and where the chain comes from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy::consensus::BlockHeader;
+use alloy::eips::{BlockId, BlockNumberOrTag};
+use alloy::network::TransactionBuilder;
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::providers::bindings::IMulticall3::{self, Call3};
+use alloy::providers::{DynProvider, Provider};
+use alloy::rpc::types::{Block, TransactionRequest};
+use alloy::sol_types::SolCall;
+use rust_decimal::Decimal;
+
+use super::activity::activity_of;
+use super::arithmetic::{inverted, v2_price, v3_price};
+use bardo_abi::erc20::Erc20;
+use bardo_abi::uniswap_v2::UniswapV2Pair;
+use bardo_abi::uniswap_v3::UniswapV3Pool;
+use bardo_base::clock::SystemClock;
+use bardo_base::text::SafeText;
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use golem_chain::network::{BookToken, Contract, Network};
+use golem_chain::price::{FeedPrices, PriceSource, feed_specs};
+use golem_tools::engine::Paper;
+use crate::market::model::{BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow};
+
+/// Blocks taken in at once: on the first reading, and after a long silence.
+const MOST_BLOCKS: usize = 64;
+
+/// Tokens that others are priced in, the first of two first.
+const QUOTES: [&str; 4] = ["USDC", "USDT", "DAI", "WETH"];
+
+/// A pool to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolPlace {
+    /// Where it is.
+    pub address: Address,
+    /// Which protocol.
+    pub version: PoolVersion,
+    /// The fee in hundredths of a basis point.
+    pub fee_pips: u32,
+    /// The token with the lower address.
+    pub token0: Address,
+    /// The other.
+    pub token1: Address,
+}
+
+/// A pool with both its tokens known.
+#[derive(Debug, Clone)]
+pub(super) struct KnownPool {
+    pub(super) place: PoolPlace,
+    pub(super) token0: BookToken,
+    pub(super) token1: BookToken,
+    /// Whether token 1 is the one that is priced.
+    flipped: bool,
+}
+
+/// Why a chain could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It did not answer.
+    #[error("the chain does not answer: {0}")]
+    Silent(SafeText),
+    /// A block it had just announced is not there.
+    #[error("block {0} is not there any more")]
+    NoBlock(u64),
+    /// The network has no Multicall3, through which everything is read at once.
+    #[error("the address book has no Multicall3 for {0}")]
+    NoMulticall(SafeText),
+    /// The answer of Multicall3 is none.
+    #[error("the chain's answer cannot be read: is Multicall3 there?")]
+    NoAnswer,
+}
+
+/// Reads one chain.
+#[derive(Debug)]
+pub struct ChainReader {
+    chain: usize,
+    provider: DynProvider,
+    multicall: Address,
+    wallet: Address,
+    network: Network,
+    pools: Vec<KnownPool>,
+    prices: FeedPrices,
+    /// Hashes of the newest blocks taken in, so that a reorganisation is seen.
+    known: BTreeMap<u64, B256>,
+    /// Paper mode: while it is on, the wallet's balances are those of paper.
+    paper: Option<Paper>,
+}
+
+impl ChainReader {
+    /// A reader of the chain at place `chain` of its network. Pools with a token the address book does not know are
+    /// left out: their symbols are nobody's word.
+    ///
+    /// # Errors
+    /// [`ReadError::NoMulticall`] where the network has none.
+    pub fn new(
+        chain: usize,
+        network: Network,
+        provider: DynProvider,
+        wallet: Address,
+        pools: Vec<PoolPlace>,
+    ) -> Result<Self, ReadError> {
+        let missing = || ReadError::NoMulticall(SafeText::clean(&network.name, 40));
+        let multicall = network.book.contract(Contract::Multicall3).ok_or_else(missing)?;
+        let token = |address: Address| network.book.tokens().iter().find(|token| token.address == address).cloned();
+        let mut known: Vec<KnownPool> = pools
+            .into_iter()
+            .filter_map(|place| {
+                let (token0, token1) = (token(place.token0)?, token(place.token1)?);
+                let flipped = quote_rank(&token0.symbol) < quote_rank(&token1.symbol);
+                Some(KnownPool { place, token0, token1, flipped })
+            })
+            .collect();
+        // The pools of one pair stand together, in the order in which their pairs were given.
+        let pair = |pool: &KnownPool| (pool.place.token0, pool.place.token1);
+        let order: Vec<_> = known.iter().map(pair).collect();
+        known.sort_by_key(|pool| order.iter().position(|other| *other == pair(pool)));
+        let prices =
+            FeedPrices::new(provider.clone(), multicall, feed_specs(&network), None, None, Arc::new(SystemClock));
+        let (pools, known) = (known, BTreeMap::new());
+        Ok(Self { chain, provider, multicall, wallet, network, pools, prices, known, paper: None })
+    }
+
+    /// A copy that shows the wallet's balances as they are on paper while paper mode is on.
+    #[must_use]
+    pub fn with_paper(self, paper: Option<Paper>) -> Self {
+        Self { paper, ..self }
+    }
+
+    /// The blocks that came up to `head`, and the chain's state after them.
+    ///
+    /// # Errors
+    /// A [`ReadError`]; the next reading starts where this one did.
+    pub async fn read(&mut self, head: u64) -> Result<ChainSnapshot, ReadError> {
+        let fresh = self.fresh_blocks(head).await?;
+        self.snapshot(head, fresh).await
+    }
+
+    /// The chain's state after a block that was read before: what moves on paper moves without a block.
+    ///
+    /// # Errors
+    /// A [`ReadError`].
+    pub async fn read_again(&mut self, head: u64) -> Result<ChainSnapshot, ReadError> {
+        self.snapshot(head, Vec::new()).await
+    }
+
+    async fn snapshot(&mut self, head: u64, fresh: Vec<Block>) -> Result<ChainSnapshot, ReadError> {
+        let mut activity = Vec::new();
+        for block in &fresh {
+            let number = block.header.number();
+            let id = BlockId::Number(BlockNumberOrTag::Number(number));
+            let receipts = self.provider.get_block_receipts(id).await.map_err(silent)?.unwrap_or_default();
+            activity.extend(activity_of(self.chain, &self.network, &self.pools, block, &receipts));
+        }
+        let addresses: Vec<Address> = self.network.book.tokens().iter().map(|token| token.address).collect();
+        let quoted = self.prices.prices(&addresses).await;
+        let mut prices = BTreeMap::new();
+        let mut tokens = Vec::new();
+        for (token, quoted) in self.network.book.tokens().iter().zip(quoted) {
+            let price = match quoted {
+                Ok(price) => {
+                    prices.insert(token.address, price.usd);
+                    FeedPrice::Live(price.usd)
+                }
+                Err(reason) => FeedPrice::None(SafeText::clean(&reason.to_string(), 80)),
+            };
+            tokens.push(TokenRow { symbol: symbol(token), address: token.address, price });
+        }
+        let (pools, balances) = self.state_at(head, &prices).await?;
+        for block in &fresh {
+            self.known.insert(block.header.number(), block.header.hash);
+        }
+        while self.known.len() > MOST_BLOCKS {
+            self.known.pop_first();
+        }
+        let blocks = fresh.iter().map(row_of).collect();
+        Ok(ChainSnapshot { chain: self.chain, blocks, tokens, pools, balances, activity })
+    }
+
+    /// From the newest back to one whose parent is known; oldest first.
+    async fn fresh_blocks(&mut self, head: u64) -> Result<Vec<Block>, ReadError> {
+        let mut fresh = Vec::new();
+        let mut number = head;
+        loop {
+            let tag = BlockNumberOrTag::Number(number);
+            let block = self.provider.get_block_by_number(tag).full().await.map_err(silent)?;
+            let block = block.ok_or(ReadError::NoBlock(number))?;
+            let parent = block.header.parent_hash();
+            fresh.push(block);
+            let Some(before) = number.checked_sub(1) else { break };
+            if fresh.len() >= MOST_BLOCKS || self.known.get(&before) == Some(&parent) {
+                break;
+            }
+            number = before;
+        }
+        self.known.retain(|known, _| *known < number);
+        fresh.reverse();
+        Ok(fresh)
+    }
+
+    /// Pools and balances at a block, in one call.
+    async fn state_at(
+        &self,
+        block: u64,
+        prices: &BTreeMap<Address, Usd>,
+    ) -> Result<(Vec<PoolRow>, Vec<BalanceRow>), ReadError> {
+        let mut calls = Vec::new();
+        for pool in &self.pools {
+            let address = pool.place.address;
+            match pool.place.version {
+                PoolVersion::V2 => calls.push(call(address, &UniswapV2Pair::getReservesCall {})),
+                PoolVersion::V3 => calls.push(call(address, &UniswapV3Pool::slot0Call {})),
+            }
+            calls.push(call(pool.token0.address, &Erc20::balanceOfCall { owner: address }));
+            calls.push(call(pool.token1.address, &Erc20::balanceOfCall { owner: address }));
+        }
+        calls.push(call(self.multicall, &IMulticall3::getEthBalanceCall { addr: self.wallet }));
+        for token in self.network.book.tokens() {
+            calls.push(call(token.address, &Erc20::balanceOfCall { owner: self.wallet }));
+        }
+        let input = IMulticall3::aggregate3Call { calls }.abi_encode();
+        let request = TransactionRequest::default().with_to(self.multicall).with_input(input);
+        let output: Bytes = self.provider.call(request).block(BlockId::number(block)).await.map_err(silent)?;
+        let answers = IMulticall3::aggregate3Call::abi_decode_returns(&output).map_err(|_| ReadError::NoAnswer)?;
+        let mut answers = answers.into_iter().map(|answer| answer.success.then_some(answer.returnData));
+        let pools = self.pools.iter().map(|pool| pool_row(pool, &mut answers, prices)).collect();
+        let wrapped = self.network.book.contract(Contract::WrappedNative);
+        let native = wrapped.and_then(|wrapped| prices.get(&wrapped)).copied();
+        let coin = SafeText::clean(self.network.native_symbol, 16);
+        let mut balances = Vec::new();
+        let shifts = match self.paper.as_ref().and_then(Paper::in_force) {
+            Some(paper) => paper.ledger.shifts(self.network.chain_id, self.wallet).map_err(silent)?,
+            None => Vec::new(),
+        };
+        let counts = |token: Option<Address>, on_chain: U256| {
+            shifts.iter().find(|shift| shift.token == token).map_or(on_chain, |shift| shift.apply(on_chain))
+        };
+        if let Some(wei) = next::<IMulticall3::getEthBalanceCall>(&mut answers) {
+            balances.push(balance_row(coin, TokenAmount::ether(counts(None, wei)), native));
+        }
+        for token in self.network.book.tokens() {
+            let raw = next::<Erc20::balanceOfCall>(&mut answers);
+            let raw = raw.map(|raw| counts(Some(token.address), raw));
+            let amount = raw.and_then(|raw| TokenAmount::new(raw, token.decimals).ok());
+            if let Some(amount) = amount.filter(|amount| !amount.raw().is_zero()) {
+                balances.push(balance_row(symbol(token), amount, prices.get(&token.address).copied()));
+            }
+        }
+        Ok((pools, balances))
+    }
+}
+
+/// The lower, the rather others are priced in it.
+fn quote_rank(symbol: &str) -> usize {
+    QUOTES.iter().position(|quote| *quote == symbol).unwrap_or(QUOTES.len())
+}
+
+pub(super) fn symbol(token: &BookToken) -> SafeText {
+    SafeText::clean(&token.symbol, 16)
+}
+
+fn silent(error: impl std::fmt::Display) -> ReadError {
+    ReadError::Silent(SafeText::clean(&error.to_string(), 120))
+}
+
+fn call<C: SolCall>(target: Address, call: &C) -> Call3 {
+    Call3 { target, allowFailure: true, callData: call.abi_encode().into() }
+}
+
+/// The next answer; `None` if that call failed or says something else.
+fn next<C: SolCall>(answers: &mut impl Iterator<Item = Option<Bytes>>) -> Option<C::Return> {
+    C::abi_decode_returns_validate(&answers.next()??).ok()
+}
+
+fn row_of(block: &Block) -> BlockRow {
+    BlockRow {
+        number: block.header.number(),
+        timestamp: block.header.timestamp(),
+        base_fee_wei: block.header.base_fee_per_gas().unwrap_or_default().into(),
+        gas_used: block.header.gas_used(),
+        gas_limit: block.header.gas_limit(),
+        transactions: block.transactions.len(),
+    }
+}
+
+fn balance_row(symbol: SafeText, amount: TokenAmount, price: Option<Usd>) -> BalanceRow {
+    let value = price.and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok());
+    BalanceRow { symbol, amount, value }
+}
+
+fn pool_row(
+    pool: &KnownPool,
+    answers: &mut impl Iterator<Item = Option<Bytes>>,
+    prices: &BTreeMap<Address, Usd>,
+) -> PoolRow {
+    let (decimals0, decimals1) = (pool.token0.decimals, pool.token1.decimals);
+    let price0 = match pool.place.version {
+        PoolVersion::V2 => next::<UniswapV2Pair::getReservesCall>(answers).and_then(|reserves| {
+            v2_price(U256::from(reserves.reserve0), U256::from(reserves.reserve1), decimals0, decimals1)
+        }),
+        PoolVersion::V3 => next::<UniswapV3Pool::slot0Call>(answers)
+            .and_then(|slot| v3_price(U256::from(slot.sqrtPriceX96), decimals0, decimals1)),
+    };
+    let mut worth = |token: &BookToken| {
+        let raw = next::<Erc20::balanceOfCall>(answers)?;
+        let amount = TokenAmount::new(raw, token.decimals).ok()?;
+        Usd::value_of(amount, *prices.get(&token.address)?, Rounding::Down).ok()
+    };
+    let (worth0, worth1) = (worth(&pool.token0), worth(&pool.token1));
+    let (base, quote) = if pool.flipped { (&pool.token1, &pool.token0) } else { (&pool.token0, &pool.token1) };
+    let feed_price = decimal(prices.get(&base.address)).zip(decimal(prices.get(&quote.address)));
+    PoolRow {
+        base: symbol(base),
+        quote: symbol(quote),
+        version: pool.place.version,
+        fee_pips: pool.place.fee_pips,
+        address: pool.place.address,
+        price: if pool.flipped { price0.and_then(inverted) } else { price0 },
+        feed_price: feed_price.and_then(|(base, quote)| base.checked_div(quote)),
+        holds: worth0.zip(worth1).and_then(|(one, other)| one.checked_add(other).ok()),
+    }
+}
+
+fn decimal(price: Option<&Usd>) -> Option<Decimal> {
+    price.and_then(|price| price.to_string().parse().ok())
+}

@@ -1,0 +1,213 @@
+//! Who settles signed orders on each chain of a world, and which auction each chain uses.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::OpenWorld;
+use super::data::Ledger;
+use super::depth::confirmations;
+use super::quotes::trading_api;
+use bardo_base::clock::Clock;
+use bardo_base::config::Config;
+use bardo_base::service::ServiceError;
+use bardo_base::text::SafeText;
+use alloy::providers::Provider as _;
+use serde_json::value::RawValue;
+
+use golem_chain::network::{DEVNET_BASE, Description, Network, NetworkKind, resolve};
+use golem_chain::service::JsonService;
+use bardo_base::fabric::Fabric;
+use golem_protocols::intents::gateway::IntentGateway;
+use golem_protocols::intents::service::HttpIntents;
+use bardo_safety::orders::{OrderChain, Orders, OrdersConfig};
+use bardo_safety::rulebook::Rulebook;
+use bardo_sandbox::order_service::LocalOrders;
+use bardo_sandbox::relayers::LocalRelayers;
+use golem_protocols::uniswap::gateway::OrderGateway;
+use golem_protocols::uniswap::order::OrderKind;
+use golem_protocols::uniswap::service::HttpOrders;
+
+/// Base's ids: blocks there are ordered by priority fee, and so are auctions.
+const BASE: [u64; 3] = [8_453, 84_532, DEVNET_BASE];
+/// Arbitrum's ids: its blocks come too fast for auctions by the second.
+const ARBITRUM: [u64; 2] = [42_161, 421_614];
+
+/// Which kind of auction is offered on which chain of `opened`: what a quote says without a ledger at hand.
+pub async fn auctions(config: &Config, opened: &OpenWorld) -> BTreeMap<u64, OrderKind> {
+    let offered = order_chains(config, opened).await.into_iter().filter(|chain| chain.auctions.is_some());
+    offered.map(|chain| (chain.client.chain_id(), chain.kind)).collect()
+}
+
+/// Connects the chains of `opened` with those who settle orders there, and begins to follow what was signed. Whoever
+/// only looks or rehearses hands nothing in (`hands_in`, asked in each round).
+pub async fn orders(
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    rules: Arc<dyn Rulebook>,
+    fabric: &Fabric,
+    clock: Arc<dyn Clock>,
+    hands_in: impl Fn() -> bool + Send + 'static,
+) -> Orders {
+    let orders = Orders::new(OrdersConfig {
+        chains: order_chains(config, opened).await,
+        store: ledger.store.clone(),
+        rules,
+        clock,
+        fabric: fabric.clone(),
+    });
+    orders.follow(hands_in);
+    orders
+}
+
+/// A service that settles signed orders, as it is configured.
+#[derive(Debug, Clone)]
+pub struct SettlingService {
+    /// What it settles.
+    pub settles: &'static str,
+    /// Its address, without anything secret.
+    pub place: String,
+    service: Result<JsonService, String>,
+}
+
+impl SettlingService {
+    fn at(settles: &'static str, url: &str) -> Self {
+        let service = JsonService::new(url).map_err(|error| error.to_string());
+        let place = service.as_ref().map_or_else(|_| SafeText::clean(url, 120).to_string(), JsonService::place);
+        Self { settles, place, service }
+    }
+
+    /// Checks that it answers. A refusal is an answer.
+    ///
+    /// # Errors
+    /// In words, why it cannot be used.
+    pub async fn check(&self) -> Result<(), String> {
+        match self.service.as_ref().map_err(Clone::clone)?.get("").await {
+            Ok(_) | Err(ServiceError::Refused(_) | ServiceError::Nonsense(_) | ServiceError::Busy { .. }) => Ok(()),
+            Err(error @ (ServiceError::Unreachable(_) | ServiceError::Unclear(_))) => Err(error.to_string()),
+        }
+    }
+}
+
+/// The services that would settle orders of these chains over the network; none on the embedded devnet, which has its own.
+pub async fn settling_services(config: &Config, opened: &OpenWorld) -> Vec<SettlingService> {
+    let served = served(opened).await;
+    let named = [("auctions", served.order_service), ("bridges", served.intent_service)];
+    let named = named.into_iter().filter_map(|(settles, url)| Some(SettlingService::at(settles, url.as_deref()?)));
+    let real = opened.world.chains().iter().any(|chain| chain.network().kind != NetworkKind::Devnet);
+    let api = trading_api(config).ok().flatten().filter(|_| real).map(|api| {
+        let service = api.service().clone();
+        SettlingService { settles: "auctions", place: service.place(), service: Ok(service) }
+    });
+    named.chain(api).collect()
+}
+
+async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
+    let served = served(opened).await;
+    // One that cannot be used is told of by whoever asks it for quotes, and by the doctor.
+    let api = trading_api(config).ok().flatten().map(|api| api.service().clone());
+    let chains = opened.world.chains().iter().map(|chain| {
+        let network = chain.network();
+        let local = opened.sandbox.as_ref().and_then(|sandbox| sandbox.chain(&network.chain_id.to_string()));
+        let auctions = local.map(|chain| {
+            let service: Arc<dyn OrderGateway> =
+                Arc::new(LocalOrders::new(chain.devnet.clone(), chain.residents.clone()));
+            service
+        });
+        let auctions = auctions.or_else(|| {
+            // Uniswap's own service settles what is real; a devnet's is the one that it names itself.
+            let service = match network.kind {
+                NetworkKind::Devnet => JsonService::new(served.order_service.as_deref()?).ok()?,
+                NetworkKind::Test | NetworkKind::Real => api.clone()?,
+            };
+            let service: Arc<dyn OrderGateway> = Arc::new(HttpOrders::new(service, network.chain_id));
+            Some(service)
+        });
+        let bridges = local.and_then(|chain| {
+            let relayers = chain.residents.relayers()?.clone();
+            let network: Arc<dyn IntentGateway> =
+                Arc::new(LocalRelayers::new(relayers, chain.devnet.clone(), chain.residents.clone()));
+            Some(network)
+        });
+        let bridges = bridges.or_else(|| {
+            let service = JsonService::new(served.intent_service.as_deref()?).ok()?;
+            let network: Arc<dyn IntentGateway> = Arc::new(HttpIntents::new(service));
+            Some(network)
+        });
+        OrderChain {
+            client: chain.client.clone(),
+            kind: kind(config, network),
+            auctions,
+            bridges,
+            confirmations: confirmations(config, network),
+        }
+    });
+    chains.collect()
+}
+
+/// The auction of a chain: what the configuration says, or what fits how its blocks are made.
+fn kind(config: &Config, network: &Network) -> OrderKind {
+    let configured = config
+        .order_types
+        .iter()
+        .find(|(name, _)| resolve(name, std::slice::from_ref(network)).is_ok())
+        .and_then(|(_, kind)| OrderKind::named(&kind.value));
+    configured.unwrap_or(match network.chain_id {
+        id if BASE.contains(&id) => OrderKind::Priority,
+        id if ARBITRUM.contains(&id) => OrderKind::DutchV3,
+        _ => OrderKind::DutchV2,
+    })
+}
+
+/// What a devnet in another process serves beside its chains. Only a devnet's word counts: elsewhere nobody is named
+/// by an endpoint to whom signed orders would then be handed.
+async fn served(opened: &OpenWorld) -> Description {
+    if opened.sandbox.is_some() {
+        return Description::default();
+    }
+    for chain in opened.world.chains().iter().filter(|chain| chain.network().kind == NetworkKind::Devnet) {
+        let answer: Result<Box<RawValue>, _> =
+            chain.client.provider().raw_request("bardo_describe".into(), [(); 0]).await;
+        let described = answer.ok().and_then(|answer| Description::parse(answer.get()).ok());
+        if let Some(described) = described.filter(|described| described.trust_as_devnet().is_ok()) {
+            return described;
+        }
+    }
+    Description::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use golem_chain::network::by_id;
+    use crate::depth::tests::config;
+
+    #[test]
+    fn the_auction_is_the_chains_unless_the_configuration_names_another() {
+        let (_home, plain) = config("");
+        let of = |config: &Config, id: u64| kind(config, by_id(id).unwrap());
+        for (id, expected) in [
+            (1, OrderKind::DutchV2),
+            (11_155_111, OrderKind::DutchV2),
+            (8_453, OrderKind::Priority),
+            (84_532, OrderKind::Priority),
+            (42_161, OrderKind::DutchV3),
+            (421_614, OrderKind::DutchV3),
+        ] {
+            if by_id(id).is_some() {
+                assert_eq!(of(&plain, id), expected, "{id}");
+            }
+        }
+        let devnet = |id| Network::devnet("somewhere", id, Default::default());
+        assert_eq!(kind(&plain, &devnet(DEVNET_BASE)), OrderKind::Priority);
+        assert_eq!(kind(&plain, &devnet(DEVNET_BASE - 1)), OrderKind::DutchV2);
+        // So that a devnet can show all three.
+        for (name, expected) in
+            [("DUTCH_V2", OrderKind::DutchV2), ("DUTCH_V3", OrderKind::DutchV3), ("PRIORITY", OrderKind::Priority)]
+        {
+            let (_home, named) = config(&format!("[order_type]\nethereum = \"{name}\"\n"));
+            assert_eq!(of(&named, 1), expected);
+            assert_eq!(of(&named, 8_453), OrderKind::Priority, "of another chain nothing was said");
+        }
+    }
+}

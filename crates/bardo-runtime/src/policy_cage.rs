@@ -1,0 +1,262 @@
+//! An account's rules in PolicyCage: what the chain has, what follows from the policy, and the operator's change of them.
+//!
+//! Not here: what follows from a policy (`safety::cage::derive`), and the question to the operator (`cli::policy_cage`).
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, Bytes, U256, keccak256};
+use alloy::sol_types::SolCall as _;
+use serde::Serialize;
+
+use super::OpenWorld;
+use bardo_abi::policy_cage::PolicyCage::{self, Rules};
+use bardo_base::clock::Clock;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::id::{CallId, GolemId};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, Phase, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::text::SafeText;
+use golem_chain::multicall::Calls;
+use golem_chain::network::Contract;
+use golem_tools::engine::{Acting, WorldChain};
+use bardo_safety::approval::{Consent, Decision};
+use bardo_safety::cage::{DeriveError, Derived, Difference, derive, differences};
+use bardo_safety::operator_proof::{Authorisation, OperatorProof};
+use bardo_safety::pipeline::{Asked, Committed};
+use bardo_safety::policy::Policy;
+use bardo_safety::proposal::{Intent, Leg, Proposal, Purpose};
+
+/// Gas of a call that writes nothing, in gas units, the transaction's own included.
+const BASE_GAS: u64 = 120_000;
+/// Gas of one storage slot that is written or cleared, in gas units, its calldata and copying included.
+const SLOT_GAS: u64 = 30_000;
+
+/// What the change of the rules is recorded as. Not in the catalog: no agent can propose it.
+const META: ToolMeta = ToolMeta {
+    name: "policy_cage",
+    description: "Sets or clears the rules that PolicyCage keeps of the account.",
+    category: Category::Safety,
+    capability: CapabilityTier::Privileged,
+    risk_tier: RiskTier::Layer3,
+    tick_budget: TickBudget::Slow,
+    progress_steps: &["Simulating via Revm", "Signing transaction", "Broadcasting", "Confirming receipt"],
+    sprite_trigger: SpriteTrigger::Executing,
+    prompt_snippet: "",
+    prompt_guidelines: Guidelines { thriving: "", cautious: "", declining: "", terminal: "", memory: None },
+    idempotent: true,
+    action_class: ActionClass::NewPosition,
+    checks: Check::ALL,
+    event_params: &[],
+    summary_fields: &[],
+    card: None,
+    spenders: &[],
+};
+
+/// An account's rules on one chain, beside those that follow from the policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CageState {
+    /// The chain's name.
+    pub chain: String,
+    /// Its EIP-155 id.
+    pub chain_id: u64,
+    /// The account.
+    pub account: Address,
+    /// The contract.
+    pub contract: Address,
+    /// The rules that the chain has; `None` where the account has set none.
+    pub on_chain: Option<Rules>,
+    /// The rules that follow from the policy, or why none do.
+    pub by_policy: Result<Derived, DeriveError>,
+    /// Every rule that differs; empty where one side has none.
+    pub differences: Vec<Difference>,
+}
+
+/// How the chain compares with the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CageStatus {
+    /// The account has set no rules: the contract binds nothing.
+    None,
+    /// The chain has exactly what follows from the policy.
+    Agrees,
+    /// It has other rules.
+    Differs,
+}
+
+impl CageState {
+    /// How the chain compares with the policy.
+    pub fn status(&self) -> CageStatus {
+        match (&self.on_chain, &self.by_policy) {
+            (None, _) => CageStatus::None,
+            (Some(_), Ok(_)) if self.differences.is_empty() => CageStatus::Agrees,
+            (Some(_), _) => CageStatus::Differs,
+        }
+    }
+}
+
+/// What to do with the rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CageChange {
+    /// Set exactly these.
+    Set(Rules),
+    /// Clear them.
+    Clear,
+}
+
+impl CageChange {
+    fn calldata(&self) -> Bytes {
+        match self {
+            Self::Set(rules) => PolicyCage::configureCall { set: rules.clone() }.abi_encode().into(),
+            Self::Clear => PolicyCage::clearCall {}.abi_encode().into(),
+        }
+    }
+
+    /// What a password is asked for, where the network takes one.
+    pub fn authorisation(&self, state: &CageState) -> Authorisation {
+        let CageState { chain_id, account, .. } = *state;
+        // The id has a fixed length, so that no other chain and calldata come to the same.
+        let change = keccak256([&chain_id.to_be_bytes()[..], &self.calldata()].concat());
+        Authorisation::PolicyCage { account, change: Box::new(change) }
+    }
+
+    /// The most gas that it takes in place of what the chain has, in gas units.
+    fn gas(&self, on_chain: Option<&Rules>) -> u64 {
+        // An asset takes four slots; a function and a spender one each.
+        let slots = |rules: &Rules| {
+            let assets = rules.assets.len().saturating_mul(4);
+            let slots = assets.saturating_add(rules.calls.len()).saturating_add(rules.spenders.len());
+            u64::try_from(slots).unwrap_or(u64::MAX)
+        };
+        let set = match self {
+            Self::Set(rules) => slots(rules),
+            Self::Clear => 0,
+        };
+        SLOT_GAS.saturating_mul(set.saturating_add(on_chain.map_or(0, slots))).saturating_add(BASE_GAS)
+    }
+}
+
+/// The rules of `account` on every connected chain whose address book names the contract.
+///
+/// # Errors
+/// A chain does not answer, or the book of none names the contract.
+pub async fn states(opened: &OpenWorld, account: Address, policy: &Policy) -> Result<Vec<CageState>, ToolError> {
+    let mut all = Vec::new();
+    for chain in opened.world.chains() {
+        if chain.network().book.contract(Contract::PolicyCage).is_some() {
+            all.push(read(chain, account, policy).await?);
+        }
+    }
+    if all.is_empty() {
+        let error = "no address book of a connected chain names PolicyCage";
+        return Err(ToolError::new(ErrorCode::ChainUnsupported, error)
+            .suggest("Deploy the contract and name it as policyCage in the file that --book reads."));
+    }
+    Ok(all)
+}
+
+async fn read(chain: &WorldChain, account: Address, policy: &Policy) -> Result<CageState, ToolError> {
+    let network = chain.network();
+    let contract = chain.contract(Contract::PolicyCage)?;
+    let mut calls = Calls::default();
+    let configured = calls.push(contract, &PolicyCage::configuredCall { owner: account });
+    let rules = calls.push(contract, &PolicyCage::rulesOfCall { owner: account });
+    let answers = chain.ask_witnessed(calls).await?;
+    let unread = || {
+        let error = format_args!("PolicyCage at {contract} on {network} does not answer as it should");
+        ToolError::new(ErrorCode::ChainInconsistent, error)
+    };
+    let on_chain = match configured.take(&answers).ok_or_else(unread)? {
+        true => Some(rules.take(&answers).ok_or_else(unread)?),
+        false => None,
+    };
+    let by_policy = derive(policy, network);
+    let both = on_chain.as_ref().zip(by_policy.as_ref().ok());
+    let differences = both.map(|(chain, derived)| differences(network, chain, &derived.rules)).unwrap_or_default();
+    Ok(CageState {
+        chain: network.name.clone(),
+        chain_id: network.chain_id,
+        account,
+        contract,
+        on_chain,
+        by_policy,
+        differences,
+    })
+}
+
+/// Makes the change: previewed, asked about at the approval queue as a privileged action, and committed through the whole
+/// pipeline. `proof` is the operator's, of exactly this change.
+///
+/// # Errors
+/// What blocks it, or that the operator did not approve.
+pub async fn change(
+    acting: &Acting,
+    opened: &OpenWorld,
+    clock: &dyn Clock,
+    devnet: bool,
+    (state, change, proof): (&CageState, &CageChange, OperatorProof),
+) -> Result<Committed, ToolError> {
+    let proved = proof.redeem_on(devnet, &change.authorisation(state), clock.now_millis());
+    proved.map_err(|error| ToolError::new(ErrorCode::ApprovalRequired, error))?;
+    let chain = opened.world.chain(&state.chain_id.to_string())?;
+    let outcome = match change {
+        CageChange::Set(_) => "PolicyCage keeps the rules that follow from the policy",
+        CageChange::Clear => {
+            "PolicyCage keeps no rules of the account: it checks nothing, and allows a delegate nothing"
+        }
+    };
+    let account = acting.account.address();
+    let proposal = Proposal {
+        chain_id: state.chain_id,
+        tool: META,
+        call_id: CallId::new(clock.now_millis()),
+        golem_id: GolemId::operator(),
+        account,
+        intent: Intent::PolicyCage,
+        legs: vec![Leg {
+            purpose: Purpose::Main,
+            to: chain.contract(Contract::PolicyCage)?,
+            value: U256::ZERO,
+            data: change.calldata(),
+            gas_limit: change.gas(state.on_chain.as_ref()),
+            slots: Vec::new(),
+        }],
+        outflows: Vec::new(),
+        inflows: Vec::new(),
+        allowances: Vec::new(),
+        trade: None,
+        recipients: vec![account],
+        order: None,
+        expected_outcome: SafeText::clean(outcome, 200),
+    };
+    let pipeline = &acting.pipeline;
+    let preview = async |proposal: Proposal| {
+        let asked = Asked { phase: Phase::Thriving, own: None };
+        let preview = pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
+        preview.map(Arc::new).map_err(|refusal| refusal.error())
+    };
+    let mut previewed = preview(proposal.clone()).await?;
+    let mut ticket = pipeline.desk().ask(Arc::clone(&previewed));
+    let yes = loop {
+        let why = match ticket.decision().await {
+            Decision::Approved(yes) => break yes,
+            Decision::PermitExpired => {
+                previewed = preview(proposal.clone()).await?;
+                ticket.replace(Arc::clone(&previewed));
+                continue;
+            }
+            Decision::Lapsed => {
+                ToolError::new(ErrorCode::ApprovalLapsed, "nobody answered in time; nothing was signed")
+            }
+            Decision::NotAsked(why) => ToolError::new(ErrorCode::ApprovalRefused, why),
+            Decision::Edit { .. } => ToolError::new(ErrorCode::ApprovalRefused, "there is no amount to change"),
+            Decision::Withdrawn { reason } => ToolError::new(ErrorCode::Halted, reason),
+            Decision::Refused { reason } | Decision::RefusedAndHalted { reason } => {
+                ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator refused: {reason}"))
+            }
+        };
+        return Err(why);
+    };
+    let permit_id = previewed.permit.permit_id;
+    pipeline.commit(permit_id, Consent::Yes(yes)).await.map_err(|refusal| refusal.error())
+}

@@ -1,0 +1,221 @@
+//! A question as sections of rows, without colours or columns: everything that an operator must be able to read before
+//! answering. What draws it decides on widths and emphasis; it leaves nothing out.
+
+use super::{About, ActionAsked, Part, Question};
+use bardo_base::units::TokenAmount;
+use bardo_base::fabric::CheckOutcome;
+
+/// One row: a label and a value, both whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The label; empty where a row continues the one before.
+    pub label: String,
+    /// The value.
+    pub value: String,
+}
+
+/// Rows under one title.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// The title.
+    pub title: String,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+impl Section {
+    fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), rows: Vec::new() }
+    }
+
+    fn row(&mut self, label: &str, value: impl std::fmt::Display) {
+        self.rows.push(Row { label: label.to_owned(), value: value.to_string() });
+    }
+}
+
+/// Everything about a question but its raw calls, at a moment in milliseconds since the Unix epoch.
+pub fn sections(question: &Question, now: u64) -> Vec<Section> {
+    let mut head =
+        Section::new(&format!("Decision {} of {} · {}", question.place, question.of, question.money.words()));
+    head.row("request", &question.title);
+    if let Some(value) = question.value {
+        head.row("counted as", format_args!("${value}"));
+    }
+    for reason in &question.reasons {
+        head.row("asked because", reason);
+    }
+    for changed in &question.changed {
+        head.row("CHANGED", changed);
+    }
+    if let Some(ends_at) = question.ends_at {
+        let then = if question.passes_by_itself { "it goes ahead by itself" } else { "it lapses" };
+        head.row("answer within", format_args!("{} s, or {then}", seconds(ends_at.saturating_sub(now))));
+    }
+    let mut all = vec![head];
+    if let About::Action(action) = &question.about {
+        action_sections(&mut all, question, action, now);
+    }
+    all
+}
+
+fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionAsked, now: u64) {
+    let mut changes = Section::new("What changes");
+    changes.row("asked by", format_args!("{} with {}", question.golem_id, action.tool));
+    changes.row("chain", format_args!("{} ({})", action.chain, action.chain_id));
+    changes.row("simulated on", format_args!("block {}", action.block));
+    for change in &action.changes {
+        let dollars = change.dollars.as_deref().unwrap_or("no price");
+        let worst = change.worst.as_ref().map(|worst| format!(", at worst {worst}")).unwrap_or_default();
+        let token = change.address.map(|address| format!(" ({address})")).unwrap_or_default();
+        let gas = if change.gas { ", gas" } else { "" };
+        changes.row(
+            "balance",
+            format_args!(
+                "{} {}{token}: {} → {} ({dollars}{worst}{gas})",
+                change.expected, change.symbol, change.before, change.after
+            ),
+        );
+    }
+    if let Some(bound) = &action.bound {
+        for flow in &bound.content.most_out {
+            changes.row("at most", amount(flow.amount, flow.decimals, &flow.symbol));
+        }
+        for flow in &bound.content.least_in {
+            let to = flow.recipient.map(|who| format!(" to {who}")).unwrap_or_default();
+            changes.row("at least", format_args!("{}{to}", amount(flow.amount, flow.decimals, &flow.symbol)));
+        }
+        changes.row(
+            "gas at most",
+            format_args!("{} (${})", TokenAmount::ether(bound.content.worst_gas), action.costs.gas),
+        );
+    }
+    if let Some(arrival) = &action.arrival {
+        changes.row(
+            "arrives",
+            format_args!(
+                "{} {} on chain {}, at worst {}",
+                arrival.expected, arrival.symbol, arrival.chain_id, arrival.least
+            ),
+        );
+    }
+    changes.row("counted as", format_args!("${}, of which ${} is gas", action.costs.spent, action.costs.gas));
+    if let Err(why) = &action.nothing_else {
+        changes.row("!", why);
+    }
+    all.push(changes);
+
+    if !action.allowances.is_empty() {
+        let mut allowances = Section::new("What others may take afterwards");
+        for after in &action.allowances {
+            let label = after.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
+            let amount = if after.unlimited { "WITHOUT LIMIT" } else { after.amount.as_str() };
+            let place = if after.through_permit2 { " through Permit2" } else { "" };
+            let until = after.expires_at.map(|at| format!(" until {at} (Unix seconds)")).unwrap_or_default();
+            let before = after.before.as_ref().map(|before| format!(", was {before}")).unwrap_or_default();
+            allowances.row(
+                "may take",
+                format_args!("{}{label}: {amount} {}{place}{until}{before}", after.spender, after.symbol),
+            );
+        }
+        all.push(allowances);
+    }
+    all.extend(messages(action));
+
+    let mut places = Section::new("Where it goes");
+    for place in &action.places {
+        let part = match place.part {
+            Part::From => "from",
+            Part::Signer => "signed by",
+            Part::Calls => "calls",
+            Part::Spender => "spender",
+            Part::Receiver => "receiver",
+        };
+        let label = match (&place.label, place.listed) {
+            _ if place.is_from => "  the account itself".to_owned(),
+            (Some(label), true) => format!("  {label}, on your list"),
+            (Some(label), false) => format!("  {label}, in address book"),
+            (None, true) => "  on your list".to_owned(),
+            (None, false) if place.part == Part::From => String::new(),
+            (None, false) => "  not in the address book".to_owned(),
+        };
+        let first = if place.first_seen { "  FIRST PAYMENT TO IT" } else { "" };
+        places.row(part, format_args!("{}{label}{first}", place.address));
+    }
+    all.push(places);
+
+    let mut checks = Section::new("Checks");
+    if let Some(opinion) = &action.opinion {
+        let agrees = if opinion.agrees { "agrees" } else { "does not agree" };
+        checks.row("guardian", format_args!("{agrees}: {}", opinion.why));
+    }
+    for check in &action.checks {
+        let mark = match check.outcome {
+            CheckOutcome::Passed => "ok",
+            CheckOutcome::Warned => "LOOK AT",
+            CheckOutcome::Blocked => "BLOCKED",
+        };
+        checks.row(mark, format_args!("{}: {}", check.check, check.detail));
+    }
+    if let Some(at) = action.quoted_at {
+        checks.row("quote is", format_args!("{} s old", seconds(now.saturating_sub(at))));
+    }
+    let left = seconds(action.valid_until.saturating_sub(now));
+    checks.row("holds for", format_args!("{left} s; after that it is simulated and asked again"));
+    all.push(checks);
+}
+
+/// Every typed message that would be signed, with every field.
+fn messages(action: &ActionAsked) -> Vec<Section> {
+    let mut all = Vec::new();
+    for (at, call) in action.raw.iter().enumerate().filter(|(_, call)| !call.signs.is_empty()) {
+        let mut section = Section::new(&format!("Signed inside call {}", at + 1));
+        for line in &call.signs {
+            section.row("SIGNS", line);
+        }
+        all.push(section);
+    }
+    if let Some(order) = &action.order {
+        let mut section = Section::new("Signed for others to settle");
+        section.row("SIGNS", &order.kind);
+        for (name, value) in &order.fields {
+            section.row("", format_args!("{name}: {value}"));
+        }
+        all.push(section);
+    }
+    all
+}
+
+/// The calls as they would be signed, with the hash that binds them.
+pub fn raw(question: &Question) -> Vec<Section> {
+    let About::Action(action) = &question.about else { return Vec::new() };
+    let of = action.raw.len();
+    let mut all: Vec<Section> = action
+        .raw
+        .iter()
+        .enumerate()
+        .map(|(at, call)| {
+            let mut section = Section::new(&format!("Call {} of {of} · {}", at + 1, call.purpose));
+            section.row("to", call.to);
+            section.row("value", format_args!("{} wei", call.value_wei));
+            section.row("gas at most", call.gas_limit);
+            section.row("calldata", &call.data);
+            section
+        })
+        .collect();
+    let mut permit = Section::new("What binds them");
+    permit.row("offer", action.permit);
+    permit.row("hash", action.hash);
+    all.push(permit);
+    all
+}
+
+fn seconds(millis: u64) -> u64 {
+    millis / 1_000
+}
+
+fn amount(raw: alloy::primitives::U256, decimals: u8, symbol: &bardo_base::text::SafeText) -> String {
+    match TokenAmount::new(raw, decimals) {
+        Ok(amount) => format!("{amount} {symbol}"),
+        Err(_) => format!("{raw} units of {symbol}"),
+    }
+}

@@ -1,0 +1,44 @@
+//! The password check before something lets more through, with every refused attempt on the audit log.
+
+use super::data::DataFolder;
+use bardo_base::clock::Clock;
+use bardo_base::id::GolemId;
+use bardo_safety::custody::{KeyName, Password, Reauthentication, ReauthenticationError};
+use bardo_safety::audit::{Kind, Note, Trail};
+use bardo_safety::operator_proof::{Authorisation, OperatorProof};
+
+/// The password check of a data folder.
+pub fn of(folder: &DataFolder) -> Reauthentication {
+    Reauthentication::new(folder.root(), folder.keys())
+}
+
+/// A proof for `wanted`, where the passwords are right. `devnet`: it concerns devnets only. A refused attempt goes on
+/// `trails`.
+///
+/// # Errors
+/// [`ReauthenticationError`]: there is no proof.
+pub async fn prove(
+    folder: &DataFolder,
+    trails: &[Trail],
+    wanted: Authorisation,
+    devnet: bool,
+    passwords: Vec<(KeyName, Password)>,
+    clock: &dyn Clock,
+) -> Result<OperatorProof, ReauthenticationError> {
+    let (gate, now, authorises) = (of(folder), clock.now_millis(), wanted.as_str());
+    let checking = tokio::task::spawn_blocking(move || gate.prove(wanted, devnet, &passwords, now));
+    let proved = checking.await.map_err(|_| ReauthenticationError::Interrupted)?;
+    if let Some(why) = proved.as_ref().err().and_then(ReauthenticationError::attempt) {
+        let body = serde_json::json!({
+            "authorises": authorises, "why": why, "by": format!("process {}", std::process::id()),
+        });
+        for trail in trails {
+            let body = body.clone();
+            let note = Note { kind: Kind::PasswordRefused, call_id: None, golem_id: GolemId::operator(), body };
+            if let Err(error) = trail.record(note).await {
+                tracing::warn!(%error, "a refused password is not on the audit log");
+            }
+        }
+    }
+    proved
+}

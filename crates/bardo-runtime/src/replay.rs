@@ -1,0 +1,225 @@
+//! A recorded run, played into a console: at its own pace or another, paused, step by step, from any place. Nothing is
+//! connected and nothing can be done but looking.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::Address;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::handle::{Command, Farewell, Found, Handle, News, Query, Ready, ReplayControl, ReplayNow, Sent, SessionEnd};
+use super::market::model::{ChainIdentity, Money, Network, Update};
+use bardo_base::id::GolemId;
+use bardo_base::text::SafeText;
+use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM};
+use bardo_base::fabric::{Event, EventKind, JournalError, read_journal};
+
+/// Events handed over at once.
+const AT_ONCE: usize = 256;
+/// The ticket under which a console takes a history for the whole truth.
+pub const WHOLE_TICKET: u64 = 1;
+/// The longest pause of the recording that is waited through, in milliseconds: a run that stood still for an hour
+/// should not.
+const LONGEST_PAUSE: u64 = 5_000;
+/// The slowest and the fastest, in hundredths of the recording's own pace.
+const SLOWEST: u32 = 10;
+const FASTEST: u32 = 100_000;
+
+/// The largest recording that is replayed, in bytes: all of it is kept in memory.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// Opens a recording. Must be called on a tokio runtime.
+///
+/// # Errors
+/// [`JournalError`] where the file cannot be read, or a line of it is no event.
+pub fn open(path: &Path, speed_percent: u32) -> Result<Handle, JournalError> {
+    let size = std::fs::metadata(path).map_or(0, |found| found.len());
+    if size > MOST_BYTES {
+        return Err(JournalError::Read {
+            path: path.to_owned(),
+            reason: "it is larger than 512 MiB, which is the most that is replayed".to_owned(),
+        });
+    }
+    let events: Vec<Arc<Event>> =
+        read_journal(path)?.map(|event| event.map(Arc::new)).collect::<Result<_, JournalError>>()?;
+    let (handle, end) = Handle::pair();
+    tokio::spawn(play(events, speed_percent.clamp(SLOWEST, FASTEST), end));
+    Ok(handle)
+}
+
+/// Where the replay is.
+struct Player {
+    events: Vec<Arc<Event>>,
+    /// Events told.
+    at: usize,
+    speed: u32,
+    paused: bool,
+    news: mpsc::Sender<News>,
+    chains: Vec<u64>,
+    /// When it last told something of its own accord, or was set going: the next pause is counted from here, whatever
+    /// is asked meanwhile.
+    since: Instant,
+}
+
+async fn play(events: Vec<Arc<Event>>, speed: u32, end: SessionEnd) {
+    let SessionEnd { mut commands, news } = end;
+    let chains = chains_of(&events);
+    let mut player = Player { at: 0, speed, paused: false, news, chains, events, since: Instant::now() };
+    player.introduce().await;
+    loop {
+        let waiting = !player.paused && player.at < player.events.len();
+        let due = player.since + player.pause();
+        tokio::select! {
+            sent = commands.recv() => {
+                let Some(Sent { command, .. }) = sent else { return };
+                if !player.command(command).await {
+                    return;
+                }
+            }
+            () = sleep_until(due), if waiting => player.advance(AT_ONCE).await,
+        }
+    }
+}
+
+/// The chains that the recording has blocks or transactions of, in the order of their numbers.
+fn chains_of(events: &[Arc<Event>]) -> Vec<u64> {
+    let chain = |event: &Arc<Event>| match &event.kind {
+        EventKind::ChainBlock(block) => Some(block.chain_id),
+        EventKind::TxUpdate(update) => Some(update.chain_id),
+        _ => None,
+    };
+    events.iter().filter_map(chain).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+impl Player {
+    async fn tell(&self, news: News) {
+        // A console that has gone needs no news.
+        let _gone = self.news.send(news).await;
+    }
+
+    async fn introduce(&self) {
+        let name = |id: u64| match id {
+            DEVNET_ETHEREUM => "ethereum".to_owned(),
+            DEVNET_BASE => "base".to_owned(),
+            other => format!("chain {other}"),
+        };
+        let identity =
+            |id: &u64| ChainIdentity { name: SafeText::clean(&name(*id), 40), id: *id, interval_millis: None };
+        let network = Network {
+            name: SafeText::clean("a recorded run", 40),
+            money: Money::Replay,
+            chains: self.chains.iter().map(identity).collect(),
+            wallet: Address::ZERO,
+        };
+        self.tell(News::Market(Update::Started(network))).await;
+        let golem = self.events.iter().map(|event| &event.golem_id).find(|id| **id != GolemId::operator());
+        let golem_id = golem.cloned().unwrap_or_else(GolemId::operator);
+        let name = SafeText::clean(golem_id.as_str(), 40);
+        self.tell(News::Ready(Box::new(Ready {
+            golem_id,
+            name,
+            role: SafeText::clean("recorded", 40),
+            tools: Vec::new(),
+            scenarios: Vec::new(),
+            journal: None,
+            brain: None,
+        })))
+        .await;
+        self.tell_place().await;
+    }
+
+    /// Says where it is.
+    async fn tell_place(&self) {
+        let count = |events: usize| u64::try_from(events).unwrap_or(u64::MAX);
+        let (told, of) = (count(self.at), count(self.events.len()));
+        self.tell(News::Replay(ReplayNow { paused: self.paused, speed_percent: self.speed, told, of })).await;
+    }
+
+    /// How long the recording waited before its next event, at this pace.
+    fn pause(&self) -> Duration {
+        let before = self.at.checked_sub(1).and_then(|at| self.events.get(at)).map(|event| event.at);
+        let next = self.events.get(self.at).map(|event| event.at);
+        let gap = match (before, next) {
+            (Some(before), Some(next)) => next.saturating_sub(before).min(LONGEST_PAUSE),
+            _ => 0,
+        };
+        Duration::from_millis(gap.saturating_mul(100) / u64::from(self.speed.max(1)))
+    }
+
+    /// Tells the next event, and of all that came in the same millisecond at most so many.
+    async fn advance(&mut self, most: usize) {
+        self.since = Instant::now();
+        let Some(first) = self.events.get(self.at).cloned() else { return };
+        let rest = self.events.get(self.at..).unwrap_or_default();
+        let batch: Vec<_> = rest.iter().take_while(|event| event.at == first.at).take(most).cloned().collect();
+        self.at += batch.len();
+        self.tell(News::Events(batch)).await;
+        self.tell_place().await;
+        if self.at == self.events.len() {
+            self.say(true, "the recording is over").await;
+        }
+    }
+
+    async fn say(&self, done: bool, words: &str) {
+        self.tell(News::Told { done, words: SafeText::clean(words, 200) }).await;
+    }
+
+    /// Does what is asked; false: leave.
+    async fn command(&mut self, command: Command) -> bool {
+        match command {
+            Command::Leave(_) => {
+                self.tell(News::Left(Box::<Farewell>::default())).await;
+                return false;
+            }
+            Command::Replay(control) => self.control(control).await,
+            Command::Look { ticket, query } => {
+                let found = match query {
+                    Query::History { .. } => self.whole(),
+                    Query::Audit { .. } | Query::AuditTail { .. } | Query::VerifyAudit => {
+                        Found::Nothing { why: SafeText::clean("a recording has no trail", 60) }
+                    }
+                };
+                self.tell(News::Found { ticket, found: Box::new(found) }).await;
+            }
+            _ => self.say(false, "this is a recording: nothing can be done in it").await,
+        }
+        true
+    }
+
+    /// Everything up to here.
+    fn whole(&self) -> Found {
+        let events = self.events.get(..self.at).unwrap_or_default().to_vec();
+        let last = events.last().map_or(0, |event| event.seq);
+        Found::History { events, last, complete: true }
+    }
+
+    async fn control(&mut self, control: ReplayControl) {
+        match control {
+            ReplayControl::Toggle => {
+                self.paused = !self.paused;
+                self.since = Instant::now();
+            }
+            ReplayControl::Step => {
+                self.paused = true;
+                self.advance(1).await;
+            }
+            ReplayControl::Faster => self.speed = self.speed.saturating_mul(2).clamp(SLOWEST, FASTEST),
+            ReplayControl::Slower => self.speed = (self.speed / 2).clamp(SLOWEST, FASTEST),
+            ReplayControl::Seek { percent } => {
+                self.at = self.events.len().saturating_mul(usize::from(percent.min(100))) / 100;
+                self.since = Instant::now();
+                self.tell(News::Found { ticket: WHOLE_TICKET, found: Box::new(self.whole()) }).await;
+            }
+        }
+        self.tell_place().await;
+        let state = if self.paused { "paused" } else { "playing" };
+        let words = format!("{state} at {} % speed, event {} of {}", self.speed, self.at, self.events.len());
+        self.say(true, &words).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! A journal that the fabric's own writer wrote, played by the test's clock.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use bardo_base::clock::Clock;
+use bardo_base::fabric::{ChainBlock, Fabric, FabricConfig};
+
+/// When the recorded run began.
+const BEGAN: u64 = 1_700_000_000_000;
+/// Longer than any recording waits: whatever is to come by itself has come.
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// The clock of the run that is recorded.
+#[derive(Debug)]
+struct Recorded(AtomicU64);
+
+impl Clock for Recorded {
+    fn now_millis(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A run with an event at each of these times, in milliseconds since its beginning.
+fn journal(folder: &tempfile::TempDir, times: &[u64]) -> PathBuf {
+    let path = folder.path().join("run.jsonl");
+    let clock = Arc::new(Recorded(AtomicU64::new(BEGAN)));
+    let config = FabricConfig { ring: 64, journal: Some(path.clone()), clock: clock.clone() };
+    let fabric = Fabric::new(config).unwrap();
+    for (number, after) in (1..).zip(times) {
+        clock.0.store(BEGAN + after, Ordering::Relaxed);
+        let block = ChainBlock { chain_id: DEVNET_BASE, number, timestamp: BEGAN / 1000 + number };
+        fabric.emit(&"ada".parse().unwrap(), None, EventKind::ChainBlock(block));
+    }
+    fabric.flush().unwrap();
+    path
+}
+
+/// Who watches: what came, and how many milliseconds after the start.
+struct Watcher {
+    handle: Handle,
+    start: Instant,
+    /// The place told last.
+    place: Option<ReplayNow>,
+}
+
+impl Watcher {
+    fn of(path: &Path, speed_percent: u32) -> Self {
+        Self { handle: open(path, speed_percent).unwrap(), start: Instant::now(), place: None }
+    }
+
+    async fn send(&self, command: Command) {
+        self.handle.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    }
+
+    async fn steer(&self, control: ReplayControl) {
+        self.send(Command::Replay(control)).await;
+    }
+
+    /// The next news before this time after the start.
+    async fn next(&mut self, until: Duration) -> Option<News> {
+        let news = tokio::time::timeout_at(self.start + until, self.handle.news.recv()).await.ok()?;
+        if let Some(News::Replay(now)) = &news {
+            self.place = Some(*now);
+        }
+        news
+    }
+
+    /// The events that come before this time after the start: when, and their numbers.
+    async fn events(&mut self, until: Duration) -> Vec<(u128, u64)> {
+        let mut came = Vec::new();
+        while let Some(news) = self.next(until).await {
+            if let News::Events(events) = news {
+                let at = self.start.elapsed().as_millis();
+                came.extend(events.iter().map(|event| (at, event.seq)));
+            }
+        }
+        came
+    }
+
+    /// The numbers of the events of the next history that is told.
+    async fn history(&mut self) -> Vec<u64> {
+        loop {
+            if let News::Found { ticket: WHOLE_TICKET, found } = self.next(LONG * 100).await.unwrap() {
+                let Found::History { events, .. } = *found else { panic!("{found:?}") };
+                return events.iter().map(|event| event.seq).collect();
+            }
+        }
+    }
+
+    /// Where it is: the numbers of events told and of all, and whether it stands.
+    fn at(&self) -> (u64, u64, bool) {
+        self.place.map(|now| (now.told, now.of, now.paused)).unwrap()
+    }
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_event_comes_in_order_at_the_pace_of_the_recording_and_a_long_wait_is_cut_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = journal(&folder, &[0, 1_000, 1_000, 3_000, 3_600_000]);
+    let mut whole = Watcher::of(&path, 100);
+    assert_eq!(whole.events(LONG).await, [(0, 1), (1_000, 2), (1_000, 3), (3_000, 4), (8_000, 5)]);
+    assert_eq!(whole.at(), (5, 5, false));
+    let mut half = Watcher::of(&path, 50);
+    assert_eq!(half.events(LONG).await, [(0, 1), (2_000, 2), (2_000, 3), (6_000, 4), (16_000, 5)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_holds_and_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut watcher = Watcher::of(&journal(&folder, &[0, 1_000, 2_000]), 100);
+    assert_eq!(watcher.events(millis(1_500)).await, [(0, 1), (1_000, 2)]);
+    watcher.steer(ReplayControl::Toggle).await;
+    assert_eq!(watcher.events(LONG).await, []);
+    assert_eq!(watcher.at(), (2, 3, true));
+    watcher.steer(ReplayControl::Toggle).await;
+    // The wait before the next begins anew: nothing jumps at whoever goes on.
+    assert_eq!(watcher.events(LONG * 2).await, [(3_601_000, 3)]);
+    assert_eq!(watcher.at(), (3, 3, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_gives_one_event_though_two_came_at_once_and_then_it_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut watcher = Watcher::of(&journal(&folder, &[0, 500, 500, 900]), 100);
+    assert_eq!(watcher.events(millis(100)).await, [(0, 1)]);
+    for step in 2..=4 {
+        watcher.steer(ReplayControl::Step).await;
+        let until = watcher.start.elapsed() + LONG;
+        let came: Vec<u64> = watcher.events(until).await.into_iter().map(|(_, seq)| seq).collect();
+        assert_eq!((came, watcher.at()), (vec![step], (step, 4, true)));
+    }
+    // There is no more.
+    watcher.steer(ReplayControl::Step).await;
+    assert_eq!(watcher.events(watcher.start.elapsed() + LONG).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_speed_counts_from_the_last_event_and_what_is_looked_up_hurries_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut watcher = Watcher::of(&journal(&folder, &[0, 4_000, 8_000, 12_000]), 100);
+    assert_eq!(watcher.events(millis(1_000)).await, [(0, 1)]);
+    watcher.send(Command::Look { ticket: 7, query: Query::VerifyAudit }).await;
+    assert_eq!(watcher.events(millis(1_200)).await, []);
+    watcher.steer(ReplayControl::Faster).await;
+    assert_eq!(watcher.events(millis(4_500)).await, [(2_000, 2), (4_000, 3)]);
+    assert_eq!(watcher.place.map(|now| now.speed_percent), Some(200));
+    watcher.steer(ReplayControl::Slower).await;
+    watcher.steer(ReplayControl::Slower).await;
+    assert_eq!(watcher.events(LONG).await, [(12_000, 4)]);
+    assert_eq!(watcher.place.map(|now| now.speed_percent), Some(50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seek_tells_all_up_to_there_and_goes_on_from_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut watcher = Watcher::of(&journal(&folder, &[0, 1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 7_000]), 100);
+    watcher.steer(ReplayControl::Toggle).await;
+    for (percent, told) in [(100, 8), (0, 0), (50, 4), (49, 3), (200, 8), (25, 2)] {
+        watcher.steer(ReplayControl::Seek { percent }).await;
+        assert_eq!(watcher.history().await, (1..=told).collect::<Vec<_>>(), "{percent} %");
+        assert_eq!(watcher.events(watcher.start.elapsed() + LONG).await, [], "it stands as it stood");
+        assert_eq!(watcher.at(), (told, 8, true));
+    }
+    watcher.steer(ReplayControl::Toggle).await;
+    let rest: Vec<u64> = watcher.events(watcher.start.elapsed() + LONG).await.into_iter().map(|(_, seq)| seq).collect();
+    assert_eq!(rest, [3, 4, 5, 6, 7, 8]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_can_be_done_in_a_recording_and_it_ends_when_it_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut watcher = Watcher::of(&journal(&folder, &[0]), 100);
+    watcher.events(millis(10)).await;
+    for command in [Command::Hold, Command::AskToLeavePaper, Command::RevokeGrant { number: 1 }] {
+        watcher.send(command).await;
+        assert!(matches!(watcher.next(LONG).await, Some(News::Told { done: false, .. })));
+    }
+    watcher.send(Command::Leave(super::super::handle::LeaveMode::Finish)).await;
+    assert!(matches!(watcher.next(LONG).await, Some(News::Left(_))));
+    assert!(watcher.handle.news.recv().await.is_none());
+}
+
+#[test]
+fn what_is_no_journal_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.txt");
+    std::fs::write(&path, "not an event\n").unwrap();
+    let refused = open(&path, 100).unwrap_err().to_string();
+    assert!(refused.contains("notes.txt line 1"), "{refused}");
+}

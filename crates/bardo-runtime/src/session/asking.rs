@@ -1,0 +1,250 @@
+//! Questions that no action asks: a looser policy, a lower stop, the end of paper mode, a breaker to be closed. The
+//! operator's own wish lays them down; only their yes, to exactly what was shown, carries it out.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::keys::STAY;
+use bardo_base::id::GolemId;
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
+use crate::market::model::Money;
+use crate::questions::{
+    About, AnswerKind, Confirm, Offered, PolicyAsked, PolicyChange, Question, QuestionKey,
+};
+use bardo_safety::approval::Requirement;
+use bardo_safety::operator_proof::Authorisation;
+use bardo_safety::policy::Pending;
+use bardo_safety::stop::InForce;
+use alloy::primitives::{Address, B256};
+
+/// What a question of the session's own is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Own {
+    /// A lower stop, or none.
+    Lower {
+        /// The stop that was in force when it was asked, and that the yes is to.
+        from: InForce,
+        /// What it would be.
+        to: Option<StopLevel>,
+        /// Who stopped, and why.
+        said: SafeText,
+        /// Whether the Golem stays without keys whatever is answered.
+        without_keys: bool,
+    },
+    /// Things are to be signed again.
+    LeavePaper,
+    /// The failure breaker is to close.
+    ResetBreaker {
+        /// Failures in a row.
+        failures: u32,
+    },
+    /// What a dead Golem held is to be sold.
+    SellAfterDeath,
+    /// Positions are to be left, by a stop that this session does not take for the operator's decision to sell.
+    SellUnderFlatten {
+        /// The stop that asks for it.
+        from: InForce,
+    },
+    /// The Golem has stopped everything by itself; for what it holds to be sold, the stop must be lowered to flatten.
+    SellUnderHalt {
+        /// The stop that it set.
+        from: InForce,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct Laid {
+    number: u64,
+    asked_at: u64,
+    own: Own,
+}
+
+impl Own {
+    /// The authorisation that an approval of it takes. `account` is the account that signs here.
+    pub(super) fn authorisation(&self, account: Address) -> Authorisation {
+        match self {
+            Self::Lower { from, to, .. } => Authorisation::lower_stop(from, *to),
+            Self::SellUnderHalt { from } => Authorisation::lower_stop(from, Some(StopLevel::Flatten)),
+            Self::ResetBreaker { .. } => Authorisation::ResetBreaker,
+            Self::LeavePaper => Authorisation::LeavePaper { account },
+            // A sale that nobody ordered loses spread and gas, and an agent may bring about its own death or a flatten.
+            Self::SellAfterDeath | Self::SellUnderFlatten { .. } => Authorisation::SellHoldings { account },
+        }
+    }
+}
+
+/// The session's own open questions.
+#[derive(Debug, Default)]
+pub(super) struct OwnQuestions {
+    state: Mutex<(u64, Vec<Laid>)>,
+}
+
+impl OwnQuestions {
+    fn state(&self) -> MutexGuard<'_, (u64, Vec<Laid>)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lays one down; asking the same again changes nothing.
+    pub(super) fn ask(&self, own: Own, now: u64) {
+        let mut state = self.state();
+        if state.1.iter().any(|laid| laid.own == own) {
+            return;
+        }
+        state.0 += 1;
+        let number = state.0;
+        state.1.push(Laid { number, asked_at: now, own });
+    }
+
+    /// One of them, which stays; `None` where it is over.
+    pub(super) fn get(&self, number: u64) -> Option<Own> {
+        self.state().1.iter().find(|laid| laid.number == number).map(|laid| laid.own.clone())
+    }
+
+    /// Takes one up; `None` where it is over.
+    pub(super) fn take(&self, number: u64) -> Option<Own> {
+        let mut state = self.state();
+        let at = state.1.iter().position(|laid| laid.number == number)?;
+        Some(state.1.remove(at).own)
+    }
+
+    /// Drops those that are about another stop than the one in force.
+    pub(super) fn keep_for(&self, in_force: &InForce) -> bool {
+        let mut state = self.state();
+        let before = state.1.len();
+        state.1.retain(|laid| match &laid.own {
+            Own::Lower { from, .. } | Own::SellUnderFlatten { from } | Own::SellUnderHalt { from } => from == in_force,
+            Own::LeavePaper | Own::ResetBreaker { .. } | Own::SellAfterDeath => true,
+        });
+        state.1.len() < before
+    }
+
+    pub(super) fn clear(&self) {
+        self.state().1.clear();
+    }
+
+    /// The questions, without their places.
+    pub(super) fn questions(
+        &self,
+        account: Address,
+        money: Money,
+        needs: impl Fn(&Authorisation) -> bool,
+    ) -> Vec<Question> {
+        let question =
+            |laid: &Laid| Question { needs_password: needs(&laid.own.authorisation(account)), ..question(laid, money) };
+        self.state().1.iter().map(question).collect()
+    }
+}
+
+fn question(laid: &Laid, money: Money) -> Question {
+    let (title, reason, about) = match &laid.own {
+        Own::Lower { from, to, said, without_keys } => {
+            let title = match (to, without_keys) {
+                (Some(to), false) => format!("Lower the stop to {to}"),
+                (None, false) => "Lift the stop: signing goes on".to_owned(),
+                (Some(to), true) => format!("Lower the stop to {to}; {STAY}"),
+                (None, true) => format!("Lift the stop: you can sign again; {STAY}"),
+            };
+            let about = About::Lower { from: from.level(), to: *to, said: said.clone() };
+            (title, "lets more through than now", about)
+        }
+        Own::LeavePaper => (
+            "Leave paper mode: from then on things are signed".to_owned(),
+            "lets more through than now",
+            About::LeavePaper,
+        ),
+        Own::ResetBreaker { failures } => (
+            "Close the failure breaker: trading goes on".to_owned(),
+            "lets more through than now",
+            About::ResetBreaker { failures: *failures },
+        ),
+        Own::SellAfterDeath => {
+            ("The Golem has died: sell what it held".to_owned(), "nobody trades with it any more", About::SellHoldings)
+        }
+        Own::SellUnderFlatten { from } => {
+            let title = match from {
+                InForce::Stop(stop) => {
+                    format!("Flatten, said by {}: cancel open orders and sell what is held", stop.by)
+                }
+                InForce::None | InForce::Garbled { .. } => "Cancel open orders and sell what is held".to_owned(),
+            };
+            (title, "positions are to be left", About::SellHoldings)
+        }
+        Own::SellUnderHalt { from } => {
+            let by = match from {
+                InForce::Stop(stop) => stop.by.clone(),
+                InForce::None | InForce::Garbled { .. } => SafeText::clean("somebody", 20),
+            };
+            let title =
+                format!("{by} stopped everything: lower the stop to flatten, cancel open orders and sell what is held");
+            (title, "after an emergency halt nothing is sold without your yes", About::SellHoldings)
+        }
+    };
+    plain(QuestionKey::Own(laid.number), laid.asked_at, &title, reason, about, money)
+}
+
+/// The question whether a looser policy is to hold.
+pub(super) fn policy_question(pending: &Pending, file: &str, since: u64, money: Money) -> Question {
+    let text = |words: &str| SafeText::clean(words, 200);
+    let changes: Vec<PolicyChange> = pending
+        .changes
+        .iter()
+        .map(|change| PolicyChange {
+            field: text(&change.field),
+            from: text(&change.from),
+            to: text(&change.to),
+            tighter: change.tighter,
+        })
+        .collect();
+    let title = match changes.as_slice() {
+        [one] => format!("{}: {} → {}", one.field, one.from, one.to),
+        many => format!("Let {} fields of the policy change", many.len()),
+    };
+    let hash = pending.policy.hash();
+    let about = About::Policy(PolicyAsked { file: text(file), changes });
+    let mut question = plain(QuestionKey::Policy(hash), since, &title, "loosens the policy", about, money);
+    question.confirm = policy_requirement(hash, money).confirm;
+    question
+}
+
+/// What accepting a looser policy must come with.
+pub(super) fn policy_requirement(hash: B256, money: Money) -> Requirement {
+    let whole = hash.to_string();
+    let confirm = (money == Money::Real).then(|| Confirm {
+        what: SafeText::clean("the last four characters of the new policy's hash", 200),
+        expected: SafeText::clean(whole.get(whole.len().saturating_sub(4)..).unwrap_or(&whole), 200),
+    });
+    Requirement { to_read: Vec::new(), confirm }
+}
+
+fn plain(key: QuestionKey, asked_at: u64, title: &str, reason: &str, about: About, money: Money) -> Question {
+    let offered = |kind| Offered {
+        kind,
+        why_not: match kind {
+            AnswerKind::Similar => Some(SafeText::clean("each change is a decision of its own", 80)),
+            AnswerKind::Smaller => Some(SafeText::clean("there is no amount in it", 80)),
+            AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
+        },
+    };
+    Question {
+        key,
+        number: 0,
+        golem_id: GolemId::operator(),
+        call_id: None,
+        place: 0,
+        of: 0,
+        title: SafeText::clean(title, 300),
+        value: None,
+        money,
+        asked_at,
+        ends_at: None,
+        passes_by_itself: false,
+        needs_password: false,
+        reasons: vec![SafeText::clean(reason, 80)],
+        changed: Vec::new(),
+        revision: 0,
+        to_read: Vec::new(),
+        confirm: None,
+        answers: AnswerKind::ALL.into_iter().map(offered).collect(),
+        about,
+    }
+}

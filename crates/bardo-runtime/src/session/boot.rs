@@ -1,0 +1,237 @@
+//! From configuration to everything that stands while a session runs, telling of each step.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use tokio::sync::{mpsc, watch};
+
+use super::asking::OwnQuestions;
+use super::offers::Offers;
+use super::stage::Stage;
+use super::tally::Tally;
+use super::time::UNHURRIED;
+use super::{Brake, SessionOptions, tell};
+use bardo_base::chance::Chance;
+use bardo_base::clock::Clock;
+use bardo_base::config::Config;
+use bardo_base::error::ToolError;
+use bardo_base::id::GolemId;
+use bardo_base::model::Phase;
+use bardo_base::text::SafeText;
+use golem_chain::network::NetworkKind;
+use bardo_safety::custody::RevocableAccount;
+use golem_tools::engine::{Acting, Catalog, Executor, ExecutorConfig};
+use bardo_base::fabric::{Fabric, FabricConfig};
+use golem::brain::Choice;
+use golem::brain::process::confinement::Isolation;
+use crate::data::DataFolder;
+use crate::handle::{AllowancesNow, News};
+use crate::market::model::{BootStep, ChainIdentity, Money, Network, Update};
+use crate::{Hands, account, open_telling};
+use bardo_sandbox::genesis::Stage as Step;
+use bardo_sandbox::{MarketMode, Pace, Progress, SandboxConfig};
+use golem_tools::ALL_TOOL_DEFS;
+
+/// Events kept in memory. What is older stands in the journal.
+const RING: usize = 65_536;
+/// Tool calls a minute, for the Golem and for the operator each.
+pub(super) const CALLS_PER_MINUTE: u32 = 60;
+
+/// Brings everything up.
+///
+/// # Errors
+/// In a sentence, what does not work and what to do.
+pub(super) async fn boot(
+    config: &Config,
+    options: &SessionOptions,
+    clock: Arc<dyn Clock>,
+    brake: Brake,
+    news: mpsc::Sender<News>,
+) -> Result<Stage, String> {
+    let folder = DataFolder::of(config);
+    folder.create().map_err(|error| error.to_string())?;
+    let journal = folder.new_journal(&*clock).map_err(|error| error.to_string())?;
+    let fabric = FabricConfig { ring: RING, journal: Some(journal.clone()), clock: clock.clone() };
+    let fabric = Fabric::new(fabric).map_err(|error| error.to_string())?;
+    let sandbox = SandboxConfig {
+        seed: options.seed,
+        start_time: clock.now_seconds(),
+        // Where time is its own, blocks are made as it passes.
+        pace: if options.time.is_some() { Pace::Every(UNHURRIED) } else { Pace::Live },
+        clock: Some(clock.clone()),
+        market: MarketMode::On,
+        keeper: true,
+    };
+    let telling = news.clone();
+    let report = move |progress: Progress| {
+        // A console that has closed needs no news.
+        let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress))));
+    };
+    let opened = open_telling(config, move || sandbox, clock.clone(), report).await;
+    let mut opened = opened.map_err(|error| error.to_string())?;
+    let ledger = folder.open_ledger(&opened).await.map_err(|error| error.to_string())?;
+    let told = |error: ToolError| error.message().to_owned();
+    let rules = crate::rules(config, &opened, &ledger).await.map_err(told)?;
+    opened.world = opened.world.under(Arc::clone(&rules));
+    if options.time.is_some() {
+        if opened.sandbox.is_none() {
+            return Err("only a devnet inside this process can have a time of its own".to_owned());
+        }
+        opened.world.chance = Chance::seeded(options.seed);
+    }
+    let (phase, phase_now) = watch::channel(Phase::Thriving);
+    let mut revocation = None;
+    let acting = match account::pick(config, &opened.world).map_err(told)? {
+        None => None,
+        Some(picked) => {
+            let mut account = account::locked(&picked, &opened, &ledger).map_err(told)?;
+            if let (Some(entry), Some(password)) = (picked.key(), &options.password) {
+                account = account::unlock(config, entry, password.clone(), &ledger).await.map_err(told)?;
+            }
+            let (guardian, paper) = (options.guardian.clone(), options.paper);
+            let phase = phase_now.clone();
+            let looks_only = options.watch;
+            let approve = options.approve;
+            let hands = Hands { phase, approve, guardian, paper, may_turn: true, looks_only, ..Hands::of(account) };
+            let made = crate::acting(config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
+            Some(made.await.map_err(told)?)
+        }
+    };
+    if let (false, Some(account)) = (options.watch, opened.world.account) {
+        // A program that was killed while it sold has left its plan, which lets parts pass that nothing else would.
+        rules.end_left_liquidations(account, clock.now_millis()).await.map_err(|error| error.to_string())?;
+    }
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string())?;
+    // Whoever starts a program with a session in it has looked at the roles before; here they may have changed since.
+    let roles = crate::roles(config, &catalog).map_err(|error| error.to_string())?;
+    let role = &config.golem.archetype.value;
+    let reach = roles.reach(role, &catalog).map_err(|error| error.to_string())?;
+    let network = identity(&opened);
+    let sandbox = opened.sandbox;
+    let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
+    let paper = acting.as_ref().map(|acting| acting.paper.clone());
+    let world = Arc::new(opened.world.with_orders(orders).with_paper(paper));
+    // The Golem's hands are the same account's, until they are taken away.
+    let golems = acting.clone().map(|acting| {
+        let (account, taken) = RevocableAccount::new(Arc::clone(&acting.account));
+        revocation = Some(taken);
+        Acting { account: Arc::new(account), ..acting }
+    });
+    let golem_id = config.golem.id();
+    let executor = |golem_id: &GolemId, catalog: &Catalog, acting: &Option<Acting>| {
+        Executor::new(ExecutorConfig {
+            catalog: catalog.clone(),
+            world: Arc::clone(&world),
+            fabric: fabric.clone(),
+            golem_id: golem_id.clone(),
+            calls_per_minute: CALLS_PER_MINUTE,
+            hooks: Vec::new(),
+            store: Some(ledger.store.clone()),
+            acting: acting.clone(),
+        })
+    };
+    let (shared, led_by_program) = (ledger.queue.clone(), Choice::is_program(&config.golem));
+    if led_by_program {
+        // Before the program runs. This session knows by itself that no yes from elsewhere counts; the other programs on
+        // this ledger know it by this row, which a program of the same user could take out again. So it keeps one that
+        // answers questions as it finds them, and not one that is set on it: only another user, or a container, does that.
+        shared.lead().await.map_err(|error| error.to_string())?;
+    }
+    tell(&news, News::Market(Update::Started(network.clone()))).await;
+    Ok(Stage {
+        golem: executor(&golem_id, &reach, &golems),
+        operator: executor(&GolemId::operator(), &catalog, &acting),
+        golem_id,
+        name: SafeText::clean(&config.golem.name.value, 40),
+        role: SafeText::clean(role, 40),
+        watch_only: options.watch,
+        catalog: catalog.clone(),
+        roles: Arc::new(roles),
+        paper: acting.as_ref().map(|acting| acting.paper.clone()),
+        desk: acting.as_ref().map(|acting| acting.pipeline.desk().clone()),
+        pipeline: acting.as_ref().map(|acting| acting.pipeline.clone()),
+        keeper: acting.as_ref().map(|_| Arc::clone(rules.keeper())),
+        rules: acting.as_ref().map(|_| rules),
+        own: OwnQuestions::default(),
+        offers: Offers::default(),
+        tally: Arc::new(std::sync::Mutex::new(Tally::default())),
+        holdings: watch::Sender::new(Vec::new()),
+        stop: watch::Sender::new(None),
+        in_force: watch::Sender::new(None),
+        allowances: watch::Sender::new(AllowancesNow::default()),
+        revocation,
+        on_death: config.on_death.value,
+        has_own_time: options.time.is_some(),
+        halted: std::sync::Mutex::default(),
+        cues: watch::Sender::new(None),
+        steps: tokio::sync::Semaphore::new(0),
+        step_by_step: options.time.is_some_and(|time| time.step),
+        leaving: watch::Sender::new(false),
+        running: Arc::new(AtomicU64::new(0)),
+        decided: std::sync::Mutex::default(),
+        selling: AtomicBool::new(false),
+        phase,
+        phase_now,
+        brake,
+        fabric,
+        world,
+        sandbox,
+        led_by_program,
+        brain_isolation: led_by_program.then(Isolation::available),
+        shared,
+        ledger,
+        network,
+        clock,
+        news,
+        journal,
+    })
+}
+
+fn step_of(progress: Progress) -> BootStep {
+    let (step, detail) = match progress.stage {
+        Step::Contracts => ("deploying the protocols' contracts", String::new()),
+        Step::Pools => ("creating pools", String::new()),
+        Step::Funds => ("funding everybody", String::new()),
+        Step::Liquidity => ("filling the pools", String::new()),
+        Step::Past { done, of } => ("living through two hours of market", format!("block {done} of {of}")),
+        Step::Ready => ("running", String::new()),
+    };
+    BootStep {
+        chain: SafeText::clean(progress.chain, 40),
+        step: SafeText::clean(step, 80),
+        detail: SafeText::clean(&detail, 40),
+        done: progress.stage == Step::Ready,
+    }
+}
+
+/// The network as the header names it.
+fn identity(opened: &crate::OpenWorld) -> Network {
+    let chains = opened.world.chains();
+    let kinds: Vec<NetworkKind> = chains.iter().map(|chain| chain.network().kind).collect();
+    // The riskiest decides: real money beside play money is real money.
+    let money = if kinds.contains(&NetworkKind::Real) || kinds.is_empty() {
+        Money::Real
+    } else if kinds.contains(&NetworkKind::Test) {
+        Money::Test
+    } else {
+        Money::Play
+    };
+    let name = match chains {
+        _ if money == Money::Play => "devnet".to_owned(),
+        [one] => one.network().name.clone(),
+        _ => format!("{} networks", chains.len()),
+    };
+    Network {
+        name: SafeText::clean(&name, 40),
+        money,
+        chains: chains
+            .iter()
+            .map(|chain| ChainIdentity {
+                name: SafeText::clean(&chain.network().name, 40),
+                id: chain.network().chain_id,
+                interval_millis: Some(chain.network().block_millis),
+            })
+            .collect(),
+        wallet: opened.world.account.unwrap_or_default(),
+    }
+}

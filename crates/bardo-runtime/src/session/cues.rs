@@ -1,0 +1,249 @@
+//! What happens around the Golem in a show. Only where the devnet is in this process, and never an answer to a question
+//! that a person could give.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::stage::Stage;
+use super::time::UNHURRIED;
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
+use golem_chain::devnet::Mining;
+use bardo_base::fabric::{Caption, EventKind};
+use golem::scenario::{Cue, Deed, Operator, Reply};
+use crate::actor::Script;
+use crate::handle::{Found, Query};
+use bardo_safety::approval::{self, Answer};
+use bardo_sandbox::MarketMode;
+use bardo_sandbox::target::{Asset, Shock};
+
+/// How often it is looked whether a cue is due, where time is the machine's.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The cues of the present show that are still to be given.
+pub(super) struct Cues {
+    script: watch::Receiver<Option<Script>>,
+    waiting: VecDeque<Cue>,
+    /// When the Golem began the show; its time is theirs.
+    begun: Option<u64>,
+    given: usize,
+    moments: Vec<u64>,
+    operator: bool,
+}
+
+/// Gives the cues of every show as the machine's time passes.
+pub(super) async fn follow(stage: Arc<Stage>) {
+    let mut cues = Cues::of(&stage, false);
+    loop {
+        cues.give(&stage).await;
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+impl Cues {
+    /// Those of the show that begins now. `operator`: nobody else answers questions.
+    pub(super) fn of(stage: &Stage, operator: bool) -> Self {
+        let mut script = stage.cues.subscribe();
+        script.mark_changed();
+        Self { script, waiting: VecDeque::new(), begun: None, given: 0, moments: Vec::new(), operator }
+    }
+
+    /// Gives what is due; true if anything happened.
+    pub(super) async fn give(&mut self, stage: &Stage) -> bool {
+        let now = stage.clock.steady_millis();
+        if self.script.has_changed().unwrap_or(false) {
+            let script = self.script.borrow_and_update();
+            let scenario = script.as_ref().map(|script| &script.scenario);
+            self.waiting = scenario.map(|show| show.cues.iter().cloned().collect()).unwrap_or_default();
+            self.moments = scenario.map(|show| show.moments()).unwrap_or_default();
+            (self.begun, self.given) = (None, 0);
+        }
+        // The Golem may still wait for an answer in the show before: nothing happens around one that has not begun.
+        self.begun = self.begun.or_else(|| {
+            let script = self.script.borrow();
+            let script = script.as_ref()?;
+            let begun = script.played.borrow().begun;
+            begun.filter(|begun| *begun >= script.asked_at)
+        });
+        let Some(begun) = self.begun else { return false };
+        let elapsed = now.saturating_sub(begun);
+        let mut happened = false;
+        while self.waiting.front().is_some_and(|cue| cue.at.saturating_mul(1_000) <= elapsed) {
+            let Some(cue) = self.waiting.pop_front() else { break };
+            self.given += 1;
+            let missed = self.one(stage, &cue).await;
+            if let Some(missed) = missed {
+                self.note(|played| played.missed.push(format!("cue {} at {} s: {missed}", self.given, cue.at)));
+            }
+            happened = true;
+        }
+        if self.waiting.is_empty() {
+            self.note(|played| played.cued = true);
+        }
+        happened
+    }
+
+    /// Whether something of the show is to happen after `before` of the clock, and until `moment`.
+    pub(super) fn is_moment(&self, before: u64, moment: u64) -> bool {
+        let Some(begun) = self.begun else { return false };
+        let elapsed = |moment: u64| moment.saturating_sub(begun) / 1_000;
+        self.moments.iter().any(|at| *at > elapsed(before) && *at <= elapsed(moment))
+    }
+
+    fn note(&self, change: impl FnOnce(&mut golem::life::Played)) {
+        if let Some(script) = self.script.borrow().as_ref() {
+            script.played.send_modify(change);
+        }
+    }
+
+    /// Gives one; what was not as expected.
+    async fn one(&self, stage: &Stage, cue: &Cue) -> Option<String> {
+        if let Some(text) = &cue.caption {
+            let show = self.script.borrow().as_ref().map(|script| script.scenario.name.clone()).unwrap_or_default();
+            let clean = |text: &str| SafeText::clean(text, 400);
+            let caption = Caption { show: clean(&show), text: clean(text), at_seconds: cue.at };
+            stage.emit(None, EventKind::Caption(caption));
+        }
+        let done = match cue.deed.as_ref()? {
+            Deed::Market { asset, bps, blocks, passes } => {
+                stage.push_prices(asset.as_deref(), *bps, *blocks, *passes).await
+            }
+            Deed::Trading { on } => stage.set_market(*on).await,
+            Deed::Chain { name, runs } => stage.run_chain(name, *runs).await,
+            Deed::Fillers { look } => stage.fillers_look(*look),
+            Deed::Relayers { deliver } => stage.relayers_deliver(*deliver),
+            Deed::Answer(reply) if self.operator => stage.reply(reply),
+            // There is a person, whose answer it is.
+            Deed::Answer(_) => Ok(()),
+            Deed::Stop { level, reason } => stage.raise(*level, reason),
+            Deed::Phase { is } => {
+                let found = *stage.phase_now.borrow();
+                if found == *is { Ok(()) } else { Err(format!("expected the phase {is}, came {found}")) }
+            }
+            Deed::Audit { whole } => {
+                let found = stage.look_up(Query::VerifyAudit).await;
+                match found {
+                    Found::Verified { good, .. } if good == *whole => Ok(()),
+                    other => Err(format!("expected the audit trail to be whole: {whole}; came {other:?}")),
+                }
+            }
+        };
+        done.err()
+    }
+}
+
+impl Stage {
+    /// The chains that a show lets make no blocks. Nothing panics while it holds this lock.
+    pub(super) fn halted(&self) -> MutexGuard<'_, std::collections::BTreeSet<u64>> {
+        self.halted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn devnets(&self) -> Result<&[bardo_sandbox::SandboxChain], String> {
+        let sandbox = self.sandbox.as_ref().ok_or("only a devnet inside this process can be steered")?;
+        Ok(sandbox.chains())
+    }
+
+    /// Pushes prices on both chains. What a block of ethereum takes is its measure; the other chain's blocks are as
+    /// many as pass in the same time.
+    async fn push_prices(&self, asset: Option<&str>, bps: i32, blocks: u64, passes: bool) -> Result<(), String> {
+        let named = |ticker: &str| {
+            let found = Asset::FED.into_iter().find(|asset| asset.ticker().eq_ignore_ascii_case(ticker));
+            found.ok_or_else(|| format!("the market knows no {}", SafeText::clean(ticker, 20)))
+        };
+        let asset = asset.map(named).transpose()?;
+        let chains = self.devnets()?;
+        let measure = chains.first().map_or(1, |chain| chain.deployment.plan.block_millis.max(1));
+        for chain in chains {
+            let residents = chain.residents.clone();
+            let blocks = (blocks.saturating_mul(measure) / chain.deployment.plan.block_millis.max(1)).max(1);
+            let push = move |chain: &mut golem_chain::devnet::Chain| {
+                let from_block = chain.next_context().number;
+                let parts_per_million = bps.saturating_mul(100);
+                residents.shock(Shock { asset, parts_per_million, from_block, blocks, passes });
+            };
+            chain.devnet.run(push).await.map_err(|gone| gone.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Lets the market stand still where it is, or trade.
+    pub(super) async fn set_market(&self, on: bool) -> Result<(), String> {
+        let mode = if on { MarketMode::On } else { MarketMode::Off };
+        for chain in self.devnets()? {
+            let residents = chain.residents.clone();
+            let set = move |chain: &mut golem_chain::devnet::Chain| residents.set_market(chain, mode);
+            chain.devnet.run(set).await.map_err(|gone| gone.to_string())?;
+        }
+        Ok(())
+    }
+
+    async fn run_chain(&self, name: &str, runs: bool) -> Result<(), String> {
+        let chain = self.devnets()?.iter().find(|chain| chain.deployment.plan.name == name);
+        let chain = chain.ok_or_else(|| format!("the devnet has no chain {}", SafeText::clean(name, 20)))?;
+        let id = chain.devnet.chain_id();
+        match runs {
+            true => self.halted().remove(&id),
+            false => self.halted().insert(id),
+        };
+        let pace = match self.has_own_time {
+            true => UNHURRIED,
+            false => Duration::from_millis(chain.deployment.plan.block_millis),
+        };
+        let wanted = if runs { Mining::Interval(pace) } else { Mining::Manual };
+        chain.devnet.set_mining(wanted).await.map_err(|gone| gone.to_string())
+    }
+
+    fn fillers_look(&self, look: bool) -> Result<(), String> {
+        for chain in self.devnets()? {
+            chain.residents.order_service().set_fillers_rest(!look);
+        }
+        Ok(())
+    }
+
+    fn relayers_deliver(&self, deliver: bool) -> Result<(), String> {
+        for chain in self.devnets()? {
+            let relayers = chain.residents.relayers().ok_or("no relayers act on this devnet")?;
+            relayers.set_rest(!deliver);
+        }
+        Ok(())
+    }
+
+    fn raise(&self, level: StopLevel, reason: &str) -> Result<(), String> {
+        self.brake.raise(level, reason).map(|_| ())
+    }
+
+    /// Answers the oldest open question of an action.
+    fn reply(&self, reply: &Reply) -> Result<(), String> {
+        let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
+        let pending = desk.pending();
+        let request = pending.first().ok_or("no question is open that could be answered")?;
+        let reason = |text: &str| SafeText::clean(text, 300);
+        let answer = match reply {
+            Reply::Approve => Answer::Once,
+            Reply::Smaller { amount } => Answer::Edit { amount: amount.clone() },
+            Reply::Refuse { reason: why } => Answer::Refuse { reason: reason(why) },
+            Reply::RefuseAndStop { reason: why } => Answer::RefuseAndHalt { reason: reason(why) },
+        };
+        // Shows run on devnets only; nobody is there to read or type.
+        let confirmed = approval::Reply { answer, confirmation: request.requirement.met() };
+        let answered = desk.answer(request.preview.permit.permit_id, confirmed).map_err(|error| error.to_string());
+        // The stop comes second here: a question that sees it first is taken back and hears no answer, and a show would
+        // tell one story on a quick machine and another on a slow one. Whoever asks is held by the answer meanwhile.
+        if let Reply::RefuseAndStop { reason } = reply {
+            self.raise(StopLevel::Halt, reason)?;
+        }
+        answered
+    }
+}
+
+/// What a show's operator says to every question.
+pub(super) fn answer(operator: Operator) -> Option<Answer> {
+    match operator {
+        Operator::Wait => None,
+        Operator::Approve => Some(Answer::Once),
+        Operator::Refuse => Some(Answer::Refuse { reason: SafeText::clean("the show's operator refuses", 60) }),
+    }
+}

@@ -1,0 +1,550 @@
+//! Commands, carried out. Raising, holding and refusing are instant; whatever lets more through only lays a question.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use alloy::primitives::Address;
+
+use super::asking::Own;
+use super::asking::policy_requirement;
+use super::keys::STAY;
+use super::selling::Cause;
+use super::stage::{Lines, Stage};
+use super::tell;
+use super::watching::Watched;
+use bardo_base::id::{GolemId, PermitId};
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
+use golem_chain::devnet::Mining;
+use bardo_safety::custody::Password;
+use golem_tools::engine::{Call, Input};
+use golem::life::Played;
+use golem::scenario;
+use crate::actor::Script;
+use crate::data::{DataFolder, LedgerKind};
+use crate::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News, Sent};
+use crate::questions::shared::Heard;
+use crate::questions::{AnswerKind, Confirmation, OperatorAnswer, QuestionKey, answering};
+use crate::reauthentication;
+use bardo_safety::approval::ApprovalDesk;
+use bardo_safety::audit::Trail;
+use bardo_safety::ledger::{self, LedgerError};
+use bardo_safety::operator_proof::{Authorisation, OperatorProof};
+use bardo_safety::stop::{InForce, StopError};
+
+/// Blocks made at once.
+const MOST_BLOCKS: u32 = 256;
+/// Time passed at once, in seconds: 30 days.
+const MOST_SECONDS: u64 = 30 * 86_400;
+/// Blocks over which prices fall or rise.
+const SHOCK_BLOCKS: u64 = 10;
+
+/// Said to whatever would begin anew.
+const ENDS: &str = "nothing new begins: the session ends";
+
+/// What there is to say of a command: it was carried out, or not. `None`: other news says it.
+type Outcome = Option<Result<String, String>>;
+
+impl Stage {
+    /// Carries a command out; the way to leave, where it is one.
+    pub(super) async fn carry_out(
+        self: &Arc<Self>,
+        sent: Sent,
+        lines: &Lines,
+        watched: &mut Watched,
+    ) -> Option<LeaveMode> {
+        if let Command::Leave(mode) = sent.command {
+            return Some(mode);
+        }
+        let ours = sent.golem_id == self.golem_id || sent.golem_id == GolemId::operator();
+        let outcome = if ours {
+            match (self.watch_only, &sent.command) {
+                (false, _) | (true, Command::Look { .. }) => self.command(sent.command, lines).await,
+                (true, _) => Some(Err(
+                    "this console only watches: Ctrl-X stops, and nothing else can be changed from it".to_owned(),
+                )),
+            }
+        } else {
+            Some(Err(format!("no Golem called {} lives here", sent.golem_id)))
+        };
+        if let Some(told) = outcome {
+            let (done, words) = match told {
+                Ok(words) => (true, words),
+                Err(words) => (false, words),
+            };
+            tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
+        }
+        self.look_around(watched).await;
+        None
+    }
+
+    async fn command(self: &Arc<Self>, command: Command, lines: &Lines) -> Outcome {
+        match command {
+            Command::Call { ticket, tool, params, dry_run, idempotency_key } => {
+                if *self.leaving.borrow() {
+                    return Some(Err(ENDS.to_owned()));
+                }
+                self.call(ticket, Call { idempotency_key, dry_run, ..Call::new(tool, Input::Json(params)) }).await;
+                None
+            }
+            Command::Offer { .. } | Command::Commit { .. } if *self.leaving.borrow() => Some(Err(ENDS.to_owned())),
+            Command::Offer { ticket, tool, params } => {
+                self.offer(ticket, Call::new(tool, Input::Json(params))).await;
+                None
+            }
+            Command::Commit { ticket, permit_id, simulation_hash } => {
+                self.commit(ticket, permit_id, simulation_hash).await.err().map(Err)
+            }
+            Command::Cancel { call_id } => {
+                let cancelled = self.operator.cancel(call_id) || self.golem.cancel(call_id);
+                Some(if cancelled {
+                    Ok("cancelled: nothing was signed".to_owned())
+                } else {
+                    Err("it cannot be cancelled: it is over, or being signed".to_owned())
+                })
+            }
+            Command::Answer { key, answer, confirmation, password } => {
+                Some(self.answer(key, answer, confirmation, password).await)
+            }
+            // Carried out before it comes here; see `brake`.
+            stop @ (Command::Hold | Command::ReleaseHold | Command::Raise { .. }) => self.brake.obey(&stop),
+            Command::AskToLower { level } => Some(self.ask_to_lower(level)),
+            Command::AskToLeavePaper => {
+                let on = self.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
+                Some(on.then(|| self.lay(Own::LeavePaper)).ok_or_else(|| "paper mode is not on".to_owned()))
+            }
+            Command::EnterPaper => Some(match &self.paper {
+                Some(paper) => {
+                    paper.turn(true);
+                    Ok("paper mode: everything is done on paper, nothing is signed".to_owned())
+                }
+                None => Err("nothing can be signed here in any case".to_owned()),
+            }),
+            Command::AskToResetBreaker => Some(self.ask_to_reset()),
+            Command::Say { words } => {
+                let said = lines.words.try_send(words);
+                // The answer, or that there is none, comes as the agent's own words.
+                said.err().map(|_| Err("nobody listens at the moment".to_owned()))
+            }
+            Command::RevokeGrant { number } => {
+                let revoked = self.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
+                Some(revoked.then(|| "revoked".to_owned()).ok_or_else(|| "there is none of that number".to_owned()))
+            }
+            Command::Look { ticket, query } => {
+                let stage = Arc::clone(self);
+                tokio::spawn(async move {
+                    let found = Box::new(stage.look_up(query).await);
+                    tell(&stage.news, News::Found { ticket, found }).await;
+                });
+                None
+            }
+            Command::Devnet(control) => Some(self.devnet(control).await),
+            Command::Scenario { name } => Some(self.show(&name, lines)),
+            Command::Step if self.step_by_step => {
+                self.steps.add_permits(1);
+                None
+            }
+            Command::Step => {
+                Some(Err("this show goes by itself; bardo golem run --step plays one moment at a time".to_owned()))
+            }
+            Command::Replay(_) => Some(Err("this is no recording: what happens here happens now".to_owned())),
+            Command::Leave(_) => None,
+        }
+    }
+
+    /// Lets a show begin in the place of the present one.
+    fn show(&self, name: &str, lines: &Lines) -> Result<String, String> {
+        if self.sandbox.is_none() {
+            return Err("shows are played on a devnet inside this process, and nowhere else".to_owned());
+        }
+        let scenario = scenario::find(name).map_err(|error| error.to_string())?;
+        if scenario.tick.is_some() && !self.has_own_time {
+            return Err(format!("this show has a time of its own: leave, and play it by bardo --scenario {name}"));
+        }
+        let asked_at = self.clock.steady_millis();
+        lines.shows.try_send(scenario.clone()).map_err(|_| "nobody here plays shows any more".to_owned())?;
+        let waits = self.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
+        let told = match waits {
+            true => format!("the show {name} begins once the Golem's open question is answered"),
+            false => format!("the show {name} begins"),
+        };
+        let played = self.cues.borrow().as_ref().map(|script| script.played.clone());
+        let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(Played::default()));
+        self.cues.send_replace(Some(Script { scenario, played, asked_at }));
+        Ok(told)
+    }
+
+    /// Calls a tool on the operator's behalf, beside everything else.
+    async fn call(self: &Arc<Self>, ticket: u64, call: Call) {
+        let call_id = self.operator.new_call_id();
+        tell(&self.news, News::Began { ticket, call_id }).await;
+        let stage = Arc::clone(self);
+        stage.running.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            let response = stage.operator.call(Call { call_id: Some(call_id), ..call }).await;
+            stage.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+        });
+    }
+
+    async fn answer(
+        self: &Arc<Self>,
+        key: QuestionKey,
+        answer: OperatorAnswer,
+        confirmation: Confirmation,
+        password: Option<Password>,
+    ) -> Result<String, String> {
+        let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
+        if let OperatorAnswer::RefuseAndStop { reason } = &answer {
+            // It has come before the answer already; what failed there is said here.
+            self.brake.refuse_all(reason)?;
+        }
+        let told = match key {
+            QuestionKey::Action(permit) if self.offers.has(permit) => {
+                self.answer_offer(permit, &answer, confirmation, password).await
+            }
+            QuestionKey::Action(permit) if self.is_asked_here(permit) => {
+                let takes_proof = self.desk.as_ref().is_some_and(ApprovalDesk::takes_proof);
+                let proof = match takes_proof && answer.kind().lets_through() {
+                    true => Some(self.prove(self.approving(permit)?, password).await?),
+                    false => None,
+                };
+                self.answer_action(permit, answer, confirmation, proof)
+            }
+            QuestionKey::Action(permit) => {
+                let by = format!("process {}", std::process::id());
+                let proof = match answer.kind().lets_through() {
+                    true => Some(self.prove(self.approving(permit)?, password).await?),
+                    false => None,
+                };
+                let laid =
+                    self.shared.answer(permit, &answer, &confirmation, &by, self.clock.now_millis(), proof).await;
+                laid.map(|()| answering::said(&answer)).map_err(|error| error.to_string())
+            }
+            QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
+            QuestionKey::Own(number) => self.answer_own(number, &answer, password).await,
+        };
+        if stops { Ok(told.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { told }
+    }
+
+    fn is_asked_here(&self, permit: PermitId) -> bool {
+        let pending = self.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
+        pending.iter().any(|request| request.preview.permit.permit_id == permit)
+    }
+
+    pub(super) fn answer_action(
+        &self,
+        permit: PermitId,
+        answer: OperatorAnswer,
+        confirmation: Confirmation,
+        proof: Option<OperatorProof>,
+    ) -> Result<String, String> {
+        let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
+        answering::answer(desk, permit, answer, confirmation, proof)
+    }
+
+    /// Reports rows of the shared queue that do not verify: to the operator, and in the audit log.
+    pub(super) async fn report_forged(&self, watched: &mut Watched) {
+        match self.shared.report(self.clock.now_millis()).await {
+            Ok(rejected) => {
+                for one in rejected {
+                    // What is asked here is stored again where it was changed, or its answer removed.
+                    watched.laid.clear();
+                    let words = format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id);
+                    tell(&self.news, News::Told { done: false, words: SafeText::clean(&words, 400) }).await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "rows of the shared queue that do not verify are not reported"),
+        }
+    }
+
+    /// Takes to the desk what was answered in other programs on this ledger.
+    pub(super) async fn hear_answers(&self, watched: &mut Watched) {
+        let heard = match self.shared.heard() {
+            Ok(heard) if heard.is_empty() => return,
+            Ok(heard) => heard,
+            Err(error) => return tracing::warn!(%error, "what was answered in other programs cannot be read"),
+        };
+        let answered = heard.iter().map(|heard| heard.permit_id).collect();
+        for Heard { permit_id, answer, confirmation, by } in heard {
+            let taken = match self.only_here(answer.kind()) {
+                Some(why) => Err(why.to_owned()),
+                None => self.answer_action(permit_id, answer, confirmation, None),
+            };
+            let (done, words) = match taken {
+                Ok(said) => (true, format!("{said}, in another program ({by})")),
+                Err(why) => (false, format!("answered in another program ({by}), and not taken: {why}")),
+            };
+            tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
+        }
+        // Only now: until the desk has them the ledger does.
+        match self.shared.forget(answered).await {
+            // What the desk did not take is still asked, and the others must see it again.
+            Ok(()) => watched.laid.clear(),
+            Err(error) => tracing::warn!(%error, "what was answered in other programs is heard again"),
+        }
+    }
+
+    /// Why an answer of this kind counts only where the question is asked.
+    pub(super) fn only_here(&self, kind: AnswerKind) -> Option<&'static str> {
+        answering::only_here(|| self.led_by_program || self.shared.is_led(), kind)
+    }
+
+    /// The password check of this data folder.
+    fn data_folder(&self) -> DataFolder {
+        DataFolder::at(self.brake.file.path().parent().unwrap_or(std::path::Path::new("")))
+    }
+
+    /// The account that signs here. Where there is none it is the zero address, whose password nobody has.
+    pub(super) fn signer(&self) -> Address {
+        self.world.account.unwrap_or_default()
+    }
+
+    fn on_devnet(&self) -> bool {
+        self.ledger.kind == LedgerKind::Devnet
+    }
+
+    /// Whether this takes a password; where that cannot be told, it does.
+    pub(super) fn needs_password(&self, wanted: &Authorisation) -> bool {
+        let keys = reauthentication::of(&self.data_folder()).keys_for(wanted, self.on_devnet());
+        keys.map_or(true, |keys| !keys.is_empty())
+    }
+
+    /// Whether an approval of what another process asks takes a password.
+    pub(super) fn elsewhere_needs_password(&self) -> bool {
+        !self.on_devnet()
+    }
+
+    /// Whether an approval of what this process asks takes a password: beside a brain that could act as the operator.
+    pub(super) fn here_needs_password(&self) -> bool {
+        self.is_brain_unisolated() && !self.on_devnet()
+    }
+
+    /// What approving another process's question has to be authorised as.
+    pub(super) fn approving(&self, permit_id: PermitId) -> Result<Authorisation, String> {
+        let account = self.world.account.ok_or("there is no account here whose password could be checked")?;
+        Ok(Authorisation::Approve { permit_id, account })
+    }
+
+    /// A proof for `wanted` by the password that was typed, which is tried on every key that is concerned.
+    pub(super) async fn prove(
+        &self,
+        wanted: Authorisation,
+        password: Option<Password>,
+    ) -> Result<OperatorProof, String> {
+        let folder = self.data_folder();
+        let keys = reauthentication::of(&folder).keys_for(&wanted, self.on_devnet());
+        let keys = keys.map_err(|error| error.to_string())?.into_iter().map(|key| key.name);
+        let passwords = password.map(|password| keys.map(|name| (name, password.clone())).collect());
+        let trails = [Trail::new(self.ledger.store.clone(), self.clock.clone())];
+        let passwords = passwords.unwrap_or_default();
+        let proving = reauthentication::prove(&folder, &trails, wanted, self.on_devnet(), passwords, &*self.clock);
+        proving.await.map_err(|error| error.to_string())
+    }
+
+    async fn answer_policy(
+        &self,
+        hash: alloy::primitives::B256,
+        answer: &OperatorAnswer,
+        confirmation: &Confirmation,
+        password: Option<Password>,
+    ) -> Result<String, String> {
+        let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
+        let now = self.clock.now_millis();
+        match answer.kind() {
+            AnswerKind::Once => {
+                policy_requirement(hash, self.money()).check(confirmation).map_err(|why| why.to_string())?;
+                let proof = self.prove(Authorisation::AcceptPolicy { hash }, password).await?;
+                let accepted = rules.accept(hash, "operator", self.clock.now_millis(), proof).await;
+                match accepted.map_err(|error| error.to_string())? {
+                    Some(adopted) => Ok(format!("the policy holds now, as version {}", adopted.version)),
+                    None => Err("another policy, or none, is waiting by now: look again".to_owned()),
+                }
+            }
+            AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
+                // The file is the operator's own: what it says has no effect until it says something else.
+                rules.refuse(hash, "operator", now).await.map_err(|error| error.to_string())?;
+                let file = rules.keeper().path().display();
+                Ok(format!("what holds goes on holding; {file} says otherwise until you mend it"))
+            }
+            AnswerKind::Similar | AnswerKind::Smaller => Err("a policy is taken whole, or not".to_owned()),
+        }
+    }
+
+    async fn answer_own(
+        self: &Arc<Self>,
+        number: u64,
+        answer: &OperatorAnswer,
+        password: Option<Password>,
+    ) -> Result<String, String> {
+        let over = "this question is over";
+        let wanted = self.own.get(number).ok_or(over)?.authorisation(self.signer());
+        // Before it is taken up: after a wrong password it is still asked.
+        let proof = match answer.kind() {
+            AnswerKind::Once => Some(self.prove(wanted.clone(), password).await?),
+            AnswerKind::Refuse | AnswerKind::RefuseAndStop | AnswerKind::Similar | AnswerKind::Smaller => None,
+        };
+        let own = self.own.take(number).ok_or(over)?;
+        let proof = match (answer.kind(), proof) {
+            (AnswerKind::Once, Some(proof)) => proof,
+            (AnswerKind::Once, None) => return Err("it was not confirmed by the operator".to_owned()),
+            (AnswerKind::Refuse | AnswerKind::RefuseAndStop, _) => return Ok("it stays as it is".to_owned()),
+            (AnswerKind::Similar | AnswerKind::Smaller, _) => return Err("it can be done once, or not".to_owned()),
+        };
+        let redeem = |proof: OperatorProof| {
+            let redeemed = proof.redeem_on(self.on_devnet(), &wanted, self.clock.now_millis());
+            redeemed.map(drop).map_err(|error| error.to_string())
+        };
+        match own {
+            Own::Lower { from, to, .. } => {
+                let now = self.clock.now_millis();
+                let reason = "lowered by the operator's decision";
+                let lowered = self.brake.file.lower(&from, to, reason, "operator", now, proof);
+                let lowered = lowered.map_err(|error| error.to_string())?;
+                let told =
+                    lowered.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
+                Ok(if self.keys_revoked() { format!("{told}; {STAY}") } else { told })
+            }
+            Own::LeavePaper => {
+                let paper = self.paper.as_ref().ok_or("nothing can be signed here in any case")?;
+                redeem(proof)?;
+                // What an earlier run has left was not touched so far; it is looked after before anything new is signed.
+                if let Some(pipeline) = &self.pipeline {
+                    pipeline.recover().await.map_err(|refusal| format!("paper mode stays on: {}", refusal.message))?;
+                }
+                // What was shown as a rehearsal is not there to be said yes to any more.
+                self.offers.clear();
+                paper.turn(false);
+                Ok("paper mode is off: from now on things are signed".to_owned())
+            }
+            Own::SellAfterDeath => {
+                redeem(proof)?;
+                let stage = Arc::clone(self);
+                stage.running.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    stage.sell_all(Cause::Death).await;
+                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                });
+                Ok("what it held is sold, as far as the policy lets it".to_owned())
+            }
+            Own::SellUnderFlatten { .. } => {
+                redeem(proof)?;
+                let stage = Arc::clone(self);
+                stage.running.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    stage.flatten().await;
+                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                });
+                Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())
+            }
+            Own::SellUnderHalt { from } => self.sell_under_halt(&from, proof).map_err(|error| {
+                // It is asked once for each halt: what could not be done now must still be there to be tried again.
+                if !matches!(error, StopError::Changed) {
+                    self.own.ask(Own::SellUnderHalt { from }, self.clock.now_millis());
+                }
+                error.to_string()
+            }),
+            Own::ResetBreaker { .. } => {
+                let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
+                let reset = rules.reset_breaker("operator", self.clock.now_millis(), proof).await;
+                reset.map_err(|error| error.to_string())?;
+                Ok("the failure breaker is closed".to_owned())
+            }
+        }
+    }
+
+    fn ask_to_lower(&self, to: Option<StopLevel>) -> Result<String, String> {
+        let found = self.brake.file.read();
+        let level = found.level();
+        if level.is_none() || to >= level {
+            return Err("no higher stop is in force".to_owned());
+        }
+        let said = match &found {
+            InForce::Stop(stop) => format!("{}: {}", stop.by, stop.reason),
+            InForce::Garbled { why } => why.clone(),
+            InForce::None => String::new(),
+        };
+        Ok(self.lay(Own::Lower {
+            from: found,
+            to,
+            said: SafeText::clean(&said, 300),
+            without_keys: self.keys_revoked(),
+        }))
+    }
+
+    fn ask_to_reset(&self) -> Result<String, String> {
+        let policy = self.keeper.as_ref().ok_or("no policy is followed here")?.current().policy;
+        let account = self.world.account.ok_or("there is no account here")?;
+        let chain = self.world.chains().first().ok_or("there is no chain here")?.network().chain_id;
+        let cool_off = policy.caps(*self.phase_now.borrow(), false).cool_off;
+        let now = self.clock.now_millis();
+        let read = self.ledger.store.read(|connection| ledger::usage(connection, now, chain, account, [], cool_off));
+        let usage = read.map_err(|error: LedgerError| error.to_string())?;
+        match super::looking::breaker(usage.breaker) {
+            BreakerNow::Closed { .. } => Err("the failure breaker is closed".to_owned()),
+            BreakerNow::Open { failures, .. } => Ok(self.lay(Own::ResetBreaker { failures })),
+            BreakerNow::OneTrial => Ok(self.lay(Own::ResetBreaker { failures: 0 })),
+        }
+    }
+
+    /// Lays a question of the session's own; it is told with the others.
+    fn lay(&self, own: Own) -> String {
+        self.own.ask(own, self.clock.now_millis());
+        "this needs a decision: it waits with the others (a)".to_owned()
+    }
+
+    async fn devnet(&self, control: DevnetControl) -> Result<String, String> {
+        let sandbox = self.sandbox.as_ref().ok_or("only a devnet inside this process can be steered")?;
+        let gone = |error: golem_chain::devnet::DevnetGone| error.to_string();
+        let of = |chain_id: u64| {
+            let found = sandbox.chains().iter().find(|chain| chain.devnet.chain_id() == chain_id);
+            found.ok_or_else(|| format!("the devnet has no chain {chain_id}"))
+        };
+        match control {
+            DevnetControl::Mine { chain_id, blocks } => {
+                let chain = of(chain_id)?;
+                let blocks = blocks.clamp(1, MOST_BLOCKS);
+                let mut number = 0;
+                for _ in 0..blocks {
+                    number = chain.devnet.mine().await.map_err(gone)?.number();
+                }
+                Ok(format!("{blocks} made, up to #{number}"))
+            }
+            DevnetControl::Advance { chain_id, seconds } => {
+                let chain = of(chain_id)?;
+                let seconds = seconds.min(MOST_SECONDS);
+                chain.devnet.run(move |chain| chain.increase_time(seconds)).await.map_err(gone)?;
+                chain.devnet.mine().await.map_err(gone)?;
+                Ok(format!("{seconds} s have passed on chain {chain_id}"))
+            }
+            DevnetControl::Market { on } => {
+                self.set_market(on).await?;
+                Ok(format!("the market {}", if on { "trades" } else { "stands still" }))
+            }
+            DevnetControl::Crash { bps } | DevnetControl::Spike { bps } => {
+                let parts = bps.min(9_900).saturating_mul(100);
+                let crash = matches!(control, DevnetControl::Crash { .. });
+                for chain in sandbox.chains() {
+                    let residents = chain.residents.clone();
+                    let shock = move |chain: &mut golem_chain::devnet::Chain| {
+                        if crash {
+                            residents.crash(chain, parts, SHOCK_BLOCKS);
+                        } else {
+                            residents.spike(chain, parts, SHOCK_BLOCKS);
+                        }
+                    };
+                    chain.devnet.run(shock).await.map_err(gone)?;
+                }
+                Ok(format!("prices {} by {} bps over {SHOCK_BLOCKS} blocks", if crash { "fall" } else { "rise" }, bps))
+            }
+            DevnetControl::Blocks { running } => {
+                for chain in sandbox.chains() {
+                    let pace = std::time::Duration::from_millis(chain.deployment.plan.block_millis);
+                    let mining = if running { Mining::Interval(pace) } else { Mining::Manual };
+                    chain.devnet.set_mining(mining).await.map_err(gone)?;
+                }
+                Ok(format!("blocks come {}", if running { "by the clock" } else { "only when asked" }))
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What a session does when its Golem has died: open orders are made void, what others may still take is taken back, the
+//! Golem's keys are revoked, and what becomes of its holdings is asked, or done where the money is for play.
+//!
+//! A plain key has no session key on a chain that could be revoked there: standing allowances are all the authority that
+//! is left behind, so these are taken back. The owner's key stays the owner's.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use alloy::primitives::Address;
+use serde_json::json;
+
+use super::asking::Own;
+use super::selling::Cause;
+use super::stage::Stage;
+use bardo_base::model::{OnDeath, Phase};
+use bardo_base::text::SafeText;
+use golem_tools::engine::{Call, Input, Status, WriteTool};
+use bardo_base::fabric::{EventKind, GolemThought};
+use golem::memory::Memory;
+use crate::market::model::Money;
+use bardo_safety::Revoked;
+use bardo_safety::audit::{Kind, Note, Trail};
+use bardo_sandbox::contracts::PERMIT2;
+use golem_tools::trading::token_revoke::{self, TokenRevoke};
+
+/// How long what is on its way at the death is waited for, on each chain.
+const ON_ITS_WAY: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether it has died, where time is the session's own.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Waits for the Golem's death, and then puts its affairs in order.
+pub(super) async fn follow(stage: Arc<Stage>, on_death: OnDeath) {
+    let mut phase = stage.phase_now.clone();
+    // From the beginning on: at which moment of a show it begins does not depend on how fast the machine is.
+    let _attendance = stage.clock.attend();
+    if stage.has_own_time {
+        while *phase.borrow() != Phase::Terminal {
+            stage.clock.pause(LOOK).await;
+        }
+    } else if phase.wait_for(|phase| *phase == Phase::Terminal).await.is_err() {
+        return;
+    }
+    // The session does not end before this has.
+    stage.running.fetch_add(1, Ordering::SeqCst);
+    stage.wind_up_once(on_death).await;
+    stage.running.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// What becomes of what it held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holdings {
+    Stay,
+    AreSold,
+    /// The operator decides.
+    AreAskedFor,
+}
+
+/// What becomes of its holdings by the operator's setting. Where the money is not for play, nothing is sold without a
+/// decision.
+fn at_death(on_death: OnDeath, money: Money) -> Holdings {
+    match on_death {
+        OnDeath::Keep => Holdings::Stay,
+        OnDeath::Ask => Holdings::AreAskedFor,
+        OnDeath::Sell => match money {
+            Money::Play => Holdings::AreSold,
+            Money::Test | Money::Real | Money::Paper | Money::Replay => Holdings::AreAskedFor,
+        },
+    }
+}
+
+/// What became of standing allowances.
+#[derive(Debug, Clone, Copy)]
+struct Allowances {
+    taken_back: usize,
+    /// What stands still, as the chains say afterwards; absent where a chain did not answer.
+    left: Option<Left>,
+}
+
+/// Allowances that others still have.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    standing: usize,
+    /// Tokens that did not say whether any stands.
+    silent: usize,
+}
+
+/// What the Golem says last: what was done, and what was not.
+fn last_words(revoked: bool, orders_left: usize, allowances: Allowances) -> String {
+    let keys = if revoked { "My keys are revoked: I sign nothing more." } else { "I had no key, and sign nothing." };
+    let orders = match orders_left {
+        0 => "No order of mine is open.".to_owned(),
+        left => format!("{left} of my orders could not be cancelled and can still fill."),
+    };
+    let stands = match allowances.left {
+        Some(Left { standing: 0, silent: 0 }) => "none stands".to_owned(),
+        Some(Left { standing, silent: 0 }) => format!("{standing} still stand"),
+        Some(Left { standing, silent }) => {
+            format!("{standing} still stand, and of {silent} tokens it could not be read whether any does")
+        }
+        None => "whether any stands could not be read".to_owned(),
+    };
+    format!("{keys} {orders} {} allowances were taken back, {stands}.", allowances.taken_back)
+}
+
+impl Stage {
+    /// Puts its affairs in order, unless that was done before: what the account holds, allows and orders after that is
+    /// its owner's.
+    async fn wind_up_once(&self, on_death: OnDeath) {
+        let memory = Memory::new(self.ledger.store.clone(), self.golem_id.clone());
+        match memory.life(&*self.clock).await {
+            Ok(life) if life.wound_up_at.is_some() => return,
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "whether this was done before is not known: it is done"),
+        }
+        self.wind_up(on_death).await;
+        // Nobody asks a dead Golem's memory, so what was on its way is noted here.
+        if let Err(error) = memory.hear_of_ends(self.clock.now_millis()).await {
+            tracing::warn!(%error, "how the last orders ended was not remembered");
+        }
+        if let Err(error) = memory.wound_up(self.clock.now_millis()).await {
+            tracing::warn!(%error, "that the affairs are in order was not kept");
+        }
+    }
+
+    /// Waits until nothing of the account is on its way: a plan that has lost its key may have just allowed something.
+    async fn settle_down(&self) {
+        let (Some(pipeline), Some(account)) = (&self.pipeline, self.world.account) else { return };
+        for chain in self.world.chains() {
+            if let Err(refusal) = pipeline.turn(chain.network().chain_id, account, ON_ITS_WAY).await {
+                self.tally()
+                    .remark(&format!("what was on its way at the Golem's death did not end: {}", refusal.message));
+            }
+        }
+    }
+
+    async fn wind_up(&self, on_death: OnDeath) {
+        if let Some(revocation) = &self.revocation {
+            revocation.revoke(Revoked::Death);
+        }
+        let revoked = self.revocation.is_some();
+        self.settle_down().await;
+        let orders = self.take_orders_back(Some(&self.golem_id)).await;
+        let allowances = self.take_allowances_back().await;
+        let body = json!({
+            "keys": if revoked { "revoked" } else { "none" },
+            "orders_left_open": orders.open,
+            "bridges_locked": orders.locked.len(),
+            "allowances_taken_back": allowances.taken_back,
+            "allowances_left": allowances.left.map(|left| left.standing),
+            "tokens_silent": allowances.left.map(|left| left.silent),
+            "on_death": on_death,
+        });
+        let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
+        let note = Note { kind: Kind::GolemDied, call_id: None, golem_id: self.golem_id.clone(), body };
+        if let Err(error) = trail.record(note).await {
+            tracing::warn!(%error, "the death is not on the audit trail");
+        }
+        self.tell_last(&last_words(revoked, orders.open, allowances));
+        for words in &orders.locked {
+            self.tell_last(words);
+        }
+        match at_death(on_death, self.network.money) {
+            Holdings::Stay => {}
+            Holdings::AreSold => self.sell_all(Cause::Death).await,
+            Holdings::AreAskedFor => self.own.ask(Own::SellAfterDeath, self.clock.now_millis()),
+        }
+    }
+
+    pub(super) fn tell_last(&self, words: &str) {
+        let text = SafeText::clean(words, 400);
+        self.emit(None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+    }
+
+    /// Takes every standing allowance back, by the operator's hand.
+    async fn take_allowances_back(&self) -> Allowances {
+        let Some(standing) = self.read_allowances().await else {
+            self.tally().remark("allowances could not be read at the Golem's death: look whether any stand");
+            return Allowances { taken_back: 0, left: None };
+        };
+        let mut all: BTreeSet<(u64, Address, Option<Address>)> = BTreeSet::new();
+        for one in &standing.rows {
+            let by_itself = !one.through_permit2 && one.spender != PERMIT2;
+            all.insert((one.chain_id, one.token, by_itself.then_some(one.spender)));
+        }
+        let mut taken_back = 0;
+        for (chain_id, token, spender) in all {
+            let params = token_revoke::Params {
+                token: token.to_string(),
+                spender: spender.map(|spender| spender.to_string()),
+                chain: chain_id.to_string(),
+            };
+            let response = self.operator.call(Call::new(TokenRevoke::META.name, Input::Json(json!(params)))).await;
+            match response.status {
+                Status::Success => taken_back += 1,
+                Status::Partial | Status::Simulated | Status::Blocked | Status::Rejected | Status::Error => {
+                    let why = response.error.map(|error| error.message().to_owned()).unwrap_or_default();
+                    self.tally().remark(&format!("an allowance of {token} was not taken back as a whole: {why}"));
+                }
+            }
+        }
+        let left = self.read_allowances().await;
+        let left = left.map(|now| Left { standing: now.rows.len(), silent: now.silent.len() });
+        Allowances { taken_back, left }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_sold_without_a_decision_where_the_money_is_not_for_play() {
+        for (on_death, play, elsewhere) in [
+            (OnDeath::Ask, Holdings::AreAskedFor, Holdings::AreAskedFor),
+            (OnDeath::Sell, Holdings::AreSold, Holdings::AreAskedFor),
+            (OnDeath::Keep, Holdings::Stay, Holdings::Stay),
+        ] {
+            assert_eq!(at_death(on_death, Money::Play), play, "{on_death}");
+            for money in [Money::Test, Money::Real, Money::Paper, Money::Replay] {
+                assert_eq!(at_death(on_death, money), elsewhere, "{on_death} {money:?}");
+            }
+        }
+    }
+}

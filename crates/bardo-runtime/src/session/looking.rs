@@ -1,0 +1,242 @@
+//! The snapshot, and what is looked up on request. Nothing here changes anything.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::Value;
+
+use super::stage::Stage;
+use super::watching::Watched;
+use bardo_base::model::Phase;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use golem_chain::network::BookToken;
+use golem_chain::token::TokenId;
+use crate::allowances;
+use crate::handle::{
+    AllowancesNow, AuditEntry, BreakerNow, ChainHoldings, Found, GrantNow, Limits, PolicyNow, Query, Snapshot,
+    SpendNow, StopNow,
+};
+use bardo_safety::audit::{self, Anchor, AuditError, Recorded};
+use bardo_safety::ledger::{self, Breaker, LedgerError, Micros, Span};
+use bardo_safety::policy::Policy;
+use bardo_safety::stop::InForce;
+
+/// Entries of the trail told at once.
+const MOST_ENTRIES: u32 = 1_000;
+
+impl Stage {
+    /// Everything that is not an event, as of now.
+    pub(super) fn snapshot(&self, watched: &Watched) -> Snapshot {
+        let (policy, version) = match &self.keeper {
+            Some(keeper) => {
+                let adopted = keeper.current();
+                (adopted.policy, adopted.version)
+            }
+            None => (std::sync::Arc::new(Policy::preset(bardo_safety::policy::Preset::ReadOnly)), 0),
+        };
+        let limits = self.limits(&policy);
+        let (limits, fault) = match limits {
+            Ok(limits) => (limits, watched.policy_fault.clone().or_else(|| self.keys_fault())),
+            Err(why) => (None, Some(SafeText::clean(&why, 300))),
+        };
+        let own = self.brake.own.borrow().clone();
+        let stop = match self.in_force.borrow().as_ref() {
+            None | Some(InForce::None) => None,
+            Some(InForce::Stop(stop)) => Some(StopNow {
+                level: stop.level,
+                by: stop.by.clone(),
+                reason: stop.reason.clone(),
+                at: stop.at,
+                own_hold: own.as_ref() == Some(stop),
+            }),
+            Some(InForce::Garbled { why }) => Some(StopNow {
+                level: bardo_base::model::StopLevel::Halt,
+                by: SafeText::clean("an unreadable stop file", 60),
+                reason: SafeText::clean(why, 200),
+                at: 0,
+                own_hold: false,
+            }),
+        };
+        let holdings = self.holdings.borrow().clone();
+        let (held, all_priced) = worth(&holdings);
+        // While a Golem lives its vitals tell it, with what is on its way over bridges; the wallets alone do not.
+        let lives = *self.phase_now.borrow() != Phase::Terminal;
+        let equity = self.tally().equity().filter(|_| lives).or(held);
+        Snapshot {
+            golem_id: self.golem_id.clone(),
+            at: self.clock.now_millis(),
+            account: self.world.account,
+            paper: self.paper.as_ref().is_some_and(golem_tools::engine::Paper::on),
+            phase: *self.phase_now.borrow(),
+            policy: PolicyNow { name: SafeText::clean(&policy.name(), 60), version, hash: policy.hash() },
+            limits,
+            fault,
+            stop,
+            keys_revoked: self.keys_revoked(),
+            holdings,
+            equity,
+            all_priced,
+            allowances: self.allowances.borrow().clone(),
+            grants: self.grants(),
+            running: u32::try_from(self.running.load(Ordering::SeqCst)).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn limits(&self, policy: &Policy) -> Result<Option<Limits>, String> {
+        let Some((account, chain)) = self.world.account.zip(self.world.chains().first()) else { return Ok(None) };
+        let caps = policy.caps(*self.phase_now.borrow(), false);
+        let (now, chain_id) = (self.clock.now_millis(), chain.network().chain_id);
+        let on_paper = self.world.paper().map(|paper| paper.ledger.store());
+        let read = on_paper.unwrap_or(&self.ledger.store).read(|connection| {
+            let usage = ledger::usage(connection, now, chain_id, account, [], caps.cool_off)?
+                .called_by(connection, &self.golem_id)?;
+            Ok::<_, LedgerError>((usage, ledger::held(connection)?))
+        });
+        let (usage, held) = read.map_err(|error| error.to_string())?;
+        let most = |span: Span| {
+            let of_span = caps.spend.iter().filter(|cap| cap.span == span);
+            of_span.map(|cap| cap.limit).min().map(Micros::dollars)
+        };
+        let rules = policy.rules();
+        Ok(Some(Limits {
+            day: SpendNow { used: usage.spent(Span::Day).dollars(), limit: most(Span::Day) },
+            month: SpendNow { used: usage.spent(Span::Month).dollars(), limit: most(Span::Month) },
+            one: most(Span::Once),
+            reserved: held.dollars(),
+            asks_above: rules.require_human_approval_above_usd.0,
+            hot_lane: rules.spending_limits.hot_lane.0,
+            calls: (usage.calls_minute, caps.calls_per_minute),
+            trades: (usage.trades_hour, caps.trades_per_hour),
+            breaker: breaker(usage.breaker),
+            failures_limit: caps.failures,
+            stop_loss_bps: caps.stop_loss.get(),
+            high_water: usage.high_water.dollars(),
+        }))
+    }
+
+    fn grants(&self) -> Vec<GrantNow> {
+        let Some(desk) = &self.desk else { return Vec::new() };
+        let symbol = |chain_id: u64, token: &TokenId| {
+            let chain = self.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
+            match (token, chain) {
+                (TokenId::Native, Some(chain)) => SafeText::clean(chain.network().native_symbol, 20),
+                (TokenId::Native, None) => SafeText::clean("the coin", 20),
+                (TokenId::Erc20(address), chain) => {
+                    let listed = chain
+                        .and_then(|chain| chain.network().book.tokens().iter().find(|token| token.address == *address));
+                    listed.map_or_else(
+                        || SafeText::clean(&address.to_string(), 42),
+                        |token: &BookToken| SafeText::clean(&token.symbol, 20),
+                    )
+                }
+            }
+        };
+        let live = desk.grants().into_iter();
+        live.map(|(grant, lasts)| {
+            let scope = grant.scope();
+            GrantNow {
+                number: grant.number(),
+                golem_id: scope.golem_id.clone(),
+                tool: SafeText::clean(scope.tool, 80),
+                chain_id: scope.chain_id,
+                tokens: scope.gives.iter().chain(&scope.gets).map(|token| symbol(scope.chain_id, token)).collect(),
+                recipients: scope.recipients.iter().copied().collect(),
+                granted: Some(grant.granted()),
+                left: grant.left(),
+                lasts_millis: u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX),
+            }
+        })
+        .collect()
+    }
+
+    /// What others may take of the listed tokens; `None` where a chain did not answer.
+    pub(super) async fn read_allowances(&self) -> Option<AllowancesNow> {
+        let owner = self.world.account?;
+        let mut all = AllowancesNow::default();
+        for chain in self.world.chains() {
+            let AllowancesNow { rows, silent } = allowances::standing(chain, owner, &self.ledger.store).await.ok()?;
+            all.rows.extend(rows);
+            all.silent.extend(silent);
+        }
+        Some(all)
+    }
+
+    /// Looks something up.
+    pub(super) async fn look_up(&self, query: Query) -> Found {
+        let nothing = |why: &dyn std::fmt::Display| Found::Nothing { why: SafeText::clean(&why.to_string(), 300) };
+        match query {
+            Query::Audit { after, call, most } => {
+                let most = most.min(MOST_ENTRIES);
+                let read = self.ledger.store.read(|connection| audit::entries(connection, after, call, most));
+                read.map_or_else(|error: AuditError| nothing(&error), |entries| Found::Audit { entries: told(entries) })
+            }
+            Query::AuditTail { most } => {
+                let most = most.min(MOST_ENTRIES);
+                let read = self.ledger.store.read(|connection| {
+                    let head = audit::head(connection)?;
+                    audit::entries(connection, head.seq.saturating_sub(u64::from(most)), None, most)
+                });
+                read.map_or_else(|error: AuditError| nothing(&error), |entries| Found::Audit { entries: told(entries) })
+            }
+            Query::VerifyAudit => {
+                let store = self.ledger.store.clone();
+                let checked = tokio::task::spawn_blocking(move || {
+                    let anchor = Anchor::beside(store.path());
+                    store.read(|connection| audit::verify(connection, &anchor, None))
+                });
+                match checked.await {
+                    Ok(Ok(report)) => Found::Verified {
+                        good: report.good(),
+                        entries: report.entries,
+                        head: report.head.hash,
+                        faults: report.faults.iter().map(|fault| SafeText::clean(&fault.to_string(), 300)).collect(),
+                    },
+                    Ok(Err(error)) => nothing(&error),
+                    Err(error) => nothing(&error),
+                }
+            }
+            Query::History { after } => {
+                let fabric = self.fabric.clone();
+                match tokio::task::spawn_blocking(move || fabric.history(after)).await {
+                    Ok(Ok(history)) => {
+                        Found::History { events: history.events, last: history.last, complete: history.complete }
+                    }
+                    Ok(Err(error)) => nothing(&error),
+                    Err(error) => nothing(&error),
+                }
+            }
+        }
+    }
+}
+
+fn told(entries: Vec<Recorded>) -> Vec<AuditEntry> {
+    let entry = |entry: Recorded| AuditEntry {
+        seq: entry.seq,
+        at: entry.at,
+        kind: SafeText::clean(&entry.kind, 60),
+        call_id: entry.call_id.map(|id| SafeText::clean(&id, 60)),
+        golem_id: SafeText::clean(&entry.golem_id, 60),
+        body: serde_json::from_str(&entry.body).unwrap_or(Value::String(entry.body)),
+        hash: entry.hash,
+    };
+    entries.into_iter().map(entry).collect()
+}
+
+pub(super) fn breaker(breaker: Breaker) -> BreakerNow {
+    match breaker {
+        Breaker::Closed { failures } => BreakerNow::Closed { failures },
+        Breaker::Open { until, failures } => BreakerNow::Open { until, failures },
+        Breaker::HalfOpen | Breaker::Trial => BreakerNow::OneTrial,
+    }
+}
+
+/// Everything priced, together, and whether everything held has a price.
+fn worth(holdings: &[ChainHoldings]) -> (Option<Usd>, bool) {
+    let rows = || holdings.iter().flat_map(|chain| &chain.rows);
+    let all_priced = rows().all(|row| row.value.is_some() || row.amount.raw().is_zero());
+    if holdings.is_empty() {
+        return (None, all_priced);
+    }
+    let sum = rows().filter_map(|row| row.value).try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
+    (sum, all_priced)
+}

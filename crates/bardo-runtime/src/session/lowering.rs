@@ -1,0 +1,18 @@
+//! A stop lowered as the operator does it, for the tests of this layer.
+
+use std::path::Path;
+
+use bardo_base::model::StopLevel;
+use bardo_safety::custody::Reauthentication;
+use bardo_safety::operator_proof::Authorisation;
+use bardo_safety::stop::{InForce, StopFile};
+
+/// Lowers the stop that is in force in a data folder without keys to `level`, or lifts it; what is in force then.
+/// `now` in milliseconds since the Unix epoch.
+pub(super) fn lower(folder: &Path, level: Option<StopLevel>, now: u64) -> InForce {
+    let file = StopFile::in_folder(folder);
+    let shown = file.read();
+    let wanted = Authorisation::lower_stop(&shown, level);
+    let proof = Reauthentication::new(folder, folder.join("keys")).prove(wanted, false, &[], now).unwrap();
+    file.lower(&shown, level, "", "operator", now, proof).unwrap()
+}

@@ -1,0 +1,229 @@
+//! Writes by hand in two steps: previewed and held, then committed by permit and hash. So what the operator looked at is
+//! what is signed: the same bytes within the same bounds, or nothing.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use alloy::primitives::B256;
+use serde_json::json;
+
+use super::stage::Stage;
+use super::tell;
+use bardo_base::id::PermitId;
+use bardo_base::text::SafeText;
+use bardo_safety::custody::Password;
+use golem_tools::engine::{Call, Offer, Offered, Status, ToolResponse};
+use crate::handle::News;
+use crate::market::model::Money;
+use crate::questions::{
+    AnswerKind, Confirmation, Listed, OFFER_NUMBER, OperatorAnswer, Question, Told, mirror,
+};
+use bardo_safety::approval::{ApprovalDesk, ApprovalNeed, Requirement};
+use bardo_safety::pipeline::Preview;
+
+/// Offers held at once; one that is asked for while another is still being previewed stands beside it.
+const MOST_HELD: usize = 4;
+
+/// The offers that wait for the operator's word. Dropped, they are taken back.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    held: Mutex<Vec<Held>>,
+}
+
+/// An offer, and the ticket of the command that asked for it.
+#[derive(Debug)]
+struct Held {
+    ticket: u64,
+    offer: Offer,
+}
+
+impl Offers {
+    /// Does something with those that are not over. Nothing panics while it holds this lock.
+    fn with<T>(&self, change: impl FnOnce(&mut Vec<Held>) -> T) -> T {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|held| !held.offer.is_over());
+        change(&mut held)
+    }
+
+    /// Takes all back.
+    pub(super) fn clear(&self) {
+        drop(self.with(std::mem::take));
+    }
+
+    fn hold(&self, ticket: u64, offer: Offer) {
+        let crowded_out = self.with(|held| {
+            held.push(Held { ticket, offer });
+            (held.len() > MOST_HELD).then(|| held.remove(0))
+        });
+        drop(crowded_out);
+    }
+
+    /// The one of this permit, if that was given with this hash.
+    fn take(&self, permit_id: PermitId, simulation_hash: B256) -> Result<Offer, String> {
+        self.with(|held| {
+            let at = held.iter().position(|held| held.offer.permit_id() == permit_id);
+            let at = at.ok_or("this offer is over: preview it again")?;
+            match held.get(at).map(|held| &held.offer) {
+                Some(offer) if offer.preview().permit.simulation_hash == simulation_hash => Ok(held.remove(at).offer),
+                _ => Err("what was shown is not what this permit was given for: nothing was signed".to_owned()),
+            }
+        })
+    }
+
+    /// The one of this permit, and the ticket that it was asked for under.
+    fn answered(&self, permit_id: PermitId) -> Option<Held> {
+        self.with(|held| {
+            let at = held.iter().position(|held| held.offer.permit_id() == permit_id)?;
+            Some(held.remove(at))
+        })
+    }
+
+    /// Something of the one of this permit; `None` where none is held.
+    fn look<T>(&self, permit_id: PermitId, of: impl FnOnce(&Offer) -> T) -> Option<T> {
+        self.with(|held| held.iter().map(|held| &held.offer).find(|offer| offer.permit_id() == permit_id).map(of))
+    }
+
+    /// Whether one is held under this permit.
+    pub(super) fn has(&self, permit_id: PermitId) -> bool {
+        self.look(permit_id, |_| ()).is_some()
+    }
+}
+
+impl Stage {
+    /// Previews a write on the operator's behalf and holds it, beside everything else.
+    pub(super) async fn offer(self: &Arc<Self>, ticket: u64, call: Call) {
+        // One is looked at at a time.
+        self.offers.clear();
+        let call_id = self.operator.new_call_id();
+        tell(&self.news, News::Began { ticket, call_id }).await;
+        let stage = Arc::clone(self);
+        stage.running.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            let (response, question) = match stage.operator.offer(Call { call_id: Some(call_id), ..call }).await {
+                Offered::Over(response) => (*response, None),
+                Offered::Held(offer) => {
+                    let (response, question) = (shown(&offer), stage.offer_question(&offer));
+                    // A session that ends holds nothing any more.
+                    let holds = !*stage.leaving.borrow();
+                    if holds {
+                        stage.offers.hold(ticket, *offer);
+                    }
+                    (response, holds.then_some(question))
+                }
+            };
+            stage.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+            if let Some(question) = question {
+                tell(&stage.news, News::Offered { ticket, question: Box::new(question) }).await;
+            }
+        });
+    }
+
+    /// Commits a held offer, beside everything else.
+    pub(super) async fn commit(
+        self: &Arc<Self>,
+        ticket: u64,
+        permit_id: PermitId,
+        simulation_hash: B256,
+    ) -> Result<(), String> {
+        let offer = self.offers.take(permit_id, simulation_hash)?;
+        tell(&self.news, News::Began { ticket, call_id: offer.call_id() }).await;
+        let stage = Arc::clone(self);
+        stage.running.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            let response = offer.commit().await;
+            stage.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+        });
+        Ok(())
+    }
+}
+
+impl Stage {
+    /// An offer as the question whether to do it: everything that a decision shows, with the answers that an action by
+    /// hand takes.
+    fn offer_question(&self, offer: &Offer) -> Question {
+        let request = offer.question();
+        let chain_id = request.preview.framed.proposal().chain_id;
+        let network = self.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == chain_id);
+        let listed = self.keeper.as_ref().map(|keeper| Listed::of(keeper.current().policy.rules()));
+        let told = Told { listed: listed.unwrap_or_default(), ..Told::default() };
+        let mut question = mirror(&request, network, OFFER_NUMBER, self.money() == Money::Paper, told);
+        question.needs_password = self.offer_takes_proof(&request.preview);
+        if question.reasons.is_empty() {
+            question.reasons.push(SafeText::clean("every action by hand is confirmed before it is signed", 80));
+        }
+        for offered in &mut question.answers {
+            offered.why_not = match offered.kind {
+                AnswerKind::Similar => Some(SafeText::clean("each action by hand is a decision of its own", 80)),
+                AnswerKind::Smaller => Some(SafeText::clean("change the amount in the form and preview again", 80)),
+                AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
+            };
+        }
+        question
+    }
+
+    /// Whether an approval of this action by hand takes the password of the account's key: as for a queued question.
+    fn offer_takes_proof(&self, preview: &Preview) -> bool {
+        let asked = match &preview.needs {
+            ApprovalNeed::Delay { .. } | ApprovalNeed::Approval { .. } => true,
+            ApprovalNeed::Instant | ApprovalNeed::Notify => false,
+        };
+        asked && self.desk.as_ref().is_some_and(ApprovalDesk::takes_proof)
+    }
+
+    /// Takes the operator's answer to an offer of theirs: does it, or withdraws it.
+    pub(super) async fn answer_offer(
+        self: &Arc<Self>,
+        permit_id: PermitId,
+        answer: &OperatorAnswer,
+        confirmation: Confirmation,
+        password: Option<Password>,
+    ) -> Result<String, String> {
+        let over = "this offer is over: preview it again";
+        match answer.kind() {
+            AnswerKind::Once => {}
+            AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
+                let Held { offer, .. } = self.offers.answered(permit_id).ok_or(over)?;
+                offer.take_back().await;
+                return Ok("withdrawn: nothing was signed".to_owned());
+            }
+            AnswerKind::Similar | AnswerKind::Smaller => {
+                return Err("an action by hand can be done once, or not".to_owned());
+            }
+        }
+        // Before it is taken up: after something that was not read, or a wrong password, it still waits.
+        let (requirement, takes_proof) = self
+            .offers
+            .look(permit_id, |offer| (Requirement::of(offer.preview()), self.offer_takes_proof(offer.preview())))
+            .ok_or(over)?;
+        requirement.check(&confirmation).map_err(|why| format!("not approved: {why}"))?;
+        let proof = match takes_proof {
+            true => Some(self.prove(self.approving(permit_id)?, password).await?),
+            false => None,
+        };
+        let Held { ticket, offer } = self.offers.answered(permit_id).ok_or(over)?;
+        tell(&self.news, News::Began { ticket, call_id: offer.call_id() }).await;
+        let stage = Arc::clone(self);
+        stage.running.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            let response = offer.commit_approved(confirmation, proof).await;
+            stage.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+        });
+        Ok("approved once".to_owned())
+    }
+}
+
+/// An offer as an envelope, like that of a rehearsed call.
+fn shown(offer: &Offer) -> ToolResponse {
+    let expected = &offer.preview().permit.expected_outcome;
+    ToolResponse {
+        call_id: offer.call_id(),
+        status: Status::Simulated,
+        data: None,
+        error: None,
+        decision_hints: Some(json!({ "permit": offer.told() })),
+        explanation: Some(format!("{expected}; held until its permit ends")),
+    }
+}

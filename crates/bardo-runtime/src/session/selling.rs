@@ -1,0 +1,336 @@
+//! Liquidation: what an account holds beside dollar coins and the chains' own coins is sold, in parts that each fit what
+//! the policy leaves for one sale. The plan is on record first, so that a part counts as closing the position; each part
+//! goes the way of every write. Where the operator's own calls are used up, selling waits until one is free again. What is
+//! left in the end is told, with the reason.
+//!
+//! About the whole the operator has decided: by `on_death`, by a yes, or by raising the ladder to flatten. So a part is
+//! kept small enough to need no question of its own, wherever that does not make the parts too many. None of this loosens
+//! a limit: parts are only ever smaller than the policy asks for.
+
+mod parts;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use alloy::eips::BlockId;
+use alloy::primitives::Address;
+
+use super::asking::Own;
+use super::stage::Stage;
+use bardo_abi::erc20::Erc20;
+use bardo_base::id::GolemId;
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
+use golem_chain::multicall::Calls;
+use golem_chain::network::Contract;
+use golem_chain::token::{Token, TokenId};
+use golem_tools::engine::WorldChain;
+use crate::market::model::{Money, Network};
+use bardo_safety::operator_proof::OperatorProof;
+use bardo_safety::stop::{InForce, MOST_NAME, StopError};
+use bardo_store::HoldError;
+
+/// What needs no selling.
+const EXITS: [&str; 3] = ["USDC", "USDT", "DAI"];
+
+/// How often whoever waits looks around.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Why everything is sold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The Golem has died.
+    Death,
+    /// The stop ladder stands at flatten; sold is while it does.
+    Flatten,
+}
+
+impl Cause {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Death => "the Golem's death",
+            Self::Flatten => "the stop ladder",
+        }
+    }
+}
+
+/// A holding that is to be sold whole.
+struct Holding<'a> {
+    chain: &'a WorldChain,
+    token: Token,
+    address: Address,
+}
+
+/// Positions are left as soon as the stop ladder says so, once for each stop.
+pub(super) async fn follow(stage: Arc<Stage>) {
+    if stage.watch_only || stage.world.account.is_none() {
+        return;
+    }
+    // From the beginning on: at which moment of a show it begins does not depend on how fast the machine is.
+    let _attendance = stage.clock.attend();
+    let halts_as = halts_as(&stage.golem_id, &stage.network);
+    let mut known = None;
+    loop {
+        let (found, wanted) = {
+            let decided = stage.decided();
+            let found = stage.brake.file.read();
+            let wanted = wanted(&found, &halts_as, decided.as_ref(), stage.money());
+            (found, wanted)
+        };
+        if let InForce::Stop(stop) = found
+            && known.as_ref() != Some(&stop.id)
+        {
+            known = Some(stop.id);
+            match wanted {
+                Wanted::Nothing => {}
+                Wanted::Sell => {
+                    stage.running.fetch_add(1, Ordering::SeqCst);
+                    stage.flatten().await;
+                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                }
+                Wanted::Ask(own) => stage.own.ask(own, stage.clock.now_millis()),
+            }
+        }
+        stage.clock.pause(LOOK).await;
+    }
+}
+
+/// The name under which this session's Golem halts. All networks of a data folder share the stop file, and on each may
+/// live a Golem of the same name; whether to sell is asked only where the one lives that has halted.
+pub(super) fn halts_as(golem_id: &GolemId, network: &Network) -> SafeText {
+    let chains: Vec<_> = network.chains.iter().map(|chain| chain.name.as_str()).collect();
+    let place = match network.money {
+        Money::Play => "devnet".to_owned(),
+        Money::Test | Money::Real | Money::Paper | Money::Replay => chains.join(", "),
+    };
+    SafeText::clean(&format!("{golem_id} on {place}"), MOST_NAME)
+}
+
+/// What is done about holdings under a stop.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    /// Nothing.
+    Nothing,
+    /// They are sold.
+    Sell,
+    /// It is asked whether they are.
+    Ask(Own),
+}
+
+/// What a stop asks for. `decided`: the one that the operator has laid down by a yes to selling.
+fn wanted(found: &InForce, halts_as: &SafeText, decided: Option<&SafeText>, money: Money) -> Wanted {
+    let InForce::Stop(stop) = found else { return Wanted::Nothing };
+    match stop.level {
+        StopLevel::Flatten if decided == Some(&stop.id) => Wanted::Sell,
+        // On play money the operator's word is enough; elsewhere the file alone is no decision about money, since any
+        // program of this user can write it.
+        StopLevel::Flatten if stop.by.as_str() == "operator" && money == Money::Play => Wanted::Sell,
+        StopLevel::Flatten => Wanted::Ask(Own::SellUnderFlatten { from: found.clone() }),
+        // Its emergency halt: under it nothing can be sold, and whether to sell is not the Golem's to say.
+        StopLevel::Halt if stop.by == *halts_as => Wanted::Ask(Own::SellUnderHalt { from: found.clone() }),
+        StopLevel::Pause | StopLevel::ExitOnly | StopLevel::Halt | StopLevel::Revoke => Wanted::Nothing,
+    }
+}
+
+impl Stage {
+    /// The stop that the operator has laid down by a yes to selling. Nothing panics while it holds this lock.
+    fn decided(&self) -> MutexGuard<'_, Option<SafeText>> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lowers the Golem's own halt to flatten by the operator's yes; holdings are sold under it.
+    pub(super) fn sell_under_halt(&self, halt: &InForce, proof: OperatorProof) -> Result<String, StopError> {
+        // Held over both, so that nobody finds the lower stop before it is known to be decided.
+        let mut decided = self.decided();
+        let (reason, now) = ("the operator has what is held sold", self.clock.now_millis());
+        let lowered = self.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now, proof);
+        if let InForce::Stop(stop) = lowered? {
+            *decided = Some(stop.id);
+        }
+        Ok("open orders are cancelled, and what is held is sold as far as the policy lets it; nothing else passes"
+            .to_owned())
+    }
+
+    /// Cancels the account's orders and sells what it holds, because the stop ladder says so.
+    pub(super) async fn flatten(&self) {
+        let left = self.take_orders_back(None).await;
+        if left.open > 0 {
+            let words = format!("{} of the open orders could not be cancelled and can still fill.", left.open);
+            self.tally().remark(&words);
+            self.tell_last(&words);
+        }
+        for words in &left.locked {
+            self.tell_last(words);
+        }
+        self.sell_all(Cause::Flatten).await;
+    }
+
+    /// Sells what is neither a dollar nor the chain's own coin, as far as the policy lets it, and says what is left.
+    pub(super) async fn sell_all(&self, cause: Cause) {
+        let (Some(account), Some(rules)) = (self.world.account, &self.rules) else { return };
+        // Whoever sells already sells everything.
+        while self.selling.swap(true, Ordering::SeqCst) {
+            if *self.leaving.borrow() {
+                return;
+            }
+            self.clock.pause(LOOK).await;
+        }
+        // So does another program on this ledger, and where one does its plan is not ended by somebody else's start.
+        let _alone = loop {
+            let why = match rules.alone_liquidating(account, LOOK).await {
+                Ok(alone) => break alone,
+                Err(HoldError::Busy(_)) => self.must_end(cause).map(ToOwned::to_owned),
+                Err(HoldError::Store(error)) => Some(error.to_string()),
+            };
+            if let Some(why) = why {
+                let words = format!("Nothing was sold: {why}.");
+                self.tally().remark(&words);
+                self.tell_last(&words);
+                self.selling.store(false, Ordering::SeqCst);
+                return;
+            }
+        };
+        let holdings = self.to_be_sold(account).await;
+        let keys = holdings.iter().map(|one| (one.chain.network().chain_id, one.token.id)).collect();
+        match rules.plan_liquidation(account, keys, cause.words(), self.clock.now_millis()).await {
+            Ok(()) => {
+                for holding in &holdings {
+                    let told = self.sell(holding, account, cause).await;
+                    self.tally().remark(&told);
+                    self.tell_last(&told);
+                    let key = (holding.chain.network().chain_id, holding.token.id);
+                    if let Err(error) = rules.end_liquidation(account, key, &told, self.clock.now_millis()).await {
+                        tracing::warn!(%error, "that a holding was dealt with is not on record");
+                    }
+                }
+            }
+            // Without the plan the parts would be refused one by one.
+            Err(error) => {
+                let words = format!("Nothing was sold: the plan could not be put on record ({error}).");
+                self.tally().remark(&words);
+                self.tell_last(&words);
+            }
+        }
+        self.selling.store(false, Ordering::SeqCst);
+    }
+
+    /// Every listed token that is held and no exit, the chain's wrapped coin last: what is riskier has the day's limit
+    /// first.
+    async fn to_be_sold(&self, account: Address) -> Vec<Holding<'_>> {
+        let mut found = Vec::new();
+        for chain in self.world.chains() {
+            match self.held_on(chain, account).await {
+                Ok(held) => found.extend(held),
+                Err(error) => {
+                    let words =
+                        format!("What is held on {} could not be read, and is not sold: {error}", chain.network());
+                    self.tally().remark(&words);
+                    self.tell_last(&words);
+                }
+            }
+        }
+        found.sort_by_key(|one| one.chain.network().book.contract(Contract::WrappedNative) == Some(one.address));
+        found
+    }
+
+    async fn held_on<'a>(&self, chain: &'a WorldChain, account: Address) -> Result<Vec<Holding<'a>>, String> {
+        let listed = chain.network().book.tokens().iter().filter(|token| !EXITS.contains(&token.symbol.as_str()));
+        let mut calls = Calls::default();
+        let asked: Vec<_> = listed
+            .map(|token| (token.address, calls.push(token.address, &Erc20::balanceOfCall { owner: account })))
+            .collect();
+        let answers = chain.ask(calls, BlockId::latest()).await.map_err(|error| error.message().to_owned())?;
+        let mut held = Vec::new();
+        for (address, call) in asked {
+            match call.take(&answers) {
+                Some(amount) => {
+                    let token = TokenId::Erc20(address);
+                    let held = self.world.balance(chain.network().chain_id, account, token, amount);
+                    if held.map_err(|error| error.message().to_owned())?.is_zero() {
+                        continue;
+                    }
+                }
+                // Where a listed token has no contract, nothing is held.
+                None if call.is_void(&answers) => continue,
+                None => {
+                    let words = format!("Whether any of {address} is held could not be read, and none of it is sold.");
+                    self.tally().remark(&words);
+                    self.tell_last(&words);
+                    continue;
+                }
+            }
+            let token = chain.token(&address.to_string()).await.map_err(|error| error.message().to_owned())?;
+            held.push(Holding { chain, token, address });
+        }
+        Ok(held)
+    }
+
+    /// Why selling ends now, whatever is left.
+    fn must_end(&self, cause: Cause) -> Option<&'static str> {
+        let flattens = self.brake.file.read().level() == Some(StopLevel::Flatten);
+        match cause {
+            _ if *self.leaving.borrow() => Some("the session ends"),
+            Cause::Flatten if !flattens => Some("the stop ladder does not say so any more"),
+            Cause::Flatten | Cause::Death => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::market::model::ChainIdentity;
+    use crate::session::lowering::lower;
+
+    #[test]
+    fn only_the_operators_yes_sells_what_is_held_under_a_golems_own_halt() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = bardo_safety::stop::StopFile::in_folder(folder.path());
+        let golem = SafeText::clean("ada", 20);
+        let none = Wanted::Nothing;
+        assert_eq!(wanted(&InForce::None, &golem, None, Money::Play), none);
+        let halt = file.raise(StopLevel::Halt, "the feed looks wrong", "ada", 1).unwrap();
+        for money in [Money::Play, Money::Test, Money::Real] {
+            let asked = Wanted::Ask(Own::SellUnderHalt { from: halt.clone() });
+            assert_eq!(wanted(&halt, &golem, None, money), asked, "{money:?}");
+        }
+        lower(folder.path(), None, 2);
+        let by_another = file.raise(StopLevel::Halt, "", "operator", 3);
+        assert_eq!(wanted(&by_another.unwrap(), &golem, None, Money::Play), none, "the operator's halt asks nothing");
+        let lowered = lower(folder.path(), Some(StopLevel::Flatten), 4);
+        let InForce::Stop(stop) = &lowered else { panic!("{lowered:?}") };
+        let asked = Wanted::Ask(Own::SellUnderFlatten { from: lowered.clone() });
+        assert_eq!(wanted(&lowered, &golem, None, Money::Real), asked, "the file alone is no decision");
+        assert_eq!(wanted(&lowered, &golem, Some(&SafeText::clean("another", 20)), Money::Real), asked);
+        assert_eq!(wanted(&lowered, &golem, Some(&stop.id), Money::Real), Wanted::Sell, "a yes to this stop is one");
+        assert_eq!(wanted(&lowered, &golem, None, Money::Play), Wanted::Sell);
+    }
+
+    #[test]
+    fn a_halt_is_asked_about_only_on_the_network_of_the_golem_that_set_it() {
+        let golem: GolemId = "ada".parse().unwrap();
+        let on = |money, names: &[&str]| {
+            let chain = |name: &&str| ChainIdentity { name: SafeText::clean(name, 20), id: 1, interval_millis: None };
+            let chains = names.iter().map(chain).collect();
+            let network = Network { name: SafeText::clean("a network", 20), money, chains, wallet: Address::ZERO };
+            (halts_as(&golem, &network), money)
+        };
+        let all = [
+            on(Money::Play, &["ethereum", "base"]),
+            on(Money::Real, &["ethereum"]),
+            on(Money::Real, &["ethereum", "base"]),
+            on(Money::Real, &["arbitrum"]),
+            on(Money::Test, &["sepolia"]),
+        ];
+        for (setter, (by, _)) in all.iter().enumerate() {
+            let folder = tempfile::tempdir().unwrap();
+            let file = bardo_safety::stop::StopFile::in_folder(folder.path());
+            let halt = file.raise(StopLevel::Halt, "the feed looks wrong", by.as_str(), 1).unwrap();
+            for (asked, (own, money)) in all.iter().enumerate() {
+                let wanted = wanted(&halt, own, None, *money);
+                assert_eq!(wanted != Wanted::Nothing, asked == setter, "{own} under a halt by {by}");
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! One holding, sold part by part: how much of it is offered next, what a refusal asks for, and how long a rate that is
+//! used up is waited for. No cap on dollars and no rate of trades makes a part smaller or later: an exit counts as what it
+//! may lose, and the operator's own exits pass the rate.
+
+use std::time::Duration;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256, U512};
+use serde_json::{Value, json};
+
+use super::{Cause, Holding, LOOK};
+use bardo_abi::erc20::Erc20;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use golem_chain::multicall::Calls;
+use golem_tools::engine::{Call, Input, ToolResponse, WriteTool};
+use crate::session::stage::Stage;
+use bardo_safety::ledger::Micros;
+use golem_tools::trading::uniswap_execute_swap::ExecuteSwap;
+
+/// What holdings are sold for.
+const EXIT: &str = "USDC";
+
+/// Share of the amount that needs no question which one part may be worth now, in basis points. The check counts a sale at
+/// the highest of all witnesses, and gas beside it: after a fall of a quarter the half-hour mean still shows a third more
+/// than the price of now, and after a steeper one the operator is asked in any case.
+const OF_THE_ROOM: u32 = 7_000;
+
+/// A part that was too large is tried again at three quarters, so often: the last is a fortieth of the first.
+const MOST_CUTS: u32 = 13;
+
+/// More parts than these are not made only to spare the operator a question.
+const MOST_UNASKED: u64 = 24;
+
+/// More sales of one holding than these are none that this is meant for.
+const MOST_SALES: u32 = 500;
+
+/// How often a sale is tried again that only came too early, and the time between.
+const TRIES: u32 = 5;
+const BETWEEN_TRIES: Duration = Duration::from_secs(15);
+
+/// Longest wait for one rate before the sale is tried again, in milliseconds: calls are counted over a minute.
+const LONGEST_WAIT_MILLIS: u64 = 60_000;
+
+/// Longest wait for rates that are used up, between one sale of a holding and the next, in milliseconds: the windows are an
+/// hour at most.
+const PATIENCE_MILLIS: u64 = 3_700_000;
+
+/// What a refused sale asks for.
+enum Next {
+    /// A smaller one.
+    Smaller,
+    /// The same, a little later.
+    Later,
+    /// The same, once a rate allows it: in that many milliseconds, where the refusal says so.
+    Wait(Option<u64>),
+    /// Nothing more.
+    End,
+}
+
+/// What a refusal asks for, by the rules that stand against the sale.
+fn next(error: &ToolError) -> Next {
+    let violations = error.details().get("violations").and_then(Value::as_array);
+    let mut rules = violations.into_iter().flatten().filter_map(|one| one.get("rule").and_then(Value::as_str));
+    match error.code() {
+        ErrorCode::SafetySpendingLimitExceeded | ErrorCode::RoutingInsufficientLiquidity => Next::Smaller,
+        ErrorCode::SafetyRateLimited => Next::Wait(error.details().get("retry_after_ms").and_then(Value::as_u64)),
+        ErrorCode::SafetySlippage | ErrorCode::SafetyPhaseBlocked
+            if rules.any(|rule| rule == "max_price_impact_bps" || rule.ends_with("max_position_share_bps")) =>
+        {
+            Next::Smaller
+        }
+        // Right after a fall no price is agreed on yet, and the chain moves under a preview.
+        ErrorCode::SafetySlippage
+        | ErrorCode::SafetyPhaseBlocked
+        | ErrorCode::SafetyPriceUnknown
+        | ErrorCode::SafetySimulationFailed
+        | ErrorCode::PermitMismatch
+        | ErrorCode::PermitExpired
+        | ErrorCode::CallInProgress => Next::Later,
+        _ => Next::End,
+    }
+}
+
+/// How much of `held` is sold at once: `room` dollars' worth, no more than `share` of the position as it was at first, cut
+/// by a quarter so many times.
+fn part_of(held: U256, position: U256, value: Micros, room: Micros, share: BasisPoints, cuts: u32) -> U256 {
+    let by_value = match value {
+        Micros::ZERO => held,
+        value => {
+            let part = U512::from(held) * U512::from(room.get()) / U512::from(value.get());
+            if part >= U512::from(held) { held } else { U256::from(part) }
+        }
+    };
+    let part = by_value.min(share.of(position, Rounding::Down));
+    (0..cuts).fold(part, |part, _| part / U256::from(4) * U256::from(3))
+}
+
+impl Stage {
+    /// Waits until a moment of the ledger's clock; false where selling must end before.
+    async fn wait_until(&self, at: u64, cause: Cause) -> bool {
+        while let Some(left) = at.checked_sub(self.clock.now_millis()).filter(|left| *left > 0) {
+            if self.must_end(cause).is_some() {
+                return false;
+            }
+            self.clock.pause(Duration::from_millis(left).min(LOOK)).await;
+        }
+        self.must_end(cause).is_none()
+    }
+
+    /// Sells one holding part by part; what became of it.
+    pub(super) async fn sell(&self, holding: &Holding<'_>, account: Address, cause: Cause) -> String {
+        let (mut sales, mut cuts, mut tries, mut waited) = (0_u32, 0_u32, 0_u32, 0_u64);
+        let mut position = None;
+        let why = loop {
+            let (held, value) = match self.worth(holding, account).await {
+                Ok(found) => found,
+                Err(error) => break error.message().to_owned(),
+            };
+            if held.raw().is_zero() {
+                let sold = format!("Sold all {} on {}.", holding.token.symbol, holding.chain.network().name);
+                return if sales > 1 { format!("{sold} It took {sales} sales.") } else { sold };
+            }
+            if let Some(why) = self.must_end(cause) {
+                break why.to_owned();
+            }
+            if sales >= MOST_SALES {
+                break format!("{MOST_SALES} sales were made of it");
+            }
+            let position = *position.get_or_insert(held.raw());
+            let part = self.part(held.raw(), position, value, cuts);
+            let whole = part >= held.raw();
+            let amount = match TokenAmount::new(part, held.decimals()) {
+                Ok(_) if whole => "max".to_owned(),
+                Ok(part) if !part.raw().is_zero() => part.to_string(),
+                Ok(_) | Err(_) => break "the parts that the policy leaves are too small to be sold".to_owned(),
+            };
+            let response = self.sell_part(holding, &amount).await;
+            let Some(error) = response.error else {
+                // What was too large by a witness that lags may fit by now.
+                (sales, tries, cuts) = (sales.saturating_add(1), 0, cuts.saturating_sub(1));
+                waited = 0;
+                continue;
+            };
+            match next(&error) {
+                Next::Smaller if cuts < MOST_CUTS => cuts += 1,
+                Next::Later if tries < TRIES => {
+                    tries += 1;
+                    let due = self.clock.now_millis().saturating_add(BETWEEN_TRIES.as_millis() as u64);
+                    if !self.wait_until(due, cause).await {
+                        break self.must_end(cause).unwrap_or("selling was ended").to_owned();
+                    }
+                }
+                Next::Wait(free_in) if waited < PATIENCE_MILLIS => {
+                    let wait = free_in.unwrap_or(BETWEEN_TRIES.as_millis() as u64).clamp(1_000, LONGEST_WAIT_MILLIS);
+                    waited = waited.saturating_add(wait);
+                    if !self.wait_until(self.clock.now_millis().saturating_add(wait), cause).await {
+                        break self.must_end(cause).unwrap_or("selling was ended").to_owned();
+                    }
+                }
+                Next::Smaller | Next::Later | Next::Wait(_) | Next::End => break error.message().to_owned(),
+            }
+        };
+        let left = match self.worth(holding, account).await {
+            Ok((held, _)) => held.to_string(),
+            Err(_) => "what was not sold".to_owned(),
+        };
+        let (symbol, chain) = (&holding.token.symbol, &holding.chain.network().name);
+        match sales {
+            0 => format!("{symbol} on {chain} was not sold: {why}"),
+            1 => format!("{symbol} on {chain}: one sale, {left} left: {why}"),
+            sales => format!("{symbol} on {chain}: {sales} sales, {left} left: {why}"),
+        }
+    }
+
+    async fn sell_part(&self, holding: &Holding<'_>, amount: &str) -> ToolResponse {
+        let params = json!({
+            "token_in": holding.address.to_string(), "token_out": EXIT, "amount": amount,
+            "chain": holding.chain.network().chain_id.to_string(), "prefer_uniswapx": false,
+        });
+        self.operator.call(Call::new(ExecuteSwap::META.name, Input::Json(params))).await
+    }
+
+    /// What is held, and what that is worth; no dollars where there is no price, and then the sale itself says so.
+    async fn worth(&self, holding: &Holding<'_>, account: Address) -> Result<(TokenAmount, Option<Usd>), ToolError> {
+        let mut calls = Calls::default();
+        let balance = calls.push(holding.address, &Erc20::balanceOfCall { owner: account });
+        let answers = holding.chain.ask(calls, BlockId::latest()).await?;
+        let silent = || ToolError::new(ErrorCode::TokenInvalid, "the token does not answer balanceOf");
+        let (on_chain, chain_id) = (balance.take(&answers).ok_or_else(silent)?, holding.chain.network().chain_id);
+        let held = self.world.balance(chain_id, account, holding.token.id, on_chain)?;
+        let held = TokenAmount::new(held, holding.token.decimals)?;
+        let reports = holding.chain.prices.prices(&[holding.address]).await;
+        let price = reports.first().and_then(|report| report.price.as_ref()).map(|price| price.usd);
+        Ok((held, price.and_then(|price| Usd::value_of(held, price, Rounding::Up).ok())))
+    }
+
+    /// How much of a holding is offered next, in raw units.
+    fn part(&self, held: U256, position: U256, value: Option<Usd>, cuts: u32) -> U256 {
+        let Some(policy) = self.keeper.as_ref().map(|keeper| keeper.current().policy) else { return U256::ZERO };
+        let rules = policy.rules();
+        let share = rules.phases.of(*self.phase_now.borrow()).max_position_share_bps.0;
+        let down = |usd: Usd| Micros::of(usd, Rounding::Down).ok();
+        // Without a price only the whole can be tried; no check lets it pass.
+        let Some(value) = value.and_then(|value| Micros::of(value, Rounding::Up).ok()) else { return held };
+        let own = rules.tools.0.get(ExecuteSwap::META.name).map(|rule| rule.requires_approval_above_usd);
+        let asked = [Some(rules.require_human_approval_above_usd), Some(rules.spending_limits.hot_lane), own];
+        let unasked = asked.into_iter().flatten().filter_map(|most| down(most.0?)).min();
+        let few = |unasked: &Micros| value.get() / unasked.get().max(1) < MOST_UNASKED;
+        let room = unasked.filter(few).unwrap_or(Micros::MAX);
+        let most = room.share(BasisPoints::new(OF_THE_ROOM).unwrap_or(BasisPoints::ZERO));
+        part_of(held, position, value, if value <= most { value } else { most }, share, cuts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(dollars: u64) -> Micros {
+        Micros::new(dollars * 1_000_000).unwrap()
+    }
+
+    #[test]
+    fn a_part_fits_the_room_and_the_share_and_is_cut_by_quarters() {
+        let whole = BasisPoints::new(10_000).unwrap();
+        let quarter = BasisPoints::new(2_500).unwrap();
+        let part = |held: u64, position: u64, room: u64, share, cuts| {
+            part_of(U256::from(held), U256::from(position), micros(1_000), micros(room), share, cuts)
+        };
+        // 800 units are worth 1,000 dollars: 250 dollars are 200 of them.
+        assert_eq!(part(800, 800, 250, whole, 0), U256::from(200));
+        assert_eq!(part(800, 800, 1_000, whole, 0), U256::from(800));
+        assert_eq!(part(800, 800, 2_000, whole, 0), U256::from(800), "no more than there is");
+        // A quarter of what the position was at first, however little of it is left.
+        assert_eq!(part(800, 1_600, 1_000, quarter, 0), U256::from(400));
+        assert_eq!(part(800, 800, 1_000, quarter, 0), U256::from(200));
+        // Three quarters, and three quarters of that.
+        assert_eq!(part(800, 800, 1_000, whole, 1), U256::from(600));
+        assert_eq!(part(800, 800, 1_000, whole, 2), U256::from(450));
+    }
+
+    #[test]
+    fn a_refusal_says_whether_less_or_later_may_pass() {
+        let refused = |code, rule: &str| {
+            let violation = bardo_base::error::Violation {
+                rule: rule.to_owned(),
+                limit: String::new(),
+                value: String::new(),
+                would_pass: String::new(),
+                figures: None,
+            };
+            match next(&ToolError::new(code, "no").violating(&[violation])) {
+                Next::Smaller => "smaller",
+                Next::Later => "later",
+                Next::Wait(_) => "wait",
+                Next::End => "end",
+            }
+        };
+        for (code, rule, wanted) in [
+            (ErrorCode::SafetySpendingLimitExceeded, "max_single_trade_usd", "smaller"),
+            (ErrorCode::SafetySlippage, "max_price_impact_bps", "smaller"),
+            (ErrorCode::SafetySlippage, "max_loss_bps", "later"),
+            (ErrorCode::SafetyPhaseBlocked, "phases.defensive.max_position_share_bps", "smaller"),
+            (ErrorCode::SafetyPhaseBlocked, "phase Terminal", "later"),
+            (ErrorCode::SafetyRateLimited, "max_tool_calls_per_minute", "wait"),
+            (ErrorCode::SafetyRateLimited, "active_hours", "wait"),
+            (ErrorCode::Halted, "stop", "end"),
+            (ErrorCode::ApprovalRefused, "", "end"),
+            (ErrorCode::SafetyTokenNotAllowed, "allowed_tokens", "end"),
+        ] {
+            assert_eq!(refused(code, rule), wanted, "{code} {rule}");
+        }
+    }
+}

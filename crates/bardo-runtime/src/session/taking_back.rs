@@ -1,0 +1,119 @@
+//! Open orders taken back: by flattening, by a death, by leaving. What nobody has taken yet is made void; what a bridge
+//! has locked cannot be, and is asked back once nobody can deliver it any more.
+
+use serde_json::{Value, json};
+
+use super::stage::Stage;
+use bardo_base::id::GolemId;
+use golem_tools::engine::{Call, Input, ToolResponse, WriteTool};
+use bardo_base::fabric::{IntentStatus, IntentUpdate};
+use bardo_safety::orders::{OrderState, Record};
+use golem_tools::trading::intent_refund::{self, IntentRefund};
+use golem_tools::trading::uniswapx_cancel_order::{self, CancelOrder};
+
+/// What is left of an account's orders when they have been taken back.
+#[derive(Debug, Default)]
+pub(super) struct Remaining {
+    /// How many can still take something.
+    pub open: usize,
+    /// Of each bridge order whose money a settler holds, where it is and how it comes back, in a sentence.
+    pub locked: Vec<String>,
+}
+
+/// What there is to do about an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Its signature can still take something: it is made void.
+    Cancel,
+    /// Its money is locked, and nobody can deliver it any more.
+    Refund,
+    /// Its money is locked, and may still be delivered.
+    Wait,
+    /// What it wanted has come.
+    Nothing,
+}
+
+fn way(status: OrderState) -> Way {
+    match status {
+        OrderState::Auction(_) | OrderState::Unplaced | OrderState::Bridge(IntentStatus::Pending) => Way::Cancel,
+        OrderState::Bridge(IntentStatus::Filling) => Way::Wait,
+        OrderState::Bridge(IntentStatus::Expired) => Way::Refund,
+        OrderState::Bridge(IntentStatus::Filled | IntentStatus::Refunded) => Way::Nothing,
+    }
+}
+
+/// A time of the day, of seconds since the Unix epoch.
+fn time_of_day(seconds: u64) -> String {
+    let of_day = seconds % 86_400;
+    format!("{:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60)
+}
+
+/// Where the money of a bridge order is, in a sentence; `end` says what comes next.
+fn locked(record: &Record, end: &str) -> String {
+    let card = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
+    match card {
+        Some(card) => {
+            let (amount, symbol, source) = (card.amount_in, card.token_in.symbol, card.source_chain);
+            format!("{amount} {symbol} on its way to {} is locked on {source}. {end}", card.destination_chain)
+        }
+        None => format!("The money of bridge order {} is locked. {end}", record.hash),
+    }
+}
+
+/// What comes next where it may still be delivered: until when that is, and from when on it comes back else.
+fn ahead(record: &Record) -> String {
+    let card = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
+    let by = card.as_ref().map(|card| format!(" by {}", time_of_day(card.fill_deadline))).unwrap_or_default();
+    let from = card.and_then(|card| card.refund_from).map(|from| format!(" from {} on", time_of_day(from)));
+    format!("If nobody delivers it{by}, intent_refund brings it back{}.", from.unwrap_or_default())
+}
+
+impl Stage {
+    /// Takes back, through the tools for it, what the ledger knows of the account's live orders, or of those of one
+    /// Golem; what is left.
+    pub(super) async fn take_orders_back(&self, of: Option<&GolemId>) -> Remaining {
+        let mut left = Remaining::default();
+        let (Ok(orders), Some(account)) = (self.world.orders(), self.world.account) else { return left };
+        let live = match orders.live() {
+            Ok(live) => live,
+            Err(error) => {
+                self.tally().remark(&format!("which orders are open could not be read, none was cancelled: {error}"));
+                left.open = 1;
+                return left;
+            }
+        };
+        let wanted = |order: &Record| order.account == account && of.is_none_or(|golem| order.golem_id == *golem);
+        for order in live.into_iter().filter(wanted) {
+            // Where the chain does not answer, what is known decides, and the tools ask again.
+            let order = orders.look(order.hash).await.unwrap_or(order);
+            if !order.is_live() {
+                continue;
+            }
+            match way(order.status) {
+                Way::Nothing => {}
+                Way::Cancel => {
+                    let params = json!(uniswapx_cancel_order::Params { order_hash: order.hash.to_string() });
+                    if let Some(error) = self.by_hand(CancelOrder::META.name, params).await.error {
+                        left.open += 1;
+                        self.tally().remark(&format!("order {} was not cancelled: {}", order.hash, error.message()));
+                    }
+                }
+                Way::Refund => {
+                    let params = json!(intent_refund::Params { intent_id: order.hash.to_string() });
+                    if let Some(error) = self.by_hand(IntentRefund::META.name, params).await.error {
+                        left.locked.push(locked(&order, &format!("It did not come back yet: {}.", error.message())));
+                    }
+                }
+                Way::Wait => left.locked.push(locked(&order, &ahead(&order))),
+            }
+        }
+        for words in &left.locked {
+            self.tally().remark(words);
+        }
+        left
+    }
+
+    async fn by_hand(&self, tool: &str, params: Value) -> ToolResponse {
+        self.operator.call(Call::new(tool, Input::Json(params))).await
+    }
+}

@@ -1,0 +1,116 @@
+//! Which events are trades, counted once each: swaps that the chain confirmed, auctions that were filled, bridge orders
+//! that were delivered. Approvals, revocations and cancellations move no position, and are none.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use alloy::primitives::B256;
+use rust_decimal::Decimal;
+use rust_decimal::prelude::ToPrimitive;
+
+use bardo_base::id::CallId;
+use bardo_base::fabric::{Event, EventKind, IntentStatus, OrderStatus};
+
+/// The tool whose own transactions are a trade.
+const SWAP: &str = "uniswap_execute_swap";
+/// Orders remembered that were counted: a word on one of them must not count it again.
+const ORDERS_KEPT: usize = 4_096;
+/// Swaps remembered that have begun and not ended.
+const SWAPS_KEPT: usize = 512;
+
+/// Counts them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trades {
+    /// How many there were.
+    pub count: u64,
+    /// How far below their quotes those came that have one, in hundredths of a basis point, all together.
+    short: i64,
+    /// How many of them have one.
+    compared: i64,
+    /// Swaps that have begun, and whether the chain has agreed that something was done.
+    swaps: BTreeMap<CallId, bool>,
+    settled: BTreeSet<B256>,
+    order: VecDeque<B256>,
+}
+
+impl Trades {
+    /// Takes an event in. Whether it makes a call or an order a trade.
+    pub fn take(&mut self, event: &Event) -> bool {
+        match &event.kind {
+            EventKind::ToolStart(start) if start.tool_name == SWAP => {
+                if let Some(call) = event.call_id {
+                    if self.swaps.len() >= SWAPS_KEPT {
+                        self.swaps.pop_first();
+                    }
+                    self.swaps.insert(call, false);
+                }
+                false
+            }
+            EventKind::ToolVerified(_) => {
+                if let Some(seen) = event.call_id.and_then(|call| self.swaps.get_mut(&call)) {
+                    *seen = true;
+                }
+                false
+            }
+            EventKind::ToolEnd(end) => {
+                let settled = event.call_id.and_then(|call| self.swaps.remove(&call)) == Some(true);
+                if !settled || !end.success {
+                    return false;
+                }
+                let points = end.card.as_ref().and_then(|card| card.data.get("slippage_actual_bps")?.as_i64());
+                self.add(points.and_then(|points| points.checked_mul(100)));
+                true
+            }
+            EventKind::OrderUpdate(order) => {
+                // A swap that went to auction is a trade when it is filled, and not before.
+                if let Some(call) = event.call_id {
+                    self.swaps.remove(&call);
+                }
+                let fill = order.fill.as_ref().filter(|_| order.status == OrderStatus::Filled);
+                let Some(fill) = fill.filter(|_| self.first_word_on(order.order_hash)) else { return false };
+                self.add(below(&fill.amount_out, &order.quoted_out));
+                true
+            }
+            EventKind::IntentUpdate(intent) => {
+                let got = intent.amount_out.as_ref().filter(|_| intent.status == IntentStatus::Filled);
+                if intent.status != IntentStatus::Filled || !self.first_word_on(intent.intent_id) {
+                    return false;
+                }
+                self.add(got.and_then(|got| below(got, &intent.estimated_output)));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// How far below their quotes trades came on average, in hundredths of a basis point; less than 0: above.
+    pub fn average_short(&self) -> Option<i64> {
+        self.short.checked_div(self.compared)
+    }
+
+    fn add(&mut self, short: Option<i64>) {
+        self.count = self.count.saturating_add(1);
+        if let Some(short) = short {
+            self.short = self.short.saturating_add(short);
+            self.compared = self.compared.saturating_add(1);
+        }
+    }
+
+    fn first_word_on(&mut self, hash: B256) -> bool {
+        if !self.settled.insert(hash) {
+            return false;
+        }
+        self.order.push_back(hash);
+        if self.order.len() > ORDERS_KEPT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.settled.remove(&oldest);
+        }
+        true
+    }
+}
+
+/// How far `got` is below `quoted`, in hundredths of a basis point.
+fn below(got: &str, quoted: &str) -> Option<i64> {
+    let (got, quoted): (Decimal, Decimal) = (got.parse().ok()?, quoted.parse().ok()?);
+    quoted.checked_sub(got)?.checked_mul(Decimal::from(1_000_000))?.checked_div(quoted)?.round().to_i64()
+}

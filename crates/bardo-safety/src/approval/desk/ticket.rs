@@ -1,0 +1,390 @@
+//! One question as whoever asked it holds it: waiting for what happens next, and what is put on record of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Answered, ApprovalDesk, MAX_REASON};
+use bardo_base::clock::Clock;
+use bardo_base::id::PermitId;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved, EventKind};
+use crate::approval::worsening::{Worsening, worsenings};
+use crate::approval::{Answer, ApprovalNeed, AskRefused, Decision, Reason, Said, Yes};
+use crate::audit::{AuditError, Kind, Note};
+use crate::pipeline::Preview;
+
+/// Waits until the clock shows `moment`, in milliseconds since the Unix epoch.
+async fn reaches(clock: &dyn Clock, moment: u64) {
+    while let Some(left) = moment.checked_sub(clock.now_millis()).filter(|left| *left > 0) {
+        clock.pause(Duration::from_millis(left)).await;
+    }
+}
+
+/// The longest pause between two looks at both clocks: one that was set forward and back again holds nothing up for long.
+const LOOK_AT_CLOCKS: Duration = Duration::from_secs(1);
+
+/// Waits until the clock shows `moment` and its steady scale `steady`. Setting a machine's clock forward makes nothing
+/// pass that somebody was given the time to refuse.
+async fn reaches_both(clock: &dyn Clock, moment: u64, steady: u64) {
+    loop {
+        let left = moment.saturating_sub(clock.now_millis()).max(steady.saturating_sub(clock.steady_millis()));
+        if left == 0 {
+            return;
+        }
+        clock.pause(Duration::from_millis(left).min(LOOK_AT_CLOCKS)).await;
+    }
+}
+
+/// The most previews of one question that are compared with the next one.
+const MOST_SHOWN: usize = 64;
+
+/// One open question, for whoever asked it. Dropped, the question is withdrawn.
+#[must_use = "a ticket that is dropped withdraws its question"]
+pub struct Ticket {
+    pub(super) desk: ApprovalDesk,
+    pub(super) number: u64,
+    pub(super) preview: Arc<Preview>,
+    /// Previews that were shown since the last one that was worse: an operator may have read any of them.
+    pub(super) shown: Vec<Arc<Preview>>,
+    pub(super) answered: oneshot::Receiver<Answered>,
+    pub(super) ends: Instant,
+    /// The same by the clock, in milliseconds since the Unix epoch.
+    pub(super) ends_at: u64,
+    /// The same by the clock's steady scale.
+    pub(super) ends_steady: u64,
+    /// How long is waited in all.
+    pub(super) wait: Duration,
+    pub(super) passes_by_itself: bool,
+    /// Whether the waiting was over when its permit was found to be as well: then it begins anew.
+    pub(super) begins_anew: bool,
+    pub(super) over: bool,
+    /// Why the operator is not asked.
+    pub(super) refused: Option<AskRefused>,
+    /// Whether the question is on the trail.
+    pub(super) told: bool,
+    /// For how long and up to how much the yes stands, where it does, and the number of what stands.
+    pub(super) similar: Option<(u64, Usd, Option<u64>)>,
+    /// The permits under which the same was asked before.
+    pub(super) earlier: Vec<PermitId>,
+    /// What was said while it was being simulated again.
+    pub(super) heard: Option<Answered>,
+}
+
+impl Ticket {
+    /// Waits for what happens next. After [`Decision::PermitExpired`] the question is still open:
+    /// [`Self::replace`] it and wait again. Any other decision ends it.
+    pub async fn decision(&mut self) -> Decision {
+        if let Some(refused) = &self.refused {
+            return Decision::NotAsked(refused.clone());
+        }
+        if !self.told {
+            self.told = true;
+            if let Err(error) = self.record(self.question()).await {
+                let decision = unrecorded(&error);
+                self.finish(ApprovalOutcome::Withdrawn, decision.reason().cloned());
+                return decision;
+            }
+        }
+        let expires = self.preview.permit.expires;
+        let expires_at = self.preview.permit.expires_at;
+        if let Some(heard) = self.heard.take() {
+            let decision = self.taken(Some(heard));
+            return self.conclude(decision).await;
+        }
+        let (clock, passes) = (Arc::clone(&self.desk.inner.clock), self.passes_by_itself);
+        let decision = tokio::select! {
+            biased;
+            answered = &mut self.answered => self.taken(answered.ok()),
+            // Where silence is a yes, both clocks must have come to the end; where it is none, one is enough.
+            () = reaches_both(&*clock, self.ends_at, self.ends_steady), if passes => self.timed_out(),
+            () = reaches(&*clock, self.ends_at.min(expires_at)), if !passes => match self.ends_at <= expires_at {
+                true => self.timed_out(),
+                false => return Decision::PermitExpired,
+            },
+            () = sleep_until(self.ends), if !passes => self.timed_out(),
+            () = reaches(&*clock, expires_at), if passes && expires_at < self.ends_at => return Decision::PermitExpired,
+            () = sleep_until(expires), if expires < self.ends => return Decision::PermitExpired,
+        };
+        self.conclude(decision).await
+    }
+
+    /// What was said against it since its permit ran out, for whoever cannot ask it anew. That ends the question.
+    pub async fn refused_meanwhile(&mut self) -> Option<Decision> {
+        let said = self.hear().filter(|said| !said.says_yes())?;
+        let decision = self.taken(Some(said));
+        Some(self.conclude(decision).await)
+    }
+
+    /// Puts a decision on record and ends the question with it.
+    async fn conclude(&mut self, decision: Decision) -> Decision {
+        let Some(outcome) = self.outcome(&decision) else { return decision };
+        // On disk before anybody acts on it.
+        let recorded = self.record(self.answer(outcome, &decision)).await;
+        let (outcome, decision) = match recorded {
+            Ok(()) => (outcome, decision),
+            Err(error) => (ApprovalOutcome::Withdrawn, unrecorded(&error)),
+        };
+        if let (Decision::Approved(_), Some((_, _, Some(number)))) = (&decision, self.similar) {
+            self.desk.state().settle_grant(number, true);
+        }
+        self.finish(outcome, decision.reason().cloned());
+        decision
+    }
+
+    /// What has been said, if anything has; from then on nobody can say anything to this permit.
+    fn hear(&mut self) -> Option<Answered> {
+        if let Some(heard) = self.heard.take() {
+            return Some(heard);
+        }
+        let mut state = self.desk.state();
+        if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
+            open.answer = None;
+        }
+        // Whatever was said was said under this lock.
+        self.answered.try_recv().ok()
+    }
+
+    /// How the question ended; `None` where it goes on.
+    fn outcome(&self, decision: &Decision) -> Option<ApprovalOutcome> {
+        Some(match decision {
+            Decision::Approved(_) if self.similar.is_some() => ApprovalOutcome::ApprovedSimilar,
+            Decision::Approved(_) => ApprovalOutcome::Approved,
+            Decision::Edit { .. } => ApprovalOutcome::Edited,
+            Decision::Refused { .. } => ApprovalOutcome::Refused,
+            Decision::RefusedAndHalted { .. } => ApprovalOutcome::RefusedAndHalted,
+            Decision::Lapsed => ApprovalOutcome::Lapsed,
+            Decision::Withdrawn { .. } => ApprovalOutcome::Withdrawn,
+            Decision::PermitExpired | Decision::NotAsked(_) => return None,
+        })
+    }
+
+    async fn record(&self, note: Note) -> Result<(), AuditError> {
+        match &self.desk.inner.trail {
+            Some(trail) => trail.record(note).await,
+            None => Ok(()),
+        }
+    }
+
+    fn note(&self, kind: Kind, mut body: Value) -> Note {
+        // The trail is the real ledger's: an approval that let nothing be signed must not read as one that did.
+        if let (true, Some(body)) = (self.preview.paper, body.as_object_mut()) {
+            body.insert("paper".to_owned(), Value::Bool(true));
+        }
+        let proposal = self.preview.framed.proposal();
+        Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
+    }
+
+    fn question(&self) -> Note {
+        let body = json!({
+            "permit_id": self.preview.permit.permit_id, "asked": self.preview.framed.proposal().expected_outcome,
+            "reasons": self.preview.needs.reasons(), "passes_by_itself": self.passes_by_itself,
+        });
+        self.note(Kind::ApprovalRequested, body)
+    }
+
+    fn answer(&self, outcome: ApprovalOutcome, decision: &Decision) -> Note {
+        let (amount, said) = match decision {
+            Decision::Edit { amount } => (Some(amount), None),
+            Decision::Approved(yes) => (None, Some(yes.said().as_str())),
+            Decision::Refused { .. }
+            | Decision::RefusedAndHalted { .. }
+            | Decision::Lapsed
+            | Decision::Withdrawn { .. }
+            | Decision::PermitExpired
+            | Decision::NotAsked(_) => (None, None),
+        };
+        let body = json!({
+            "permit_id": self.preview.permit.permit_id, "outcome": outcome, "by": said, "reason": decision.reason(),
+            "amount": amount, "stands_for_ms": self.similar.map(|(millis, ..)| millis),
+            "stands_up_to_usd": self.similar.map(|(_, total, _)| total),
+        });
+        self.note(Kind::ApprovalResolved, body)
+    }
+
+    fn taken(&mut self, answered: Option<Answered>) -> Decision {
+        match answered {
+            Some(Answered::Answer(Answer::Similar { millis, total }, number)) => {
+                self.similar = Some((millis, total, number));
+                Decision::Approved(self.yes(Said::Operator))
+            }
+            Some(Answered::Answer(Answer::Once, _)) => Decision::Approved(self.yes(Said::Operator)),
+            Some(Answered::Answer(Answer::Edit { amount }, _)) => Decision::Edit { amount },
+            Some(Answered::Answer(Answer::Refuse { reason }, _)) => Decision::Refused { reason },
+            Some(Answered::Answer(Answer::RefuseAndHalt { reason }, _)) => Decision::RefusedAndHalted { reason },
+            Some(Answered::Withdrawn(reason)) => Decision::Withdrawn { reason },
+            None => Decision::Withdrawn { reason: SafeText::clean("the question was taken back", MAX_REASON) },
+        }
+    }
+
+    fn yes(&self, said: Said) -> Yes {
+        Yes { permit_id: self.preview.permit.permit_id, said, grant: None, earlier: self.earlier.clone() }
+    }
+
+    fn timed_out(&mut self) -> Decision {
+        let passes = self.passes_by_itself;
+        let permit = &self.preview.permit;
+        if passes && permit.expired(self.desk.inner.clock.now_millis(), Instant::now()) {
+            self.begins_anew = true;
+            return Decision::PermitExpired;
+        }
+        // Said in the same moment: it was said before the time was over.
+        if let Some(said) = self.hear() {
+            return self.taken(Some(said));
+        }
+        if passes { Decision::Approved(self.yes(Said::Waited)) } else { Decision::Lapsed }
+    }
+
+    /// Asks the same anew under a new permit, with what has changed. Until when is waited stays, unless the waiting was
+    /// over with the old permit: nobody could have seen what would pass then, so it begins anew. A no that was said since
+    /// the old permit ran out is what [`Self::decision`] answers next; then nothing is asked anew.
+    pub fn replace(&mut self, preview: Arc<Preview>) {
+        match self.hear() {
+            Some(said) if !said.says_yes() => {
+                self.heard = Some(said);
+                return;
+            }
+            // A yes was to the old permit, and to figures that are no longer these.
+            Some(said) => self.forget(&said),
+            None => {}
+        }
+        let worse = self.worse(&preview);
+        let reasons = in_words(&preview.needs);
+        // A question that was a delay and now needs a yes no longer passes by itself.
+        if matches!(preview.needs, ApprovalNeed::Approval { .. }) {
+            self.passes_by_itself = false;
+        }
+        let (sender, answered) = oneshot::channel();
+        self.answered = answered;
+        self.earlier.push(self.preview.permit.permit_id);
+        self.preview = Arc::clone(&preview);
+        if std::mem::take(&mut self.begins_anew) && self.passes_by_itself {
+            self.begin_waiting();
+        }
+        let ends_at = self.ends_at;
+        {
+            let mut state = self.desk.state();
+            if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
+                open.preview = Arc::clone(&preview);
+                open.earlier.clone_from(&self.earlier);
+                open.reasons = reasons.clone();
+                if !worse.is_empty() {
+                    open.changed = worse.iter().map(Worsening::words).collect();
+                    open.revision = open.revision.saturating_add(1);
+                }
+                open.passes_by_itself = self.passes_by_itself;
+                open.answer = Some(sender);
+                open.ends_at = ends_at;
+            }
+        }
+        self.desk.announce(&preview, reasons, ends_at, self.passes_by_itself);
+    }
+
+    /// What is worse in a new preview than in the last one; where nothing is, than in one that was shown before it. A
+    /// worse one begins the comparison anew.
+    fn worse(&mut self, preview: &Arc<Preview>) -> Vec<Worsening> {
+        let mut worse = self.shown.iter().rev().map(|shown| worsenings(shown, preview));
+        let worse = worse.find(|worse| !worse.is_empty()).unwrap_or_default();
+        // More than this cannot be compared in reasonable time, and so is read anew.
+        let full = self.shown.len() >= MOST_SHOWN;
+        if !worse.is_empty() || full {
+            self.shown.clear();
+        }
+        self.shown.push(Arc::clone(preview));
+        match worse.is_empty() && full {
+            true => vec![Worsening::TooOften],
+            false => worse,
+        }
+    }
+
+    fn begin_waiting(&mut self) {
+        let (clock, millis) = (&self.desk.inner.clock, u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX));
+        self.ends = Instant::now() + self.wait;
+        self.ends_at = clock.now_millis().saturating_add(millis);
+        self.ends_steady = clock.steady_millis().saturating_add(millis);
+    }
+
+    /// Forgets the standing approval of a yes that comes to nothing.
+    fn forget(&self, said: &Answered) {
+        if let Answered::Answer(_, Some(number)) = said {
+            self.desk.state().settle_grant(*number, false);
+        }
+    }
+
+    /// Counts how it ended towards what the agent may ask next.
+    fn count(&self, outcome: ApprovalOutcome) {
+        let now = self.desk.inner.clock.steady_millis();
+        let limits = &mut self.desk.state().limits;
+        match outcome {
+            ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted => limits.note_refused(&self.preview, now),
+            ApprovalOutcome::Lapsed | ApprovalOutcome::Withdrawn => limits.note_unanswered(&self.preview, now),
+            ApprovalOutcome::Approved | ApprovalOutcome::ApprovedSimilar => limits.note_approved(&self.preview),
+            ApprovalOutcome::Edited => {}
+        }
+    }
+
+    fn finish(&mut self, outcome: ApprovalOutcome, reason: Option<SafeText>) {
+        self.over = true;
+        self.count(outcome);
+        if let Some((_, _, Some(number))) = self.similar {
+            // Where its yes is on record it stands by now.
+            self.desk.state().settle_grant(number, false);
+        }
+        self.desk.remove(self.number);
+        let proposal = self.preview.framed.proposal();
+        let resolved = ApprovalResolved { permit_id: self.preview.permit.permit_id, outcome, reason };
+        let kind = EventKind::ApprovalResolved(resolved);
+        self.desk.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        if let Some(said) = self.hear() {
+            self.forget(&said);
+        }
+        self.finish(ApprovalOutcome::Withdrawn, None);
+        if let (true, Some(trail)) = (self.told, &self.desk.inner.trail) {
+            let reason = SafeText::clean("whoever asked went away", MAX_REASON);
+            trail.record_soon(self.answer(ApprovalOutcome::Withdrawn, &Decision::Withdrawn { reason }));
+        }
+    }
+}
+
+/// An answer that left no record is none.
+fn unrecorded(error: &AuditError) -> Decision {
+    let reason = format!("it could not be put on the audit trail: {error}");
+    Decision::Withdrawn { reason: SafeText::clean(&reason, MAX_REASON) }
+}
+
+pub(super) fn in_words(needs: &ApprovalNeed) -> Vec<SafeText> {
+    match needs {
+        ApprovalNeed::Delay { millis } => {
+            let words = format!("it is large enough to wait {} s for your no", millis.div_ceil(1_000));
+            vec![SafeText::clean(&words, MAX_REASON)]
+        }
+        ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Approval { .. } => {
+            needs.reasons().iter().map(Reason::words).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_silence_lets_pass_says_why_it_waits() {
+        let told = |needs| in_words(&needs).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let waits = told(ApprovalNeed::Delay { millis: 30_000 });
+        assert_eq!(waits, ["it is large enough to wait 30 s for your no"]);
+        assert!(told(ApprovalNeed::Instant).is_empty() && told(ApprovalNeed::Notify).is_empty());
+    }
+}

@@ -1,0 +1,338 @@
+//! How much consent an action takes, and which is enough, against a small model of both: written from the specification's
+//! page on approval and the fields' descriptions, in whole dollars.
+
+use std::collections::BTreeSet;
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::{ApprovalNeed, Consent, Reason, Said, Yes};
+use bardo_base::id::PermitId;
+use bardo_base::model::{ActionClass, CapabilityTier, Check, Phase};
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use golem_chain::fork::{Changes, Pinned, Simulation};
+use golem_chain::network::NetworkKind;
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::operator::consent as by_policy;
+use crate::permit::ActionPermit;
+use crate::pipeline::{Preview, consent};
+use crate::policy::{Policy, parse};
+use crate::proposal::{Intent, Proposal};
+use crate::sample;
+use crate::simulate::Simulated;
+use crate::value::{Doubt, Values};
+use crate::verdict::Verdict;
+
+const ME: Address = Address::repeat_byte(1);
+
+pub(super) fn usd(whole: u64) -> Usd {
+    Usd::from_scaled(U256::from(whole), 0).unwrap()
+}
+
+/// A call for this account that moves nothing yet.
+pub(super) fn proposal() -> Proposal {
+    sample::proposal(ME, Intent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])))
+}
+
+pub(super) fn simulated(takes_back: bool) -> Simulated {
+    let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
+    Simulated {
+        pinned,
+        gas_used: 1,
+        gas_cost: U256::ZERO,
+        class: ActionClass::NewPosition,
+        leaves: false,
+        reduce_only: false,
+        takes_back,
+        moves: vec![],
+        paid: vec![],
+        simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
+    }
+}
+
+/// A question about `proposal`, which counts for so many dollars.
+pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
+    let framed = Framed::new(sample::frame(proposal)).unwrap();
+    Preview {
+        permit: ActionPermit::issue(&framed, B256::ZERO, now, 60_000),
+        framed,
+        simulated: simulated(false),
+        values: Values { spent: usd(dollars), ..Values::default() },
+        counted: usd(dollars),
+        verdicts: vec![],
+        needs: ApprovalNeed::Approval { reasons: vec![] },
+        opinion: None,
+        above_hot_lane: false,
+        first_seen: false,
+        parties: vec![],
+        policy: B256::ZERO,
+        phase: Phase::Thriving,
+        own: None,
+        last_stop: None,
+        network: NetworkKind::Devnet,
+        paper: false,
+    }
+}
+
+/// What a case is made of. Dollars are whole.
+#[derive(Debug, Clone)]
+struct Case {
+    approval_above: Option<u64>,
+    tool_above: Option<u64>,
+    hot_lane: Option<u64>,
+    delay_above: Option<u64>,
+    delay_seconds: u64,
+    notify_above: Option<u64>,
+    named: bool,
+    privileged: bool,
+    transfer: bool,
+    first_seen: bool,
+    first_allowed: bool,
+    resembles: bool,
+    found: bool,
+    takes_back: bool,
+    network: NetworkKind,
+    /// What it counted for when it was shown, and counts for now.
+    shown: Option<u64>,
+    now: Option<u64>,
+    given: &'static str,
+}
+
+/// How much consent, in the model's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Need {
+    Instant,
+    Notify,
+    Delay(u64),
+    Approval(BTreeSet<&'static str>),
+}
+
+const TOOL_FIELD: &str = "tools.uniswap_execute_swap.requires_approval_above_usd";
+/// Reasons that are about the value, and follow it.
+const FIELDS: [&str; 3] = ["require_human_approval_above_usd", TOOL_FIELD, "spending_limits.hot_lane"];
+
+impl Case {
+    fn random(random: &mut impl Rng) -> Self {
+        fn maybe(random: &mut impl Rng, around: u64) -> Option<u64> {
+            random.random_bool(0.7).then(|| random.random_range(around / 2..=around * 2))
+        }
+        let shown = random.random_bool(0.95).then(|| random.random_range(0..3_000));
+        let risen = |shown: u64, random: &mut _| match Rng::random_range(random, 0..4) {
+            0 => Rng::random_range(random, 0..3_000),
+            1 => shown * 102 / 100,
+            2 => shown * 102 / 100 + 1,
+            _ => shown,
+        };
+        let now = shown.map(|shown| risen(shown, random)).filter(|_| random.random_bool(0.97));
+        Self {
+            approval_above: maybe(random, 1_000),
+            tool_above: maybe(random, 800),
+            hot_lane: maybe(random, 2_000),
+            delay_above: maybe(random, 500),
+            delay_seconds: random.random_range(0..100),
+            notify_above: maybe(random, 200),
+            named: random.random_bool(0.5),
+            privileged: random.random_bool(0.1),
+            transfer: random.random_bool(0.2),
+            first_seen: random.random_bool(0.1),
+            first_allowed: random.random_bool(0.03),
+            resembles: random.random_bool(0.03),
+            found: random.random_bool(0.1),
+            takes_back: random.random_bool(0.1),
+            network: *[NetworkKind::Devnet, NetworkKind::Test, NetworkKind::Real].choose(random).unwrap(),
+            shown,
+            now,
+            given: ["nothing", "a yes", "a yes to another", "waiting", "always"].choose(random).unwrap(),
+        }
+    }
+
+    fn policy(&self) -> Policy {
+        let most = |most: Option<u64>| most.map_or("\"none\"".to_owned(), |most| format!("\"{most}\""));
+        let tool = self.tool_above.map_or(String::new(), |above| {
+            format!("uniswap_execute_swap = {{ requires_approval_above_usd = {above} }}")
+        });
+        let text = format!(
+            "preset = \"demo\"\nrequire_human_approval_above_usd = {}\ntools = {{ {tool} }}\n\
+             spending_limits.hot_lane = {}\ndelay_above_usd = {}\ndelay_seconds = {}\nnotify_above_usd = {}\n\
+             always_approve = [\"{}\"]\n",
+            most(self.approval_above),
+            most(self.hot_lane),
+            most(self.delay_above),
+            self.delay_seconds,
+            most(self.notify_above),
+            if self.named { "uniswap_execute_swap" } else { "another" },
+        );
+        parse(&text, std::path::Path::new("model.toml")).unwrap()
+    }
+
+    fn preview(&self) -> Preview {
+        let mut proposal = proposal();
+        if self.privileged {
+            proposal.tool.capability = CapabilityTier::Privileged;
+        }
+        if self.transfer {
+            proposal.intent = Intent::Transfer;
+        }
+        Preview { network: self.network, ..preview(proposal, 0, 1_000) }
+    }
+
+    /// What the code says it takes at a value.
+    fn taken(&self, policy: &Policy, framed: &Framed, value: Option<u64>) -> (ApprovalNeed, Facts) {
+        let values = value.map(|value| Values { spent: usd(value), ..Values::default() });
+        let facts = Facts {
+            asked: false,
+            now_millis: 1_000,
+            block_time: 1,
+            phase: Phase::Thriving,
+            stop: None,
+            tokens: Default::default(),
+            values: values.ok_or_else(|| Doubt::because("no price")),
+            portfolio: Ok(Default::default()),
+            simulation: Some(simulated(self.takes_back)),
+        };
+        let passed = Verdict::passed(Check::SlippageGuard, "");
+        let verdict = if self.found { passed.asking("look at it".to_owned()) } else { passed };
+        let by_rules = by_policy::of(policy, framed, &facts);
+        let above = by_policy::above_hot_lane(policy, &facts);
+        let alike = Reason::Resembles { who: Address::repeat_byte(1), known: Address::repeat_byte(2) };
+        let parties =
+            [(self.first_seen, Reason::FirstPaid), (self.first_allowed, Reason::FirstAllowed), (self.resembles, alike)];
+        let parties: Vec<_> = parties.into_iter().filter(|(is, _)| *is).map(|(_, why)| why).collect();
+        (consent::needs(by_rules, framed, &facts, &[verdict], above, &parties), facts)
+    }
+
+    /// What it should take: the model.
+    fn asks(&self, value: Option<u64>) -> Need {
+        if self.takes_back && !self.privileged {
+            return Need::Instant;
+        }
+        let above = |limit: Option<u64>| limit.is_some_and(|limit| value.is_some_and(|value| value > limit));
+        let reasons = [
+            (FIELDS[0], above(self.approval_above)),
+            (FIELDS[1], above(self.tool_above)),
+            (FIELDS[2], above(self.hot_lane)),
+            ("hot lane", value.is_none() || above(self.hot_lane)),
+            ("untold", value.is_none()),
+            ("authority", self.privileged),
+            ("first paid", self.first_seen),
+            ("first allowed", self.first_allowed),
+            ("resembles", self.resembles),
+            ("given away", value.is_some() && self.transfer && self.tool_above.is_none()),
+            ("found", self.found),
+        ];
+        let reasons: BTreeSet<_> = reasons.into_iter().filter(|(_, is)| *is).map(|(reason, _)| reason).collect();
+        if !reasons.is_empty() {
+            Need::Approval(reasons)
+        } else if above(self.delay_above) {
+            Need::Delay(self.delay_seconds)
+        } else if above(self.notify_above) {
+            Need::Notify
+        } else {
+            Need::Instant
+        }
+    }
+
+    /// Whether what was shown tells whoever said yes what is needed now.
+    fn shown_covers(&self, now: &Need) -> bool {
+        match (self.asks(self.shown), now) {
+            (_, Need::Instant | Need::Notify) | (Need::Approval(_), Need::Delay(_)) => true,
+            (Need::Delay(waited), Need::Delay(needed)) => waited >= *needed,
+            (Need::Approval(known), Need::Approval(needed)) => {
+                let by_value = needed.iter().any(|reason| FIELDS.contains(reason));
+                // A price moves while somebody reads: up to a fiftieth.
+                let risen = match (self.shown, self.now) {
+                    (Some(shown), Some(now)) => now * 100 > shown * 102,
+                    _ => true,
+                };
+                needed.is_subset(&known) && !(by_value && risen)
+            }
+            (_, Need::Delay(_) | Need::Approval(_)) => false,
+        }
+    }
+
+    /// Whether what was given is enough: the model.
+    fn enough(&self) -> bool {
+        let now = self.asks(self.now);
+        match (&now, self.given) {
+            (Need::Instant | Need::Notify, _) => true,
+            (_, "a yes") => self.shown_covers(&now),
+            (Need::Delay(_), "waiting") => self.shown_covers(&now),
+            (_, "always") if self.network == NetworkKind::Devnet => true,
+            (Need::Approval(reasons), "always") => {
+                let never = ["authority", "hot lane", "untold", "given away", "resembles", "found"];
+                self.named && !never.iter().any(|reason| reasons.contains(reason))
+            }
+            (Need::Delay(_), "always") => self.named,
+            _ => false,
+        }
+    }
+}
+
+/// What the code says, in the model's words.
+fn read(need: &ApprovalNeed) -> Need {
+    let reason = |reason: &Reason| match reason {
+        Reason::Above { field, .. } => *FIELDS.iter().find(|one| **one == field.as_str()).unwrap(),
+        Reason::HotLane => "hot lane",
+        Reason::Untold => "untold",
+        Reason::Authority => "authority",
+        Reason::FirstPaid => "first paid",
+        Reason::FirstAllowed => "first allowed",
+        Reason::Resembles { .. } => "resembles",
+        Reason::Price(_) => "price",
+        Reason::Found(why) if why.as_str() == by_policy::GIVES_AWAY => "given away",
+        Reason::Found(_) => "found",
+    };
+    match need {
+        ApprovalNeed::Instant => Need::Instant,
+        ApprovalNeed::Notify => Need::Notify,
+        ApprovalNeed::Delay { millis } => Need::Delay(millis / 1_000),
+        ApprovalNeed::Approval { reasons } => Need::Approval(reasons.iter().map(reason).collect()),
+    }
+}
+
+#[test]
+fn consent_agrees_with_a_small_model_of_itself() {
+    const CASES: usize = 150_000;
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
+    let mut seen = std::collections::BTreeMap::<(&str, &str, bool), usize>::new();
+    for number in 0..CASES {
+        let case = Case::random(&mut random);
+        let (policy, mut preview) = (case.policy(), case.preview());
+        preview.needs = case.taken(&policy, &preview.framed, case.shown).0;
+        assert_eq!(read(&preview.needs), case.asks(case.shown), "case {number}: {case:#?}");
+        let (now, facts) = case.taken(&policy, &preview.framed, case.now);
+        let own = preview.permit.permit_id;
+        let yes = |permit_id, said| Consent::Yes(Yes { permit_id, said, grant: None, earlier: vec![] });
+        let given = match case.given {
+            "a yes" => yes(own, Said::Operator),
+            "a yes to another" => yes(PermitId::random(), Said::Operator),
+            "waiting" => yes(own, Said::Waited),
+            "always" => Consent::Always,
+            _ => Consent::None,
+        };
+        let devnet = case.network == NetworkKind::Devnet;
+        let covers = || by_policy::always_covers(&policy, devnet, &preview.framed, &facts);
+        let enough = consent::enough(&preview, &now, &given, covers).is_ok();
+        assert_eq!(enough, case.enough(), "case {number}: {case:#?}\n{now:?}");
+        *seen.entry((now.word(), case.given, enough)).or_default() += 1;
+    }
+    // Every tier with everything that can be given, and where it may be either, both.
+    let often = |word: &str, given: &str, enough: bool| {
+        let times = seen.iter().filter(|((one, two, three), _)| (*one, *two, *three) == (word, given, enough));
+        assert!(times.map(|(_, times)| *times).sum::<usize>() > 50, "{word}, {given}, {enough}: {seen:#?}");
+    };
+    for given in ["nothing", "a yes", "a yes to another", "waiting", "always"] {
+        often("instant", given, true);
+        often("notify", given, true);
+        for word in ["delay", "approval"] {
+            if given != "nothing" && given != "a yes to another" && (word, given) != ("approval", "waiting") {
+                often(word, given, true);
+            }
+            often(word, given, false);
+        }
+    }
+    assert!(SafeText::clean(by_policy::GIVES_AWAY, 200).as_str() == by_policy::GIVES_AWAY);
+}

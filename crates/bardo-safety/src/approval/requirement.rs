@@ -1,0 +1,234 @@
+//! What an operator must read and type before an approval counts. The approval queue computes it from what would be
+//! signed and checks it with every approval, wherever the answer comes from: console, command line, another process.
+
+use alloy::primitives::Address;
+use serde::{Deserialize, Serialize};
+
+use super::Reason;
+use bardo_base::model::CapabilityTier;
+use bardo_base::text::SafeText;
+use bardo_base::fabric::CheckOutcome;
+use crate::pipeline::Preview;
+use crate::proposal::Purpose;
+use crate::value::is_unlimited;
+
+/// Characters of an address that are typed.
+const DIGITS: usize = 4;
+/// Characters kept of a line.
+const LINE: usize = 400;
+
+/// Note on a simulation that did not see every change.
+pub const INCOMPLETE: &str = "the simulation could not see every change: more may move than is told here";
+
+/// Something that must be read before an approval counts. Its text names it: another text must be read again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToRead {
+    /// The text.
+    pub text: SafeText,
+}
+
+/// Something that must be typed before an approval counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirm {
+    /// What to type, in words.
+    pub what: SafeText,
+    /// The characters.
+    pub expected: SafeText,
+}
+
+/// What an approval must come with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Requirement {
+    /// Warnings, each to be acknowledged.
+    pub to_read: Vec<ToRead>,
+    /// Characters to type.
+    pub confirm: Option<Confirm>,
+}
+
+/// What an operator did before answering.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// Warnings that were acknowledged, by their texts.
+    #[serde(default)]
+    pub read: Vec<SafeText>,
+    /// Characters that were typed.
+    #[serde(default)]
+    pub typed: Option<SafeText>,
+}
+
+/// Why an approval does not count.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unconfirmed {
+    /// Warnings were not acknowledged.
+    #[error("{0} of its warnings were not acknowledged: read each one marked `!` and acknowledge it")]
+    Unread(usize),
+    /// Nothing, or something else, was typed.
+    #[error("it must be confirmed by typing {0}")]
+    NotTyped(SafeText),
+}
+
+impl Requirement {
+    /// What an approval of this action must come with.
+    pub fn of(preview: &Preview) -> Self {
+        let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
+        Self { to_read: to_read(preview), confirm: confirm(preview, privileged) }
+    }
+
+    /// Whether `given` is enough. Letter case of what was typed does not matter.
+    ///
+    /// # Errors
+    /// [`Unconfirmed`].
+    pub fn check(&self, given: &Confirmation) -> Result<(), Unconfirmed> {
+        let unread = self.to_read.iter().filter(|one| !given.read.contains(&one.text)).count();
+        if unread > 0 {
+            return Err(Unconfirmed::Unread(unread));
+        }
+        let Some(Confirm { what, expected }) = &self.confirm else { return Ok(()) };
+        let typed = given.typed.as_ref().map(|typed| typed.as_str().trim());
+        // Nothing to type would be no confirmation.
+        match typed.filter(|typed| !typed.is_empty() && typed.eq_ignore_ascii_case(expected.as_str())) {
+            Some(_) => Ok(()),
+            None => Err(Unconfirmed::NotTyped(what.clone())),
+        }
+    }
+
+    /// A confirmation that meets it. For scripted operators on devnets, which read and type nothing.
+    pub fn met(&self) -> Confirmation {
+        Confirmation {
+            read: self.to_read.iter().map(|one| one.text.clone()).collect(),
+            typed: self.confirm.as_ref().map(|confirm| confirm.expected.clone()),
+        }
+    }
+}
+
+fn to_read(preview: &Preview) -> Vec<ToRead> {
+    let mut read: Vec<SafeText> = preview
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.outcome == CheckOutcome::Warned)
+        .map(|verdict| SafeText::clean(&format!("{}: {}", verdict.check, verdict.detail), LINE))
+        .collect();
+    read.extend(preview.verdicts.iter().flat_map(|verdict| verdict.asks.iter().cloned()));
+    if preview.first_seen {
+        let whom: Vec<String> = receivers(preview).iter().map(ToString::to_string).collect();
+        read.push(SafeText::clean(&format!("first payment from here to {}", whom.join(", ")), LINE));
+    }
+    let of_others = |why: &&Reason| matches!(why, Reason::FirstAllowed | Reason::Resembles { .. });
+    read.extend(preview.parties.iter().filter(of_others).map(Reason::words));
+    for bound in &preview.permit.bounds.allowances {
+        if is_unlimited(bound.at_most) {
+            let said = format!("{} may take {} without limit", bound.spender, bound.token.symbol);
+            read.push(SafeText::clean(&said, LINE));
+        }
+    }
+    if !preview.simulated.simulation.changes.complete() {
+        read.push(SafeText::clean(INCOMPLETE, LINE));
+    }
+    let mut seen = Vec::new();
+    for text in read {
+        let one = ToRead { text };
+        if !seen.contains(&one) {
+            seen.push(one);
+        }
+    }
+    seen
+}
+
+/// Everyone but the account itself who receives something.
+pub fn receivers(preview: &Preview) -> Vec<Address> {
+    let proposal = preview.framed.proposal();
+    let own = preview.framed.exposed();
+    let mut all: Vec<Address> = Vec::new();
+    let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
+    for address in proposal.recipients.iter().copied().chain(inflows) {
+        if !own.contains(&address) && !all.contains(&address) {
+            all.push(address);
+        }
+    }
+    all
+}
+
+/// What must be typed: for an address that resembles a known one, the digits in which the two differ; for a receiver that
+/// is paid for the first time or by a privileged action, and for the contract that a privileged action calls, the last
+/// ones.
+fn confirm(preview: &Preview, privileged: bool) -> Option<Confirm> {
+    if let Some((who, known)) = resembling(preview).next() {
+        return Some(differing(who, known));
+    }
+    let paid = receivers(preview).first().copied().filter(|_| preview.first_seen || privileged);
+    if let Some(receiver) = paid {
+        return Some(last_digits("receiver", receiver));
+    }
+    let called = preview.framed.legs().iter().rfind(|leg| leg.purpose == Purpose::Main).filter(|_| privileged)?;
+    Some(last_digits("called contract", called.to))
+}
+
+/// Addresses that resemble a known one, each with that one.
+fn resembling(preview: &Preview) -> impl Iterator<Item = (Address, Address)> {
+    preview.parties.iter().filter_map(|why| match why {
+        Reason::Resembles { who, known } => Some((*who, *known)),
+        Reason::Above { .. }
+        | Reason::HotLane
+        | Reason::Untold
+        | Reason::Authority
+        | Reason::FirstPaid
+        | Reason::FirstAllowed
+        | Reason::Price(_)
+        | Reason::Found(_) => None,
+    })
+}
+
+fn last_digits(whose: &str, address: Address) -> Confirm {
+    let digits = address.to_string();
+    let at = digits.len().saturating_sub(DIGITS);
+    Confirm {
+        what: SafeText::clean(&format!("the last four characters of the {whose}'s address"), 80),
+        expected: SafeText::clean(digits.get(at..).unwrap_or(&digits), DIGITS),
+    }
+}
+
+/// The digits from the first in which they differ. An attacker has made those at the ends equal.
+fn differing(who: Address, known: Address) -> Confirm {
+    let (told, digits, others) = (who.to_string(), format!("{who:#x}"), format!("{known:#x}"));
+    let equal = digits.bytes().zip(others.bytes()).take_while(|(one, other)| one == other).count();
+    let at = equal.min(digits.len().saturating_sub(DIGITS));
+    let (before, after) = told.split_at_checked(at).unwrap_or(("", &told));
+    let what = format!("the four characters after {before} in the address that looks like another's");
+    Confirm {
+        what: SafeText::clean(&what, 160),
+        expected: SafeText::clean(after.get(..DIGITS).unwrap_or(after), DIGITS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::address;
+
+    use super::{differing, last_digits};
+
+    #[test]
+    fn of_two_that_look_alike_the_digits_are_asked_for_in_which_they_differ() {
+        let known = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
+        for (who, before, expected) in [
+            (address!("70990000000000000000000000000000000079C8"), "0x7099", "0000"),
+            (address!("70997970C51812dc3A010C7d01b50e0d17aa79C8"), "0x70997970C51812dc3A010C7d01b50e0d17", "aa79"),
+            // Not alike at their ends; there is always something to type.
+            (address!("70997970C51812dc3A010C7d01b50e0d17dc79C9"), "0x70997970C51812dc3A010C7d01b50e0d17dc", "79c9"),
+        ] {
+            let asked = differing(who, known);
+            let (what, typed) = (asked.what.as_str().to_lowercase(), asked.expected.as_str().to_lowercase());
+            assert!(what.contains(&format!("after {} in", before.to_lowercase())), "{what}");
+            assert_eq!(typed, expected);
+            // What is typed is not what the known one has there.
+            let there = format!("{known:#x}");
+            assert_ne!(there.get(before.len()..before.len() + 4), Some(expected));
+        }
+    }
+
+    #[test]
+    fn the_last_digits_are_as_the_address_is_written() {
+        let asked = last_digits("receiver", address!("70997970C51812dc3A010C7d01b50e0d17dc79C8"));
+        assert_eq!(asked.expected.as_str(), "79C8");
+        assert_eq!(asked.what.as_str(), "the last four characters of the receiver's address");
+    }
+}

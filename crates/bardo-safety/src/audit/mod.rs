@@ -1,0 +1,237 @@
+//! The audit trail: who wanted what, what was found, who agreed, what was signed and how it ended.
+//! Each entry carries the hash of the one before it, and the hash of the last one is also kept in a
+//! file outside the database, so that changing an entry, taking one out, swapping two and cutting
+//! off the end are all found.
+//!
+//! Entries are appended inside the caller's transaction: what was done and what is said of it are
+//! on disk together, or neither is.
+//!
+//! Not here: events for the screen (see `fabric`), figures that decide anything (see `ledger`).
+//! Secrets are removed before an entry is made.
+
+mod anchor;
+mod kind;
+#[cfg(test)]
+mod tests;
+mod trail;
+mod verify;
+
+use alloy::primitives::{B256, Keccak256};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use serde::Serialize;
+
+use bardo_base::id::{CallId, GolemId};
+use bardo_store::{Migrations, StoreError};
+
+pub use anchor::{Anchor, AnchorError};
+pub use kind::Kind;
+pub use trail::{Note, Trail};
+pub use verify::{Fault, Report, verify};
+
+/// The trail's table.
+pub const MIGRATIONS: Migrations = Migrations { room: "audit", steps: &[FIRST] };
+
+const FIRST: &str = "
+    CREATE TABLE audit_entry (
+        seq INTEGER PRIMARY KEY,
+        at INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        call_id TEXT,
+        golem_id TEXT NOT NULL,
+        body TEXT NOT NULL,
+        previous BLOB NOT NULL CHECK (length(previous) = 32),
+        hash BLOB NOT NULL CHECK (length(hash) = 32)
+    ) STRICT;
+    CREATE INDEX audit_entry_call ON audit_entry (call_id, seq);
+";
+
+/// Separates these hashes from all others.
+const DOMAIN: &[u8] = b"bardo audit entry 1";
+
+/// Something to be put on record.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a, T: Serialize> {
+    /// What happened.
+    pub kind: Kind,
+    /// The call it belongs to.
+    pub call_id: Option<CallId>,
+    /// Who acted.
+    pub golem_id: &'a GolemId,
+    /// The particulars, without secrets.
+    pub body: &'a T,
+}
+
+/// Where the trail ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Head {
+    /// Number of the last entry; 0 for none.
+    pub seq: u64,
+    /// Its hash, which stands for everything before it too.
+    pub hash: B256,
+}
+
+impl Head {
+    /// The end of a trail without entries.
+    pub const EMPTY: Self = Self { seq: 0, hash: B256::ZERO };
+}
+
+/// An entry as it stands in the trail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Recorded {
+    /// Its number, from 1.
+    pub seq: u64,
+    /// When, in milliseconds since the Unix epoch.
+    pub at: u64,
+    /// What happened.
+    pub kind: String,
+    /// The call it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    /// Who acted.
+    pub golem_id: String,
+    /// The particulars, as JSON text.
+    pub body: String,
+    /// Hash of the entry before it.
+    pub previous: B256,
+    /// Its own hash.
+    pub hash: B256,
+}
+
+/// Why an entry was not appended, or the trail not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuditError {
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The particulars cannot be written.
+    #[error("the entry cannot be written as JSON: {0}")]
+    Body(String),
+    /// A number or hash in the table that no entry has.
+    #[error("entry {0} of the audit trail makes no sense; `bardo log verify` tells more")]
+    Damaged(i64),
+}
+
+impl From<rusqlite::Error> for AuditError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Appends an entry. Once the transaction is committed, the answer belongs into the [`Anchor`].
+///
+/// # Errors
+/// [`AuditError`]; the caller's transaction must then be given up, since it would leave no record.
+pub fn append<T: Serialize>(transaction: &Transaction<'_>, now: u64, entry: &Entry<'_, T>) -> Result<Head, AuditError> {
+    let before = head(transaction)?;
+    let body = serde_json::to_string(entry.body).map_err(|error| AuditError::Body(error.to_string()))?;
+    let mut recorded = Recorded {
+        seq: before.seq.saturating_add(1),
+        at: now,
+        kind: entry.kind.as_str().to_owned(),
+        call_id: entry.call_id.map(|id| id.to_string()),
+        golem_id: entry.golem_id.as_str().to_owned(),
+        body,
+        previous: before.hash,
+        hash: B256::ZERO,
+    };
+    recorded.hash = recorded.digest();
+    transaction
+        .prepare_cached(
+            "INSERT INTO audit_entry (seq, at, kind, call_id, golem_id, body, previous, hash)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute(params![
+            sql(recorded.seq)?,
+            sql(recorded.at)?,
+            recorded.kind,
+            recorded.call_id,
+            recorded.golem_id,
+            recorded.body,
+            recorded.previous.as_slice(),
+            recorded.hash.as_slice(),
+        ])?;
+    Ok(Head { seq: recorded.seq, hash: recorded.hash })
+}
+
+/// Where the trail ends.
+///
+/// # Errors
+/// [`AuditError`].
+pub fn head(connection: &Connection) -> Result<Head, AuditError> {
+    let last: Option<(i64, Vec<u8>)> = connection
+        .prepare_cached("SELECT seq, hash FROM audit_entry ORDER BY seq DESC LIMIT 1")?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((seq, hash)) = last else { return Ok(Head::EMPTY) };
+    let damaged = || AuditError::Damaged(seq);
+    let hash = B256::try_from(hash.as_slice()).map_err(|_| damaged())?;
+    Ok(Head { seq: u64::try_from(seq).map_err(|_| damaged())?, hash })
+}
+
+/// Up to `most` entries after number `after`, oldest first; of one call, where one is named.
+///
+/// # Errors
+/// [`AuditError`].
+pub fn entries(
+    connection: &Connection,
+    after: u64,
+    call: Option<CallId>,
+    most: u32,
+) -> Result<Vec<Recorded>, AuditError> {
+    let call = call.map(|id| id.to_string());
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, at, kind, call_id, golem_id, body, previous, hash FROM audit_entry
+         WHERE seq > ?1 AND (?2 IS NULL OR call_id = ?2) ORDER BY seq LIMIT ?3",
+    )?;
+    let mut rows = statement.query(params![sql(after)?, call, most])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(Recorded::read(row)?);
+    }
+    Ok(found)
+}
+
+impl Recorded {
+    fn read(row: &Row<'_>) -> Result<Self, AuditError> {
+        let seq: i64 = row.get(0)?;
+        let damaged = || AuditError::Damaged(seq);
+        let number = |value: i64| u64::try_from(value).map_err(|_| damaged());
+        let hash = |bytes: Vec<u8>| B256::try_from(bytes.as_slice()).map_err(|_| damaged());
+        Ok(Self {
+            seq: number(seq)?,
+            at: number(row.get(1)?)?,
+            kind: row.get(2)?,
+            call_id: row.get(3)?,
+            golem_id: row.get(4)?,
+            body: row.get(5)?,
+            previous: hash(row.get(6)?)?,
+            hash: hash(row.get(7)?)?,
+        })
+    }
+
+    /// Whether its hash is that of its fields.
+    pub fn is_intact(&self) -> bool {
+        self.hash == self.digest()
+    }
+
+    /// The hash this entry should carry: every field with its length before it.
+    fn digest(&self) -> B256 {
+        let Self { seq, at, kind, call_id, golem_id, body, previous, hash: _ } = self;
+        let mut hasher = Keccak256::new();
+        hasher.update(DOMAIN);
+        hasher.update(previous);
+        hasher.update(seq.to_be_bytes());
+        hasher.update(at.to_be_bytes());
+        hasher.update([u8::from(call_id.is_some())]);
+        for text in [kind, call_id.as_deref().unwrap_or_default(), golem_id, body] {
+            hasher.update((text.len() as u64).to_be_bytes());
+            hasher.update(text);
+        }
+        hasher.finalize()
+    }
+}
+
+/// A number for SQLite. None this large is ever reached.
+fn sql(value: u64) -> Result<i64, AuditError> {
+    i64::try_from(value).map_err(|_| AuditError::Damaged(i64::MAX))
+}

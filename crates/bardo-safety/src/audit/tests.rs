@@ -1,0 +1,246 @@
+use std::path::PathBuf;
+
+use rusqlite::TransactionBehavior;
+use serde_json::json;
+
+use super::*;
+use bardo_store::{Store, StoreConfig};
+
+struct Trail {
+    folder: tempfile::TempDir,
+    path: PathBuf,
+    connection: Connection,
+}
+
+impl Trail {
+    fn new(entries: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
+        drop(Store::open(StoreConfig::at(&path), &[MIGRATIONS]).unwrap());
+        let connection = Connection::open(&path).unwrap();
+        let mut trail = Self { folder, path, connection };
+        (1..=entries).for_each(|number| trail.append(number));
+        trail
+    }
+
+    fn append(&mut self, number: u64) {
+        let head = self.append_unanchored(number);
+        self.anchor().advance(head).unwrap();
+    }
+
+    fn append_unanchored(&mut self, number: u64) -> Head {
+        let golem = GolemId::operator();
+        let body = json!({ "number": number });
+        let entry =
+            Entry { kind: Kind::BreakerReset, call_id: Some(CallId::new(number)), golem_id: &golem, body: &body };
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+        let head = append(&transaction, number, &entry).unwrap();
+        transaction.commit().unwrap();
+        head
+    }
+
+    fn anchor(&self) -> Anchor {
+        Anchor::beside(&self.path)
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        verify(&self.connection, &self.anchor(), None).unwrap().faults
+    }
+
+    fn execute(&self, sql: &str) {
+        self.connection.execute_batch(sql).unwrap();
+    }
+}
+
+#[test]
+fn a_trail_that_was_left_alone_is_good() {
+    let mut trail = Trail::new(0);
+    assert_eq!(trail.faults(), []);
+    (1..=5).for_each(|number| trail.append(number));
+    let report = verify(&trail.connection, &trail.anchor(), None).unwrap();
+    assert_eq!((report.entries, report.good(), report.anchor), (5, true, Some(report.head)));
+    assert_eq!(entries(&trail.connection, 3, None, 10).unwrap().len(), 2);
+    let third = entries(&trail.connection, 2, None, 1).unwrap().remove(0);
+    let call = third.call_id.as_ref().unwrap().parse().unwrap();
+    assert_eq!(entries(&trail.connection, 0, Some(call), 10).unwrap(), [third]);
+    // A process that died before it could move the anchor has cut nothing.
+    trail.append_unanchored(6);
+    assert_eq!(trail.faults(), []);
+}
+
+#[test]
+fn each_kind_of_tampering_is_found() {
+    for (sql, expected) in [
+        ("UPDATE audit_entry SET body = '{\"number\":9}' WHERE seq = 3", vec![Fault::Changed { seq: 3 }]),
+        ("UPDATE audit_entry SET at = at + 1 WHERE seq = 1", vec![Fault::Changed { seq: 1 }]),
+        ("UPDATE audit_entry SET call_id = NULL WHERE seq = 2", vec![Fault::Changed { seq: 2 }]),
+        ("UPDATE audit_entry SET golem_id = 'Ada' WHERE seq = 2", vec![Fault::Changed { seq: 2 }]),
+        ("UPDATE audit_entry SET kind = 'test:other' WHERE seq = 2", vec![Fault::Changed { seq: 2 }]),
+        ("DELETE FROM audit_entry WHERE seq IN (2, 3)", vec![Fault::Missing { from: 2, to: 3 }]),
+        ("DELETE FROM audit_entry WHERE seq = 1", vec![Fault::Missing { from: 1, to: 1 }]),
+        ("DELETE FROM audit_entry WHERE seq > 4", vec![Fault::Cut { ends: 4, anchored: 6 }]),
+        ("DELETE FROM audit_entry", vec![Fault::Cut { ends: 0, anchored: 6 }]),
+    ] {
+        let trail = Trail::new(6);
+        trail.execute(sql);
+        assert_eq!(trail.faults(), expected, "{sql}");
+    }
+    // Two swapped.
+    let trail = Trail::new(6);
+    trail.execute(
+        "UPDATE audit_entry SET seq = 99 WHERE seq = 2; UPDATE audit_entry SET seq = 2 WHERE seq = 3;
+         UPDATE audit_entry SET seq = 3 WHERE seq = 99;",
+    );
+    let faults = trail.faults();
+    assert!(faults.contains(&Fault::Changed { seq: 2 }) && faults.contains(&Fault::Unlinked { seq: 2 }), "{faults:?}");
+    // One changed, and its hash made to fit: the next one no longer follows.
+    let trail = Trail::new(6);
+    let mut third = entries(&trail.connection, 2, None, 1).unwrap().remove(0);
+    third.body = "{}".to_owned();
+    let hash = third.digest();
+    trail.connection.execute("UPDATE audit_entry SET body = '{}', hash = ?1 WHERE seq = 3", [hash.as_slice()]).unwrap();
+    assert_eq!(trail.faults(), [Fault::Unlinked { seq: 4 }]);
+}
+
+#[test]
+fn a_trail_written_anew_is_found_by_the_anchor_or_by_a_head_kept_elsewhere() {
+    let trail = Trail::new(6);
+    let kept = head(&trail.connection).unwrap().hash;
+    // Somebody rewrites everything, hashes included.
+    let mut forged = Trail::new(0);
+    (11..=16).for_each(|number| forged.append(number));
+    std::fs::copy(trail.anchor().path(), forged.anchor().path()).unwrap();
+    assert_eq!(forged.faults(), [Fault::Rewritten { seq: 6 }]);
+    std::fs::remove_file(forged.anchor().path()).unwrap();
+    assert_eq!(forged.faults(), [Fault::NoAnchor]);
+
+    // And the anchor with it: only what was kept elsewhere can tell.
+    let mut forged = Trail::new(0);
+    (11..=16).for_each(|number| forged.append(number));
+    let report = verify(&forged.connection, &forged.anchor(), Some(kept)).unwrap();
+    assert_eq!(report.faults, [Fault::UnknownHead { hash: kept }]);
+    assert!(verify(&trail.connection, &trail.anchor(), Some(kept)).unwrap().good());
+
+    // Both set back to an earlier copy.
+    let early = Trail::new(3);
+    let report = verify(&early.connection, &early.anchor(), Some(kept)).unwrap();
+    assert_eq!(report.faults, [Fault::UnknownHead { hash: kept }]);
+}
+
+#[test]
+fn the_anchor_only_goes_forward_and_a_broken_one_stays_for_all_to_see() {
+    let trail = Trail::new(4);
+    let anchor = trail.anchor();
+    let end = anchor.read().unwrap();
+    anchor.advance(Head { seq: 2, hash: B256::repeat_byte(1) }).unwrap();
+    assert_eq!(anchor.read().unwrap(), end);
+    std::fs::write(anchor.path(), "00000000000000000009 0x12\n").unwrap();
+    anchor.advance(Head { seq: 5, hash: B256::repeat_byte(1) }).unwrap();
+    assert!(matches!(trail.faults().as_slice(), [Fault::BadAnchor { .. }]), "{:?}", trail.faults());
+    drop(trail.folder);
+}
+
+#[test]
+fn an_entry_is_there_with_its_transaction_or_not_at_all() {
+    let mut trail = Trail::new(2);
+    let golem = GolemId::operator();
+    let entry = Entry { kind: Kind::BreakerReset, call_id: None, golem_id: &golem, body: &json!(null) };
+    let transaction = trail.connection.transaction().unwrap();
+    append(&transaction, 1, &entry).unwrap();
+    drop(transaction);
+    assert_eq!(head(&trail.connection).unwrap().seq, 2);
+    assert_eq!(trail.faults(), []);
+}
+
+#[test]
+fn whoever_sits_on_the_anchor_holds_up_no_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let anchor = Anchor::beside(&folder.path().join("ledger.db"));
+    let head = |seq| Head { seq, hash: B256::repeat_byte(1) };
+    anchor.advance(head(1)).unwrap();
+    let held = std::fs::File::open(anchor.path()).unwrap();
+    held.lock().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let moved = anchor.clone();
+    std::thread::spawn(move || tell.send(moved.advance(head(2)).is_err()));
+    let refused = told.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for the lock");
+    assert!(refused, "moved under somebody else's lock");
+    assert_eq!(anchor.read().unwrap(), Some(head(1)));
+    drop(held);
+    anchor.advance(head(2)).unwrap();
+    assert_eq!(anchor.read().unwrap(), Some(head(2)));
+}
+
+/// A stop file that nobody can read names no stop: each start sees it anew, and it is on record once.
+#[tokio::test]
+async fn a_stop_without_a_name_is_recorded_when_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), &[MIGRATIONS]).unwrap();
+    let trail = super::Trail::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
+    let note = |kind: Kind, level: Option<&str>, reason: &str, stop: &str| Note {
+        kind,
+        call_id: None,
+        golem_id: GolemId::operator(),
+        body: json!({ "level": level, "reason": reason, "by": "somebody", "stop": stop }),
+    };
+    let (raised, lowered) = (Kind::HaltRaised, Kind::HaltLowered);
+    let unread = || note(raised, Some("halt"), "it is no stop", "");
+    for (told, entries) in [
+        (unread(), 1),
+        (unread(), 1),
+        (note(raised, Some("halt"), "it cannot be read", ""), 2),
+        (unread(), 3),
+        (note(lowered, None, "lowered by hand", ""), 4),
+        (note(lowered, None, "lowered by hand", ""), 4),
+        (unread(), 5),
+        (note(raised, Some("halt"), "it is no stop", "named"), 6),
+        (unread(), 7),
+        (note(raised, Some("halt"), "it is no stop", "named"), 7),
+    ] {
+        let what = format!("{told:?}");
+        trail.record_stop(told).await.unwrap();
+        let count = store.read(|connection| -> Result<i64, AuditError> {
+            Ok(connection.query_row("SELECT count(*) FROM audit_entry", [], |row| row.get(0))?)
+        });
+        assert_eq!(count.unwrap(), entries, "{what}");
+    }
+}
+
+/// A session in which nobody has asked for anything yet has lost no anchor; one that is taken away is missed.
+#[tokio::test]
+async fn a_first_session_has_its_anchor_before_anything_is_asked() {
+    use crate::ledger;
+    use crate::operator::OperatorRules;
+    use crate::policy::{Keeper, parse};
+    use crate::stop::StopFile;
+
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("ledger.db");
+    let open = || Store::open(StoreConfig::at(&database), &[MIGRATIONS, ledger::MIGRATIONS]).unwrap();
+    let rules = |store: &Store| {
+        let policy = parse("preset = \"demo\"", std::path::Path::new("policy.toml")).unwrap();
+        let stop = StopFile::in_folder(folder.path());
+        OperatorRules::new(std::sync::Arc::new(Keeper::fixed(policy)), stop, store.clone(), [])
+    };
+    let anchor = Anchor::beside(&database);
+    let verified = |store: &Store| store.read(|connection| verify(connection, &anchor, None)).unwrap();
+    let store = open();
+    let first = rules(&store);
+    let trail = super::Trail::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
+    let body = json!({ "level": "pause", "reason": "x", "by": "somebody", "stop": "1" });
+    let note = Note { kind: Kind::HaltRaised, call_id: None, golem_id: GolemId::operator(), body };
+    trail.record(note).await.unwrap();
+    let report = verified(&store);
+    assert_eq!((report.entries, report.faults), (1, vec![]));
+    // What the operator decides is witnessed at once.
+    use crate::operator_proof::{Authorisation, Basis, OperatorProof};
+    let proof = OperatorProof::issue(Authorisation::ResetBreaker, Basis::NoKeys, std::path::Path::new(""), 1);
+    first.reset_breaker("somebody", 1, proof).await.unwrap();
+    let report = verified(&store);
+    assert_eq!((report.entries, report.anchor), (2, Some(report.head)));
+    // Nobody lays a new one where it is gone.
+    std::fs::remove_file(anchor.path()).unwrap();
+    let second = rules(&store);
+    assert_eq!(verified(&store).faults, [Fault::NoAnchor]);
+    drop((first, second));
+}

@@ -1,0 +1,456 @@
+//! PolicyCage off chain: an account's rules and standing as the contract has them, and the contract's
+//! own judgement of a plan, made before anything is signed. The contract stays the last word.
+//!
+//! Where an account delegates, the contract judges each execution itself, by balances; a plain account
+//! is held to its rules here alone.
+
+mod derived;
+
+use alloy::eips::BlockId;
+use alloy::primitives::aliases::U160;
+use alloy::primitives::{Address, FixedBytes, U256};
+use alloy::providers::bindings::IMulticall3;
+use alloy::sol_types::SolCall;
+
+use super::ground::Ground;
+use super::value::Doubt;
+use bardo_abi::erc20::Erc20;
+use bardo_abi::feed::Aggregator;
+use bardo_abi::permit2::Permit2;
+use bardo_abi::policy_cage::PolicyCage;
+use bardo_abi::policy_cage::PolicyCage::{AssetRule, Rules};
+use bardo_base::error::{FigureUnit, Figures, Violation};
+use bardo_base::text::SafeText;
+use bardo_base::units::{BasisPoints, Rounding, TokenAmount};
+use golem_chain::multicall::Calls;
+use golem_chain::network::{Contract, Network};
+use golem_chain::token::{self, TokenId};
+
+pub use derived::{DeriveError, Derived, Difference, Gap, amount, derive, differences};
+
+/// The contract's price of 1e18 raw units has 18 decimals.
+const UNIT: u64 = 1_000_000_000_000_000_000;
+
+/// Every chain's coin has as many.
+const COIN_DECIMALS: u8 = 18;
+
+/// An account's rules with everything they are judged by, all of one block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cage {
+    /// The contract.
+    pub contract: Address,
+    /// The delegation manager that it listens to.
+    pub manager: Address,
+    /// The account.
+    pub owner: Address,
+    /// What the owner allows.
+    pub rules: Rules,
+    /// The allowed assets, in the rules' order.
+    pub assets: Vec<CagedAsset>,
+    /// The highest value it has seen, in dollars with 18 decimals.
+    pub highest: U256,
+    /// When something last left that was no exit, in seconds since the Unix epoch; 0 for never.
+    pub last_action: u64,
+}
+
+/// An allowed asset as it stands. Amounts in raw units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CagedAsset {
+    /// Its rule.
+    pub rule: AssetRule,
+    /// What the address book calls it, where it lists it.
+    pub symbol: Option<SafeText>,
+    /// Its decimals; `None` where the token does not tell them.
+    pub decimals: Option<u8>,
+    /// What the account holds.
+    pub balance: U256,
+    /// What has left within the contract's day.
+    pub left_in_day: U256,
+    /// Dollars with 18 decimals for 1e18 raw units; `None` where the contract would not use the feed.
+    pub price: Option<U256>,
+}
+
+/// What a plan would do, as the contract would see it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan<'a> {
+    /// The calls: target, wei sent along, calldata.
+    pub calls: Vec<(Address, U256, &'a [u8])>,
+    /// What leaves at most.
+    pub out: Vec<(TokenId, U256)>,
+    /// What comes in to the account: at least, and at most.
+    pub into: Vec<(TokenId, U256, U256)>,
+}
+
+/// The token's address in the contract's rules: zero for the coin.
+fn key(token: TokenId) -> Address {
+    match token {
+        TokenId::Native => Address::ZERO,
+        TokenId::Erc20(address) => address,
+    }
+}
+
+/// What the address book calls an asset of the rules.
+fn symbol(network: &Network, token: Address) -> Option<SafeText> {
+    if token.is_zero() {
+        return Some(SafeText::clean(network.native_symbol, token::MAX_SYMBOL));
+    }
+    let listed = network.book.tokens().iter().find(|listed| listed.address == token);
+    listed.map(|listed| SafeText::clean(&listed.symbol, token::MAX_SYMBOL))
+}
+
+/// Reads the rules of `owner` at `block`, whose next block has the time `at`. `None` where there is no
+/// such contract in the address book, or the account has set no rules.
+///
+/// # Errors
+/// A [`Doubt`] for anything that should answer and does not.
+pub async fn read(ground: &Ground, owner: Address, block: BlockId, at: u64) -> Result<Option<Cage>, Doubt> {
+    let book = &ground.network().book;
+    let Some(contract) = book.contract(Contract::PolicyCage) else { return Ok(None) };
+    let unread = |what: &str| Doubt::because(format_args!("PolicyCage at {contract} does not tell {what}"));
+    let multicall = book
+        .contract(Contract::Multicall3)
+        .ok_or_else(|| Doubt::because("PolicyCage cannot be read: the address book has no Multicall3"))?;
+    // A plain account is held to its rules here alone: where several endpoints answer, one that says there are none is not
+    // believed by itself.
+    let provider = ground.client.agreed();
+
+    let mut calls = Calls::default();
+    let configured = calls.push(contract, &PolicyCage::configuredCall { owner });
+    let manager = calls.push(contract, &PolicyCage::managerCall {});
+    let standing = calls.push(contract, &PolicyCage::standingCall { owner });
+    let rules = calls.push(contract, &PolicyCage::rulesOfCall { owner });
+    let answers = calls.send(provider, multicall, block).await.map_err(Doubt::because)?;
+    if !configured.take(&answers).ok_or_else(|| unread("whether the account has rules"))? {
+        return Ok(None);
+    }
+    let manager = manager.take(&answers).ok_or_else(|| unread("its manager"))?;
+    let standing = standing.take(&answers).ok_or_else(|| unread("how the account stands"))?;
+    let rules = rules.take(&answers).ok_or_else(|| unread("the account's rules"))?;
+
+    let mut calls = Calls::default();
+    let asked: Vec<_> = rules
+        .assets
+        .iter()
+        .map(|rule| {
+            let token = rule.token;
+            let coin = token.is_zero();
+            let held = (!coin).then(|| calls.push(token, &Erc20::balanceOfCall { owner }));
+            let decimals = (!coin).then(|| calls.push(token, &Erc20::decimalsCall {}));
+            let wei = coin.then(|| calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: owner }));
+            let left = calls.push(contract, &PolicyCage::leftInDayCall { owner, token });
+            let round = calls.push(rule.feed, &Aggregator::latestRoundDataCall {});
+            let feed_decimals = calls.push(rule.feed, &Aggregator::decimalsCall {});
+            (rule, held, decimals, wei, left, round, feed_decimals)
+        })
+        .collect();
+    let answers = calls.send(provider, multicall, block).await.map_err(Doubt::because)?;
+    let mut assets = Vec::with_capacity(asked.len());
+    for (rule, held, decimals, wei, left, round, feed_decimals) in asked {
+        let balance = match (held, wei) {
+            (Some(held), _) => held.take(&answers),
+            (None, Some(wei)) => wei.take(&answers),
+            (None, None) => None,
+        };
+        let decimals = match decimals {
+            Some(call) => call.take(&answers),
+            None => Some(COIN_DECIMALS),
+        };
+        let price = round.take(&answers).zip(feed_decimals.take(&answers)).zip(decimals).and_then(
+            |((round, feed_decimals), decimals)| {
+                let updated: u64 = round.updatedAt.try_into().ok()?;
+                let fresh = at.checked_sub(updated)? <= u64::from(rules.maxPriceAge);
+                let answer = U256::try_from(round.answer).ok().filter(|answer| fresh && !answer.is_zero())?;
+                let scale = U256::from(10).checked_pow(U256::from(u32::from(feed_decimals) + u32::from(decimals)))?;
+                answer.checked_mul(U256::from(UNIT).checked_mul(U256::from(UNIT))?)?.checked_div(scale)
+            },
+        );
+        assets.push(CagedAsset {
+            rule: rule.clone(),
+            symbol: symbol(ground.network(), rule.token),
+            decimals,
+            balance: balance.ok_or_else(|| unread("a balance of the account"))?,
+            left_in_day: left.take(&answers).ok_or_else(|| unread("what left within a day"))?,
+            price,
+        });
+    }
+    Ok(Some(Cage {
+        contract,
+        manager,
+        owner,
+        rules,
+        assets,
+        highest: standing.highest,
+        last_action: standing.lastAction,
+    }))
+}
+
+impl CagedAsset {
+    /// Its symbol and contract, as far as they are known.
+    fn name(&self) -> String {
+        let token = self.rule.token;
+        match &self.symbol {
+            Some(symbol) if token.is_zero() => symbol.to_string(),
+            Some(symbol) => format!("{symbol} ({token})"),
+            None if token.is_zero() => "the chain's coin".to_owned(),
+            None => token.to_string(),
+        }
+    }
+
+    /// So much of it, for a person.
+    fn figure(&self, raw: U256) -> String {
+        if raw == U256::MAX || raw == U256::from(U160::MAX) {
+            return format!("an unlimited amount of {}", self.name());
+        }
+        match self.decimals.and_then(|decimals| TokenAmount::new(raw, decimals).ok()) {
+            Some(amount) => format!("{amount} {}", self.name()),
+            None => format!("{raw} smallest units of {}", self.name()),
+        }
+    }
+}
+
+impl Cage {
+    /// Every rule that stands against `plan` in a block of the time `now`, in the contract's terms.
+    pub fn judge(&self, plan: &Plan<'_>, now: u64) -> Vec<Violation> {
+        let mut found = Vec::new();
+        for (target, value, data) in &plan.calls {
+            self.call(*target, *value, data, &mut found);
+        }
+        self.flows(plan, now, &mut found);
+        found
+    }
+
+    fn asset(&self, token: Address) -> Option<&CagedAsset> {
+        self.assets.iter().find(|asset| asset.rule.token == token)
+    }
+
+    fn call(&self, target: Address, value: U256, data: &[u8], found: &mut Vec<Violation>) {
+        let selector = data.first_chunk::<4>().map(|selector| FixedBytes(*selector));
+        let listed = |selector: FixedBytes<4>| {
+            self.rules.calls.iter().any(|call| call.target == target && call.selector == selector)
+        };
+        let allowed = match selector {
+            Some(selector) => listed(selector),
+            None => data.is_empty() && listed(FixedBytes::ZERO),
+        };
+        let named = || match selector {
+            Some(selector) => format!("function {selector} of {target}"),
+            None => format!("a call of {target} without a function"),
+        };
+        if [self.contract, self.manager, self.owner].contains(&target) {
+            let limit = "no call of the policy contract, of its delegation manager or of the account itself";
+            refuse(found, "calls", limit, named(), "an action without this call");
+        } else if !allowed {
+            let would_pass = "a listed function, or the same once the owner lists this one";
+            refuse(found, "calls", "the functions that the owner lists", named(), would_pass);
+        }
+        if !value.is_zero() && self.asset(Address::ZERO).is_none() {
+            unlisted(found, "the chain's coin".to_owned());
+        }
+        if let Ok(approval) = Erc20::approveCall::abi_decode_validate(data) {
+            self.approval(target, approval.spender, approval.value, found);
+        } else if let Ok(approval) = Permit2::approveCall::abi_decode_validate(data) {
+            self.approval(approval.token, approval.spender, U256::from(approval.amount), found);
+        }
+    }
+
+    fn approval(&self, token: Address, spender: Address, amount: U256, found: &mut Vec<Violation>) {
+        if amount.is_zero() {
+            return;
+        }
+        match self.asset(token) {
+            None => unlisted(found, token.to_string()),
+            Some(asset) if amount > U256::from(asset.rule.maxPerTransaction) => {
+                let most = U256::from(asset.rule.maxPerTransaction);
+                let figures = Figures::new(FigureUnit::RawUnits, most, amount).leaving(most);
+                let most = asset.figure(most);
+                let limit = format!("at most {most} allowed at once");
+                let would_pass = format!("{most} or less");
+                refuse_with(found, "maxPerTransaction", limit, asset.figure(amount), would_pass, Some(figures));
+            }
+            Some(_) => {}
+        }
+        if !self.rules.spenders.contains(&spender) {
+            let would_pass = "a listed spender, or the same once the owner lists this one";
+            refuse(found, "spenders", "the spenders that the owner lists", spender.to_string(), would_pass);
+        }
+    }
+
+    fn flows(&self, plan: &Plan<'_>, now: u64, found: &mut Vec<Violation>) {
+        for token in plan.out.iter().map(|(token, _)| token).chain(plan.into.iter().map(|(token, _, _)| token)) {
+            if self.asset(key(*token)).is_none() {
+                let value = match token {
+                    TokenId::Native => "the chain's coin".to_owned(),
+                    TokenId::Erc20(address) => address.to_string(),
+                };
+                unlisted(found, value);
+            }
+        }
+        let mut worth = Some(Worth::default());
+        let mut exits = true;
+        for asset in &self.assets {
+            let of = |token: &TokenId| key(*token) == asset.rule.token;
+            let out =
+                plan.out.iter().filter(|(token, _)| of(token)).fold(U256::ZERO, |sum, one| sum.saturating_add(one.1));
+            let coming = plan.into.iter().filter(|(token, _, _)| of(token));
+            let (least, most) = coming.fold((U256::ZERO, U256::ZERO), |(least, most), one| {
+                (least.saturating_add(one.1), most.saturating_add(one.2))
+            });
+            self.limits(asset, out, most, found);
+            if !most.is_zero() && !asset.rule.exit {
+                exits = false;
+            }
+            worth = worth.zip(asset.price).and_then(|(worth, price)| worth.with(asset.balance, out, least, price));
+        }
+        let Some(worth) = worth else {
+            let limit = format!("a price of every asset, at most {} s old", self.rules.maxPriceAge);
+            let silent = self.assets.iter().filter(|asset| asset.price.is_none());
+            let silent: Vec<_> = silent.map(|one| format!("{} by the feed {}", one.name(), one.rule.feed)).collect();
+            let value = match silent.as_slice() {
+                [] => "sums that are too large to be counted".to_owned(),
+                silent => format!("no price of {}", silent.join(", ")),
+            };
+            refuse(found, "maxPriceAge", limit, value, "the same once every feed of the rules answers in time");
+            return;
+        };
+        self.value(&worth, exits, now, found);
+    }
+
+    fn limits(&self, asset: &CagedAsset, out: U256, into: U256, found: &mut Vec<Violation>) {
+        let AssetRule { maxPerTransaction, maxPerDay, maxPosition, .. } = &asset.rule;
+        let bound = |limit: u128| (limit != u128::MAX).then(|| U256::from(limit));
+        if let Some(most) = bound(*maxPerTransaction).filter(|most| out > *most) {
+            let figures = Figures::new(FigureUnit::RawUnits, most, out).leaving(most);
+            let most = asset.figure(most);
+            let limit = format!("at most {most} in one transaction");
+            let would_pass = format!("{most} or less");
+            refuse_with(found, "maxPerTransaction", limit, asset.figure(out), would_pass, Some(figures));
+        }
+        let day = asset.left_in_day.saturating_add(out);
+        if let Some(most) = bound(*maxPerDay).filter(|most| !out.is_zero() && day > *most) {
+            let limit = format!("at most {} in a day, which ends after 24 to 28 hours", asset.figure(most));
+            let value = format!("{} on top of {}", asset.figure(out), asset.figure(asset.left_in_day));
+            let would_pass = format!("{} or less now", asset.figure(most.saturating_sub(asset.left_in_day)));
+            let figures = Figures::new(FigureUnit::RawUnits, most, day).leaving(most.saturating_sub(asset.left_in_day));
+            refuse_with(found, "maxPerDay", limit, value, would_pass, Some(figures));
+        }
+        let kept = asset.balance.saturating_sub(out);
+        let after = kept.saturating_add(into);
+        if let Some(most) = bound(*maxPosition).filter(|most| into > out && after > *most) {
+            let limit = format!("at most {} held", asset.figure(most));
+            let would_pass = match most.checked_sub(kept).filter(|room| !room.is_zero()) {
+                Some(room) => format!("at most {} coming in", asset.figure(room)),
+                None => "nothing more of it; selling it is free".to_owned(),
+            };
+            let figures = Figures::new(FigureUnit::RawUnits, most, after).leaving(most.saturating_sub(kept));
+            let value = format!("{} held afterwards", asset.figure(after));
+            refuse_with(found, "maxPosition", limit, value, would_pass, Some(figures));
+        }
+    }
+
+    fn value(&self, worth: &Worth, exits: bool, now: u64, found: &mut Vec<Violation>) {
+        let kept = U256::from(10_000_u64.saturating_sub(u64::from(self.rules.maxLossBps)));
+        let least = worth.out.saturating_mul(kept);
+        if worth.into.saturating_mul(U256::from(10_000)) < least {
+            let limit = format!("at most {} bps of the value lost", self.rules.maxLossBps);
+            let (into, out) = (dollars(worth.into, Rounding::Down), dollars(worth.out, Rounding::Up));
+            let least = dollars(least.div_ceil(U256::from(10_000)), Rounding::Up);
+            let value = format!("at least {into} for {out} by the owner's feeds");
+            refuse(found, "maxLossBps", limit, value, format!("at least {least} guaranteed"));
+        }
+        if worth.out.is_zero() || exits && !worth.into.is_zero() {
+            return;
+        }
+        let highest = self.highest.max(worth.before);
+        let share = BasisPoints::new(10_000_u32.saturating_sub(u32::from(self.rules.maxDrawdownBps)));
+        let floor = share.map_or(highest, |share| share.of(highest, Rounding::Down));
+        if worth.after < floor {
+            let (floor, highest) = (dollars(floor, Rounding::Up), dollars(highest, Rounding::Down));
+            let limit = format!("at least {floor}, {} bps below the highest, {highest}", self.rules.maxDrawdownBps);
+            let value = format!("{} afterwards", dollars(worth.after, Rounding::Down));
+            refuse(found, "maxDrawdownBps", limit, value, "an exit, until the owner resets the highest");
+        }
+        let next = self.last_action.saturating_add(u64::from(self.rules.minInterval));
+        if self.last_action != 0 && now < next {
+            let limit = format!("{} s between two executions", self.rules.minInterval);
+            refuse(
+                found,
+                "minInterval",
+                limit,
+                format!("{} s after the last one", now.saturating_sub(self.last_action)),
+                format!("the same in {} s, or an exit now", next.saturating_sub(now)),
+            );
+        }
+    }
+}
+
+/// Dollars with 18 decimals.
+#[derive(Debug, Clone, Copy, Default)]
+struct Worth {
+    before: U256,
+    after: U256,
+    out: U256,
+    into: U256,
+}
+
+impl Worth {
+    /// With one asset more; `None` past what can be counted.
+    fn with(self, balance: U256, out: U256, into: U256, price: U256) -> Option<Self> {
+        let value = |amount: U256| amount.checked_mul(price).map(|value| value / U256::from(UNIT));
+        let after = balance.saturating_sub(out).checked_add(into)?;
+        let (lost, gained) = (out.saturating_sub(into), into.saturating_sub(out));
+        Some(Self {
+            before: self.before.checked_add(value(balance)?)?,
+            after: self.after.checked_add(value(after)?)?,
+            out: self.out.checked_add(value(lost)?)?,
+            into: self.into.checked_add(value(gained)?)?,
+        })
+    }
+}
+
+fn refuse(
+    found: &mut Vec<Violation>,
+    rule: &str,
+    limit: impl Into<String>,
+    value: impl Into<String>,
+    would_pass: impl Into<String>,
+) {
+    refuse_with(found, rule, limit, value, would_pass, None);
+}
+
+fn refuse_with(
+    found: &mut Vec<Violation>,
+    rule: &str,
+    limit: impl Into<String>,
+    value: impl Into<String>,
+    would_pass: impl Into<String>,
+    figures: Option<Figures>,
+) {
+    let rule = format!("policy_cage.{rule}");
+    found.push(Violation {
+        rule,
+        limit: limit.into(),
+        value: value.into(),
+        would_pass: would_pass.into(),
+        figures: figures.map(Box::new),
+    });
+}
+
+fn unlisted(found: &mut Vec<Violation>, asset: String) {
+    let would_pass = "a listed asset, or the same once the owner lists this one";
+    refuse(found, "assets", "the assets that the owner lists", asset, would_pass);
+}
+
+/// Dollars with two decimals, for a person. What is needed is rounded up and what is there down, so that nobody is told
+/// a figure that would not pass.
+fn dollars(value: U256, rounding: Rounding) -> String {
+    let cent = U256::from(UNIT / 100);
+    let cents = match rounding {
+        Rounding::Down => value / cent,
+        Rounding::Up => value.div_ceil(cent),
+    };
+    let (whole, cents) = cents.div_rem(U256::from(100));
+    format!("${whole}.{cents:0>2}")
+}
+
+#[cfg(test)]
+mod tests;

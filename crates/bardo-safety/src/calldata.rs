@@ -1,0 +1,275 @@
+//! What a proposal's calls bind the chain to, read back from their bytes. A simulation tells what a
+//! call does on the chain as it is; only the bytes tell what it does when the market has moved, or
+//! when somebody is in front. So the least that must come in and the most that may go out are taken
+//! from the calldata, and a call that cannot be read is not signed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall as _;
+
+use super::proposal::{Intent, Leg, Proposal, Purpose};
+use super::simulate::{Fault, figure, when};
+use super::typed::TypedMessage;
+use bardo_abi::erc20::{Erc20, Weth9};
+use bardo_abi::erc7683::OriginSettler;
+use bardo_abi::permit2::Permit2;
+use bardo_abi::policy_cage::PolicyCage;
+use bardo_base::id::GolemId;
+use golem_chain::network::{AddressBook, Contract};
+use golem_chain::token::TokenId;
+use golem_protocols::uniswap::address::{V2_PAIR_INIT_CODE_HASH, v2_pair};
+use golem_protocols::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, THE_ROUTER, Version};
+
+/// What a call binds the chain to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Binding {
+    /// The most of each token that the account pays.
+    out: BTreeMap<TokenId, U256>,
+    /// The least of each token that the account gets.
+    into: BTreeMap<TokenId, U256>,
+    /// When it can no longer be included, in seconds since the Unix epoch.
+    until: Option<U256>,
+}
+
+/// Every fault in the calls of `proposal`: calls that are not known, and bounds that the bytes do not
+/// keep.
+pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (at, leg) in proposal.legs.iter().enumerate() {
+        match bound_by(leg, proposal, book) {
+            Ok(binding) if leg.purpose == Purpose::Main => held_to(proposal, &binding, &mut faults),
+            Ok(_) => {}
+            Err(why) => faults.push(Fault::new(
+                "calldata",
+                "a call that can be read back",
+                format!("transaction {} to {}: {why}", at + 1, leg.to),
+            )),
+        }
+    }
+    faults
+}
+
+/// What a call binds the chain to. One that binds it to bring nothing is no trade, however it looks
+/// today: whoever is called could do otherwise tomorrow.
+fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, String> {
+    let router = book.contracts().find(|(_, address)| *address == leg.to).and_then(|(role, _)| Version::of(role));
+    if let Some(version) = router {
+        let execution = Execution::decode(&leg.data, version).map_err(|error| error.to_string())?;
+        return routed(&execution, leg, proposal, book);
+    }
+    let data = &leg.data;
+    let exact = |encoded: Vec<u8>| encoded == data.as_ref();
+    let mut binding = Binding::default();
+    if !leg.value.is_zero() {
+        binding.out.insert(TokenId::Native, leg.value);
+    }
+    let named = |to: Address| match proposal.recipients.contains(&to) {
+        true => Ok(()),
+        false => Err(format!("it pays {to}, who is not named among the recipients")),
+    };
+    if data.is_empty() {
+        // Coin, sent.
+        named(leg.to)?;
+        return Ok(binding);
+    }
+    if book.contract(Contract::Permit2) == Some(leg.to) {
+        let known = Permit2::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
+            || Permit2::lockdownCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
+            || Permit2::invalidateUnorderedNoncesCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
+        return if known { Ok(binding) } else { Err("this program does not know this call of Permit2".to_owned()) };
+    }
+    if book.contract(Contract::OriginSettler) == Some(leg.to) {
+        let known = OriginSettler::refundCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
+        return if known { Ok(binding) } else { Err("this program does not make this call of a settler".to_owned()) };
+    }
+    let cage = book.contract(Contract::PolicyCage) == Some(leg.to);
+    if cage || proposal.intent == Intent::PolicyCage {
+        return policy_cage(leg, proposal, cage).map(|()| binding);
+    }
+    let token = TokenId::Erc20(leg.to);
+    if book.contract(Contract::WrappedNative) == Some(leg.to) {
+        if Weth9::depositCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode())) {
+            binding.into.insert(token, leg.value);
+            return Ok(binding);
+        }
+        if let Ok(call) = Weth9::withdrawCall::abi_decode(data)
+            && exact(call.abi_encode())
+        {
+            binding.out.insert(token, call.wad);
+            binding.into.insert(TokenId::Native, call.wad);
+            return Ok(binding);
+        }
+    }
+    let outflows = proposal.outflows.iter().map(|flow| flow.token.id);
+    let mut tokens = outflows.chain(proposal.allowances.iter().map(|bound| bound.token.id));
+    if !tokens.any(|id| id == token) {
+        return Err("it calls a contract that is none of the tokens named".to_owned());
+    }
+    if Erc20::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode())) {
+        return Ok(binding);
+    }
+    match Erc20::transferCall::abi_decode(data) {
+        Ok(call) if exact(call.abi_encode()) => {
+            named(call.to)?;
+            binding.out.insert(token, call.value);
+            Ok(binding)
+        }
+        _ => Err("this program does not know this call".to_owned()),
+    }
+}
+
+/// Whether a call changes the account's rules in PolicyCage and nothing else, as the operator alone may propose it.
+fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), String> {
+    if !cage || proposal.intent != Intent::PolicyCage {
+        return Err("rules of PolicyCage are changed by an action of their own, which does nothing else".to_owned());
+    }
+    if proposal.golem_id != GolemId::operator() {
+        return Err("the operator alone changes the rules of PolicyCage".to_owned());
+    }
+    let exact = |encoded: Vec<u8>| encoded == leg.data.as_ref();
+    let known = PolicyCage::configureCall::abi_decode_validate(&leg.data).is_ok_and(|call| exact(call.abi_encode()))
+        || PolicyCage::clearCall::abi_decode_validate(&leg.data).is_ok_and(|call| exact(call.abi_encode()));
+    if !known || !leg.value.is_zero() || !leg.slots.is_empty() {
+        return Err("it neither sets nor clears the rules of PolicyCage".to_owned());
+    }
+    Ok(())
+}
+
+/// What the router is bound to do for the account.
+fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, String> {
+    let account = proposal.account;
+    let mut binding = Binding { until: execution.deadline, ..Binding::default() };
+    let add = |to: &mut BTreeMap<TokenId, U256>, token: TokenId, amount: U256| {
+        let sum = to.entry(token).or_default();
+        *sum = sum.saturating_add(amount);
+    };
+    if !leg.value.is_zero() {
+        add(&mut binding.out, TokenId::Native, leg.value);
+    }
+    let mine = |recipient: Address| recipient == account || recipient == CALLER;
+    let mut permits = leg.slots.iter().map(|slot| &slot.message);
+    for (at, command) in execution.commands.iter().enumerate() {
+        match command {
+            Command::Swap(Swap { path, exact, recipient, payer_is_user, .. }) => {
+                let (first, last) = ends(path).ok_or("a swap without a path")?;
+                let (most, least) = match *exact {
+                    Exactness::In { amount, out_min } => (amount, out_min),
+                    Exactness::Out { amount, in_max } => (in_max, amount),
+                };
+                if *payer_is_user {
+                    add(&mut binding.out, TokenId::Erc20(first), most);
+                }
+                if mine(*recipient) {
+                    add(&mut binding.into, TokenId::Erc20(last), least);
+                } else if *recipient != THE_ROUTER && !sold_next(execution.commands.get(at + 1), last, *recipient, book)
+                {
+                    return Err(format!("it pays {recipient}"));
+                }
+            }
+            Command::Permit2Permit { permit, .. } => match permits.next() {
+                Some(TypedMessage::Permit2Allowance { permit: signed, .. }) if signed == permit => {}
+                _ => return Err("it carries another permit than the one to be signed".to_owned()),
+            },
+            Command::WrapEth { recipient, .. } if mine(*recipient) || *recipient == THE_ROUTER => {}
+            Command::UnwrapWeth { recipient, amount_min } if mine(*recipient) => {
+                add(&mut binding.into, TokenId::Native, *amount_min);
+            }
+            // Unwrapped into the router, it has to be swept from there.
+            Command::UnwrapWeth { recipient, .. } if *recipient == THE_ROUTER => {}
+            Command::Sweep { token, recipient, amount_min } if mine(*recipient) => {
+                let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(*token) };
+                add(&mut binding.into, token, *amount_min);
+            }
+            Command::WrapEth { recipient, .. }
+            | Command::UnwrapWeth { recipient, .. }
+            | Command::Sweep { recipient, .. }
+            | Command::PayPortion { recipient, .. } => return Err(format!("it pays {recipient}")),
+        }
+    }
+    if permits.next().is_some() {
+        return Err("a signature is to be made that it does not carry".to_owned());
+    }
+    Ok(binding)
+}
+
+/// Whether `pair` is where the next command sells `token`: the V2 pair of that token and the next one, which is paid
+/// before it is asked. What comes out of it in the end is bound like every other swap's.
+fn sold_next(next: Option<&Command>, token: Address, pair: Address, book: &AddressBook) -> bool {
+    let Some(Command::Swap(Swap { path: Path::V2(tokens), exact: Exactness::In { .. }, payer_is_user: false, .. })) =
+        next
+    else {
+        return false;
+    };
+    let Some(factory) = book.contract(Contract::V2Factory) else { return false };
+    match tokens.as_slice() {
+        [first, second, ..] => *first == token && v2_pair(factory, *first, *second, V2_PAIR_INIT_CODE_HASH) == pair,
+        _ => false,
+    }
+}
+
+/// Every token that the calls to a router go through, by their bytes.
+pub fn passed_through(proposal: &Proposal, book: &AddressBook) -> BTreeSet<Address> {
+    let routers = proposal.legs.iter().filter_map(|leg| {
+        let (role, _) = book.contracts().find(|(_, address)| *address == leg.to)?;
+        Execution::decode(&leg.data, Version::of(role)?).ok()
+    });
+    let mut tokens = BTreeSet::new();
+    for command in routers.flat_map(|execution| execution.commands) {
+        match command {
+            Command::Swap(Swap { path: Path::V2(path), .. }) => tokens.extend(path),
+            Command::Swap(Swap { path: Path::V3(path), .. }) => {
+                tokens.insert(path.first());
+                tokens.extend(path.steps().iter().map(|(_, token)| *token));
+            }
+            Command::Permit2Permit { .. }
+            | Command::WrapEth { .. }
+            | Command::UnwrapWeth { .. }
+            | Command::Sweep { .. }
+            | Command::PayPortion { .. } => {}
+        }
+    }
+    tokens
+}
+
+fn ends(path: &Path) -> Option<(Address, Address)> {
+    match path {
+        Path::V2(tokens) => Some((*tokens.first()?, *tokens.last()?)),
+        Path::V3(path) => Some((path.first(), path.steps().last().map(|(_, token)| *token)?)),
+    }
+}
+
+fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
+    for (token, most) in &binding.out {
+        let flows = proposal.outflows.iter().filter(|flow| flow.token.id == *token);
+        let declared = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
+        if *most > declared {
+            let (declared, most) = (figure(proposal, *token, declared), figure(proposal, *token, *most));
+            faults.push(Fault::new("calldata", format!("at most {declared} out"), format!("{most} may go out")));
+        }
+    }
+    // A refund names the order, and its settler knows the amount: it takes nothing, so that what it brings is the
+    // simulation's alone to hold it to.
+    let gives_back = proposal.intent == Intent::Refund && proposal.outflows.is_empty() && binding.out.is_empty();
+    // Two inflows of one token are not each the whole of what is certain of it.
+    let mut least: BTreeMap<TokenId, U256> = BTreeMap::new();
+    for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account && !gives_back) {
+        let sum = least.entry(inflow.token.id).or_default();
+        *sum = sum.saturating_add(inflow.at_least);
+    }
+    for (token, at_least) in least {
+        let certain = binding.into.get(&token).copied().unwrap_or_default();
+        if certain < at_least {
+            let declared = format!("at least {} in, whatever happens", figure(proposal, token, at_least));
+            let found = format!("only {} certain by the calldata", figure(proposal, token, certain));
+            faults.push(Fault::new("calldata", declared, found));
+        }
+    }
+    if let Some(trade) = &proposal.trade
+        && binding.until.is_none_or(|until| until > U256::from(trade.deadline))
+    {
+        let never = || "it never becomes void".to_owned();
+        let found = binding.until.map_or_else(never, |until| format!("void after {}", when(until.saturating_to())));
+        faults.push(Fault::new("calldata", format!("void after {}", when(trade.deadline)), found));
+    }
+}

@@ -1,0 +1,50 @@
+//! Is a stop in force that this action does not pass?
+
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::model::Check;
+use crate::account::Revoked;
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::stop::{self, Passage};
+use crate::verdict::Verdict;
+
+/// The rule by which an account without keys does nothing.
+pub const KEYS: &str = "session_keys";
+
+/// Of an account whose keys the ladder's highest step took away: whatever stop is in force by now, it signs nothing.
+pub fn without_keys() -> Verdict {
+    let violation = Violation {
+        rule: KEYS.to_owned(),
+        limit: "revoke takes a Golem's keys away for as long as its program runs, lowered or not".to_owned(),
+        value: "revoked".to_owned(),
+        would_pass: "the same once the operator has lifted the stop and started the program anew; until then the \
+                     operator's own hand takes back allowances and cancels orders"
+            .to_owned(),
+        figures: None,
+    };
+    Verdict::blocked(Check::Halt, ErrorCode::Halted, Revoked::Stop, vec![violation])
+}
+
+/// The stop ladder.
+pub fn check(framed: &Framed, facts: &Facts) -> Verdict {
+    let class = facts.class(framed.proposal().tool.action_class);
+    let passage = stop::passage(facts.takes_back(), facts.reduce_only(), class);
+    let Some(level) = facts.stop else {
+        return Verdict::passed(Check::Halt, "no stop is in force");
+    };
+    if stop::lets_through(Some(level), passage) {
+        return Verdict::warned(Check::Halt, format_args!("{level} is in force; this passes it"));
+    }
+    let would_pass = match (stop::lets_through(Some(level), Passage::Exit), passage) {
+        (true, _) => "an exit to an exit asset, or taking back allowances and orders",
+        (false, _) => "taking back allowances and orders; everything else once the operator resumes",
+    };
+    let violation = Violation {
+        rule: "stop".to_owned(),
+        limit: format!("{level}: {}", stop::meaning(level)),
+        value: format!("{class}{}", if facts.reduce_only() { ", an exit" } else { "" }),
+        would_pass: would_pass.to_owned(),
+        figures: None,
+    };
+    Verdict::blocked(Check::Halt, ErrorCode::Halted, format_args!("{level} is in force"), vec![violation])
+}

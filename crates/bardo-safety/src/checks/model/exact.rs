@@ -1,0 +1,447 @@
+//! What a refusal tells: for each rule one case that it alone breaks, with its limit, the value that broke it and what
+//! would pass, worked out here by hand.
+
+use super::case::{Case, FRIEND, Figures, LISTED, ME, OTHER, PERMIT2, ROUTER, STRANGER, Traded};
+use bardo_base::error::ErrorCode;
+use bardo_base::model::{ActionClass, Phase, StopLevel};
+
+/// A swap of 100 dollars for 99 at least, with 2 dollars of gas at 20 gwei, on a Friday at eight; 50 dollars of what is
+/// wanted are held, and 1,000 in all. Nothing stands against it.
+fn plain() -> Case {
+    Case {
+        single: None,
+        per_transaction: None,
+        hour: None,
+        day: None,
+        month: None,
+        token_once: None,
+        token_day: None,
+        position: None,
+        unfed_most: None,
+        gas_most: None,
+        gwei_most: None,
+        allowance_most: None,
+        unlimited_allowed: false,
+        allowance_seconds: 600,
+        tokens: "bundled",
+        tool_listed: true,
+        chain_listed: true,
+        intent_listed: true,
+        protocol_listed: true,
+        wallet_listed: true,
+        recipients: "self",
+        contracts: "book",
+        spenders: "book",
+        trades_most: 10,
+        calls_most: 10,
+        cooldown: 60,
+        stop_loss: 10,
+        hours: None,
+        slippage_most: 100,
+        impact_most: 100,
+        loss_most: 200,
+        quote_most: 30,
+        figures: None,
+        spent: [0; 3],
+        token_spent: 0,
+        token_moved: 0,
+        coming: 0,
+        trades: 3,
+        revocations: 0,
+        revocations_most: 10,
+        revocations_day: 0,
+        exits_day: 0,
+        by_hand: true,
+        calls: 1,
+        last_trade_ago: None,
+        breaker: 3,
+        high_water: 1_000,
+        ledger: true,
+        planned: false,
+        minute: 0,
+        trade: Some(traded()),
+        received: 99,
+        present: None,
+        leaves: false,
+        phase: Phase::Thriving,
+        stop: None,
+        class: ActionClass::NewPosition,
+        reduce_only: false,
+        takes_back: false,
+        token_out_listed: true,
+        out: Some(100),
+        gas: 2,
+        gwei: 20,
+        left_over: 0,
+        allowance: 9,
+        recipient_is_me: true,
+        target: 7,
+        equity: Some(1_000),
+        held: 50,
+        sold_percent: 10,
+        unfed: false,
+        by_pools: 0,
+    }
+}
+
+/// A thousand for ten thousand by the quote, and for 9,950 at least.
+fn traded() -> Traded {
+    Traded {
+        slippage: 50,
+        impact: 40,
+        reached: 40,
+        age: 1_000,
+        deadline: 30,
+        exact: false,
+        more: 0,
+        nothing_in: false,
+        nothing_out: false,
+    }
+}
+
+/// Holds what stands against the changed case against what should, each as `rule | limit | value | what would pass`.
+fn refused(change: impl FnOnce(&mut Case), code: ErrorCode, expected: &[&str]) {
+    let mut case = plain();
+    change(&mut case);
+    let verdicts = case.decide(&case.policy().unwrap());
+    let told: Vec<String> = verdicts
+        .iter()
+        .flat_map(|verdict| &verdict.violations)
+        .map(|one| format!("{} | {} | {} | {}", one.rule, one.limit, one.value, one.would_pass))
+        .collect();
+    assert_eq!(told, expected, "{case:#?}");
+    let codes: Vec<_> = verdicts.iter().filter_map(|verdict| verdict.code).collect();
+    assert_eq!(codes.first(), Some(&code), "{told:?}");
+}
+
+/// The same of a trade.
+fn traded_badly(change: impl FnOnce(&mut Traded), expected: &str) {
+    refused(|case| change(case.trade.as_mut().unwrap()), ErrorCode::SafetySlippage, &[expected]);
+}
+
+#[test]
+fn the_plain_case_passes() {
+    assert_eq!(plain().broken(), []);
+    let verdicts = plain().decide(&plain().policy().unwrap());
+    assert!(verdicts.iter().all(|verdict| verdict.violations.is_empty()), "{verdicts:#?}");
+}
+
+#[test]
+fn a_stop_tells_what_it_lets_through() {
+    let code = ErrorCode::Halted;
+    refused(
+        |case| case.stop = Some(StopLevel::ExitOnly),
+        code,
+        &["stop | exit-only: only exits to an exit asset, revocations and cancellations are signed | new-position | \
+           an exit to an exit asset, or taking back allowances and orders"],
+    );
+    refused(
+        |case| {
+            case.stop = Some(StopLevel::Halt);
+            (case.class, case.reduce_only) = (ActionClass::ClosePosition, true);
+        },
+        code,
+        &["stop | halt: nothing is signed but revocations and cancellations | close-position, an exit | taking back \
+           allowances and orders; everything else once the operator resumes"],
+    );
+}
+
+#[test]
+fn a_phase_tells_its_classes_and_its_share() {
+    let code = ErrorCode::SafetyPhaseBlocked;
+    refused(
+        |case| case.phase = Phase::Defensive,
+        code,
+        &[
+            "phase Defensive | rebalance, decrease-position, close-position, read-only | new-position | an action of \
+             one of these classes, or the same in a better phase",
+            "phases.defensive.exit_only | exits only: to an exit asset, to the wallet itself, at a fair price, leaving \
+             no allowance | new-position | selling what is held for a stable coin or the chain's own coin",
+        ],
+    );
+    // A quarter of a hundred is 25. Of what was a hundred and forty before 40 of it went out, a quarter is 35: ten units
+    // are worth 100 dollars, and 400 dollars have gone.
+    let sells = |case: &mut Case, percent| {
+        (case.class, case.reduce_only) = (ActionClass::DecreasePosition, true);
+        (case.phase, case.sold_percent) = (Phase::Survival, percent);
+    };
+    refused(
+        |case| sells(case, 26),
+        code,
+        &["phases.survival.max_position_share_bps | 25 % of a position in one trade | \
+           0.000000000000000026 GOOD (0x0000000000000000000000000000000000000201) of 0.0000000000000001 GOOD \
+           (0x0000000000000000000000000000000000000201) | at most 0.000000000000000025 GOOD \
+           (0x0000000000000000000000000000000000000201) now, and more in another trade"],
+    );
+    refused(
+        |case| {
+            sells(case, 36);
+            case.token_moved = 400;
+        },
+        code,
+        &["phases.survival.max_position_share_bps | 25 % of a position in one trade | \
+           0.000000000000000036 GOOD (0x0000000000000000000000000000000000000201) of 0.00000000000000014 GOOD \
+           (0x0000000000000000000000000000000000000201) | at most 0.000000000000000035 GOOD \
+           (0x0000000000000000000000000000000000000201) now, and more in another trade"],
+    );
+}
+
+#[test]
+fn a_list_tells_what_is_on_it_and_what_is_not() {
+    let unlisted = |change: &dyn Fn(&mut Case), expected: &str| {
+        refused(|case| change(case), ErrorCode::SafetyNotAllowed, &[expected]);
+    };
+    unlisted(&|case| case.tool_listed = false, "allowed_tools | nothing | uniswap_execute_swap | a tool of the list");
+    unlisted(
+        &|case| case.intent_listed = false,
+        "allowed_intent_types | nothing | swap | a kind of action of the list",
+    );
+    unlisted(
+        &|case| case.chain_listed = false,
+        "allowed_chains | ethereum | devnet-ethereum | the same on a chain of the list",
+    );
+    unlisted(
+        &|case| case.wallet_listed = false,
+        &format!("allowed_execution_wallets | {STRANGER} | {ME} | the same with a wallet of the list"),
+    );
+    unlisted(&|case| case.protocol_listed = false, "allowed_protocols | nothing | uniswap | a protocol of the list");
+    unlisted(
+        &|case| case.recipient_is_me = false,
+        &format!("allowed_recipients | self | {FRIEND} | a recipient of the list"),
+    );
+    unlisted(
+        &|case| case.target = 1,
+        &format!(
+            "allowed_contracts | book | devnet-ethereum:{ROUTER}:0xdeadbeef | a contract and function of the list"
+        ),
+    );
+    unlisted(
+        &|case| case.target = 3,
+        &format!(
+            "allowed_contracts | a function that is known | a call without a function to {ROUTER} | a call that names \
+             its function"
+        ),
+    );
+    unlisted(&|case| case.allowance = 1, &format!("allowed_spenders | book | {STRANGER} | a spender of the list"));
+    refused(
+        |case| case.token_out_listed = false,
+        ErrorCode::SafetyTokenNotAllowed,
+        &[&format!("allowed_tokens | bundled | devnet-ethereum:{OTHER} (calls itself ODD) | a token of the list")],
+    );
+}
+
+#[test]
+fn a_cap_tells_what_is_left_of_it() {
+    let over = |change: &dyn Fn(&mut Case), expected: &str| {
+        refused(|case| change(case), ErrorCode::SafetySpendingLimitExceeded, &[expected]);
+    };
+    // 100 and 2 of gas.
+    over(&|case| case.single = Some(100), "max_single_trade_usd | $100.00 in one action | $102.00 | at most $100.00");
+    over(
+        &|case| case.per_transaction = Some(101),
+        "spending_limits.per_transaction | $101.00 in one action | $102.00 | at most $101.00",
+    );
+    // Two limits on one action are one violation, by the lower of them.
+    over(
+        &|case| (case.single, case.per_transaction) = (Some(100), Some(100)),
+        "max_single_trade_usd | $100.00 in one action | $102.00 | at most $100.00",
+    );
+    over(
+        &|case| (case.single, case.per_transaction) = (Some(101), Some(100)),
+        "spending_limits.per_transaction | $100.00 in one action | $102.00 | at most $100.00",
+    );
+    // Half of 202 is 101.
+    over(
+        &|case| {
+            case.single = Some(202);
+            case.figures =
+                Some(Figures { size: 5_000, slippage: 10_000, impact: 10_000, exits_only: false, share: 10_000 });
+        },
+        "max_single_trade_usd | $101.00 in one action (50 % of the policy's figure) | $102.00 | at most $101.00",
+    );
+    // 300 − 250, 600 − 550 and 1,500 − 1,450 are 50.
+    over(
+        &|case| (case.hour, case.spent) = (Some(300), [250, 550, 1_450]),
+        "max_hourly_spend_usd | $300.00 in any 60 minutes | $102.00 on top of $250.00 already spent or reserved | at \
+         most $50.00 now",
+    );
+    over(
+        &|case| (case.day, case.spent) = (Some(600), [250, 550, 1_450]),
+        "max_daily_spend_usd | $600.00 in any 24 hours | $102.00 on top of $550.00 already spent or reserved | at \
+         most $50.00 now",
+    );
+    over(
+        &|case| (case.month, case.spent) = (Some(1_500), [250, 550, 1_450]),
+        "max_monthly_spend_usd | $1,500.00 in any 30 days | $102.00 on top of $1,450.00 already spent or reserved | at \
+         most $50.00 now",
+    );
+    // Gas is another token's.
+    over(
+        &|case| case.token_once = Some(60),
+        &format!(
+            "token_caps.31337:{LISTED} | $60.00 in one action | $100.00 on top of $0.00 | at most $60.00 of this token now"
+        ),
+    );
+    over(
+        &|case| (case.token_day, case.token_spent) = (Some(200), 150),
+        &format!(
+            "token_caps.31337:{LISTED} | $200.00 in any 24 hours | $100.00 on top of $150.00 | at most $50.00 of this token now"
+        ),
+    );
+    // 50 are held, 40 are on their way, and 100 come.
+    over(
+        &|case| (case.position, case.coming) = (Some(189), 40),
+        "max_position_size_usd | $189 | $190 of GOOD held afterwards | at most $189",
+    );
+    // The same of a token that only pools price; one with a feed has no such limit.
+    over(
+        &|case| (case.unfed, case.unfed_most, case.coming) = (true, Some(189), 40),
+        "max_unfed_usd | $189 | $190 of GOOD held afterwards | at most $189",
+    );
+    over(&|case| case.gas_most = Some(1), "max_gas_usd | $1 | $2 of gas at most | at most $1");
+    over(
+        &|case| case.gwei_most = Some(19),
+        "max_fee_per_gas_gwei | 19000000000 wei per unit of gas | 20000000000 wei | the same when blocks are emptier",
+    );
+    over(
+        &|case| (case.allowance_most, case.left_over) = (Some(5), 7),
+        "max_allowance_usd | $5 | $7 of GOOD left to be taken | at most $5",
+    );
+    over(
+        &|case| case.allowance = 2,
+        &format!(
+            "allow_unlimited_allowance | exact amounts | an allowance of GOOD without limit for {PERMIT2} | the exact \
+             amount the action needs"
+        ),
+    );
+    over(&|case| case.allowance = 3, "max_allowance_seconds | 600 s | 601 s | an allowance that ends within 600 s");
+}
+
+#[test]
+fn what_cannot_be_told_is_told_by_each_check_that_needs_it() {
+    refused(
+        |case| case.out = None,
+        ErrorCode::SafetyPriceUnknown,
+        &[
+            "price | every value must be told before a limit can be checked | no price | the same once every price can \
+             be told",
+            "stop_loss_pct | what is held must be told | no price | the same once it can, or an exit now",
+            "max_loss_bps | at most 200 bps lost | no price | the same once every price can be told",
+        ],
+    );
+    let ledger =
+        "ledger | what was spent before must be known | the disk is gone | the same once the ledger can be read";
+    refused(|case| case.ledger = false, ErrorCode::StoreUnavailable, &[ledger; 3]);
+}
+
+#[test]
+fn a_rate_tells_when_it_would_pass() {
+    let often = |change: &dyn Fn(&mut Case), expected: &str| {
+        refused(|case| change(case), ErrorCode::SafetyRateLimited, &[expected]);
+    };
+    // The oldest of them leaves the window in an hour.
+    often(
+        &|case| case.trades = 10,
+        "max_trades_per_hour | 10 in any 60 minutes | 10 were made | the next one in 3600 s, or an exit now",
+    );
+    often(
+        &|case| (case.trades, case.trades_most) = (0, 0),
+        "max_trades_per_hour | 0 in any 60 minutes | 0 were made | exits only: the policy allows no other trade",
+    );
+    often(
+        &|case| case.calls = 11,
+        "max_tool_calls_per_minute | 10 in any 60 seconds | 11, with this one | the same call within a minute",
+    );
+    // 60 − 45.
+    often(
+        &|case| case.last_trade_ago = Some(45),
+        "cooldown_seconds | 60 s between trades | 45 s after the last one | the same in 15 s, or an exit now",
+    );
+    // From Friday at eight to Monday at nine: three days and an hour, 73 · 3,600 s; half an hour later, 1,800 s less.
+    often(&|case| case.hours = Some((0, 0, 9, 10)), "active_hours | Mon 09:00-10:00 UTC | now | the same in 262800 s");
+    often(
+        &|case| (case.hours, case.minute) = (Some((0, 0, 9, 10)), 30),
+        "active_hours | Mon 09:00-10:00 UTC | now | the same in 261000 s",
+    );
+}
+
+#[test]
+fn a_loss_tells_where_it_stops() {
+    let lost = |change: &dyn Fn(&mut Case), expected: &str| {
+        refused(|case| change(case), ErrorCode::SafetyBalanceBreaker, &[expected]);
+    };
+    // A tenth below 1,000 is 900.
+    lost(
+        &|case| case.equity = Some(900),
+        "stop_loss_pct | 10 % below the highest, $1,000.00: stops at $900.00 | $900.00 | exits, until the portfolio has \
+         recovered or the operator sets a new mark",
+    );
+    // What only pools price counts up to its limit: of 200 beside 800 the half.
+    lost(
+        &|case| (case.equity, case.by_pools, case.unfed_most) = (Some(800), 200, Some(100)),
+        "stop_loss_pct | 10 % below the highest, $1,000.00: stops at $900.00 | $900.00 | exits, until the portfolio has \
+         recovered or the operator sets a new mark",
+    );
+    // It closes in a millisecond, which is within a second.
+    lost(
+        &|case| case.breaker = 0,
+        "max_consecutive_failures | 3 in a row | 3 in a row | one trial in 1 s, or an exit now",
+    );
+    lost(
+        &|case| case.breaker = 1,
+        "max_consecutive_failures | one trial at a time after a cool-off | a trial is under way | the same once the \
+         trial has succeeded, or an exit now",
+    );
+}
+
+#[test]
+fn a_trade_tells_what_would_be_enough() {
+    // The worst case of a slippage is a loss as large, which is let pass here.
+    traded_badly(|trade| trade.slippage = 101, "max_slippage_bps | at most 100 bps | 101 bps | 100 bps or less");
+    traded_badly(
+        |trade| trade.impact = 101,
+        "max_price_impact_bps | at most 100 bps | 101 bps | a smaller amount, or a deeper market",
+    );
+    refused(
+        |case| {
+            case.phase = Phase::Cautious;
+            case.trade = Some(Traded { slippage: 30, impact: 100, reached: 100, ..traded() });
+        },
+        ErrorCode::SafetySlippage,
+        &["max_price_impact_bps | below 100 bps in this phase | 100 bps | a smaller amount, or a deeper market"],
+    );
+    refused(
+        |case| {
+            case.phase = Phase::Cautious;
+            case.trade = Some(Traded { slippage: 31, ..traded() });
+        },
+        ErrorCode::SafetySlippage,
+        &["max_slippage_bps | at most 30 bps | 31 bps | 30 bps or less"],
+    );
+    traded_badly(
+        |trade| trade.nothing_in = true,
+        "min_out | something must go in and something must come out | 0 GOOD \
+         (0x0000000000000000000000000000000000000201) in, at least 0.00000000000000995 GOOD \
+         (0x0000000000000000000000000000000000000202) out | a trade with a least output above zero",
+    );
+    // 10,000 less half a hundredth is 9,950.
+    traded_badly(
+        |trade| trade.more = -1,
+        "min_out | at least 0.00000000000000995 GOOD (0x0000000000000000000000000000000000000202), the quote less 50 bps \
+         | 0.000000000000009949 GOOD (0x0000000000000000000000000000000000000202) | a least output of \
+         0.00000000000000995 GOOD (0x0000000000000000000000000000000000000202)",
+    );
+    traded_badly(|trade| trade.age = 31_000, "max_quote_age_seconds | at most 30 s | 31 s old | a new quote");
+    traded_badly(
+        |trade| trade.age = -5_001,
+        "max_quote_age_seconds | at most 30 s | made after now, by this machine's clock | a new quote",
+    );
+    traded_badly(|trade| trade.deadline = -3, "deadline | a time to come | 3 s ago by the chain's time | a new quote");
+    // 98 of 100 are to be certain.
+    refused(
+        |case| case.received = 97,
+        ErrorCode::SafetySlippage,
+        &["max_loss_bps | at most 200 bps of $100.00 lost | only $97.00 are certain to come in | at least $98.00 \
+           guaranteed"],
+    );
+}

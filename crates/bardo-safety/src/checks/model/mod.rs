@@ -1,0 +1,76 @@
+//! The checks of the operator against a small model of themselves, rule by rule: what a case is made of is in `case`, what
+//! should stand against it in `obvious`.
+
+mod case;
+mod exact;
+mod obvious;
+
+use std::collections::BTreeMap;
+
+use rand::SeedableRng;
+
+use bardo_base::error::Violation;
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use case::Case;
+
+pub(in crate) const META: ToolMeta = ToolMeta {
+    name: "uniswap_execute_swap",
+    description: "",
+    category: Category::Trading,
+    capability: CapabilityTier::Write,
+    risk_tier: RiskTier::Layer3,
+    tick_budget: TickBudget::Slow,
+    progress_steps: &[],
+    sprite_trigger: SpriteTrigger::Executing,
+    prompt_snippet: "",
+    prompt_guidelines: Guidelines { thriving: "", cautious: "", declining: "", terminal: "", memory: None },
+    idempotent: false,
+    action_class: ActionClass::ReadOnly,
+    checks: &[],
+    event_params: &[],
+    summary_fields: &[],
+    card: None,
+    spenders: &[],
+};
+
+#[test]
+fn the_checks_agree_with_a_small_model_of_themselves() {
+    const CASES: usize = 100_000;
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(4);
+    let (mut passed, mut asked) = (0, 0);
+    let (mut checks, mut rules) = (BTreeMap::<Check, usize>::new(), BTreeMap::<String, usize>::new());
+    for number in 0..CASES {
+        let case = Case::random(&mut random);
+        let verdicts = case.decide(&case.policy().unwrap());
+        let broken =
+            verdicts.iter().flat_map(|verdict| verdict.violations.iter().map(|one| (verdict.check, one.rule.clone())));
+        let mut found: Vec<_> = broken.collect();
+        let mut expected = case.broken();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "case {number}: {case:#?}\n{verdicts:#?}");
+        let asks = verdicts.iter().any(|verdict| !verdict.asks.is_empty());
+        assert_eq!(asks, case.asks(), "case {number}: {case:#?}\n{verdicts:#?}");
+        for one in verdicts {
+            // Who is blocked is told by which rule, against what, and what would pass.
+            assert_eq!(one.blocks(), !one.violations.is_empty(), "{one:?}");
+            assert_eq!(one.blocks(), one.code.is_some(), "{one:?}");
+            let whole = |one: &Violation| {
+                ![&one.rule, &one.limit, &one.value, &one.would_pass].iter().any(|text| text.is_empty())
+            };
+            assert!(one.violations.iter().all(whole), "{one:?}");
+            *checks.entry(one.check).or_default() += usize::from(one.blocks());
+        }
+        passed += usize::from(found.is_empty());
+        asked += usize::from(asks);
+        found.into_iter().for_each(|(_, rule)| *rules.entry(rule).or_default() += 1);
+    }
+    // The cases are worth something: each check and each rule blocks some, something is asked and something passes.
+    assert!(passed > 50 && asked > 500, "{passed} passed, {asked} asked");
+    assert_eq!(checks.len(), 7, "{checks:?}");
+    assert!(checks.values().all(|blocked| (CASES / 50..CASES).contains(blocked)), "{checks:?}");
+    assert_eq!(rules.len(), obvious::RULES, "{rules:#?}");
+    assert!(rules.values().all(|broken| (100..CASES).contains(broken)), "{rules:#?}");
+}

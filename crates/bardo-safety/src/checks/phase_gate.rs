@@ -1,0 +1,127 @@
+//! Does the phase allow this class of action?
+//!
+//! | class | Thriving | Cautious | Defensive | Survival | Terminal |
+//! |---|---|---|---|---|---|
+//! | new-position | yes | yes | no | no | no |
+//! | increase-position | yes | yes | no | no | no |
+//! | rebalance | yes | yes | yes | no | no |
+//! | decrease-position | yes | yes | yes | yes | no |
+//! | close-position | yes | yes | yes | yes | yes |
+//! | read-only | yes | yes | yes | yes | yes |
+//!
+//! Over this stands what the policy says of the phase: where it allows exits only, a rebalance is
+//! none. What only takes back allowances or orders passes in every phase.
+//!
+//! A share of a position is one of what is held and of what has gone out of it within a day by the ledger. So a quarter
+//! at a time is four sales, and the last of them closes it, as the matrix has it; by what is left alone nothing could
+//! ever be closed.
+//!
+//! A part of a recorded liquidation plan closes a position as well: what is worth more than a trade may be could never be
+//! left otherwise. Only a sale that really leaves at a fair price is one, and only of what the plan names.
+
+use alloy::primitives::{U256, U512};
+
+use super::standing::Standing;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::model::{ActionClass, Check, Phase};
+use bardo_base::units::Rounding;
+use golem_chain::token::TokenId;
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::ledger::{Micros, percent};
+use crate::simulate::figure;
+use crate::verdict::Verdict;
+
+/// Whether a phase allows a class at all.
+pub const fn allows(phase: Phase, class: ActionClass) -> bool {
+    use ActionClass as C;
+    match (class, phase) {
+        (C::NewPosition | C::IncreasePosition, Phase::Thriving | Phase::Cautious) => true,
+        (C::NewPosition | C::IncreasePosition, Phase::Defensive | Phase::Survival | Phase::Terminal) => false,
+        (C::Rebalance, Phase::Thriving | Phase::Cautious | Phase::Defensive) => true,
+        (C::Rebalance, Phase::Survival | Phase::Terminal) => false,
+        (C::DecreasePosition, Phase::Terminal) => false,
+        (C::DecreasePosition, Phase::Thriving | Phase::Cautious | Phase::Defensive | Phase::Survival) => true,
+        (C::ClosePosition | C::ReadOnly, _) => true,
+    }
+}
+
+/// The phase gate.
+pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
+    let phase = facts.phase;
+    let class = facts.class(framed.proposal().tool.action_class);
+    if facts.takes_back() {
+        return Verdict::passed(Check::PhaseGate, format_args!("{phase}: taking back passes in every phase"));
+    }
+    let rules = standing.policy.rules().phases.of(phase);
+    let name = phase.as_str().to_ascii_lowercase();
+    let mut violations = Vec::new();
+    let closes = allows(phase, ActionClass::ClosePosition) && is_part_of_a_plan(facts, standing, class);
+    if !(allows(phase, class) || closes) {
+        let allowed: Vec<_> =
+            ActionClass::ALL.iter().filter(|class| allows(phase, **class)).map(|one| one.as_str()).collect();
+        violations.push(Violation {
+            rule: format!("phase {phase}"),
+            limit: allowed.join(", "),
+            value: class.to_string(),
+            would_pass: "an action of one of these classes, or the same in a better phase".to_owned(),
+            figures: None,
+        });
+    }
+    if rules.exit_only.0 && !facts.reduce_only() && class != ActionClass::ReadOnly {
+        violations.push(Violation {
+            rule: format!("phases.{name}.exit_only"),
+            limit: "exits only: to an exit asset, to the wallet itself, at a fair price, leaving no allowance"
+                .to_owned(),
+            value: class.to_string(),
+            would_pass: "selling what is held for a stable coin or the chain's own coin".to_owned(),
+            figures: None,
+        });
+    }
+    let share = rules.max_position_share_bps.0;
+    let sells = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition);
+    let moves = facts.simulation.iter().flat_map(|simulated| &simulated.moves);
+    for one in moves.filter(|one| sells && share.get() < 10_000 && one.after < one.before) {
+        let sold = one.before.saturating_sub(one.after);
+        let position = one.before.saturating_add(gone(facts, standing, framed.proposal().chain_id, one.token));
+        if U512::from(sold) * U512::from(10_000) > U512::from(position) * U512::from(share.get()) {
+            let most: U256 = share.of(position, Rounding::Down);
+            let shown = |raw| figure(framed.proposal(), one.token, raw);
+            violations.push(Violation {
+                rule: format!("phases.{name}.max_position_share_bps"),
+                limit: format!("{} % of a position in one trade", percent(share)),
+                value: format!("{} of {}", shown(sold), shown(position)),
+                would_pass: format!("at most {} now, and more in another trade", shown(most)),
+                figures: None,
+            });
+        }
+    }
+    if violations.is_empty() {
+        return Verdict::passed(Check::PhaseGate, format_args!("{phase} allows {class}"));
+    }
+    let detail = format!("{phase} does not allow this {class}");
+    Verdict::blocked(Check::PhaseGate, ErrorCode::SafetyPhaseBlocked, detail, violations)
+}
+
+/// Whether it sells nothing but what a recorded plan sells whole.
+fn is_part_of_a_plan(facts: &Facts, standing: &Standing<'_>, class: ActionClass) -> bool {
+    let (Ok(usage), Some(simulated)) = (standing.usage, &facts.simulation) else { return false };
+    let mut sold = simulated.moves.iter().filter(|one| one.after < one.before).peekable();
+    class == ActionClass::DecreasePosition
+        && facts.reduce_only()
+        && sold.peek().is_some()
+        && sold.all(|one| usage.liquidating.contains(&one.token))
+}
+
+/// How much of a token has gone out within a day by the ledger, in raw units at the price of now, rounded down. What was
+/// only allowed, begun or offered in vain has not gone out. What cannot be told is nothing: then a share is one of what is
+/// left.
+fn gone(facts: &Facts, standing: &Standing<'_>, chain_id: u64, token: TokenId) -> U256 {
+    let (Ok(usage), Ok(values)) = (standing.usage, &facts.values) else { return U256::ZERO };
+    let spent = usage.moved.get(&(chain_id, token)).copied().unwrap_or_default();
+    let valued = values.outflows.iter().find(|one| one.token.id == token);
+    let worth = valued.and_then(|one| Some((one.amount, Micros::of(one.usd, Rounding::Up).ok()?)));
+    let Some((amount, worth)) = worth.filter(|(_, worth)| *worth != Micros::ZERO) else { return U256::ZERO };
+    let raw = U512::from(amount) * U512::from(spent.get()) / U512::from(worth.get());
+    if raw > U512::from(U256::MAX) { U256::ZERO } else { U256::from(raw) }
+}

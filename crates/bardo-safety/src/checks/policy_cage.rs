@@ -1,0 +1,82 @@
+//! Would the owner's policy contract let it pass? Decided on the rules read on chain; an account that
+//! has set none is not caged.
+
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::model::Check;
+use crate::cage::{Cage, Plan};
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::proposal::Intent;
+use crate::value::Doubt;
+use crate::verdict::Verdict;
+
+/// The check.
+pub fn check(framed: &Framed, facts: &Facts, cage: &Result<Option<Cage>, Doubt>) -> Verdict {
+    let proposal = framed.proposal();
+    if proposal.intent == Intent::PolicyCage {
+        // The owner changes the rules whatever they say; what the calls are is read back by `safety::calldata`.
+        return Verdict::passed(Check::PolicyCage, "the owner changes the rules themselves");
+    }
+    let cage = match cage {
+        Ok(Some(cage)) => cage,
+        Ok(None) => return Verdict::passed(Check::PolicyCage, "the account has set no rules in a policy contract"),
+        Err(doubt) => {
+            let violation = Violation {
+                rule: "policy_cage".to_owned(),
+                limit: "rules that can be read".to_owned(),
+                value: doubt.to_string(),
+                would_pass: "the same once the policy contract can be read".to_owned(),
+                figures: None,
+            };
+            return Verdict::blocked(Check::PolicyCage, ErrorCode::SafetyCageViolation, doubt, vec![violation]);
+        }
+    };
+    let plan = Plan {
+        // What the delegation manager hands on to the contract is the proposed call, however it is wrapped.
+        calls: proposal.legs.iter().map(|leg| (leg.to, leg.value, leg.data.as_ref())).collect(),
+        out: proposal.outflows.iter().map(|flow| (flow.token.id, flow.amount)).collect(),
+        into: proposal
+            .inflows
+            .iter()
+            .filter(|inflow| inflow.recipient == proposal.account)
+            .map(|inflow| (inflow.token.id, inflow.at_least, inflow.expected.max(inflow.at_least)))
+            .collect(),
+    };
+    let violations = cage.judge(&plan, facts.block_time);
+    if violations.is_empty() {
+        return Verdict::passed(Check::PolicyCage, format_args!("inside the rules of {}", cage.contract));
+    }
+    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
+    Verdict::blocked(Check::PolicyCage, ErrorCode::SafetyCageViolation, detail, violations)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{Address, Bytes};
+
+    use super::*;
+    use bardo_base::model::Phase;
+    use crate::sample;
+
+    #[test]
+    fn rules_that_cannot_be_read_let_nothing_through() {
+        let me = Address::repeat_byte(1);
+        let proposal = sample::proposal(me, Intent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
+        let framed = Framed::new(sample::frame(proposal)).unwrap();
+        let facts = Facts {
+            asked: false,
+            now_millis: 1,
+            block_time: 1,
+            phase: Phase::Thriving,
+            stop: None,
+            tokens: Default::default(),
+            values: Ok(Default::default()),
+            portfolio: Ok(Default::default()),
+            simulation: None,
+        };
+        let verdict = check(&framed, &facts, &Err(Doubt::because("it does not tell its rules")));
+        assert_eq!(verdict.code, Some(ErrorCode::SafetyCageViolation));
+        assert_eq!((verdict.violations[0].rule.as_str(), verdict.blocks()), ("policy_cage", true));
+        assert!(!check(&framed, &facts, &Ok(None)).blocks(), "an account without rules is not caged");
+    }
+}

@@ -1,0 +1,154 @@
+//! Not too often, not too soon after the last one, and at a time when it may act?
+
+use super::spending_limit::no_ledger;
+use super::standing::Standing;
+use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
+use bardo_base::id::GolemId;
+use bardo_base::model::Check;
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::verdict::Verdict;
+
+/// Why the operator is asked about a revocation by the operator's own hand.
+const MORE_REVOCATIONS: &str = "revocations, cancellations and refunds were made in the last 60 minutes, as many as the policy \
+                                allows; each costs gas";
+
+/// The rate limits.
+pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
+    let usage = match standing.usage {
+        Ok(usage) => usage,
+        Err(why) => return no_ledger(Check::RateLimit, why),
+    };
+    let caps = &standing.caps;
+    // How often does not depend on how much: an unknown value is the spending limit's affair.
+    let (takes_back, exit) = (facts.takes_back(), facts.reduce_only());
+    let by_operator = framed.proposal().golem_id == GolemId::operator();
+    let mut violations = Vec::new();
+    let mut asks = None;
+    // An agent that uses up the rate must not lock positions in: the operator decides about its exits, and sells at will.
+    match if takes_back { None } else { caps.trade_rate(usage) } {
+        Some(_) if exit && by_operator => {}
+        // Without the count, which may grow while the operator reads.
+        Some(rate) if exit => asks = Some(format!("this exit exceeds {}: {}", rate.rule, rate.limit)),
+        Some(rate) => violations.push(rate),
+        None => {}
+    }
+    violations.extend(caps.against_rate(usage, !takes_back, takes_back || exit));
+    let revocation = if takes_back { caps.revocation_rate(usage) } else { None };
+    match revocation {
+        Some(_) if by_operator => {
+            asks = Some(format!("{} {MORE_REVOCATIONS}", usage.revocations_hour));
+        }
+        Some(violation) => violations.push(violation),
+        None => {}
+    }
+    // An unknown value is the spending limit's affair.
+    match standing.wish.as_ref().ok().and_then(|wish| caps.revocation_gas(usage, wish)) {
+        Some(gas) if by_operator => asks = Some(format!("this exceeds {}: {}", gas.rule, gas.limit)),
+        Some(gas) => violations.push(gas),
+        None => {}
+    }
+    let hours = &standing.policy.rules().active_hours;
+    if !facts.takes_back() && !hours.contains(facts.now_millis) {
+        let opens = hours.opens_in(facts.now_millis);
+        violations.push(Violation {
+            rule: "active_hours".to_owned(),
+            limit: hours.words(),
+            value: "now".to_owned(),
+            would_pass: opens
+                .map_or_else(|| "nothing at any time".to_owned(), |seconds| format!("the same in {seconds} s")), // "Now" has no figure of its own: what counts is when it may act again.
+            figures: opens
+                .map(|seconds| Figures::new(FigureUnit::Seconds, 0, seconds).freeing_in(Some(seconds)))
+                .map(Box::new),
+        });
+    }
+    if violations.is_empty() {
+        let made = usage.trades_hour;
+        let passed =
+            Verdict::passed(Check::RateLimit, format_args!("{made} of {} trades in 60 minutes", caps.trades_per_hour));
+        return match asks {
+            Some(why) => passed.asking(why),
+            None => passed,
+        };
+    }
+    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
+    Verdict::blocked(Check::RateLimit, ErrorCode::SafetyRateLimited, detail, violations)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use alloy::primitives::{Address, B256, Bytes, U256};
+
+    use super::*;
+    use bardo_base::model::{ActionClass, Phase};
+    use golem_chain::fork::{Changes, Pinned, Simulation};
+    use crate::ledger::{Breaker, Usage};
+    use crate::policy::parse;
+    use crate::proposal::Intent;
+    use crate::sample;
+    use crate::simulate::Simulated;
+
+    /// Monday, 18 January 2027, half past nine by UTC, in seconds since the Unix epoch.
+    const MONDAY: u64 = 1_800_264_600;
+
+    /// The rules that stand against an action at a time, after so many calls of this minute.
+    fn against(lines: &str, seconds: u64, calls_minute: u32, takes_back: bool) -> Vec<String> {
+        let now = seconds * 1_000;
+        let me = Address::repeat_byte(1);
+        let proposal = sample::proposal(me, Intent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
+        let framed = Framed::new(sample::frame(proposal)).unwrap();
+        let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
+        let facts = Facts {
+            asked: false,
+            now_millis: now,
+            block_time: seconds,
+            phase: Phase::Thriving,
+            stop: None,
+            tokens: Default::default(),
+            values: Ok(Default::default()),
+            portfolio: Ok(Default::default()),
+            simulation: Some(Simulated {
+                pinned,
+                gas_used: 1,
+                gas_cost: U256::ZERO,
+                class: ActionClass::NewPosition,
+                leaves: false,
+                reduce_only: false,
+                takes_back,
+                moves: vec![],
+                paid: vec![],
+                simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
+            }),
+        };
+        let usage = Usage { now, calls_minute, breaker: Breaker::Closed { failures: 0 }, ..Usage::default() };
+        let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("rates.toml")).unwrap();
+        let standing = Standing::new(&policy, Ok(&usage), None, &framed, &facts);
+        check(&framed, &facts, &standing).violations.into_iter().map(|one| one.rule).collect()
+    }
+
+    #[test]
+    fn outside_its_hours_it_only_takes_back() {
+        let hours = "active_hours = [\"Mon 09:00-10:00\"]";
+        for (seconds, expected) in [
+            (MONDAY - 1_801, &["active_hours"][..]),
+            (MONDAY - 1_800, &[]),
+            (MONDAY + 1_799, &[]),
+            (MONDAY + 1_800, &["active_hours"]),
+            (MONDAY + 86_400, &["active_hours"]),
+        ] {
+            assert_eq!(against(hours, seconds, 0, false), expected, "{seconds}");
+            assert_eq!(against(hours, seconds, 0, true), [""; 0], "{seconds}");
+        }
+        assert_eq!(against("", MONDAY, 0, false), [""; 0]);
+    }
+
+    #[test]
+    fn of_the_calls_of_a_minute_this_one_is_the_last_that_may_be() {
+        let most = "max_tool_calls_per_minute = 5";
+        assert_eq!(against(most, MONDAY, 5, false), [""; 0]);
+        assert_eq!(against(most, MONDAY, 6, false), ["max_tool_calls_per_minute"]);
+        assert_eq!(against(most, MONDAY, 6, true), ["max_tool_calls_per_minute"], "taking back is a call as well");
+    }
+}

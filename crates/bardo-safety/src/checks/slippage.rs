@@ -1,0 +1,339 @@
+//! Is the least that can come in enough? Size of the slippage, price impact, age of the quote, and
+//! dollars: what is guaranteed, at the lowest price, against what goes out, at the highest.
+//!
+//! What only leaves a position (as the simulation found) is held to the same loss by the witnesses that follow a fall,
+//! the feed and the last half minute of other pools: the mean of half an hour would forbid every sale after a fall, when
+//! it is needed most. The mean stays as the outer bound: further below it than [`STEEP`], the operator must agree.
+
+use alloy::primitives::U256;
+
+use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
+use bardo_base::format::dollars;
+use bardo_base::model::Check;
+use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use golem_chain::token::TokenId;
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::proposal::Trade;
+use crate::simulate::figure_of;
+use crate::value::{Exchange, PriceConcern, Values};
+use crate::verdict::Verdict;
+
+/// A clock may be this far behind a quote's before the quote counts as one from the future.
+const CLOCK_SLACK_MILLIS: u64 = 5_000;
+
+/// So far below the half-hour mean a position is left without a question, in ten-thousandths: a quarter. Above that a
+/// fall is rarer than a feed that is wrong.
+const STEEP: u32 = 2_500;
+
+/// Rule of a quote that is better than feeds and other pools by more than a trade may lose: one of them is wrong.
+const QUOTE_ABOVE: &str = "quote_above_witnesses";
+
+/// How much a trade may lose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlippageLimits {
+    /// The most slippage a trade may allow.
+    pub max_slippage: BasisPoints,
+    /// The most it may move the price.
+    pub max_price_impact: BasisPoints,
+    /// What it must move the price by less than, where the phase says so.
+    pub impact_below: Option<BasisPoints>,
+    /// The most value it may lose, in the worst case that it allows.
+    pub max_loss: BasisPoints,
+    /// The oldest a quote may be, in milliseconds.
+    pub max_quote_age: u64,
+}
+
+/// The slippage guard.
+pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict {
+    let mut violations = Vec::new();
+    let mut unknown = false;
+    let proposal = framed.proposal();
+    if let Some(trade) = &proposal.trade {
+        trade_rules(trade, facts, limits, &mut violations);
+    }
+    // Whatever gives tokens for tokens is held to its value, trade or not; a trade that brings the
+    // account nothing has lost everything.
+    let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
+    let exchanges =
+        proposal.trade.is_some() || proposal.order.is_some() || (comes_back && !proposal.outflows.is_empty());
+    let leaves = facts.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
+    let mut asks = None;
+    let mut suggestion = None;
+    if exchanges {
+        match &facts.values {
+            Ok(values) => match fair(values, leaves, limits.max_loss) {
+                Ok(fair) => asks = fair.asks(),
+                Err(violation) => {
+                    let bridges = proposal.order.as_ref().is_some_and(|order| order.arrival.is_some());
+                    suggestion =
+                        values.exchange().ok().filter(|_| bridges).and_then(|paid| enough(&paid, limits.max_loss));
+                    violations.push(violation);
+                }
+            },
+            Err(doubt) => {
+                unknown = true;
+                violations.push(Violation {
+                    rule: "max_loss_bps".to_owned(),
+                    limit: format!("at most {} lost", limits.max_loss),
+                    value: doubt.to_string(),
+                    would_pass: "the same once every price can be told".to_owned(),
+                    figures: None,
+                });
+            }
+        }
+    }
+    if violations.is_empty() {
+        let passed = match &proposal.trade {
+            Some(trade) => Verdict::passed(
+                Check::SlippageGuard,
+                format_args!("slippage {}, impact {}", trade.slippage, trade.price_impact),
+            ),
+            None if proposal.order.is_some() => {
+                Verdict::passed(Check::SlippageGuard, "what must arrive is worth what is given, less the allowed loss")
+            }
+            None => Verdict::passed(Check::SlippageGuard, "nothing is traded"),
+        };
+        return match asks {
+            Some(why) => passed.asking(why),
+            None => passed,
+        };
+    }
+    let code = if unknown { ErrorCode::SafetyPriceUnknown } else { ErrorCode::SafetySlippage };
+    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
+    let blocked = Verdict::blocked(Check::SlippageGuard, code, detail, violations);
+    match suggestion {
+        Some(suggestion) => blocked.suggesting(suggestion),
+        None => blocked,
+    }
+}
+
+/// What to do about a bridge that costs more than may be lost: its fillers' gas is the same for any amount, so that a
+/// larger one loses a smaller part. `None` where nothing is lost, or nothing may be.
+fn enough(paid: &Exchange, most: BasisPoints) -> Option<String> {
+    let fee = paid.given.checked_sub(paid.received).ok().filter(|fee| !fee.is_zero())?;
+    // A tenth more than the fixed part alone would take, since a filler's margin grows with the amount.
+    let times = U256::from(11_000_u32).div_ceil(U256::from(most.get()).max(U256::ONE));
+    let least = Usd::value_of(TokenAmount::new(times, 0).ok()?, fee, Rounding::Up).ok().filter(|_| most.get() > 0)?;
+    Some(format!(
+        "Send more: of {} the bridge costs {}, much of it gas that is the same for any amount. From about {} on it would be \
+         less than {most}, where its bids stay as they are.",
+        dollars(paid.given),
+        dollars(fee),
+        dollars(least),
+    ))
+}
+
+fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
+    let goes = |raw| figure_of(&trade.token_in, raw);
+    let comes = |raw| figure_of(&trade.token_out, raw);
+    let mut refuse = |rule: &str, limit: String, value: String, would_pass: String, figures: Option<Figures>| {
+        violations.push(Violation { rule: rule.to_owned(), limit, value, would_pass, figures: figures.map(Box::new) });
+    };
+    let bps = |most: BasisPoints, value: BasisPoints| Some(Figures::new(FigureUnit::Bps, most.get(), value.get()));
+    if trade.slippage > limits.max_slippage {
+        let most = limits.max_slippage;
+        refuse(
+            "max_slippage_bps",
+            format!("at most {most}"),
+            trade.slippage.to_string(),
+            format!("{most} or less"),
+            bps(most, trade.slippage).map(|figures| figures.leaving(most.get())),
+        );
+    }
+    // The phase's bound and the general one are one rule: where both are broken, the lower is reported.
+    let most = limits.max_price_impact;
+    let general = trade.price_impact > most;
+    let of_phase = limits.impact_below.filter(|below| trade.impact_reached >= *below);
+    if general && of_phase.is_none_or(|below| below > most) {
+        refuse(
+            "max_price_impact_bps",
+            format!("at most {most}"),
+            trade.price_impact.to_string(),
+            "a smaller amount, or a deeper market".to_owned(),
+            bps(most, trade.price_impact),
+        );
+    }
+    if let Some(below) = of_phase.filter(|below| *below <= most || !general) {
+        refuse(
+            "max_price_impact_bps",
+            format!("below {below} in this phase"),
+            trade.price_impact.to_string(),
+            "a smaller amount, or a deeper market".to_owned(),
+            bps(below, trade.price_impact),
+        );
+    }
+    if trade.amount_in.is_zero() || trade.min_out.is_zero() {
+        refuse(
+            "min_out",
+            "something must go in and something must come out".to_owned(),
+            format!("{} in, at least {} out", goes(trade.amount_in), comes(trade.min_out)),
+            "a trade with a least output above zero".to_owned(),
+            None,
+        );
+    }
+    let promised = if trade.exact_output { trade.expected_out } else { trade.slippage.minimum_out(trade.expected_out) };
+    if trade.min_out < promised {
+        refuse(
+            "min_out",
+            format!("at least {}, the quote less {}", comes(promised), trade.slippage),
+            comes(trade.min_out),
+            format!("a least output of {}", comes(promised)),
+            Some(Figures::new(FigureUnit::RawUnits, promised, trade.min_out)),
+        );
+    }
+    let age = facts.now_millis.checked_sub(trade.quoted_at);
+    let from_the_future = trade.quoted_at > facts.now_millis.saturating_add(CLOCK_SLACK_MILLIS);
+    if from_the_future || age.is_some_and(|age| age > limits.max_quote_age) {
+        let value = match age {
+            Some(age) => format!("{} s old", age / 1_000),
+            None => "made after now, by this machine's clock".to_owned(),
+        };
+        refuse(
+            "max_quote_age_seconds",
+            format!("at most {} s", limits.max_quote_age / 1_000),
+            value,
+            "a new quote".to_owned(),
+            age.map(|age| Figures::new(FigureUnit::Seconds, limits.max_quote_age / 1_000, age / 1_000)),
+        );
+    }
+    if trade.deadline <= facts.block_time {
+        refuse(
+            "deadline",
+            "a time to come".to_owned(),
+            format!("{} s ago by the chain's time", facts.block_time.saturating_sub(trade.deadline)),
+            "a new quote".to_owned(),
+            None,
+        );
+    }
+}
+
+/// By which witnesses an exchange loses no more than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fair {
+    /// By all of them.
+    Wholly,
+    /// A position is left, and by its feed and the pools traded in; other pools say otherwise.
+    ByFeed {
+        /// Whether several pools agree against the feed, so that the operator decides.
+        contested: bool,
+    },
+    /// A position is left, and by those that do not lag. `steep`: the mean says so much else that the operator must
+    /// agree.
+    Now {
+        /// Whether it is more than [`STEEP`] below the mean.
+        steep: bool,
+    },
+}
+
+impl Fair {
+    /// Why the operator must agree, if so.
+    fn asks(self) -> Option<String> {
+        match self {
+            Self::Now { steep: true } => Some(format!(
+                "it sells more than {} % below what other pools have shown over half an hour",
+                STEEP / 100
+            )),
+            Self::ByFeed { contested: true } => Some(
+                "its feed and the pools it trades in agree, and several other pools show a higher value".to_owned(),
+            ),
+            Self::Wholly | Self::Now { steep: false } | Self::ByFeed { contested: false } => None,
+        }
+    }
+}
+
+/// Whether a token that goes out has a feed more than [`STEEP`] below its only other pool, which the feed outvoted. What
+/// cannot be compared counts as such.
+fn sells_below_a_pool(values: &Values) -> bool {
+    values.concerns.iter().any(|concern| match concern {
+        PriceConcern::NoFeed { .. } => false,
+        PriceConcern::Disputed { token, feed, pool } => {
+            let goes = values.outflows.iter().any(|one| match one.token.id {
+                // The native coin has the price of the contract that wraps it, which is not known here.
+                TokenId::Native => true,
+                TokenId::Erc20(id) => id == *token,
+            });
+            let least = BasisPoints::new(STEEP).ok().and_then(|steep| at_least(*pool, steep).ok());
+            goes && least.is_none_or(|least| *feed < least)
+        }
+    })
+}
+
+/// Guaranteed output ≥ input · (1 − the most that may be lost). `leaves`: it does nothing but leave positions.
+///
+/// # Errors
+/// The violation.
+pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Violation> {
+    let untold = |error: &dyn std::fmt::Display| Violation {
+        rule: "max_loss_bps".to_owned(),
+        limit: format!("at most {most} lost"),
+        value: error.to_string(),
+        would_pass: "an amount whose value can be told".to_owned(),
+        figures: None,
+    };
+    let by_all = values.exchange().map_err(|error| untold(&error))?;
+    let least = at_least(by_all.given, most).map_err(|error| untold(&error))?;
+    if by_all.received >= least {
+        // A feed that outvotes the only other pool may be wrong itself: so far below that pool the operator decides.
+        let steep = leaves && sells_below_a_pool(values);
+        return Ok(if steep { Fair::Now { steep } } else { Fair::Wholly });
+    }
+    let (exchange, least) = match values.present.filter(|_| leaves) {
+        None => (by_all, least),
+        Some(now) => {
+            let least = at_least(now.given, most).map_err(|error| untold(&error))?;
+            if now.received >= least {
+                let steep = BasisPoints::new(STEEP).ok().and_then(|steep| at_least(by_all.given, steep).ok());
+                return Ok(Fair::Now { steep: steep.is_none_or(|least| by_all.received < least) });
+            }
+            // The feed and the pools that are traded in agree: no other pool may keep a position locked.
+            if let Some(by_feed) = values.by_feed
+                && at_least(by_feed.given, most).is_ok_and(|least| by_feed.received >= least)
+            {
+                return Ok(Fair::ByFeed { contested: values.several_pools });
+            }
+            (now, least)
+        }
+    };
+    // Without the quote nothing is lost: then it is the quote that promises too much.
+    let gain = |unquoted: &Exchange| at_least(unquoted.given, most).is_ok_and(|least| unquoted.received >= least);
+    if let Some(unquoted) = values.unquoted.filter(gain) {
+        return Err(Violation {
+            rule: QUOTE_ABOVE.to_owned(),
+            limit: format!("a quote within {most} of the feeds and the other pools"),
+            value: format!(
+                "the quote returns at least ${} for ${}, more than feeds and other pools explain",
+                unquoted.received.to_fixed(2, Rounding::Down),
+                unquoted.given.to_fixed(2, Rounding::Up),
+            ),
+            would_pass: "the same once quote, feeds and pools agree".to_owned(),
+            figures: None,
+        });
+    }
+    Err(Violation {
+        rule: "max_loss_bps".to_owned(),
+        limit: format!("at most {most} of ${} lost", exchange.given.to_fixed(2, Rounding::Up)),
+        value: format!("only ${} are certain to come in", exchange.received.to_fixed(2, Rounding::Down)),
+        would_pass: format!("at least ${} guaranteed", least.to_fixed(2, Rounding::Up)),
+        figures: Some(Box::new(Figures::new(
+            FigureUnit::Usd,
+            least.to_fixed(2, Rounding::Up),
+            exchange.received.to_fixed(2, Rounding::Down),
+        ))),
+    })
+}
+
+/// `given · (1 − loss)`, rounded up.
+pub fn at_least(given: Usd, loss: BasisPoints) -> Result<Usd, bardo_base::units::UsdError> {
+    // Four decimals: a ten-thousandth is a basis point. Both fit by the type's own bounds.
+    let kept = 10_000u32.saturating_sub(loss.get());
+    match TokenAmount::new(U256::from(kept), 4) {
+        Ok(kept) => Usd::value_of(kept, given, Rounding::Up),
+        Err(_) => Err(bardo_base::units::UsdError::OutOfRange),
+    }
+}
+
+#[cfg(test)]
+mod bounds;
+#[cfg(test)]
+mod tests;

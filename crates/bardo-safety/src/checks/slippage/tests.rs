@@ -1,0 +1,214 @@
+//! When an exchange is fair, and what a phase takes.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::Address;
+use proptest::prelude::*;
+
+use super::*;
+use bardo_base::model::Phase;
+use bardo_base::text::SafeText;
+use golem_chain::token::{Token, TokenId};
+use crate::policy::{Policy, parse};
+use crate::value::{Doubt, Exchange, PriceConcern, Valued};
+
+fn usd(text: &str) -> Usd {
+    text.parse().unwrap()
+}
+
+/// An exchange: given and received by all witnesses, and by those of just now.
+fn exchange(all: (&str, &str), now: Option<(&str, &str)>) -> Values {
+    let text = SafeText::clean("WETH", 20);
+    let id = TokenId::Erc20(Address::ZERO);
+    let token = Token { id, symbol: text.clone(), name: text, decimals: 18, listed: true };
+    Values {
+        outflows: vec![Valued { token, amount: U256::from(1), usd: usd(all.0) }],
+        received: usd(all.1),
+        present: now.map(|(given, received)| Exchange { given: usd(given), received: usd(received) }),
+        ..Values::default()
+    }
+}
+
+/// By 2 %: passes wholly, passes as an exit, asks, or is refused.
+fn judged(values: &Values, leaves: bool) -> &'static str {
+    match fair(values, leaves, BasisPoints::new(200).unwrap()) {
+        Ok(Fair::Wholly) => "wholly",
+        Ok(Fair::Now { steep: false }) => "now",
+        Ok(Fair::Now { steep: true } | Fair::ByFeed { contested: true }) => "asks",
+        Ok(Fair::ByFeed { contested: false }) => "by feed",
+        Err(_) => "refused",
+    }
+}
+
+#[test]
+fn a_position_is_left_at_the_price_of_now_and_entered_at_every_price() {
+    // The mean says 1,000 and the market 900: nine tenths, where 98 % are needed.
+    let fallen = exchange(("1000", "899"), Some(("900", "899")));
+    assert_eq!(judged(&fallen, false), "refused", "an entry is held to every witness");
+    assert_eq!(judged(&fallen, true), "now");
+    // A pool that is bent under a feed that is well: 882 of 900 are needed, 881.99 are there.
+    assert_eq!(judged(&exchange(("1000", "881.99"), Some(("900", "881.99"))), true), "refused");
+    assert_eq!(judged(&exchange(("1000", "882"), Some(("900", "882"))), true), "now");
+    // Without a witness of now, or with one that cannot be told, nothing is eased.
+    assert_eq!(judged(&exchange(("1000", "899"), None), true), "refused");
+    // Where all agree nothing changes.
+    for leaves in [false, true] {
+        assert_eq!(judged(&exchange(("1000", "980"), None), leaves), "wholly");
+        assert_eq!(judged(&exchange(("1000", "979.99"), Some(("1000", "979.99"))), leaves), "refused");
+    }
+}
+
+#[test]
+fn a_straying_pool_keeps_no_position_locked() {
+    // Other pools say 5,000 in every window; the feed and the pools that are traded in say 1,000.
+    let stray = exchange(("5000", "995"), Some(("5000", "995")));
+    assert_eq!(judged(&stray, true), "refused", "without a feed nothing outvotes them");
+    let by_feed = Some(Exchange { given: usd("1000"), received: usd("995") });
+    let one = Values { by_feed, ..stray };
+    assert_eq!((judged(&one, true), judged(&one, false)), ("by feed", "refused"));
+    // Several pools that contradict the feed: the operator decides, and nothing is refused.
+    assert_eq!(judged(&Values { several_pools: true, ..one.clone() }, true), "asks");
+    // What loses by the feed as well stays refused.
+    let by_feed = Some(Exchange { given: usd("1000"), received: usd("979.99") });
+    assert_eq!(judged(&Values { by_feed, ..one }, true), "refused");
+}
+
+#[test]
+fn an_exit_far_below_the_only_pool_that_the_feed_outvotes_asks() {
+    let sold = Address::ZERO;
+    let disputed = |token, feed: &str, pool: &str| PriceConcern::Disputed { token, feed: usd(feed), pool: usd(pool) };
+    // The feed counts, and by it the exchange is fair; the one other pool shows more.
+    let by_feed = exchange(("1000", "995"), None);
+    let with = |concern| Values { concerns: vec![concern], ..by_feed.clone() };
+    assert_eq!(
+        judged(&with(disputed(sold, "0.75", "1")), true),
+        "wholly",
+        "three quarters of the pool are near enough"
+    );
+    let below = with(disputed(sold, "0.7499", "1"));
+    assert_eq!(judged(&below, true), "asks");
+    // An entry asks by its own rule, and a token that comes in is no sale below its pool.
+    assert_eq!(judged(&below, false), "wholly");
+    assert_eq!(judged(&with(disputed(Address::with_last_byte(9), "0.5", "1")), true), "wholly");
+    assert_eq!(judged(&with(PriceConcern::NoFeed { token: sold }), true), "wholly");
+}
+
+#[test]
+fn a_quote_above_every_witness_is_reported_as_such_and_not_as_a_loss() {
+    let rule = |values: &Values| fair(values, false, BasisPoints::new(200).unwrap()).unwrap_err();
+    // 1,000 are given by the witnesses and 1,090 promised: what is given counts at what the quote makes of it.
+    let lure = exchange(("1090", "1000"), None);
+    assert_eq!(rule(&lure).rule, "max_loss_bps");
+    let lure = Values { unquoted: Some(Exchange { given: usd("1000"), received: usd("1085") }), ..lure };
+    let found = rule(&lure);
+    assert_eq!(found.rule, "quote_above_witnesses");
+    assert!(found.value.contains("$1085.00") && found.value.contains("$1000.00"), "{found:?}");
+    // A real loss is one.
+    let loss = Values { unquoted: Some(Exchange { given: usd("1000"), received: usd("979") }), ..lure };
+    assert_eq!(rule(&loss).rule, "max_loss_bps");
+}
+
+#[test]
+fn a_quarter_below_the_mean_the_operator_is_asked() {
+    assert_eq!(judged(&exchange(("1000", "750"), Some(("750", "750"))), true), "now");
+    assert_eq!(judged(&exchange(("1000", "749.99"), Some(("750", "749.99"))), true), "asks");
+    assert_eq!(judged(&exchange(("1000", "400"), Some(("400", "400"))), true), "asks");
+    assert!(Fair::Now { steep: true }.asks().unwrap().contains("25 %"));
+    assert_eq!(Fair::Now { steep: false }.asks(), None);
+    assert_eq!(judged(&exchange(("1000", "400"), Some(("400", "400"))), false), "refused");
+}
+
+fn token(number: u8) -> Token {
+    let text = SafeText::clean("T", 20);
+    let id = TokenId::Erc20(Address::with_last_byte(number));
+    Token { id, symbol: text.clone(), name: text, decimals: 18, listed: true }
+}
+
+/// Which rules stand against a trade of so much slippage and impact (in millionths) under a policy in a phase.
+fn against(policy: &Policy, phase: Phase, slippage: u32, impact: u32) -> Vec<String> {
+    changed(policy, phase, (slippage, impact), |_| {})
+}
+
+/// The same after a change of the trade. It is the hundredth second, and quotes may be half a minute old.
+fn changed(policy: &Policy, phase: Phase, (slippage, impact): (u32, u32), change: impl Fn(&mut Trade)) -> Vec<String> {
+    let limits = SlippageLimits { max_quote_age: 30_000, ..policy.slippage(phase) };
+    let points = |points: u32| BasisPoints::new(points).unwrap();
+    let expected = U256::from(10_000_000u64);
+    let mut trade = Trade {
+        token_in: token(1),
+        token_out: token(2),
+        amount_in: U256::from(1),
+        expected_out: expected,
+        // Of ten million a basis point is a thousand.
+        min_out: expected - U256::from(1_000 * slippage),
+        slippage: points(slippage),
+        price_impact: points(impact.div_ceil(100)),
+        impact_reached: points(impact / 100),
+        quoted_at: 100_000,
+        deadline: 101,
+        pools: vec![],
+        exact_output: false,
+    };
+    change(&mut trade);
+    let nothing = || Doubt::because("not asked");
+    let facts = Facts {
+        asked: false,
+        now_millis: 100_000,
+        block_time: 100,
+        phase,
+        stop: None,
+        tokens: BTreeMap::new(),
+        values: Err(nothing()),
+        portfolio: Err(nothing()),
+        simulation: None,
+    };
+    let mut violations = Vec::new();
+    trade_rules(&trade, &facts, &limits, &mut violations);
+    violations.into_iter().map(|one| one.rule).collect()
+}
+
+proptest! {
+    /// The documents' figures: 30 bps and less than a percent when cautious, 200 bps when dying, and over all of
+    /// them the operator's own, here 250 bps and at most 2 %.
+    #[test]
+    fn a_phase_takes_exactly_its_slippage_and_impact(
+        phase in 0_usize..5,
+        slippage in prop_oneof![0_u32..260, 25_u32..35, 195_u32..205],
+        impact in prop_oneof![0_u32..25_000, 9_990_u32..10_010, 19_990_u32..20_010],
+    ) {
+        let text = "preset = \"demo\"\nmax_slippage_bps = 250\nmax_price_impact_bps = 200\n";
+        let policy = parse(text, std::path::Path::new("p.toml")).unwrap();
+        let most = [250, 30, 250, 250, 200][phase];
+        let impact_passes = if phase == 1 { impact < 10_000 } else { impact <= 20_000 };
+        let found = against(&policy, Phase::ALL[phase], slippage, impact);
+        prop_assert_eq!(found.iter().any(|rule| rule == "max_slippage_bps"), slippage > most);
+        prop_assert_eq!(found.iter().any(|rule| rule == "max_price_impact_bps"), !impact_passes);
+        prop_assert_eq!(found.is_empty(), slippage <= most && impact_passes);
+    }
+}
+
+#[test]
+fn a_quote_is_of_now_and_a_trade_promises_what_it_quoted() {
+    let policy = parse("preset = \"demo\"", std::path::Path::new("p.toml")).unwrap();
+    let found = |change: &dyn Fn(&mut Trade)| changed(&policy, Phase::Thriving, (10, 10), change);
+    type Case = (fn(&mut Trade), &'static [&'static str]);
+    let cases: [Case; 12] = [
+        (|_| {}, &[]),
+        (|trade| trade.quoted_at = 70_000, &[]),
+        (|trade| trade.quoted_at = 69_999, &["max_quote_age_seconds"]),
+        // Clocks differ by a little.
+        (|trade| trade.quoted_at = 105_000, &[]),
+        (|trade| trade.quoted_at = 105_001, &["max_quote_age_seconds"]),
+        (|trade| trade.quoted_at = u64::MAX, &["max_quote_age_seconds"]),
+        (|trade| trade.deadline = 100, &["deadline"]),
+        (|trade| trade.amount_in = U256::ZERO, &["min_out"]),
+        (|trade| (trade.expected_out, trade.min_out) = (U256::ZERO, U256::ZERO), &["min_out"]),
+        (|trade| trade.min_out -= U256::from(1), &["min_out"]),
+        // What is wanted exactly is promised exactly.
+        (|trade| (trade.exact_output, trade.min_out) = (true, trade.expected_out), &[]),
+        (|trade| trade.exact_output = true, &["min_out"]),
+    ];
+    for (number, (change, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(found(&change), expected, "case {number}");
+    }
+}

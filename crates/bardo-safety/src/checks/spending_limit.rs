@@ -1,0 +1,215 @@
+//! Is it inside every cap on dollars: one action, sliding windows, single tokens, positions, gas,
+//! and what allowances may still let others take?
+
+use super::standing::Standing;
+use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
+use bardo_base::model::{ActionClass, Check};
+use bardo_base::units::Usd;
+use golem_chain::network::NetworkKind;
+use golem_chain::token::TokenId;
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::ledger::{Micros, Span};
+use crate::policy::MaxUsd;
+use crate::proposal::{AllowanceBound, AllowanceKind};
+use crate::typed::TypedMessage;
+use crate::value::{Doubt, Values, is_unlimited};
+use crate::verdict::Verdict;
+
+/// The spending limits.
+pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
+    let (values, wish) = match (&facts.values, &standing.wish) {
+        (Ok(values), Ok(wish)) => (values, wish),
+        (Err(doubt), _) | (Ok(_), Err(doubt)) => return unknown(doubt),
+    };
+    let usage = match standing.usage {
+        Ok(usage) => usage,
+        Err(why) => return no_ledger(Check::SpendingLimit, why),
+    };
+    let caps = &standing.caps;
+    // Money must be able to leave a falling position: over the caps, the operator decides about an exit.
+    let exceeded = caps.exceeded(usage, wish);
+    let (mut violations, mut over) = if wish.exit { (Vec::new(), exceeded) } else { (exceeded, Vec::new()) };
+    over.extend(caps.exit_volume(usage, wish));
+    position(framed, facts, values, standing, &mut violations);
+    gas(framed, values, standing, &mut violations);
+    if !facts.takes_back() {
+        let takeable = values.takeable.iter().map(|one| (one.token.symbol.as_str(), one.usd));
+        for (symbol, usd) in takeable {
+            let most = standing.policy.rules().max_allowance_usd;
+            above(most, usd, "max_allowance_usd", &format!("of {symbol} left to be taken"), &mut violations);
+        }
+        for bound in &framed.proposal().allowances {
+            allowance(bound, facts, standing, &mut violations);
+        }
+        signed(framed, facts, standing, &mut violations);
+    }
+    if violations.is_empty() {
+        let day = caps.spend.iter().filter(|cap| cap.span == Span::Day).map(|cap| cap.limit).min();
+        let after = usage.spent(Span::Day).plus(wish.spend).unwrap_or(Micros::MAX);
+        let of = day.map(|day| format!(" of {day}")).unwrap_or_default();
+        let passed =
+            Verdict::passed(Check::SpendingLimit, format_args!("{} now, {after}{of} in 24 hours after it", wish.spend));
+        // Without the figures, which change with every price while the operator reads: the approval would cover no longer.
+        return over
+            .iter()
+            .fold(passed, |passed, one| passed.asking(format_args!("this exit exceeds {}: {}", one.rule, one.limit)));
+    }
+    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
+    Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, detail, violations)
+}
+
+fn unknown(doubt: &Doubt) -> Verdict {
+    let violation = Violation {
+        rule: "price".to_owned(),
+        limit: "every value must be told before a limit can be checked".to_owned(),
+        value: doubt.to_string(),
+        would_pass: "the same once every price can be told".to_owned(),
+        figures: None,
+    };
+    Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetyPriceUnknown, doubt, vec![violation])
+}
+
+/// Without the ledger nothing is known of what was spent.
+pub(super) fn no_ledger(check: Check, why: &str) -> Verdict {
+    let violation = Violation {
+        rule: "ledger".to_owned(),
+        limit: "what was spent before must be known".to_owned(),
+        value: why.to_owned(),
+        would_pass: "the same once the ledger can be read".to_owned(),
+        figures: None,
+    };
+    Verdict::blocked(check, ErrorCode::StoreUnavailable, why, vec![violation])
+}
+
+fn above(most: MaxUsd, usd: Usd, rule: &str, of_what: &str, violations: &mut Vec<Violation>) {
+    let Some(most) = most.0.filter(|most| usd > *most) else { return };
+    violations.push(Violation {
+        rule: rule.to_owned(),
+        limit: format!("${most}"),
+        value: format!("${usd} {of_what}"),
+        would_pass: format!("at most ${most}"),
+        figures: Some(Box::new(Figures::new(FigureUnit::Usd, most, usd).leaving(most))),
+    });
+}
+
+/// What a holding is worth after an action that adds to it, at the highest price. What comes in, by this action or by an
+/// order that is still to be settled, is counted at what was given for it: it is worth no more than that where the price
+/// was fair.
+fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
+    let rules = standing.policy.rules();
+    let class = facts.class(framed.proposal().tool.action_class);
+    let adds = matches!(class, ActionClass::NewPosition | ActionClass::IncreasePosition | ActionClass::Rebalance);
+    if !adds || facts.takes_back() {
+        return;
+    }
+    let given = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd));
+    for inflow in framed.proposal().inflows.iter().filter(|inflow| inflow.recipient == framed.account()) {
+        let held = facts.portfolio.as_ref().map(|portfolio| {
+            portfolio.holdings.iter().find(|one| one.token.id == inflow.token.id).map_or(Usd::ZERO, |one| one.highest)
+        });
+        let coming = coming(standing, framed.proposal().chain_id, inflow.token.id);
+        let after = held.ok().zip(given.ok()).zip(coming);
+        let after = after.and_then(|((held, given), coming)| held.checked_add(given).ok()?.checked_add(coming).ok());
+        let unfed = MaxUsd(rules.max_unfed_usd.0.filter(|_| values.is_unfed(inflow.token.id)));
+        for (rule, most) in [("max_position_size_usd", rules.max_position_size_usd), ("max_unfed_usd", unfed)] {
+            let Some(limit) = most.0 else { continue };
+            match after {
+                Some(after) => {
+                    let what = format!("of {} held afterwards", inflow.token.symbol);
+                    above(most, after, rule, &what, violations);
+                }
+                None => violations.push(Violation {
+                    rule: rule.to_owned(),
+                    limit: format!("${limit}"),
+                    value: format!("what is held of {} cannot be told", inflow.token.symbol),
+                    would_pass: "the same once it can, or an exit now".to_owned(),
+                    figures: None,
+                }),
+            }
+        }
+    }
+}
+
+/// What was given for what live orders are to bring of a token; `None` where the ledger does not tell.
+fn coming(standing: &Standing<'_>, chain_id: u64, token: TokenId) -> Option<Usd> {
+    Some(standing.usage.ok()?.coming.get(&(chain_id, token)).copied().unwrap_or_default().dollars())
+}
+
+fn gas(framed: &Framed, values: &Values, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
+    let rules = standing.policy.rules();
+    above(rules.max_gas_usd, values.gas, "max_gas_usd", "of gas at most", violations);
+    let fee = framed.fees().max_fee_per_gas;
+    if let Some(most) = rules.max_fee_per_gas_gwei.wei().filter(|most| fee > *most) {
+        violations.push(Violation {
+            rule: "max_fee_per_gas_gwei".to_owned(),
+            limit: format!("{most} wei per unit of gas"),
+            value: format!("{fee} wei"),
+            would_pass: "the same when blocks are emptier".to_owned(),
+            figures: Some(Box::new(Figures::new(FigureUnit::Wei, most, fee).leaving(most))),
+        });
+    }
+}
+
+fn allowance(bound: &AllowanceBound, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
+    let rules = standing.policy.rules();
+    // The same line that values draw: what is not counted by its amount is let through by no amount.
+    if is_unlimited(bound.at_most) && !rules.allow_unlimited_allowance.0 {
+        violations.push(Violation {
+            rule: "allow_unlimited_allowance".to_owned(),
+            limit: "exact amounts".to_owned(),
+            value: format!("an allowance of {} without limit for {}", bound.token.symbol, bound.spender),
+            would_pass: "the exact amount the action needs".to_owned(),
+            figures: None,
+        });
+    }
+    if let AllowanceKind::Permit2 { expires_at } = bound.kind
+        && !bound.at_most.is_zero()
+    {
+        lasts(expires_at, "an allowance", facts, standing, violations);
+    }
+}
+
+/// Everything that a signed message lets others do, from the moment it is signed until its last deadline: an order is an
+/// option that others hold as long as it can be filled.
+fn signed(framed: &Framed, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
+    let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| (&slot.message, "a permit")));
+    let order = framed.order().map(|order| (&order.message, "an order"));
+    for (message, what) in inside.chain(order) {
+        for takes in message.takes().iter().filter(|takes| !takes.amount.is_zero()) {
+            lasts(takes.holds_until.max(takes.usable_until), what, facts, standing, violations);
+        }
+        if let TypedMessage::CrossChainOrder { intent, .. } = message {
+            lasts(intent.fill_deadline.into(), what, facts, standing, violations);
+        }
+    }
+}
+
+/// Seconds by which the machine's clock may be ahead of the latest block of a devnet, and still count as its time.
+const BLOCK_LAG: u64 = 120;
+
+/// What ends later than the policy's longest time. A real chain's time is the machine's: an endpoint that claims a later
+/// block makes no order last longer. A devnet's time is its own.
+fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
+    let most = standing.policy.rules().max_allowance_seconds.0;
+    let clock = facts.now_millis / 1_000;
+    let devnet = standing.network.is_some_and(|network| network.kind == NetworkKind::Devnet);
+    let now = match clock.checked_sub(facts.block_time) {
+        Some(lag) if !devnet || lag <= BLOCK_LAG => clock,
+        Some(_) => facts.block_time,
+        None if devnet => facts.block_time,
+        None => clock,
+    };
+    let lasts = until.saturating_sub(now);
+    let found =
+        |violation: &Violation| violation.rule == "max_allowance_seconds" && violation.value == format!("{lasts} s");
+    if lasts > most && !violations.iter().any(found) {
+        violations.push(Violation {
+            rule: "max_allowance_seconds".to_owned(),
+            limit: format!("{most} s"),
+            value: format!("{lasts} s"),
+            would_pass: format!("{what} that ends within {most} s"),
+            figures: Some(Box::new(Figures::new(FigureUnit::Seconds, most, lasts).leaving(most))),
+        });
+    }
+}

@@ -1,0 +1,331 @@
+//! Is everything it touches on its list: tokens, chain, tool, protocol, kind of action, wallet,
+//! contracts and their functions, spenders, recipients?
+//!
+//! Taking back allowances and orders is held to tool, chain, kind and wallet only: a bad token's
+//! allowance can be revoked.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use alloy::primitives::{Address, FixedBytes, keccak256};
+
+use super::standing::Standing;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::model::Check;
+use golem_chain::network::{AddressBook, Contract};
+use golem_chain::token::TokenId;
+use crate::account::AccountKind;
+use crate::calldata;
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::grants;
+use crate::policy::{ChainId, ContractRef, Recipient, Rules, Scope, Spender, TokenRef, Wallet, Word};
+use crate::proposal::{Intent, Purpose};
+use crate::simulate::settler;
+use crate::verdict::Verdict;
+
+/// The functions of the address book's contracts that "book" allows.
+const FUNCTIONS: &[(Contract, &[&str])] = &[
+    (Contract::UniversalRouter, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
+    (Contract::UniversalRouterV211, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
+    (Contract::UniversalRouterV212, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
+    (Contract::UniversalRouterV220, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
+    (
+        Contract::Permit2,
+        &[
+            "approve(address,address,uint160,uint48)",
+            "lockdown((address,address)[])",
+            "invalidateNonces(address,address,uint48)",
+            "invalidateUnorderedNonces(uint256,uint256)",
+        ],
+    ),
+    (Contract::OriginSettler, &["refund(bytes32)"]),
+    // Only with the intent that `calldata` asks of them, which no tool has.
+    (
+        Contract::PolicyCage,
+        &[
+            "configure(((address,address,bool,uint128,uint128,uint128)[],(address,bytes4)[],address[],uint16,uint16,uint32,uint32))",
+            "clear()",
+        ],
+    ),
+    (
+        Contract::WrappedNative,
+        &["deposit()", "withdraw(uint256)", "approve(address,uint256)", "transfer(address,uint256)"],
+    ),
+];
+
+/// The functions of an allowed token.
+const TOKEN_FUNCTIONS: &[&str] = &["approve(address,uint256)", "transfer(address,uint256)"];
+
+static SELECTORS: LazyLock<BTreeMap<Contract, Vec<FixedBytes<4>>>> =
+    LazyLock::new(|| FUNCTIONS.iter().map(|(contract, all)| (*contract, selectors(all))).collect());
+static TOKEN_SELECTORS: LazyLock<Vec<FixedBytes<4>>> = LazyLock::new(|| selectors(TOKEN_FUNCTIONS));
+
+/// The functions of the contracts of `book` that "book" allows, each with its contract.
+pub(in crate) fn book_functions(book: &AddressBook) -> impl Iterator<Item = (Address, FixedBytes<4>)> + '_ {
+    let known = book.contracts().filter_map(|(contract, address)| Some((address, SELECTORS.get(&contract)?)));
+    known.flat_map(|(address, selectors)| selectors.iter().map(move |selector| (address, *selector)))
+}
+
+/// The functions of an allowed token.
+pub(in crate) fn token_functions() -> &'static [FixedBytes<4>] {
+    &TOKEN_SELECTORS
+}
+
+fn selectors(signatures: &[&str]) -> Vec<FixedBytes<4>> {
+    // A hash has more than four bytes.
+    signatures.iter().map(|text| FixedBytes::from_slice(keccak256(text).get(..4).unwrap_or(&[0; 4]))).collect()
+}
+
+/// The protocol a contract belongs to, as policies name it.
+const fn protocol(contract: Contract) -> &'static str {
+    use Contract as C;
+    match contract {
+        C::UniversalRouter
+        | C::UniversalRouterV211
+        | C::UniversalRouterV212
+        | C::UniversalRouterV220
+        | C::SwapRouter02
+        | C::V2Factory
+        | C::V2Router
+        | C::V3Factory
+        | C::V3PositionManager
+        | C::QuoterV2
+        | C::TickLens
+        | C::V4PoolManager
+        | C::V4PositionManager
+        | C::V4StateView
+        | C::V4Quoter
+        | C::UniswapMulticall => "uniswap",
+        C::DutchReactor
+        | C::V2DutchReactor
+        | C::V3DutchReactor
+        | C::PriorityReactor
+        | C::OrderQuoter
+        | C::OrderCosigner => "uniswapx",
+        C::Permit2 => "permit2",
+        C::WrappedNative => "erc20",
+        C::IdentityRegistry | C::ReputationRegistry => "erc8004",
+        C::DelegationManager | C::Eip7702Delegator | C::PolicyCage => "delegation",
+        C::EntryPoint => "erc4337",
+        C::Multicall3 => "multicall",
+        C::OriginSettler | C::DestinationSettler => "erc7683",
+    }
+}
+
+/// What stands against a frame, and whether a token does.
+struct Found {
+    violations: Vec<Violation>,
+    tokens: bool,
+}
+
+impl Found {
+    fn add(&mut self, rule: &str, allowed: String, value: impl ToString, would_pass: &str) {
+        self.violations.push(Violation {
+            rule: rule.to_owned(),
+            limit: allowed,
+            value: value.to_string(),
+            would_pass: would_pass.to_owned(),
+            figures: None,
+        });
+    }
+}
+
+/// The allowlists.
+pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
+    let rules = standing.policy.rules();
+    let mut found = Found { violations: Vec::new(), tokens: false };
+    who_and_what(framed, rules, &mut found);
+    if let Some(network) = standing.network {
+        found.violations.extend(grants::violations(framed, &network.book));
+    }
+    if !facts.takes_back() {
+        tokens(framed, facts, rules, &mut found);
+        hops(framed, standing, &mut found);
+        contracts(framed, facts, standing, &mut found);
+        parties(framed, standing, &mut found);
+    }
+    let Found { violations, tokens } = found;
+    if violations.is_empty() {
+        return Verdict::passed(Check::TokenAllowlist, "everything it touches is on its list");
+    }
+    let code = if tokens { ErrorCode::SafetyTokenNotAllowed } else { ErrorCode::SafetyNotAllowed };
+    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
+    Verdict::blocked(Check::TokenAllowlist, code, detail, violations)
+}
+
+fn who_and_what(framed: &Framed, rules: &Rules, found: &mut Found) {
+    let proposal = framed.proposal();
+    let mut word = |rule: &str, scope: &Scope<Word>, name: &str, would_pass: &str| {
+        if !scope.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
+            found.add(rule, scope.words(), name, would_pass);
+        }
+    };
+    word("allowed_tools", &rules.allowed_tools, proposal.tool.name, "a tool of the list");
+    word("allowed_intent_types", &rules.allowed_intent_types, proposal.intent.as_str(), "a kind of action of the list");
+    let chain = ChainId(proposal.chain_id);
+    if !rules.allowed_chains.allows(&chain, false) {
+        found.add("allowed_chains", rules.allowed_chains.words(), chain, "the same on a chain of the list");
+    }
+    if let Some(arrival) = proposal.order.as_ref().and_then(|order| order.arrival.as_ref()) {
+        let chain = ChainId(arrival.chain_id);
+        if !rules.allowed_chains.allows(&chain, false) {
+            found.add("allowed_chains", rules.allowed_chains.words(), chain, "the same to a chain of the list");
+        }
+        let token = TokenRef { chain, token: arrival.token.id };
+        // Whether it is listed over there was read with its value: otherwise that value is a doubt.
+        if !rules.allowed_tokens.allows(&token, arrival.token.listed) {
+            found.tokens = true;
+            found.add("allowed_tokens", rules.allowed_tokens.words(), token, "a token of the list");
+        }
+    }
+    let wallet = Wallet(framed.account());
+    if !rules.allowed_execution_wallets.allows(&wallet, false) {
+        let allowed = rules.allowed_execution_wallets.words();
+        found.add("allowed_execution_wallets", allowed, wallet, "the same with a wallet of the list");
+    }
+    match framed.kind() {
+        AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded => {}
+        AccountKind::Delegated if rules.safe_addresses.allows(&wallet, false) => {}
+        AccountKind::Delegated => {
+            found.add("safe_addresses", rules.safe_addresses.words(), wallet, "the same with a wallet of the list");
+        }
+    }
+}
+
+fn tokens(framed: &Framed, facts: &Facts, rules: &Rules, found: &mut Found) {
+    let proposal = framed.proposal();
+    let flows = proposal.outflows.iter().map(|one| one.token.id);
+    let inflows = proposal.inflows.iter().map(|one| one.token.id);
+    let allowances = proposal.allowances.iter().map(|one| one.token.id);
+    let traded = proposal.trade.iter().flat_map(|trade| [trade.token_in.id, trade.token_out.id]);
+    let mut all: Vec<TokenId> = flows.chain(inflows).chain(allowances).chain(traded).collect();
+    // What really moves, whatever was declared.
+    all.extend(facts.simulation.iter().flat_map(|simulated| simulated.moves.iter().map(|one| one.token)));
+    all.extend(facts.tokens.keys());
+    all.sort_unstable();
+    all.dedup();
+    for id in all {
+        let known = id == TokenId::Native || facts.tokens.get(&id).is_some_and(|token| token.listed);
+        let token = TokenRef { chain: ChainId(proposal.chain_id), token: id };
+        if !rules.allowed_tokens.allows(&token, known) {
+            let symbol =
+                facts.tokens.get(&id).map(|token| format!(" (calls itself {})", token.symbol)).unwrap_or_default();
+            found.tokens = true;
+            let value = format!("{token}{symbol}");
+            found.add("allowed_tokens", rules.allowed_tokens.words(), value, "a token of the list");
+        }
+    }
+}
+
+/// What a trade only goes through leaves no trace in the account; whoever issues it decides all the same what comes out,
+/// or that nothing does. A quote's source names it, so that it must be known here.
+fn hops(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
+    let (Some(network), proposal) = (standing.network, framed.proposal()) else { return };
+    let allowed = &standing.policy.rules().allowed_tokens;
+    for address in calldata::passed_through(proposal, &network.book) {
+        let listed = network.book.tokens().iter().any(|token| token.address == address);
+        let wraps = network.book.contract(Contract::WrappedNative) == Some(address);
+        let token = TokenRef { chain: ChainId(proposal.chain_id), token: TokenId::Erc20(address) };
+        if !listed && !wraps && !allowed.allows(&token, false) {
+            found.tokens = true;
+            let value = format!("{token}, on the way");
+            found.add("allowed_tokens", allowed.words(), value, "a route through tokens that are known");
+        }
+    }
+}
+
+fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mut Found) {
+    let rules = standing.policy.rules();
+    let proposal = framed.proposal();
+    let role = |address: Address| {
+        let network = standing.network?;
+        network.book.contracts().find(|(_, at)| *at == address).map(|(contract, _)| contract)
+    };
+    if let Some((contract, at)) = framed.order().and_then(|order| settler(&order.message)) {
+        let name = protocol(contract);
+        if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
+            found.add("allowed_protocols", rules.allowed_protocols.words(), name, "a protocol of the list");
+        }
+        let settles = ContractRef { chain: ChainId(proposal.chain_id), address: at, selector: None };
+        let listed = |listed: &std::collections::BTreeSet<ContractRef>| listed.contains(&settles);
+        if !rules.allowed_contracts.allows_by(role(at) == Some(contract), listed) {
+            found.add("allowed_contracts", rules.allowed_contracts.words(), settles, "a contract of the list");
+        }
+    }
+    for (leg, sent) in proposal.legs.iter().zip(framed.legs()) {
+        // A wrapped call goes to the contract that unwraps it; the simulation tells what it does.
+        let wrapped = sent.to != leg.to;
+        if wrapped && !matches!(role(sent.to), Some(Contract::DelegationManager | Contract::Eip7702Delegator)) {
+            found.add(
+                "allowed_contracts",
+                "a known delegation contract around the call".to_owned(),
+                sent.to,
+                "a wrapping that is known",
+            );
+        }
+        let is_token = facts.tokens.get(&TokenId::Erc20(leg.to)).is_some_and(|token| {
+            let id = TokenRef { chain: ChainId(proposal.chain_id), token: token.id };
+            rules.allowed_tokens.allows(&id, token.listed)
+        });
+        if leg.purpose == Purpose::Main {
+            let name = role(leg.to).map(protocol).or(is_token.then_some("erc20")).unwrap_or("unknown");
+            if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
+                found.add("allowed_protocols", rules.allowed_protocols.words(), name, "a protocol of the list");
+            }
+        }
+        if leg.data.is_empty() {
+            // Only a coin moves, to somebody who is held against the recipients.
+            if proposal.intent != Intent::Transfer {
+                let value = format!("a call without a function to {}", leg.to);
+                found.add(
+                    "allowed_contracts",
+                    "a function that is known".to_owned(),
+                    value,
+                    "a call that names its function",
+                );
+            }
+            continue;
+        }
+        let selector = leg.data.get(..4).map(FixedBytes::<4>::from_slice);
+        let called = ContractRef { chain: ChainId(proposal.chain_id), address: leg.to, selector };
+        let has = |all: &[FixedBytes<4>]| selector.is_some_and(|selector| all.contains(&selector));
+        let known = role(leg.to).and_then(|role| SELECTORS.get(&role)).is_some_and(|all| has(all))
+            || is_token && has(&TOKEN_SELECTORS);
+        let whole = ContractRef { selector: None, ..called };
+        let listed =
+            |listed: &std::collections::BTreeSet<ContractRef>| listed.contains(&called) || listed.contains(&whole);
+        if selector.is_none() || !rules.allowed_contracts.allows_by(known, listed) {
+            found.add(
+                "allowed_contracts",
+                rules.allowed_contracts.words(),
+                called,
+                "a contract and function of the list",
+            );
+        }
+    }
+}
+
+fn parties(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
+    let rules = standing.policy.rules();
+    let proposal = framed.proposal();
+    let mut recipients: Vec<Address> = proposal.recipients.clone();
+    recipients.extend(proposal.inflows.iter().map(|inflow| inflow.recipient));
+    recipients.sort_unstable();
+    recipients.dedup();
+    for recipient in recipients.into_iter().map(Recipient) {
+        if !rules.allowed_recipients.allows(&recipient, recipient.0 == framed.account()) {
+            found.add("allowed_recipients", rules.allowed_recipients.words(), recipient, "a recipient of the list");
+        }
+    }
+    for spender in grants::spenders(framed) {
+        let known = standing.network.is_some_and(|network| grants::known_spender(framed, &network.book, spender));
+        let spender = Spender(spender);
+        if !rules.allowed_spenders.allows(&spender, known) {
+            found.add("allowed_spenders", rules.allowed_spenders.words(), spender, "a spender of the list");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! A session key that acts for an owner. The owner's account has the delegation framework's code (EIP-7702) and has signed a
+//! delegation to the session key; every leg is framed as a call to the framework's manager, which checks the caveats and
+//! makes the owner's account do it. The session key pays for gas and can do nothing that the caveats do not let through,
+//! whoever has it.
+//!
+//! Caveats bind calls, not signatures: a leg that needs a typed message signed is not framed, because only the owner's own
+//! key could sign it.
+//!
+//! Not here: making the owner's account a delegator, and giving or revoking delegations (the owner's own wallet does).
+
+mod caveats;
+mod grant;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::sol_types::{SolCall as _, SolValue as _};
+use futures::future::BoxFuture;
+
+use super::local::{LocalAccount, fits, with_margin};
+use bardo_abi::delegation::DelegationManager;
+use golem_chain::signed::Signed;
+use crate::proposal::{Leg, Proposal};
+use crate::queue_key::QueueKey;
+use crate::{Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, SignError};
+
+pub use caveats::{Enforcers, Limit, Limits, LimitsError};
+pub use grant::{Grant, GrantError, NotReady};
+
+/// ERC-7579's mode of one call that reverts when it fails.
+const SINGLE: B256 = B256::ZERO;
+
+/// Gas of the manager around a call, without caveats: signature, two hooks' loops, events.
+const REDEEM_GAS: u64 = 120_000;
+
+/// Gas of one caveat's hooks; those that read balances take the most.
+const CAVEAT_GAS: u64 = 60_000;
+
+/// Gas of the policy contract's hooks: it keeps balances and prices of up to about eight assets from before to
+/// after the call.
+const CAGE_GAS: u64 = 1_000_000;
+
+/// An owner's account, worked through a session key.
+pub struct DelegatedAccount {
+    session: LocalAccount,
+    grant: Grant,
+}
+
+impl DelegatedAccount {
+    /// The account of the grant's owner, for the holder of its session key.
+    ///
+    /// # Errors
+    /// [`GrantError::OtherSession`] if the grant is another key's.
+    pub fn new(session: LocalAccount, grant: Grant) -> Result<Self, GrantError> {
+        let own = session.address();
+        if grant.session() != own {
+            return Err(GrantError::OtherSession { granted: grant.session(), own });
+        }
+        Ok(Self { session, grant })
+    }
+
+    /// What it was granted.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// One leg as the manager is told of it.
+    fn wrap(&self, index: usize, leg: &Leg) -> Result<FramedLeg, FrameError> {
+        if !leg.slots.is_empty() {
+            return Err(FrameError::Unsupported(
+                "caveats bind calls, not signatures: a session key cannot sign typed messages for its owner; give the \
+                 allowance by a call instead"
+                    .into(),
+            ));
+        }
+        self.grant
+            .limits()
+            .lets_through(leg.to, leg.value, &leg.data)
+            .map_err(|error| FrameError::Unsupported(format!("transaction {index}: {error}")))?;
+        let context = vec![self.grant.delegation().clone()].abi_encode();
+        let execution = [leg.to.as_slice(), &leg.value.to_be_bytes::<32>(), &leg.data].concat();
+        let call = DelegationManager::redeemDelegationsCall {
+            permissionContexts: vec![context.into()],
+            modes: vec![SINGLE],
+            executionCallDatas: vec![execution.into()],
+        };
+        let around = self.grant.limits().all().iter().fold(REDEEM_GAS, |sum, limit| {
+            sum.saturating_add(if *limit == Limit::PolicyCage { CAGE_GAS } else { CAVEAT_GAS })
+        });
+        Ok(FramedLeg {
+            purpose: leg.purpose,
+            from: self.session.address(),
+            to: self.grant.manager(),
+            // What is sent along comes from the owner's balance, not from the session key's.
+            value: U256::ZERO,
+            data: Bytes::from(call.abi_encode()),
+            gas_limit: with_margin(leg.gas_limit.saturating_add(around)),
+            slots: Vec::new(),
+        })
+    }
+}
+
+impl Account for DelegatedAccount {
+    fn address(&self) -> Address {
+        self.grant.owner()
+    }
+
+    fn kind(&self) -> AccountKind {
+        AccountKind::Delegated
+    }
+
+    fn queue_key(&self, ledger: &str) -> Option<QueueKey> {
+        self.session.queue_key_of(ledger, self.grant.owner())
+    }
+
+    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+        fits(self.grant.owner(), &proposal, context)?;
+        if proposal.chain_id != self.grant.chain_id() {
+            return Err(FrameError::WrongChain {
+                chain_id: proposal.chain_id,
+                why: format!("the delegation is for chain {}", self.grant.chain_id()),
+            });
+        }
+        if proposal.order.is_some() {
+            return Err(FrameError::Unsupported(
+                "caveats bind calls, not signatures: an order is signed by the account that holds what it offers, not by \
+                 a session key for its owner"
+                    .into(),
+            ));
+        }
+        let legs =
+            proposal.legs.iter().enumerate().map(|(index, leg)| self.wrap(index, leg)).collect::<Result<_, _>>()?;
+        let session = self.session.address();
+        Framed::new(Frame {
+            proposal,
+            kind: AccountKind::Delegated,
+            signer: session,
+            payer: session,
+            legs,
+            order: None,
+            fees: context.fees,
+        })
+    }
+
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+        // What is signed is a plain transaction of the session key's.
+        self.session.sign(capability)
+    }
+}
+
+impl fmt::Debug for DelegatedAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelegatedAccount")
+            .field("owner", &self.grant.owner())
+            .field("session", &self.session.address())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,379 @@
+//! The framework's real contracts on the devnet: what a session key can do for its owner, and what it cannot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::consensus::{SignableTransaction as _, TxEip7702};
+use alloy::eips::eip7702::Authorization;
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::providers::Provider as _;
+use alloy::sol_types::{SolCall as _, SolValue as _};
+use alloy_signer::SignerSync as _;
+use alloy_signer_local::PrivateKeySigner;
+
+use super::*;
+use bardo_abi::delegation::Delegation;
+use bardo_abi::erc20::Erc20;
+use bardo_base::clock::SystemClock;
+use golem_chain::devnet::MNEMONIC;
+use golem_chain::network::{Contract, Network};
+use golem_chain::provider::ChainClient;
+use golem_chain::sender::{self, Route, Sender, SenderRules, TxState, WaitRules};
+use crate::custody::secret::SecretKey;
+use crate::custody::signing::Key;
+use crate::custody::tests::{FEES, leg, proposal, to_sign};
+use crate::proposal::SignatureSlot;
+use bardo_sandbox::plan::Token;
+use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo_store::{Store, StoreConfig};
+
+const USDC: u64 = 1_000_000;
+
+/// An owner with the framework's code, a session key with some ether, and the devnet they are on.
+struct World {
+    _sandbox: Sandbox,
+    _folder: tempfile::TempDir,
+    client: ChainClient,
+    sender: Sender,
+    owner: PrivateKeySigner,
+    session: Key,
+    usdc: Address,
+}
+
+impl World {
+    async fn new() -> Self {
+        let config = SandboxConfig {
+            seed: 1,
+            start_time: 1_800_000_000,
+            pace: Pace::OnTransaction,
+            clock: None,
+            market: MarketMode::Off,
+            keeper: false,
+        };
+        let sandbox = tokio::task::spawn_blocking(move || Sandbox::boot(&config, &|_| {})).await.unwrap().unwrap();
+        let chain = sandbox.chain("ethereum").unwrap();
+        let network = sandbox.description().networks().remove(0);
+        let client = ChainClient::devnet(network.clone(), chain.devnet.clone(), Arc::new(SystemClock)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("l.db")), &[sender::MIGRATIONS]).unwrap();
+        let rules = SenderRules::for_network(network.kind, network.block_millis);
+        let sender = Sender::new(client.clone(), store, Arc::new(SystemClock), None, rules);
+        let session = Key::new(&SecretKey::generate().unwrap()).unwrap();
+        let owner = SecretKey::from_mnemonic(MNEMONIC, 0).unwrap().signer().unwrap();
+        let usdc = chain.deployment.token(Token::Usdc).unwrap();
+        Self { _sandbox: sandbox, _folder: folder, client, sender, owner, session, usdc }
+    }
+
+    fn network(&self) -> &Network {
+        self.client.network()
+    }
+
+    /// A transaction of the owner's own wallet, which also points its account at the framework's code.
+    async fn as_owner(&self, to: Address, value: U256, data: Bytes) {
+        let (owner, chain_id) = (self.owner.address(), self.client.chain_id());
+        // An authorisation takes a nonce of its own, beside its transaction's.
+        self.sender.reconcile(owner).await.unwrap();
+        let nonce = self.client.provider().get_transaction_count(owner).await.unwrap();
+        let implementation = self.network().book.contract(Contract::Eip7702Delegator).unwrap();
+        let authorization = Authorization { chain_id: U256::from(chain_id), address: implementation, nonce: nonce + 1 };
+        let consent = self.owner.sign_hash_sync(&authorization.signature_hash()).unwrap();
+        let authorization_list = vec![authorization.into_signed(consent)];
+        let transaction = TxEip7702 {
+            chain_id,
+            nonce,
+            gas_limit: 500_000,
+            max_fee_per_gas: FEES.max_fee_per_gas,
+            max_priority_fee_per_gas: FEES.max_priority_fee_per_gas,
+            to,
+            value,
+            access_list: Default::default(),
+            authorization_list,
+            input: data,
+        };
+        let signature = self.owner.sign_hash_sync(&transaction.signature_hash()).unwrap();
+        let signed = Signed::new(transaction.into_signed(signature).into()).unwrap();
+        assert_eq!(self.deliver(signed).await, TxState::Included);
+    }
+
+    /// Signs for the session key what `framed` says, and says how it ended.
+    async fn as_session(&self, framed: Framed) -> TxState {
+        let nonce = self.client.provider().get_transaction_count(self.session.address()).await.unwrap();
+        self.deliver(self.session.sign(&to_sign(framed, nonce)).unwrap()).await
+    }
+
+    async fn deliver(&self, signed: Signed) -> TxState {
+        let ticket = self.sender.take_nonce(signed.from()).await.unwrap();
+        assert_eq!(ticket.nonce, signed.nonce());
+        let kept = self.sender.keep(ticket, signed, Route::Public, None).await.unwrap();
+        let hash = kept.hash();
+        self.sender.send(kept).await.unwrap();
+        let patience = Duration::from_secs(60);
+        self.sender.wait(hash, WaitRules { patience, resend: false }).await.unwrap().record.state
+    }
+
+    /// Delegates with these limits, signed by the owner.
+    fn grant(&self, limits: Vec<Limit>) -> Grant {
+        Grant::read(self.network(), self.delegation(limits)).unwrap()
+    }
+
+    fn delegation(&self, limits: Vec<Limit>) -> Delegation {
+        let limits = Limits::new(limits).unwrap();
+        let (owner, session) = (self.owner.address(), self.session.address());
+        let (mut delegation, digest) = Grant::draft(self.network(), owner, session, &limits, U256::from(7)).unwrap();
+        delegation.signature = self.owner.sign_hash_sync(&digest).unwrap().as_bytes().into();
+        delegation
+    }
+
+    fn account(&self, limits: Vec<Limit>) -> DelegatedAccount {
+        DelegatedAccount::new(LocalAccount::locked(self.session.address()), self.grant(limits)).unwrap()
+    }
+
+    fn frame(&self, account: &DelegatedAccount, leg: Leg) -> Result<Framed, FrameError> {
+        let chain_id = self.client.chain_id();
+        account.frame(proposal(self.owner.address(), chain_id, vec![leg]), &FrameContext { chain_id, fees: FEES })
+    }
+
+    async fn usdc_of(&self, account: Address) -> U256 {
+        let call = Erc20::balanceOfCall { owner: account }.abi_encode();
+        let request = alloy::rpc::types::TransactionRequest { to: Some(self.usdc.into()), ..Default::default() };
+        let answer = self.client.provider().call(request.input(call.into())).await.unwrap();
+        U256::from_be_slice(&answer)
+    }
+
+    fn transfer(&self, to: Address, amount: u64) -> Leg {
+        let call = Erc20::transferCall { to, value: U256::from(amount * USDC) };
+        leg(self.usdc, U256::ZERO, call.abi_encode().into(), 80_000)
+    }
+
+    /// Only USDC, only until 2100, and no more than 500 of it lost in one call.
+    fn limits(&self) -> Vec<Limit> {
+        vec![
+            Limit::Targets(vec![self.usdc]),
+            Limit::Time { after: 0, before: 4_102_444_800 },
+            Limit::TokenLoss { token: self.usdc, owner: self.owner.address(), amount: U256::from(500 * USDC) },
+        ]
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() {
+    let world = World::new().await;
+    let owner = world.owner.address();
+    let account = world.account(world.limits());
+    assert_eq!((account.address(), account.kind()), (owner, AccountKind::Delegated));
+    let not_yet = account.grant().check(&world.client).await.unwrap_err();
+    assert!(matches!(not_yet, NotReady::NoDelegator { .. }), "{not_yet}");
+    // The owner makes its account a delegator, and gives the session key ether for gas.
+    world.as_owner(world.session.address(), U256::from(10).pow(U256::from(17)), Bytes::new()).await;
+    assert_eq!(account.grant().check(&world.client).await, Ok(()));
+
+    // Within: the owner's money moves, the session key signs and pays.
+    let (friend, before) = (Address::repeat_byte(0x42), world.usdc_of(owner).await);
+    let framed = world.frame(&account, world.transfer(friend, 400)).unwrap();
+    let session = world.session.address();
+    assert_eq!((framed.account(), framed.signer(), framed.payer()), (owner, session, session));
+    assert_eq!(framed.legs()[0].to, world.network().book.contract(Contract::DelegationManager).unwrap());
+    assert_eq!(framed.exposed(), [owner, session]);
+    assert_eq!(world.as_session(framed).await, TxState::Included);
+    assert_eq!(world.usdc_of(friend).await, U256::from(400 * USDC));
+    assert_eq!(world.usdc_of(owner).await, before - U256::from(400 * USDC));
+
+    // Beyond what may be lost in one call: the chain itself refuses.
+    let framed = world.frame(&account, world.transfer(friend, 501)).unwrap();
+    assert_eq!(world.as_session(framed).await, TxState::Reverted);
+    // A contract that is not listed: told before, and refused by the chain if somebody tries all the same.
+    let weth = world.network().book.contract(Contract::WrappedNative).unwrap();
+    let elsewhere =
+        leg(weth, U256::ZERO, Erc20::transferCall { to: friend, value: U256::ONE }.abi_encode().into(), 80_000);
+    let told = world.frame(&account, elsewhere.clone()).unwrap_err();
+    assert!(told.to_string().contains(&weth.to_string()), "{told}");
+    let smuggled = world.smuggle(&account, &elsewhere);
+    assert_eq!(world.as_session(smuggled).await, TxState::Reverted);
+    assert_eq!(world.usdc_of(friend).await, U256::from(400 * USDC), "nothing of that moved anything");
+
+    // Another key with the same delegation is nobody.
+    let stranger = Key::new(&SecretKey::generate().unwrap()).unwrap();
+    let other = DelegatedAccount::new(LocalAccount::locked(stranger.address()), world.grant(world.limits()));
+    assert!(matches!(other, Err(GrantError::OtherSession { .. })), "{other:?}");
+
+    // The owner revokes, by its own account's code.
+    let revoke = bardo_abi::delegation::DelegationManager::disableDelegationCall {
+        delegation: account.grant().delegation().clone(),
+    };
+    world.as_owner(owner, U256::ZERO, revoke.abi_encode().into()).await;
+    assert_eq!(account.grant().check(&world.client).await, Err(NotReady::Revoked));
+    let framed = world.frame(&account, world.transfer(friend, 1)).unwrap();
+    assert_eq!(world.as_session(framed).await, TxState::Reverted);
+}
+
+impl World {
+    /// A frame around a call that framing itself would have refused.
+    fn smuggle(&self, account: &DelegatedAccount, inner: &Leg) -> Framed {
+        let call = DelegationManager::redeemDelegationsCall {
+            permissionContexts: vec![vec![account.grant().delegation().clone()].abi_encode().into()],
+            modes: vec![B256::ZERO],
+            executionCallDatas: vec![
+                [inner.to.as_slice(), &inner.value.to_be_bytes::<32>(), &inner.data].concat().into(),
+            ],
+        };
+        let session = self.session.address();
+        let outer = leg(account.grant().manager(), U256::ZERO, call.abi_encode().into(), 600_000);
+        let chain_id = self.client.chain_id();
+        let plain = LocalAccount::locked(session);
+        plain.frame(proposal(session, chain_id, vec![outer]), &FrameContext { chain_id, fees: FEES }).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn time_count_method_and_value_are_limits_too() {
+    let world = World::new().await;
+    let owner = world.owner.address();
+    world.as_owner(world.session.address(), U256::from(10).pow(U256::from(17)), Bytes::new()).await;
+    let friend = Address::repeat_byte(0x42);
+    let ended = vec![Limit::Targets(vec![world.usdc]), Limit::Time { after: 0, before: 1_700_000_000 }];
+    let once = vec![
+        Limit::Targets(vec![world.usdc, friend]),
+        Limit::Time { after: 0, before: 4_102_444_800 },
+        Limit::Calls(1),
+        Limit::Methods(vec![Erc20::transferCall::SELECTOR]),
+        Limit::Value(U256::ZERO),
+    ];
+    let late = world.frame(&world.account(ended), world.transfer(friend, 1)).unwrap();
+    assert_eq!(world.as_session(late).await, TxState::Reverted);
+
+    let account = world.account(once);
+    let approve = Erc20::approveCall { spender: friend, value: U256::ONE }.abi_encode();
+    let method = leg(world.usdc, U256::ZERO, approve.into(), 80_000);
+    let value = Leg { value: U256::ONE, ..world.transfer(friend, 1) };
+    for refused in [method, value] {
+        assert!(matches!(world.frame(&account, refused.clone()), Err(FrameError::Unsupported(_))));
+        assert_eq!(world.as_session(world.smuggle(&account, &refused)).await, TxState::Reverted);
+    }
+    let first = world.frame(&account, world.transfer(friend, 1)).unwrap();
+    assert_eq!(world.as_session(first.clone()).await, TxState::Included);
+    assert_eq!(world.as_session(first).await, TxState::Reverted, "once means once");
+    assert_eq!((world.usdc_of(friend).await, owner), (U256::from(USDC), account.address()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owners_policy_contract_judges_every_call_of_the_session_key() {
+    use bardo_abi::policy_cage::PolicyCage::{self, AssetRule, CallRule, Rules};
+    let world = World::new().await;
+    world.as_owner(world.session.address(), U256::from(10).pow(U256::from(17)), Bytes::new()).await;
+    let book = &world.network().book;
+    let (cage, permit2) = (book.contract(Contract::PolicyCage).unwrap(), book.contract(Contract::Permit2).unwrap());
+    let feed = book.feeds().iter().find(|feed| feed.pair == "USDC / USD").unwrap().address;
+    let set = Rules {
+        assets: vec![AssetRule {
+            token: world.usdc,
+            feed,
+            exit: true,
+            maxPerTransaction: 100 * u128::from(USDC),
+            maxPerDay: 1_000 * u128::from(USDC),
+            maxPosition: u128::MAX,
+        }],
+        calls: [Erc20::approveCall::SELECTOR, Erc20::transferCall::SELECTOR]
+            .map(|selector| CallRule { target: world.usdc, selector: selector.into() })
+            .to_vec(),
+        spenders: vec![permit2],
+        maxDrawdownBps: 1_000,
+        maxLossBps: 10_000,
+        minInterval: 0,
+        maxPriceAge: 86_400,
+    };
+    let limits = vec![
+        Limit::Targets(vec![world.usdc, cage]),
+        Limit::Time { after: 0, before: 4_102_444_800 },
+        Limit::PolicyCage,
+    ];
+    let account = world.account(limits);
+    let friend = Address::repeat_byte(0x42);
+    // An owner who has said nothing allows nothing.
+    let framed = world.frame(&account, world.transfer(friend, 1)).unwrap();
+    assert_eq!(world.as_session(framed).await, TxState::Reverted);
+    world.as_owner(cage, U256::ZERO, PolicyCage::configureCall { set }.abi_encode().into()).await;
+
+    let approve = |amount: u64| {
+        let call = Erc20::approveCall { spender: permit2, value: U256::from(amount * USDC) };
+        leg(world.usdc, U256::ZERO, call.abi_encode().into(), 80_000)
+    };
+    let clear = leg(cage, U256::ZERO, PolicyCage::clearCall {}.abi_encode().into(), 80_000);
+    for (what, leg, end) in [
+        ("a transfer inside the rules", world.transfer(friend, 100), TxState::Included),
+        ("an approval inside the rules", approve(100), TxState::Included),
+        ("more than one transaction may move", world.transfer(friend, 101), TxState::Reverted),
+        ("more than may be approved", approve(101), TxState::Reverted),
+        ("the rules themselves", clear, TxState::Reverted),
+        ("a transfer inside the rules, again", world.transfer(friend, 100), TxState::Included),
+    ] {
+        let framed = world.frame(&account, leg).unwrap();
+        assert_eq!(world.as_session(framed).await, end, "{what}");
+    }
+    assert_eq!(world.usdc_of(friend).await, U256::from(200 * USDC));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delegation_that_is_not_wholly_understood_is_none() {
+    let world = World::new().await;
+    let good = world.delegation(world.limits());
+    let network = world.network();
+    let read = |delegation: &Delegation| Grant::read(network, delegation.clone());
+    assert_eq!(read(&good).unwrap().limits().all(), world.limits());
+
+    // The manager's own contract hashes it as it is hashed here: what the owner signs is what the chain checks.
+    let asked = DelegationManager::getDelegationHashCall { delegation: good.clone() }.abi_encode();
+    let manager = network.book.contract(Contract::DelegationManager).unwrap();
+    let request = alloy::rpc::types::TransactionRequest { to: Some(manager.into()), ..Default::default() };
+    let told = world.client.provider().call(request.input(asked.into())).await.unwrap();
+    assert_eq!(grant::hash_of(&good).as_slice(), told.as_ref());
+
+    type Change = fn(&mut Delegation);
+    let changes: [(&str, Change); 8] = [
+        ("another session", |d| d.delegate = Address::repeat_byte(1)),
+        ("anybody", |d| d.delegate = alloy::primitives::address!("0x0000000000000000000000000000000000000a11")),
+        ("another owner", |d| d.delegator = Address::repeat_byte(1)),
+        ("below another", |d| d.authority = B256::ZERO),
+        ("a wider list", |d| d.caveats[0].terms = [d.caveats[0].terms.as_ref(), &[9; 20]].concat().into()),
+        ("another salt", |d| d.salt = U256::from(8)),
+        ("no signature", |d| d.signature = Bytes::new()),
+        // It recovers to the owner as well, and the framework refuses it.
+        ("the upper half of s", |d| {
+            let signature = alloy::primitives::Signature::try_from(d.signature.as_ref()).unwrap();
+            // The order of secp256k1, by SEC 2.
+            let order =
+                alloy::primitives::uint!(0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141_U256);
+            let mirrored = alloy::primitives::Signature::new(signature.r(), order - signature.s(), !signature.v());
+            d.signature = mirrored.as_bytes().into();
+        }),
+    ];
+    for (what, change) in changes {
+        let mut changed = good.clone();
+        change(&mut changed);
+        assert!(read(&changed).is_err(), "{what}");
+    }
+    let mut unknown = good.clone();
+    unknown.caveats[2].enforcer = Address::repeat_byte(1);
+    assert!(matches!(read(&unknown), Err(GrantError::Limits(LimitsError::Unknown { at: 2, .. }))));
+    let mut broken = good.clone();
+    broken.caveats[0].terms = vec![1; 21].into();
+    assert!(matches!(read(&broken), Err(GrantError::Limits(LimitsError::Terms { at: 0 }))));
+    for missing in [0, 1] {
+        let mut limits = world.limits();
+        limits.remove(missing);
+        assert!(matches!(Limits::new(limits), Err(LimitsError::Unlimited(_))));
+    }
+    let account = world.account(world.limits());
+    let permit = crate::typed::TypedMessage::Permit2Transfer {
+        permit2: Address::ZERO,
+        permit: bardo_abi::permit2::typed::PermitTransferFrom {
+            permitted: bardo_abi::permit2::typed::TokenPermissions { token: world.usdc, amount: U256::ONE },
+            spender: Address::ZERO,
+            nonce: U256::ZERO,
+            deadline: U256::ZERO,
+        },
+    };
+    let mut signing = leg(world.usdc, U256::ZERO, vec![0; 100].into(), 80_000);
+    signing.slots = vec![SignatureSlot { offset: 0, message: permit }];
+    let refused = world.frame(&account, signing).unwrap_err();
+    assert!(refused.to_string().contains("caveats bind calls, not signatures"), "{refused}");
+}

@@ -1,0 +1,135 @@
+//! The development mnemonic's accounts: known to everybody, so worth something only where nothing is worth anything.
+//! They sign for chains 31337 and 31338, in this process or on this machine, and refuse everything else, both when they
+//! are set up and when they sign.
+
+use std::fmt;
+
+use alloy::primitives::{Address, Bytes};
+use futures::future::BoxFuture;
+
+use super::local::frame_plain;
+use super::secret::{SecretError, SecretKey};
+use super::signing::Key;
+use golem_chain::devnet::MNEMONIC;
+use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NetworkKind};
+use golem_chain::provider::{Backing, ChainClient};
+use golem_chain::signed::Signed;
+use crate::pipeline::{Order, OrderToSign, ToSign};
+use crate::proposal::Proposal;
+use crate::{Account, AccountKind, Capability, FrameContext, FrameError, Framed, SignError};
+
+/// An account of the development mnemonic.
+pub struct DevelopmentAccount {
+    key: Key,
+}
+
+/// Why the development key is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotForDevelopment {
+    /// A chain that is no devnet's.
+    #[error(
+        "the development key signs for chains 31337 and 31338 only, not for {name} ({chain_id}): everybody knows it"
+    )]
+    Chain {
+        /// The chain's name.
+        name: String,
+        /// EIP-155 id of the chain.
+        chain_id: u64,
+    },
+    /// A devnet on another machine.
+    #[error("the development key is used in this process and on loopback only, and {name} answers elsewhere")]
+    Elsewhere {
+        /// The chain's name.
+        name: String,
+    },
+    /// No chain at all.
+    #[error("there is no chain that the development key could be used on")]
+    NoChain,
+    /// The account's number is too high.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+}
+
+impl DevelopmentAccount {
+    /// Account number `index` of the development mnemonic, for use on `chains`.
+    ///
+    /// # Errors
+    /// [`NotForDevelopment`] if any of them is not a devnet's chain on this machine: where one is real, the key is not
+    /// there at all.
+    pub fn new<'a>(index: u32, chains: impl IntoIterator<Item = &'a ChainClient>) -> Result<Self, NotForDevelopment> {
+        let mut any = false;
+        for client in chains {
+            any = true;
+            let network = client.network();
+            if !is_devnet(client.chain_id()) || network.kind != NetworkKind::Devnet {
+                return Err(NotForDevelopment::Chain { name: network.name.clone(), chain_id: client.chain_id() });
+            }
+            let here = match client.backing() {
+                Backing::Devnet(_) => true,
+                // Local only if every endpoint is on loopback.
+                Backing::Endpoints(_) => alloy::providers::Provider::client(client.provider()).is_local(),
+            };
+            if !here {
+                return Err(NotForDevelopment::Elsewhere { name: network.name.clone() });
+            }
+        }
+        if !any {
+            return Err(NotForDevelopment::NoChain);
+        }
+        let secret = SecretKey::from_mnemonic(MNEMONIC, index)?;
+        Ok(Self { key: Key::new(&secret).ok_or(SecretError::OutOfRange)? })
+    }
+
+    pub(super) fn sign_parts(&self, to_sign: &ToSign) -> Result<Signed, SignError> {
+        if !is_devnet(to_sign.chain_id) {
+            return Err(SignError::Refused("the development key signs for chains 31337 and 31338 only".into()));
+        }
+        self.key.sign(to_sign)
+    }
+
+    pub(super) fn sign_order_parts(&self, to_sign: &OrderToSign) -> Result<Bytes, SignError> {
+        if !is_devnet(to_sign.chain_id) {
+            return Err(SignError::Refused("the development key signs for chains 31337 and 31338 only".into()));
+        }
+        self.key.sign_order(to_sign)
+    }
+}
+
+/// Whether an id is one of the devnet's, which no real chain has.
+const fn is_devnet(chain_id: u64) -> bool {
+    matches!(chain_id, DEVNET_ETHEREUM | DEVNET_BASE)
+}
+
+impl Account for DevelopmentAccount {
+    fn address(&self) -> Address {
+        self.key.address()
+    }
+
+    fn kind(&self) -> AccountKind {
+        AccountKind::DevelopmentKey
+    }
+
+    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+        if !is_devnet(proposal.chain_id) {
+            return Err(FrameError::WrongChain {
+                chain_id: proposal.chain_id,
+                why: "the development key is everybody's; it signs for the devnet's chains 31337 and 31338 only".into(),
+            });
+        }
+        frame_plain(self.key.address(), AccountKind::DevelopmentKey, proposal, context)
+    }
+
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+        Box::pin(async move { self.sign_parts(&capability.into_parts()) })
+    }
+
+    fn sign_order(&self, capability: Capability<Order>) -> BoxFuture<'_, Result<Bytes, SignError>> {
+        Box::pin(async move { self.sign_order_parts(&capability.into_parts()) })
+    }
+}
+
+impl fmt::Debug for DevelopmentAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DevelopmentAccount").field("address", &self.key.address()).finish()
+    }
+}

@@ -1,0 +1,112 @@
+//! Files, names and modes: a key file is its owner's alone from creation, and comes into being whole.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::{KeyName, KeystoreError};
+use bardo_base::text::SafeText;
+
+/// The largest key file that is read, in bytes. Real ones have some hundreds.
+const LARGEST_FILE: u64 = 64 << 10;
+
+/// Writes a file that was not there: under a name of its own first, whole and on disk, then under `path` in one step that
+/// fails if something is there.
+pub(super) fn create(folder: &Path, path: &Path, bytes: &[u8], name: &KeyName) -> Result<(), KeystoreError> {
+    let failed = |at: &Path, error: std::io::Error| file_error(at, &error);
+    make_folder(folder).map_err(|error| failed(folder, error))?;
+    only_the_owner_of(folder, 0o700)?;
+    let draft = folder.join(format!(".{name}.{}.new", rand::random::<u64>()));
+    let written = write_private(&draft, bytes)
+        .map_err(|error| failed(&draft, error))
+        // A link is made only where nothing is, in one step; a rename would put itself over what is there.
+        .and_then(|()| {
+            fs::hard_link(&draft, path).map_err(|error| match error.kind() {
+                ErrorKind::AlreadyExists => KeystoreError::Exists { name: name.clone(), path: path.to_owned() },
+                _ => failed(path, error),
+            })
+        });
+    // Written or not, the draft has done its part.
+    let removed = fs::remove_file(&draft);
+    written?;
+    removed.map_err(|error| failed(&draft, error))?;
+    // The entry in the folder, too, has to be on disk before anybody sends money to the address.
+    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed(folder, error))
+}
+
+/// A file's text, up to the largest size.
+pub(super) fn read(path: &Path) -> Result<String, KeystoreError> {
+    let failed = |error: std::io::Error| file_error(path, &error);
+    let mut text = String::new();
+    let read =
+        fs::File::open(path).map_err(failed)?.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(failed)?;
+    if read as u64 > LARGEST_FILE {
+        return Err(KeystoreError::Form { path: path.to_owned(), reason: SafeText::clean("it is too large", 60) });
+    }
+    Ok(text)
+}
+
+/// The names of the keys in a folder, sorted.
+pub(super) fn names(folder: &Path) -> Result<Vec<KeyName>, KeystoreError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(file_error(folder, &error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let file = entry.map_err(|error| file_error(folder, &error))?.file_name();
+        if let Some(name) = file.to_str().and_then(|file| file.strip_suffix(".json")).and_then(|name| name.parse().ok())
+        {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Whether nobody but the owner can read the file or put another in its place.
+pub(super) fn only_the_owner(folder: &Path, path: &Path) -> Result<(), KeystoreError> {
+    only_the_owner_of(folder, 0o700)?;
+    only_the_owner_of(path, 0o600)
+}
+
+#[cfg(unix)]
+fn only_the_owner_of(path: &Path, right: u32) -> Result<(), KeystoreError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = fs::metadata(path).map_err(|error| file_error(path, &error))?.permissions().mode() & 0o777;
+    // A folder that others can list gives nothing away; one that they can write to does.
+    let forbidden = if right == 0o700 { 0o022 } else { 0o077 };
+    if mode & forbidden != 0 {
+        return Err(KeystoreError::Mode { path: path.to_owned(), mode, right });
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn only_the_owner_of(_: &Path, _: u32) -> Result<(), KeystoreError> {
+    // Elsewhere a user's folders are the user's by default.
+    Ok(())
+}
+
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+fn write_private(path: &PathBuf, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn file_error(path: &Path, error: &std::io::Error) -> KeystoreError {
+    KeystoreError::File { path: path.to_owned(), reason: SafeText::clean(&error.to_string(), 200) }
+}

@@ -1,0 +1,142 @@
+//! An account of a key file here. What it signs it signs as itself: sender, payer and owner are one address.
+
+use std::fmt;
+
+use alloy::primitives::{Address, Bytes};
+use futures::future::BoxFuture;
+
+use super::signing::Key;
+use golem_chain::signed::Signed;
+use crate::pipeline::Order;
+use crate::proposal::{Leg, Proposal};
+use crate::queue_key::QueueKey;
+use crate::{
+    Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, FramedOrder, FramedSlot,
+    SignError,
+};
+
+/// What a tool estimates is raised by a tenth: a contract may use a little more gas when its state has moved. The
+/// simulation runs, and the caps count, with the raised limit.
+const GAS_MARGIN_PERCENT: u64 = 10;
+
+/// The most gas one transaction may have ([EIP-7825](https://eips.ethereum.org/EIPS/eip-7825)).
+const TRANSACTION_GAS_CAP: u64 = 1 << 24;
+
+/// A key file's account: open, or known by its address only, which is enough to preview with.
+pub struct LocalAccount {
+    address: Address,
+    key: Option<Key>,
+}
+
+impl LocalAccount {
+    /// An account whose key is not open: it frames, and does not sign.
+    pub fn locked(address: Address) -> Self {
+        Self { address, key: None }
+    }
+
+    pub(super) fn open(key: Key) -> Self {
+        Self { address: key.address(), key: Some(key) }
+    }
+
+    /// Key that authenticates rows of `account`, for which this key acts; `None` while it is locked.
+    pub(super) fn queue_key_of(&self, ledger: &str, account: Address) -> Option<QueueKey> {
+        self.key.as_ref().map(|key| key.queue_key(ledger, account))
+    }
+
+    /// Whether it can sign now.
+    pub fn is_open(&self) -> bool {
+        self.key.is_some()
+    }
+}
+
+impl Account for LocalAccount {
+    fn address(&self) -> Address {
+        self.address
+    }
+
+    fn kind(&self) -> AccountKind {
+        AccountKind::LocalKey
+    }
+
+    fn queue_key(&self, ledger: &str) -> Option<QueueKey> {
+        self.queue_key_of(ledger, self.address)
+    }
+
+    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+        frame_plain(self.address, AccountKind::LocalKey, proposal, context)
+    }
+
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+        Box::pin(async move {
+            let key = self.key.as_ref().ok_or_else(|| SignError::Locked("its key file was not opened".into()))?;
+            key.sign(&capability.into_parts())
+        })
+    }
+
+    fn sign_order(&self, capability: Capability<Order>) -> BoxFuture<'_, Result<Bytes, SignError>> {
+        Box::pin(async move {
+            let key = self.key.as_ref().ok_or_else(|| SignError::Locked("its key file was not opened".into()))?;
+            key.sign_order(&capability.into_parts())
+        })
+    }
+}
+
+impl fmt::Debug for LocalAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalAccount").field("address", &self.address).field("open", &self.is_open()).finish()
+    }
+}
+
+/// The frame of an account that sends for itself: every leg as it was proposed, from its own address.
+pub(super) fn frame_plain(
+    own: Address,
+    kind: AccountKind,
+    proposal: Proposal,
+    context: &FrameContext,
+) -> Result<Framed, FrameError> {
+    fits(own, &proposal, context)?;
+    let legs = proposal
+        .legs
+        .iter()
+        .map(|leg| FramedLeg {
+            purpose: leg.purpose,
+            from: own,
+            to: leg.to,
+            value: leg.value,
+            data: leg.data.clone(),
+            gas_limit: with_margin(leg.gas_limit),
+            slots: slots(leg, own, 0),
+        })
+        .collect();
+    let order = proposal.order.as_ref().map(|order| FramedOrder { message: order.message.clone(), signer: own });
+    Framed::new(Frame { proposal, kind, signer: own, payer: own, legs, order, fees: context.fees })
+}
+
+/// Whether the proposal is this account's, and for the chain the context says.
+pub(super) fn fits(own: Address, proposal: &Proposal, context: &FrameContext) -> Result<(), FrameError> {
+    if proposal.account != own {
+        return Err(FrameError::WrongAccount { asked: proposal.account, own });
+    }
+    if proposal.chain_id != context.chain_id {
+        return Err(FrameError::WrongChain {
+            chain_id: proposal.chain_id,
+            why: format!("the frame is made for chain {}", context.chain_id),
+        });
+    }
+    Ok(())
+}
+
+/// A leg's signature slots, `shift` bytes further on, all to be signed by `signer`.
+pub(super) fn slots(leg: &Leg, signer: Address, shift: usize) -> Vec<FramedSlot> {
+    leg.slots
+        .iter()
+        .map(|slot| FramedSlot { offset: slot.offset.saturating_add(shift), message: slot.message.clone(), signer })
+        .collect()
+}
+
+/// A gas limit with the margin, under the cap of one transaction unless it was proposed above it.
+pub(super) fn with_margin(gas: u64) -> u64 {
+    let raised =
+        gas.saturating_add(gas / 100 * GAS_MARGIN_PERCENT).saturating_add(gas % 100 * GAS_MARGIN_PERCENT / 100);
+    raised.min(TRANSACTION_GAS_CAP).max(gas)
+}

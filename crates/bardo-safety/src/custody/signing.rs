@@ -1,0 +1,124 @@
+//! A key at work. Everything that is ever signed for a user is signed in this file, in two kinds: the typed messages
+//! (those whose signatures belong into a transaction's calldata, and orders that others settle), and the transaction.
+//! Both come out of a capability.
+
+use alloy::consensus::{SignableTransaction as _, TxEip1559};
+use alloy::primitives::{Address, B256, Bytes, TxKind};
+use alloy_signer::SignerSync as _;
+use alloy_signer_local::PrivateKeySigner;
+use zeroize::{Zeroize as _, Zeroizing};
+
+use super::secret::SecretKey;
+use bardo_base::signer::signer_of;
+use golem_chain::signed::Signed;
+use crate::SignError;
+use crate::pipeline::{OrderToSign, ToSign};
+use crate::proposal::SIGNATURE_BYTES;
+use crate::queue_key::QueueKey;
+
+/// A key that signs.
+pub(super) struct Key {
+    signer: PrivateKeySigner,
+}
+
+impl Key {
+    /// The key of a secret.
+    pub(super) fn new(secret: &SecretKey) -> Option<Self> {
+        secret.signer().map(|signer| Self { signer })
+    }
+
+    /// Whose it is.
+    pub(super) fn address(&self) -> Address {
+        self.signer.address()
+    }
+
+    /// Key that authenticates rows of `account` in a ledger. It is derived one way: it tells nothing of this key.
+    pub(super) fn queue_key(&self, ledger: &str, account: Address) -> QueueKey {
+        let mut copy = self.signer.to_bytes();
+        let secret = Zeroizing::new(copy.0);
+        copy.0.zeroize();
+        QueueKey::derive(&secret, ledger, account)
+    }
+
+    /// Signs what a capability carried: each message into its place, then the transaction around them.
+    ///
+    /// # Errors
+    /// [`SignError::Refused`] for what is not this key's to sign; nothing was signed then that leaves this function.
+    pub(super) fn sign(&self, to_sign: &ToSign) -> Result<Signed, SignError> {
+        let leg = &to_sign.transaction;
+        if leg.from != self.address() {
+            return Err(SignError::Refused(format!("{} is to sign, and this key is {}'s", leg.from, self.address())));
+        }
+        if to_sign.chain_id == 0 || to_sign.chain_id != to_sign.framed.proposal().chain_id {
+            return Err(SignError::Refused("the chain is not the one that was checked".into()));
+        }
+        let mut data = leg.data.to_vec();
+        for slot in &leg.slots {
+            if slot.signer != self.address() {
+                return Err(SignError::Refused(format!("a {} is {}'s to sign", slot.message.kind(), slot.signer)));
+            }
+            let place = slot
+                .offset
+                .checked_add(SIGNATURE_BYTES)
+                .and_then(|end| data.get_mut(slot.offset..end))
+                .ok_or_else(|| SignError::Refused("a signature's place lies outside the calldata".into()))?;
+            place.copy_from_slice(&self.hash(slot.message.digest(to_sign.chain_id))?);
+        }
+        let transaction = TxEip1559 {
+            chain_id: to_sign.chain_id,
+            nonce: to_sign.nonce,
+            gas_limit: leg.gas_limit,
+            max_fee_per_gas: to_sign.fees.max_fee_per_gas,
+            max_priority_fee_per_gas: to_sign.fees.max_priority_fee_per_gas,
+            to: TxKind::Call(leg.to),
+            value: leg.value,
+            access_list: Default::default(),
+            input: Bytes::from(data),
+        };
+        let signature = self.signer.sign_hash_sync(&transaction.signature_hash()).map_err(failed)?;
+        let signed = Signed::new(transaction.into_signed(signature).into())
+            .map_err(|error| SignError::Refused(error.to_string()))?;
+        if signed.from() != self.address() {
+            return Err(SignError::Refused("the signature does not recover to the account".into()));
+        }
+        Ok(signed)
+    }
+
+    /// Signs the order that a capability carried.
+    ///
+    /// # Errors
+    /// [`SignError::Refused`] for what is not this key's to sign.
+    pub(super) fn sign_order(&self, to_sign: &OrderToSign) -> Result<Bytes, SignError> {
+        if to_sign.signer != self.address() {
+            return Err(SignError::Refused(format!(
+                "{} is to sign, and this key is {}'s",
+                to_sign.signer,
+                self.address()
+            )));
+        }
+        if to_sign.chain_id == 0 || to_sign.chain_id != to_sign.framed.proposal().chain_id {
+            return Err(SignError::Refused("the chain is not the one that was checked".into()));
+        }
+        Ok(Bytes::from(self.hash(to_sign.message.digest(to_sign.chain_id))?))
+    }
+
+    /// `r ‖ s ‖ v`, v 27 or 28, held against the address before anyone gets it.
+    fn hash(&self, digest: B256) -> Result<[u8; SIGNATURE_BYTES], SignError> {
+        let signature = self.signer.sign_hash_sync(&digest).map_err(failed)?;
+        if signer_of(&signature, &digest) == Some(self.address()) {
+            Ok(signature.as_bytes())
+        } else {
+            Err(SignError::Refused("a message's signature does not recover to the account".into()))
+        }
+    }
+}
+
+fn failed(error: alloy_signer::Error) -> SignError {
+    SignError::Refused(format!("the signature could not be made: {error}"))
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({})", self.address())
+    }
+}

@@ -1,0 +1,333 @@
+//! What custody signs, held against signatures that others made, and what it refuses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::consensus::Transaction as _;
+use alloy::primitives::aliases::{U48, U160};
+use alloy::primitives::{Address, Bytes, U256, hex};
+use serde_json::Value;
+
+use super::development::{DevelopmentAccount, NotForDevelopment};
+use super::local::{LocalAccount, with_margin};
+use super::secret::SecretKey;
+use super::signing::Key;
+use bardo_abi::permit2::typed::{PermitDetails, PermitSingle, PermitTransferFrom, TokenPermissions};
+use bardo_base::clock::SystemClock;
+use bardo_base::config::RpcUrl;
+use bardo_base::id::{CallId, GolemId};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::text::SafeText;
+use golem_chain::devnet::{ChainConfig, Devnet, DevnetConfig, RunningConfig, server};
+use golem_chain::evm::ChainRules;
+use golem_chain::network::{AddressBook, ChainPlan, Network};
+use golem_chain::provider::{ChainClient, ConnectRules, HttpLimits};
+use crate::pipeline::{OrderToSign, ToSign};
+use crate::proposal::{Intent, Leg, Proposal, Purpose, SignatureSlot, SignedOrder};
+use crate::typed::TypedMessage;
+use crate::{Account, FeeBound, FrameContext, FrameError, Framed, SignError};
+
+pub(super) const FEES: FeeBound = FeeBound { max_fee_per_gas: 20_000_000_000, max_priority_fee_per_gas: 1_000_000_000 };
+
+pub(super) const TOOL: ToolMeta = ToolMeta {
+    name: "custody_test",
+    description: "",
+    category: Category::Trading,
+    capability: CapabilityTier::Write,
+    risk_tier: RiskTier::Layer2,
+    tick_budget: TickBudget::Medium,
+    progress_steps: &[],
+    sprite_trigger: SpriteTrigger::Executing,
+    prompt_snippet: "",
+    prompt_guidelines: Guidelines { thriving: "", cautious: "", declining: "", terminal: "", memory: None },
+    idempotent: false,
+    action_class: ActionClass::NewPosition,
+    checks: &[],
+    event_params: &[],
+    summary_fields: &[],
+    card: None,
+    spenders: &[],
+};
+
+pub(super) fn proposal(account: Address, chain_id: u64, legs: Vec<Leg>) -> Proposal {
+    Proposal {
+        chain_id,
+        tool: TOOL,
+        call_id: CallId::new(1),
+        golem_id: GolemId::operator(),
+        account,
+        intent: Intent::Transfer,
+        legs,
+        outflows: Vec::new(),
+        inflows: Vec::new(),
+        allowances: Vec::new(),
+        trade: None,
+        recipients: Vec::new(),
+        order: None,
+        expected_outcome: SafeText::default(),
+    }
+}
+
+pub(super) fn leg(to: Address, value: U256, data: Bytes, gas_limit: u64) -> Leg {
+    Leg { purpose: Purpose::Main, to, value, data, gas_limit, slots: Vec::new() }
+}
+
+/// What the pipeline would hand over for the only leg of a frame.
+pub(super) fn to_sign(framed: Framed, nonce: u64) -> ToSign {
+    let transaction = framed.legs()[0].clone();
+    let chain_id = framed.proposal().chain_id;
+    ToSign { framed, leg: 0, transaction, chain_id, nonce, fees: FEES }
+}
+
+fn context(chain_id: u64) -> FrameContext {
+    FrameContext { chain_id, fees: FEES }
+}
+
+fn vectors() -> Vec<Value> {
+    let file: Value = serde_json::from_str(include_str!("../../../../tests/vectors/permit2.json")).unwrap();
+    file["vectors"].as_array().unwrap().clone()
+}
+
+/// The vectors of the kinds that can be signed, as messages.
+fn signable() -> Vec<(Value, TypedMessage)> {
+    let number = |value: &Value| value.as_str().unwrap().parse::<U256>().unwrap();
+    let address = |value: &Value| value.as_str().unwrap().parse::<Address>().unwrap();
+    let mut found = Vec::new();
+    for vector in vectors() {
+        let (permit2, permit) = (address(&vector["permit2"]), &vector["permit"]);
+        let message = match vector["primaryType"].as_str().unwrap() {
+            "PermitSingle" => TypedMessage::Permit2Allowance {
+                permit2,
+                permit: PermitSingle {
+                    details: PermitDetails {
+                        token: address(&permit["details"]["token"]),
+                        amount: number(&permit["details"]["amount"]).to::<U160>(),
+                        expiration: number(&permit["details"]["expiration"]).to::<U48>(),
+                        nonce: number(&permit["details"]["nonce"]).to::<U48>(),
+                    },
+                    spender: address(&permit["spender"]),
+                    sigDeadline: number(&permit["sigDeadline"]),
+                },
+            },
+            "PermitTransferFrom" => TypedMessage::Permit2Transfer {
+                permit2,
+                permit: PermitTransferFrom {
+                    permitted: TokenPermissions {
+                        token: address(&permit["permitted"]["token"]),
+                        amount: number(&permit["permitted"]["amount"]),
+                    },
+                    spender: address(&permit["spender"]),
+                    nonce: number(&permit["nonce"]),
+                    deadline: number(&permit["deadline"]),
+                },
+            },
+            _ => continue,
+        };
+        found.push((vector, message));
+    }
+    assert_eq!(found.len(), 3);
+    found
+}
+
+#[test]
+fn signatures_fill_their_places_as_the_official_contract_accepted_them() {
+    for (vector, message) in signable() {
+        let text = |name: &str| vector[name].as_str().unwrap().to_owned();
+        let chain_id = vector["chainId"].as_u64().unwrap();
+        assert_eq!(message.digest(chain_id).to_string(), text("digest"), "{}", text("id"));
+        let key = Key::new(&SecretKey::from_hex(&text("signerPrivateKey")).unwrap()).unwrap();
+        // The calldata that Permit2's own bytecode took, without the signature in it.
+        let whole = hex::decode(text("contractCalldata")).unwrap();
+        let signature = hex::decode(text("signature")).unwrap();
+        let offset = whole.windows(65).position(|window| window == signature).unwrap();
+        let mut blank = whole.clone();
+        blank[offset..offset + 65].fill(0);
+
+        let mut leg = leg(Address::repeat_byte(7), U256::from(5), blank.into(), 100_000);
+        leg.slots = vec![SignatureSlot { offset, message: message.clone() }];
+        let account = LocalAccount::locked(key.address());
+        let framed = account.frame(proposal(key.address(), chain_id, vec![leg]), &context(chain_id)).unwrap();
+        let signed = key.sign(&to_sign(framed, 9)).unwrap();
+        let transaction = signed.transaction();
+        assert_eq!(transaction.input().as_ref(), whole, "{}", text("id"));
+        assert_eq!((signed.from(), signed.chain_id(), signed.nonce()), (key.address(), chain_id, 9));
+        assert_eq!((transaction.to(), transaction.value()), (Some(Address::repeat_byte(7)), U256::from(5)));
+        assert_eq!((transaction.gas_limit(), transaction.max_fee_per_gas()), (110_000, FEES.max_fee_per_gas));
+        assert_eq!(transaction.max_priority_fee_per_gas(), Some(FEES.max_priority_fee_per_gas));
+        assert!(transaction.is_dynamic_fee() && transaction.access_list().is_none_or(|list| list.is_empty()));
+    }
+}
+
+#[test]
+fn what_is_not_the_keys_to_sign_is_refused() {
+    let (vector, message) = signable().remove(0);
+    let key = Key::new(&SecretKey::from_hex(vector["signerPrivateKey"].as_str().unwrap()).unwrap()).unwrap();
+    let mut leg = leg(Address::repeat_byte(7), U256::ZERO, vec![0; 200].into(), 100_000);
+    leg.slots = vec![SignatureSlot { offset: 100, message }];
+    let account = LocalAccount::locked(key.address());
+    let framed = account.frame(proposal(key.address(), 1, vec![leg]), &context(1)).unwrap();
+    let good = to_sign(framed, 0);
+    assert!(key.sign(&good).is_ok());
+    type Change = fn(&mut ToSign);
+    let changes: [Change; 6] = [
+        |parts| parts.transaction.from = Address::repeat_byte(1),
+        |parts| parts.transaction.slots[0].signer = Address::repeat_byte(1),
+        |parts| parts.transaction.slots[0].offset = 136,
+        |parts| parts.transaction.slots[0].offset = usize::MAX,
+        |parts| parts.chain_id = 0,
+        |parts| parts.chain_id = 2,
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        let mut parts = good.clone();
+        change(&mut parts);
+        assert!(matches!(key.sign(&parts), Err(SignError::Refused(_))), "change {at}");
+    }
+}
+
+#[test]
+fn a_frame_is_this_accounts_and_this_chains() {
+    let own = Address::repeat_byte(3);
+    let account = LocalAccount::locked(own);
+    let leg = leg(Address::repeat_byte(7), U256::ZERO, Bytes::new(), 21_000);
+    let framed = account.frame(proposal(own, 5, vec![leg.clone()]), &context(5)).unwrap();
+    assert_eq!((framed.signer(), framed.payer(), framed.account()), (own, own, own));
+    assert_eq!((framed.legs()[0].from, framed.legs()[0].gas_limit), (own, 23_100));
+    let other = account.frame(proposal(Address::ZERO, 5, vec![leg.clone()]), &context(5)).unwrap_err();
+    assert!(matches!(other, FrameError::WrongAccount { .. }), "{other}");
+    let elsewhere = account.frame(proposal(own, 6, vec![leg]), &context(5)).unwrap_err();
+    assert!(matches!(elsewhere, FrameError::WrongChain { chain_id: 6, .. }), "{elsewhere}");
+    assert!(account.frame(proposal(own, 5, Vec::new()), &context(5)).is_err());
+    // EIP-7825: 2^24 for one transaction.
+    assert_eq!(
+        (with_margin(16_000_000), with_margin(20_000_000), with_margin(u64::MAX)),
+        (16_777_216, 20_000_000, u64::MAX)
+    );
+}
+
+fn chain(chain_id: u64) -> Devnet {
+    let chain = ChainConfig { rules: ChainRules::osaka(chain_id), ..ChainConfig::default() };
+    Devnet::spawn(DevnetConfig { chain, running: RunningConfig::default() }).unwrap()
+}
+
+fn client(network: Network) -> ChainClient {
+    let devnet = chain(network.chain_id);
+    ChainClient::devnet(network, devnet, Arc::new(SystemClock)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_development_key_is_for_devnets_of_this_machine() {
+    let devnets: Vec<ChainClient> =
+        [31_337, 31_338].map(|id| client(Network::devnet("ethereum", id, AddressBook::default()))).into();
+    let account = DevelopmentAccount::new(0, &devnets).unwrap();
+    // The first account of the mnemonic that every tool knows.
+    assert_eq!(account.address().to_string(), "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+    assert_eq!(DevelopmentAccount::new(0, []).unwrap_err(), NotForDevelopment::NoChain);
+
+    let real = client(Network::unknown("mine", 1));
+    let claimed = client(Network::unknown("mine", 31_337));
+    let disguised = client(Network::devnet("ethereum", 1, AddressBook::default()));
+    for refused in [&real, &claimed, &disguised] {
+        let error = DevelopmentAccount::new(0, [&devnets[0], refused]).unwrap_err();
+        assert!(matches!(error, NotForDevelopment::Chain { .. }), "{error}");
+    }
+
+    // The same chain over loopback, and again with a second endpoint that is elsewhere (RFC 5737: nobody is there).
+    let served = server::serve(chain(31_337), 0).await.unwrap();
+    let network = Network::devnet("ethereum", 31_337, AddressBook::default());
+    let connect = |urls: &[&str]| {
+        let plan = ChainPlan {
+            name: "ethereum".into(),
+            network: Some(network.clone()),
+            chain_id: Some(31_337),
+            endpoints: urls.iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
+        };
+        let quick = Duration::from_millis(300);
+        let rules = ConnectRules {
+            limits: HttpLimits { connect_timeout: quick, ..HttpLimits::default() },
+            ..ConnectRules::default()
+        };
+        async move { ChainClient::connect(&plan, rules, Arc::new(SystemClock)).await.unwrap() }
+    };
+    assert!(DevelopmentAccount::new(0, [&connect(&[&served.url()]).await]).is_ok());
+    let elsewhere = connect(&[&served.url(), "http://192.0.2.1:8545"]).await;
+    let error = DevelopmentAccount::new(0, [&elsewhere]).unwrap_err();
+    assert!(matches!(error, NotForDevelopment::Elsewhere { .. }), "{error}");
+}
+
+#[test]
+fn the_development_key_neither_frames_nor_signs_for_another_chain() {
+    let devnet = client_outside_runtime();
+    let account = DevelopmentAccount::new(0, [&devnet]).unwrap();
+    let own = account.address();
+    for chain_id in [0, 1, 10, 8_453, 31_336, 31_339, u64::MAX] {
+        let leg = leg(Address::repeat_byte(7), U256::ZERO, Bytes::new(), 21_000);
+        let refused = account.frame(proposal(own, chain_id, vec![leg.clone()]), &context(chain_id)).unwrap_err();
+        assert!(matches!(refused, FrameError::WrongChain { .. }), "{chain_id}: {refused}");
+        // Framed by something else that got it wrong: the key itself still refuses.
+        let framed = LocalAccount::locked(own).frame(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
+        let refused = account.sign_parts(&to_sign(framed, 0)).unwrap_err();
+        assert!(matches!(refused, SignError::Refused(_)), "{chain_id}: {refused}");
+    }
+    for chain_id in [31_337, 31_338] {
+        let leg = leg(Address::repeat_byte(7), U256::ZERO, Bytes::new(), 21_000);
+        let framed = account.frame(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
+        assert_eq!(account.sign_parts(&to_sign(framed, 0)).unwrap().from(), own);
+    }
+}
+
+/// What the pipeline would hand over for the order of a frame.
+fn order_to_sign(signer: Address, chain_id: u64) -> OrderToSign {
+    let (_, message) = signable().remove(0);
+    let order = SignedOrder { message: message.clone(), holder: Address::repeat_byte(8), arrival: None };
+    let proposal = Proposal { order: Some(Box::new(order)), ..proposal(signer, chain_id, Vec::new()) };
+    let framed = LocalAccount::locked(signer).frame(proposal, &context(chain_id)).unwrap();
+    OrderToSign { framed, message, signer, chain_id }
+}
+
+#[test]
+fn an_order_is_signed_by_whose_it_is_and_for_the_chain_that_was_checked() {
+    let (vector, _) = signable().remove(0);
+    let key = Key::new(&SecretKey::from_hex(vector["signerPrivateKey"].as_str().unwrap()).unwrap()).unwrap();
+    let good = order_to_sign(key.address(), vector["chainId"].as_u64().unwrap());
+    // As the official contract accepted it.
+    assert_eq!(key.sign_order(&good).unwrap().to_string(), vector["signature"].as_str().unwrap());
+    type Change = fn(&mut OrderToSign);
+    let changes: [Change; 3] =
+        [|parts| parts.signer = Address::repeat_byte(1), |parts| parts.chain_id = 0, |parts| parts.chain_id += 1];
+    for (at, change) in changes.into_iter().enumerate() {
+        let mut parts = good.clone();
+        change(&mut parts);
+        assert!(matches!(key.sign_order(&parts), Err(SignError::Refused(_))), "change {at}");
+    }
+    let nowhere = order_to_sign(key.address(), 0);
+    assert!(matches!(key.sign_order(&nowhere), Err(SignError::Refused(_))), "there is no chain 0");
+}
+
+#[test]
+fn the_development_key_signs_no_order_for_another_chain() {
+    let account = DevelopmentAccount::new(0, [&client_outside_runtime()]).unwrap();
+    for chain_id in [1, 10, 8_453, 31_336, 31_339, u64::MAX] {
+        let refused = account.sign_order_parts(&order_to_sign(account.address(), chain_id)).unwrap_err();
+        assert!(matches!(refused, SignError::Refused(_)), "{chain_id}: {refused}");
+    }
+    for chain_id in [31_337, 31_338] {
+        assert!(account.sign_order_parts(&order_to_sign(account.address(), chain_id)).is_ok(), "{chain_id}");
+    }
+}
+
+/// A devnet's client needs a runtime to watch from; the account does not.
+fn client_outside_runtime() -> ChainClient {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    client(Network::devnet("ethereum", 31_337, AddressBook::default()))
+}
+
+#[test]
+fn accounts_print_no_secret() {
+    let text = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+    let key = Key::new(&SecretKey::from_hex(text).unwrap()).unwrap();
+    let printed = format!("{key:?} {:?}", LocalAccount::open(Key::new(&SecretKey::from_hex(text).unwrap()).unwrap()));
+    assert!(!printed.contains(text) && !printed.contains(&text[..16]), "{printed}");
+}

@@ -1,0 +1,99 @@
+//! Who is allowed to take tokens by an action, by its declaration and by its bytes, and who is paid.
+//!
+//! The address book and the tool decide which of its contracts may take tokens at all; the policy decides about
+//! addresses that are in no book.
+
+use std::collections::BTreeSet;
+
+use alloy::primitives::Address;
+use alloy::sol_types::SolCall as _;
+
+use super::framed::Framed;
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
+use bardo_base::error::Violation;
+use bardo_base::model::SpenderRole;
+use golem_chain::network::{AddressBook, BookSpender};
+
+/// Everyone who is allowed to take tokens, even for one transaction of the plan only. An allowance of zero allows nobody.
+pub fn spenders(framed: &Framed) -> BTreeSet<Address> {
+    let mut spenders = allowed(framed);
+    spenders.extend(framed.order().iter().flat_map(|order| order.message.takes()).map(|takes| takes.spender));
+    spenders
+}
+
+/// The part of [`spenders`] that gets an allowance, on a token or inside Permit2; the rest takes by a signed order.
+fn allowed(framed: &Framed) -> BTreeSet<Address> {
+    let bounds = framed.proposal().allowances.iter().filter(|bound| !bound.at_most.is_zero());
+    let mut spenders: BTreeSet<Address> = bounds.map(|bound| bound.spender).collect();
+    let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
+    spenders.extend(inside.flat_map(|message| message.takes()).map(|takes| takes.spender));
+    for leg in framed.legs() {
+        if let Ok(call) = Erc20::approveCall::abi_decode(&leg.data)
+            && !call.value.is_zero()
+        {
+            spenders.insert(call.spender);
+        }
+        if let Ok(call) = Permit2::approveCall::abi_decode(&leg.data)
+            && !call.amount.is_zero()
+        {
+            spenders.insert(call.spender);
+        }
+    }
+    spenders
+}
+
+/// Everyone who is to receive something.
+pub fn receivers(framed: &Framed) -> BTreeSet<Address> {
+    let proposal = framed.proposal();
+    let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
+    proposal.recipients.iter().copied().chain(inflows).collect()
+}
+
+/// Whether the action may let `spender` take tokens by the address book and its tool alone.
+pub fn known_spender(framed: &Framed, book: &AddressBook, spender: Address) -> bool {
+    match book.spender(spender) {
+        BookSpender::Takes(role) => may_take(framed, role, spender),
+        BookSpender::Unknown | BookSpender::Never { .. } => false,
+    }
+}
+
+fn may_take(framed: &Framed, role: SpenderRole, spender: Address) -> bool {
+    let by_order_only = role.by_signature_only() && !allowed(framed).contains(&spender);
+    framed.proposal().tool.may_allow(role) && (by_order_only || !role.by_signature_only())
+}
+
+/// Entries of the address book that the action would let take tokens, or pay, and must not. No policy allows these.
+pub fn violations(framed: &Framed, book: &AddressBook) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for spender in spenders(framed) {
+        let why = match book.spender(spender) {
+            BookSpender::Unknown => continue,
+            BookSpender::Takes(role) if may_take(framed, role, spender) => continue,
+            BookSpender::Takes(_) => {
+                format!("{spender} takes tokens only by orders signed for it, and gets no allowance")
+            }
+            BookSpender::Never { name, why } => format!("{spender} is {name}: {why}"),
+        };
+        violations.push(Violation {
+            rule: "spender_role".to_owned(),
+            limit: "of the address book, only Permit2, routers, position managers and what the tool itself needs"
+                .to_owned(),
+            value: why,
+            would_pass: "an allowance for one of those; no policy can allow this one".to_owned(),
+            figures: None,
+        });
+    }
+    let own = framed.exposed();
+    for receiver in receivers(framed).into_iter().filter(|receiver| !own.contains(receiver)) {
+        let Some(name) = book.swallows(receiver) else { continue };
+        violations.push(Violation {
+            rule: "recipient_role".to_owned(),
+            limit: "recipients that can send money back".to_owned(),
+            value: format!("{receiver} is {name}: tokens sent there are lost, or anyone can take them"),
+            would_pass: "a recipient that is not an entry of the address book".to_owned(),
+            figures: None,
+        });
+    }
+    violations
+}

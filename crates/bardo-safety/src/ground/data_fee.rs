@@ -1,0 +1,93 @@
+//! What a rollup asks beside gas: for putting the transaction on its base chain. No gas limit bounds it, so it is asked
+//! for beforehand, counted twice over, and read from the receipt afterwards.
+
+use alloy::consensus::{SignableTransaction as _, TxEip1559};
+use alloy::eips::BlockId;
+use alloy::network::TransactionBuilder as _;
+use alloy::primitives::{B256, TxKind, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall as _;
+use serde_json::Value;
+
+use super::Ground;
+use bardo_abi::gas_price_oracle::GasPriceOracle;
+use golem_chain::network::DataFees;
+use golem_chain::provider::ProviderError;
+use crate::framed::Framed;
+use crate::value::Doubt;
+
+/// The base chain's fees move with every block of its own: what is asked now is counted so many times.
+const MARGIN: u64 = 2;
+
+impl Ground {
+    /// The most that the legs of `framed` from number `from` on are thought to cost beside gas, in wei; zero where gas is
+    /// all.
+    ///
+    /// # Errors
+    /// A [`Doubt`] where the chain asks something and does not tell how much.
+    pub async fn data_fee(&self, framed: &Framed, from: usize, block: BlockId) -> Result<U256, Doubt> {
+        let oracle = match self.data_fees {
+            DataFees::None => return Ok(U256::ZERO),
+            DataFees::Oracle(oracle) => oracle,
+            DataFees::Unknown => return Err(self.unknown_fees()),
+        };
+        let untold = |why: &dyn std::fmt::Display| {
+            Doubt::because(format_args!("what the rollup asks for its base chain cannot be told: {why}"))
+        };
+        let asked = unsigned(framed).into_iter().skip(from).map(|data| async move {
+            let request = TransactionRequest::default()
+                .with_to(oracle)
+                .with_input(GasPriceOracle::getL1FeeCall { data: data.into() }.abi_encode());
+            let answer = self.client.agreed().call(request).block(block).await;
+            let answer = answer.map_err(|error| untold(&ProviderError::from(error)))?;
+            GasPriceOracle::getL1FeeCall::abi_decode_returns(&answer).map_err(|error| untold(&error))
+        });
+        let fees = futures::future::try_join_all(asked).await?;
+        Ok(fees.into_iter().fold(U256::ZERO, U256::saturating_add).saturating_mul(U256::from(MARGIN)))
+    }
+
+    /// What a transaction in a block has cost beside gas, in wei, as its receipt has it; zero where gas is all.
+    ///
+    /// # Errors
+    /// A [`Doubt`] where the chain asked something and does not tell how much.
+    pub async fn data_fee_paid(&self, hash: B256) -> Result<U256, Doubt> {
+        match self.data_fees {
+            DataFees::None => return Ok(U256::ZERO),
+            DataFees::Oracle(_) => {}
+            DataFees::Unknown => return Err(self.unknown_fees()),
+        }
+        let receipt = self.client.provider().raw_request::<_, Value>("eth_getTransactionReceipt".into(), (hash,)).await;
+        let receipt = receipt.map_err(|error| Doubt::because(ProviderError::from(error)))?;
+        let fee = receipt.get("l1Fee").and_then(Value::as_str).and_then(|text| text.parse().ok());
+        fee.ok_or_else(|| {
+            Doubt::because(format_args!("the receipt of {hash} does not tell its fee for the base chain"))
+        })
+    }
+
+    fn unknown_fees(&self) -> Doubt {
+        let network = self.network();
+        Doubt::because(format_args!(
+            "nobody has said whether {network} asks a fee beside gas: set chains.{}.data_fee_oracle to \"none\", or to \
+             the contract that tells it",
+            network.name
+        ))
+    }
+}
+
+/// Each leg as it would be signed, at its longest: the highest nonce and the frame's fees.
+fn unsigned(framed: &Framed) -> Vec<Vec<u8>> {
+    let fees = framed.fees();
+    let legs = framed.legs().iter().map(|leg| TxEip1559 {
+        chain_id: framed.proposal().chain_id,
+        nonce: u64::MAX,
+        gas_limit: leg.gas_limit,
+        max_fee_per_gas: fees.max_fee_per_gas,
+        max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
+        to: TxKind::Call(leg.to),
+        value: leg.value,
+        access_list: Default::default(),
+        input: leg.data.clone(),
+    });
+    legs.map(|transaction| transaction.encoded_for_signing()).collect()
+}

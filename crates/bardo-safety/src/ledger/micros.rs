@@ -1,0 +1,157 @@
+//! Dollars in whole millionths: what the ledger stores and adds up. Exact where SQLite's integers
+//! are exact, and quick to compare.
+//!
+//! Not here: prices and values of tokens, which keep all their digits ([`Usd`]).
+
+use std::fmt;
+
+use alloy::primitives::U256;
+
+use bardo_base::units::{BasisPoints, Rounding, Usd};
+
+/// Digits after the point.
+const PLACES: u8 = 6;
+/// Millionths in a dollar.
+const DOLLAR: u64 = 1_000_000;
+
+/// Millionths of a dollar, at most what an SQLite integer holds (about nine million million dollars).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Micros(u64);
+
+/// More dollars than the ledger can add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("more dollars than the ledger can count")]
+pub struct TooMuch;
+
+impl Micros {
+    /// Nothing. Never stands for "unknown".
+    pub const ZERO: Self = Self(0);
+    /// The most that can be counted.
+    pub const MAX: Self = Self(i64::MAX as u64);
+
+    /// # Errors
+    /// [`TooMuch`] above [`Self::MAX`].
+    pub fn new(micros: u64) -> Result<Self, TooMuch> {
+        if micros > Self::MAX.0 { Err(TooMuch) } else { Ok(Self(micros)) }
+    }
+
+    /// Dollars to the next millionth: up for what is spent, down for what is allowed.
+    ///
+    /// # Errors
+    /// [`TooMuch`] above [`Self::MAX`].
+    pub fn of(dollars: Usd, rounding: Rounding) -> Result<Self, TooMuch> {
+        let scaled = dollars.scaled(PLACES, rounding).ok_or(TooMuch)?;
+        u64::try_from(scaled).map_err(|_| TooMuch).and_then(Self::new)
+    }
+
+    /// Millionths of a dollar.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
+    /// As SQLite keeps it.
+    pub(super) fn to_sql(self) -> i64 {
+        // At most `i64::MAX` by construction.
+        i64::try_from(self.0).unwrap_or(i64::MAX)
+    }
+
+    /// From SQLite; a negative figure is no amount.
+    pub(super) fn from_sql(stored: i64) -> Result<Self, TooMuch> {
+        u64::try_from(stored).map(Self).map_err(|_| TooMuch)
+    }
+
+    /// # Errors
+    /// [`TooMuch`] above [`Self::MAX`].
+    pub fn plus(self, other: Self) -> Result<Self, TooMuch> {
+        self.0.checked_add(other.0).ok_or(TooMuch).and_then(Self::new)
+    }
+
+    /// What is left after taking `other`; nothing where `other` is the larger.
+    #[must_use]
+    pub fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// So many times as much, or the most that can be counted.
+    #[must_use]
+    pub fn times(self, factor: u64) -> Self {
+        self.0.checked_mul(factor).and_then(|product| Self::new(product).ok()).unwrap_or(Self::MAX)
+    }
+
+    /// This share of it, rounded down.
+    #[must_use]
+    pub fn share(self, share: BasisPoints) -> Self {
+        // At most `self`: the share is at most the whole.
+        Self((u128::from(self.0) * u128::from(share.get()) / 10_000) as u64)
+    }
+
+    /// With all its digits.
+    pub fn dollars(self) -> Usd {
+        // Below 2^63 with six places: always within 28 digits.
+        Usd::from_scaled(U256::from(self.0), PLACES).unwrap_or(Usd::ZERO)
+    }
+}
+
+/// As people read it, exactly: `$1,966.50`, with more than two places only where they are needed.
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, fraction) = (self.0 / DOLLAR, self.0 % DOLLAR);
+        let digits = whole.to_string();
+        let mut text = String::from("$");
+        for (place, digit) in digits.chars().enumerate() {
+            if place > 0 && (digits.len() - place).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        let fraction = format!("{fraction:06}");
+        let needed = fraction.trim_end_matches('0').len().max(2);
+        text.push('.');
+        text.extend(fraction.chars().take(needed));
+        f.pad(&text)
+    }
+}
+
+/// The sum of all.
+///
+/// # Errors
+/// [`TooMuch`] above [`Micros::MAX`].
+pub fn sum(all: impl IntoIterator<Item = Micros>) -> Result<Micros, TooMuch> {
+    all.into_iter().try_fold(Micros::ZERO, Micros::plus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dollars_are_rounded_against_the_spender() {
+        let dollars: Usd = "1966.5000001".parse().unwrap();
+        assert_eq!(Micros::of(dollars, Rounding::Up), Micros::new(1_966_500_001));
+        assert_eq!(Micros::of(dollars, Rounding::Down), Micros::new(1_966_500_000));
+        assert_eq!(Micros::of("9223372036854.775808".parse().unwrap(), Rounding::Up), Err(TooMuch));
+        assert_eq!(Micros::of("9223372036854.775807".parse().unwrap(), Rounding::Up), Ok(Micros::MAX));
+        assert_eq!(Micros::MAX.plus(Micros(1)), Err(TooMuch));
+        assert_eq!(Micros::MAX.dollars().to_string(), "9223372036854.775807");
+    }
+
+    #[test]
+    fn people_read_them() {
+        for (micros, text) in [
+            (0, "$0.00"),
+            (1, "$0.000001"),
+            (999_500_000, "$999.50"),
+            (1_966_500_000, "$1,966.50"),
+            (1_234_567_000_001, "$1,234,567.000001"),
+        ] {
+            assert_eq!(Micros(micros).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn shares_are_rounded_down() {
+        let half = BasisPoints::new(5_000).unwrap();
+        assert_eq!(Micros(5).share(half), Micros(2));
+        assert_eq!(Micros::MAX.share(BasisPoints::new(10_000).unwrap()), Micros::MAX);
+    }
+}

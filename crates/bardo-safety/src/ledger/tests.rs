@@ -1,0 +1,621 @@
+//! The ledger on a real file, held against a list that is searched from end to end each time.
+
+mod bridged;
+mod clocks;
+
+use std::path::PathBuf;
+
+use alloy::primitives::address;
+use proptest::prelude::*;
+use rusqlite::{Connection, TransactionBehavior};
+use serde_json::json;
+
+use super::*;
+use bardo_base::units::BasisPoints;
+use golem_chain::token::TokenId;
+use bardo_store::{Store, StoreConfig};
+
+const HOUR: u64 = 3_600_000;
+const DAY: u64 = 24 * HOUR;
+const WETH: TokenKey = (31_337, TokenId::Erc20(address!("00000000000000000000000000000000000000aa")));
+
+struct File {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    connection: Connection,
+}
+
+impl File {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
+        drop(Store::open(StoreConfig::at(&path), &[MIGRATIONS]).unwrap());
+        let connection = Self::connect(&path);
+        Self { _folder: folder, path, connection }
+    }
+
+    fn connect(path: &PathBuf) -> Connection {
+        let connection = Connection::open(path).unwrap();
+        // What survives a power cut is the store's own test; what survives a restart is in the file.
+        connection.pragma_update(None, "synchronous", "off").unwrap();
+        connection.pragma_update(None, "foreign_keys", true).unwrap();
+        connection
+    }
+
+    fn restart(&mut self) {
+        self.connection = Self::connect(&self.path);
+    }
+
+    fn write<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> Result<T, LedgerError>) -> Result<T, LedgerError> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+        let value = work(&transaction)?;
+        transaction.commit().unwrap();
+        Ok(value)
+    }
+
+    fn reserve(&mut self, now: u64, caps: &Caps, request: &Request) -> Result<ReservationId, LedgerError> {
+        self.write(|transaction| reserve(transaction, now, caps, &party(), request))
+    }
+
+    fn settle(&mut self, now: u64, id: ReservationId, outcome: Outcome) -> Result<(), LedgerError> {
+        self.write(|transaction| settle(transaction, now, id, outcome, 3))
+    }
+}
+
+fn party() -> Party {
+    Party {
+        call_id: CallId::new(1),
+        golem_id: GolemId::operator(),
+        chain_id: 31_337,
+        account: address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"),
+    }
+}
+
+fn dollars(whole: u64) -> Micros {
+    Micros::new(whole * 1_000_000).unwrap()
+}
+
+fn cap(rule: &'static str, span: Span, whole: u64) -> SpendCap {
+    SpendCap { rule, span, limit: dollars(whole), scaled: None }
+}
+
+fn caps() -> Caps {
+    Caps {
+        spend: vec![
+            cap("max_single_trade_usd", Span::Once, 100),
+            cap("max_hourly_spend_usd", Span::Hour, 250),
+            cap("max_daily_spend_usd", Span::Day, 600),
+            cap("max_monthly_spend_usd", Span::Month, 2_000),
+        ],
+        tokens: [(WETH, TokenCaps { once: Some(dollars(80)), day: Some(dollars(300)) })].into(),
+        revocations_per_hour: 100,
+        revocations_per_day: None,
+        trades_per_hour: 5,
+        calls_per_minute: 4,
+        cooldown: 60_000,
+        failures: 3,
+        cool_off: 10 * 60_000,
+        stop_loss: BasisPoints::new(1_000).unwrap(),
+    }
+}
+
+fn request(whole: u64) -> Request {
+    Request {
+        spend: dollars(whole),
+        tokens: [].into(),
+        trade: true,
+        takes_back: false,
+        by_operator: false,
+        exit: false,
+        sold: [].into(),
+        asked: false,
+        traded: dollars(whole),
+        exempt: false,
+        equity: dollars(1_000),
+    }
+}
+
+fn rules(result: Result<ReservationId, LedgerError>) -> Vec<String> {
+    match result {
+        Ok(_) => Vec::new(),
+        Err(LedgerError::Exceeded(violations)) => violations.into_iter().map(|one| one.rule).collect(),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_day_is_any_24_hours() {
+    let (mut file, caps) = (File::new(), caps());
+    let midnight = 20_000 * DAY;
+    // 600 dollars in the last hours of one day, in steps the hourly cap allows.
+    let mut at = midnight - 3 * HOUR;
+    for _ in 0..6 {
+        let id = file.reserve(at, &caps, &request(100)).unwrap();
+        file.settle(at, id, Outcome::Done { spent: dollars(100) }).unwrap();
+        at += 30 * 60_000;
+    }
+    let first = midnight - 3 * HOUR;
+    let Err(LedgerError::Exceeded(violations)) = file.reserve(midnight + 1, &caps, &request(1)) else {
+        panic!("it passed")
+    };
+    let figures = violations[0].figures.as_ref().unwrap();
+    // The first hundred were spent three hours before midnight: they leave the window in 21 hours.
+    assert_eq!((figures.left.as_deref(), figures.frees_in_seconds), (Some("0"), Some(21 * 3_600)));
+    assert_eq!(violations[0].rule, "max_daily_spend_usd");
+    assert_eq!(rules(file.reserve(first + DAY - 1, &caps, &request(1))), ["max_daily_spend_usd"]);
+    assert_eq!(rules(file.reserve(first + DAY, &caps, &request(100))), [""; 0]);
+}
+
+#[test]
+fn every_violation_is_told_with_what_would_pass() {
+    let (mut file, caps) = (File::new(), caps());
+    for minute in 0..5 {
+        file.reserve(HOUR + minute * 61_000, &caps, &request(30)).unwrap();
+    }
+    let mut wish = request(170);
+    wish.tokens.insert(WETH, dollars(170));
+    wish.equity = dollars(900);
+    let Err(LedgerError::Exceeded(violations)) = file.reserve(HOUR + 4 * 61_000 + 5_000, &caps, &wish) else {
+        panic!("it passed")
+    };
+    let told: Vec<_> = violations
+        .iter()
+        .map(|one| format!("{}: {} | {} | {}", one.rule, one.limit, one.value, one.would_pass))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "max_single_trade_usd: $100.00 in one action | $170.00 | at most $100.00",
+            "max_hourly_spend_usd: $250.00 in any 60 minutes | $170.00 on top of $150.00 already spent or reserved \
+             | at most $100.00 now",
+            "token_caps.31337:0x00000000000000000000000000000000000000AA: $80.00 in one action | $170.00 on top of \
+             $0.00 | at most $80.00 of this token now",
+            "max_trades_per_hour: 5 in any 60 minutes | 5 were made | the next one in 3351 s, or an exit now",
+            "cooldown_seconds: 60 s between trades | 5 s after the last one | the same in 55 s, or an exit now",
+            "stop_loss_pct: 10 % below the highest, $1,000.00: stops at $900.00 | $900.00 | exits, until the \
+             portfolio has recovered or the operator sets a new mark",
+        ]
+    );
+    // The same as figures: 150 of 250 dollars are used, and five trades of five; the first was made 249 s before.
+    let figures: Vec<_> = violations.iter().map(|one| serde_json::to_value(one).unwrap()["figures"].clone()).collect();
+    assert_eq!(
+        figures,
+        [
+            json!({"unit": "usd", "limit": "100", "value": "170", "left": "100"}),
+            json!({"unit": "usd", "limit": "250", "value": "320", "left": "100"}),
+            json!({"unit": "usd", "limit": "80", "value": "170", "left": "80"}),
+            json!({"unit": "count", "limit": "5", "value": "6", "left": "0", "frees_in_seconds": 3_351}),
+            json!({"unit": "seconds", "limit": "60", "value": "5", "frees_in_seconds": 55}),
+            json!({"unit": "usd", "limit": "900", "value": "900"}),
+        ]
+    );
+}
+
+#[test]
+fn a_clock_going_back_frees_nothing_and_neither_does_a_restart() {
+    let (mut file, caps) = (File::new(), caps());
+    let now = 100 * DAY;
+    for minute in 0..2 {
+        let id = file.reserve(now + minute * 61_000, &caps, &request(100)).unwrap();
+        file.settle(now + minute * 61_000, id, Outcome::Done { spent: dollars(100) }).unwrap();
+    }
+    file.restart();
+    for back in [now - 40 * DAY, 0, now - HOUR] {
+        assert_eq!(rules(file.reserve(back, &caps, &request(60))), ["max_hourly_spend_usd", "cooldown_seconds"]);
+    }
+    assert_eq!(rules(file.reserve(now + 61_000 + HOUR, &caps, &request(60))), [""; 0]);
+}
+
+#[test]
+fn what_is_unclear_stays_reserved_however_long_it_takes() {
+    let (mut file, mut caps) = (File::new(), caps());
+    caps.trades_per_hour = 100;
+    let id = file.reserve(DAY, &caps, &request(100)).unwrap();
+    file.settle(DAY, id, Outcome::Unclear).unwrap();
+    let later = 200 * DAY;
+    let usage_of = |file: &File, now| {
+        let party = party();
+        usage(&file.connection, now, party.chain_id, party.account, [], caps.cool_off).unwrap()
+    };
+    assert_eq!(usage_of(&file, later).spent(Span::Hour), dollars(100));
+    // It was included after all, now: it counts from now on.
+    file.settle(later, id, Outcome::Done { spent: dollars(90) }).unwrap();
+    assert_eq!(usage_of(&file, later + HOUR - 1).spent(Span::Hour), dollars(90));
+    assert_eq!(usage_of(&file, later + HOUR).spent(Span::Hour), Micros::ZERO);
+    let again = file.settle(later, id, Outcome::NotSent).unwrap_err();
+    assert_eq!(again, LedgerError::Settled { id: id.get(), state: "done".into() });
+    assert_eq!(file.settle(later, ReservationId::stored(99), Outcome::NotSent), Err(LedgerError::Unknown(99)));
+}
+
+#[test]
+fn what_was_never_sent_is_given_back_and_what_reverted_costs_its_gas() {
+    let (mut file, caps) = (File::new(), caps());
+    let mut at = DAY;
+    let mut wish = request(70);
+    wish.tokens.insert(WETH, dollars(70));
+    for outcome in [Outcome::NotSent, Outcome::Withdrawn, Outcome::Reverted { gas: dollars(2) }] {
+        let id = file.reserve(at, &caps, &wish).unwrap();
+        file.settle(at, id, outcome).unwrap();
+        at += 61_000;
+    }
+    let party = party();
+    let used = usage(&file.connection, at, party.chain_id, party.account, [&WETH], caps.cool_off).unwrap();
+    assert_eq!((used.spent(Span::Day), used.tokens[&WETH]), (dollars(2), Micros::ZERO));
+    // Two failed, one was called off; and what never left is no trade.
+    assert_eq!((used.breaker, used.trades_hour), (Breaker::Closed { failures: 2 }, 1));
+    // What a Golem's phase counts is what the breaker counts.
+    assert_eq!(failures(&file.connection).unwrap(), 2);
+}
+
+#[test]
+fn the_breaker_opens_tries_once_and_closes_again() {
+    let (mut file, mut caps) = (File::new(), caps());
+    caps.cooldown = 0;
+    caps.trades_per_hour = 100;
+    let fail = |file: &mut File, at| {
+        let id = file.reserve(at, &caps, &request(1)).unwrap();
+        file.settle(at, id, Outcome::Reverted { gas: Micros::ZERO }).unwrap();
+    };
+    (0..3).for_each(|_| fail(&mut file, DAY));
+    file.restart();
+    assert_eq!(rules(file.reserve(DAY + caps.cool_off - 1, &caps, &request(1))), ["max_consecutive_failures"]);
+    // Exits go on, and their ends change nothing.
+    let exit = Request { exempt: true, equity: dollars(10), ..request(1) };
+    for outcome in [Outcome::NotSent, Outcome::Done { spent: Micros::ZERO }] {
+        let id = file.reserve(DAY + 1, &caps, &exit).unwrap();
+        file.settle(DAY + 1, id, outcome).unwrap();
+    }
+    assert_eq!(rules(file.reserve(DAY + caps.cool_off - 1, &caps, &request(1))), ["max_consecutive_failures"]);
+
+    // One trial; while it is out there is no second. It fails: another cool-off.
+    let mut at = DAY + caps.cool_off;
+    let trial = file.reserve(at, &caps, &request(1)).unwrap();
+    assert_eq!(rules(file.reserve(at, &caps, &request(1))), ["max_consecutive_failures"]);
+    file.settle(at, trial, Outcome::NotSent).unwrap();
+    assert_eq!(rules(file.reserve(at + caps.cool_off - 1, &caps, &request(1))), ["max_consecutive_failures"]);
+
+    // A trial called off makes room for another; one that succeeds closes the breaker.
+    at += caps.cool_off;
+    let trial = file.reserve(at, &caps, &request(1)).unwrap();
+    file.settle(at, trial, Outcome::Withdrawn).unwrap();
+    let trial = file.reserve(at, &caps, &request(1)).unwrap();
+    file.settle(at, trial, Outcome::Done { spent: Micros::ZERO }).unwrap();
+    assert_eq!(rules(file.reserve(at, &caps, &request(1))), [""; 0]);
+
+    (0..3).for_each(|_| fail(&mut file, at));
+    file.write(reset_breaker).unwrap();
+    assert_eq!(rules(file.reserve(at, &caps, &request(1))), [""; 0]);
+}
+
+#[test]
+fn the_stop_loss_stops_all_but_exits() {
+    let (mut file, mut caps) = (File::new(), caps());
+    caps.cooldown = 0;
+    let worth = |whole, exempt| Request { equity: dollars(whole), exempt, ..request(1) };
+    file.reserve(DAY, &caps, &worth(2_000, false)).unwrap();
+    assert_eq!(rules(file.reserve(DAY, &caps, &worth(1_801, false))), [""; 0]);
+    assert_eq!(rules(file.reserve(DAY, &caps, &worth(1_800, false))), ["stop_loss_pct"]);
+    assert_eq!(rules(file.reserve(DAY, &caps, &worth(0, true))), [""; 0]);
+    file.restart();
+    assert_eq!(rules(file.reserve(DAY, &caps, &worth(1_800, false))), ["stop_loss_pct"]);
+    file.write(|transaction| set_high_water(transaction, DAY, &party(), dollars(1_800))).unwrap();
+    assert_eq!(rules(file.reserve(DAY, &caps, &worth(1_800, false))), [""; 0]);
+}
+
+/// The mark after these readings, each at so many seconds after the first.
+fn mark_after(readings: &[(u64, u64)]) -> Micros {
+    let mut file = File::new();
+    for (second, worth) in readings {
+        let (at, worth) = (DAY + second * 1_000, dollars(*worth));
+        file.write(|transaction| observe(transaction, at, &party(), worth)).unwrap();
+    }
+    let party = party();
+    usage(&file.connection, DAY, party.chain_id, party.account, [], 0).unwrap().high_water
+}
+
+#[test]
+fn a_mark_rises_to_the_least_that_stood_over_a_dwell() {
+    // Twenty percent up: a minute, and only as far as the least of it.
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200)]), dollars(1_000));
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (60, 1_200)]), dollars(1_000));
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (61, 1_200)]), dollars(1_200));
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (30, 1_100), (61, 1_250)]), dollars(1_100));
+    // In between it was back: the dwell begins again.
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (30, 1_000), (61, 1_200)]), dollars(1_000));
+    // What comes and goes leaves nothing.
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (2, 1_000), (90, 1_000)]), dollars(1_000));
+}
+
+#[test]
+fn a_jump_has_to_stand_for_an_hour_and_be_read_thrice() {
+    assert_eq!(mark_after(&[(0, 1_000), (1, 13_500_000), (61, 13_500_000), (3_600, 13_500_000)]), dollars(1_000));
+    assert_eq!(mark_after(&[(0, 1_000), (1, 13_500_000), (7_200, 13_500_000)]), dollars(1_000));
+    assert_eq!(mark_after(&[(0, 1_000), (1, 2_000), (61, 2_000), (3_601, 2_000)]), dollars(2_000));
+    // A lie in between raises nothing beyond what stands without it.
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_100), (30, 13_500_000), (61, 1_100)]), dollars(1_100));
+    // An account that was empty has no mark to jump from.
+    assert_eq!(mark_after(&[(0, 0), (1, 2_000)]), dollars(2_000));
+}
+
+#[test]
+fn a_mark_that_was_forgotten_does_not_rise_by_what_was_read_before() {
+    let mut file = File::new();
+    let mut read = |second: u64, worth: u64| {
+        let at = DAY + second * 1_000;
+        file.write(|transaction| observe(transaction, at, &party(), dollars(worth))).unwrap();
+    };
+    read(0, 1_000);
+    read(1, 1_200);
+    file.write(|transaction| forget_high_water(transaction, party().account)).unwrap();
+    let left: i64 = file.connection.query_row("SELECT count(*) FROM ledger_mark_rise", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn taking_back_is_held_up_by_no_limit_and_still_recorded() {
+    let (mut file, caps) = (File::new(), caps());
+    for _ in 0..2 {
+        file.reserve(DAY, &Caps { cooldown: 0, ..caps.clone() }, &request(100)).unwrap();
+    }
+    let back = Request { takes_back: true, trade: false, exempt: true, ..request(101) };
+    file.reserve(DAY, &caps, &back).unwrap();
+    let party = party();
+    let used = usage(&file.connection, DAY, party.chain_id, party.account, [], caps.cool_off).unwrap();
+    assert_eq!((used.spent(Span::Day), used.trades_hour), (dollars(301), 2));
+}
+
+#[test]
+fn a_recipient_is_known_once_something_has_arrived() {
+    let (mut file, caps) = (File::new(), caps());
+    let friend = address!("00000000000000000000000000000000000000bb");
+    let id = file.reserve(DAY, &caps, &request(1)).unwrap();
+    file.write(|transaction| note_recipients(transaction, id, 31_337, &[friend])).unwrap();
+    assert!(!knows_recipient(&file.connection, 31_337, friend).unwrap());
+    file.settle(DAY, id, Outcome::Done { spent: Micros::ZERO }).unwrap();
+    assert!(knows_recipient(&file.connection, 31_337, friend).unwrap());
+    assert!(!knows_recipient(&file.connection, 31_338, friend).unwrap());
+}
+
+#[test]
+fn calls_are_counted_over_any_minute() {
+    let mut file = File::new();
+    let take_by = |file: &mut File, caller: &GolemId, at| {
+        file.write(|transaction| take_call(transaction, at, caller, 4)).unwrap()
+    };
+    let take = |file: &mut File, at| take_by(file, &GolemId::operator(), at);
+    for at in [59_000, 59_500, 60_500, 61_000] {
+        assert_eq!(take(&mut file, at), None);
+    }
+    file.restart();
+    // The oldest is a minute old at 119,000; a clock that goes back frees nothing.
+    for (at, wait) in [(61_000, 58_000), (118_999, 1), (5, 1)] {
+        assert_eq!(take(&mut file, at), Some(wait), "{at}");
+    }
+    assert_eq!(take(&mut file, 119_000), None);
+
+    // Another's window is another's: a full one holds up nobody else.
+    let agent: GolemId = "mallory".parse().unwrap();
+    for _ in 0..4 {
+        assert_eq!(take_by(&mut file, &agent, 119_000), None);
+    }
+    assert_eq!(take_by(&mut file, &agent, 119_000), Some(60_000));
+    assert_eq!(take(&mut file, 119_500), None, "the operator's second");
+    let party = party();
+    let used = usage(&file.connection, 119_500, party.chain_id, party.account, [], 0).unwrap();
+    let calls = |caller: &GolemId| used.clone().called_by(&file.connection, caller).unwrap().calls_minute;
+    // Those of 60,500 and 61,000 beside the last two.
+    assert_eq!((calls(&GolemId::operator()), calls(&agent), calls(&"ada".parse().unwrap())), (4, 4, 0));
+}
+
+#[test]
+fn exits_pass_the_rate_of_trades_and_count_to_it() {
+    let (mut file, caps) = (File::new(), Caps { trades_per_hour: 2, cooldown: 0, ..caps() });
+    let exit = Request { exit: true, asked: true, exempt: true, ..request(1) };
+    for _ in 0..3 {
+        file.reserve(DAY, &caps, &exit).unwrap();
+    }
+    assert_eq!(rules(file.reserve(DAY, &caps, &request(1))), ["max_trades_per_hour"]);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Reserve { whole: u64, weth: u64, trade: bool, exempt: bool },
+    Settle { which: usize, outcome: usize, share: u64 },
+    Clock { millis: i64 },
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let minutes = |most: i64| -most / 4..most;
+    prop_oneof![
+        5 => (0_u64..130, 0_u64..100, any::<bool>(), prop::bool::weighted(0.2))
+            .prop_map(|(whole, weth, trade, exempt)| Step::Reserve { whole, weth, trade, exempt }),
+        4 => (any::<prop::sample::Index>(), 0_usize..5, 0_u64..=100)
+            .prop_map(|(which, outcome, share)| Step::Settle { which: which.index(1_000), outcome, share }),
+        3 => minutes(90).prop_map(|minutes| Step::Clock { millis: minutes * 60_000 }),
+        1 => minutes(60 * 24 * 3).prop_map(|minutes| Step::Clock { millis: minutes * 60_000 + 1 }),
+        1 => Just(Step::Restart),
+    ]
+}
+
+/// One reservation, as the model remembers it.
+#[derive(Debug, Clone)]
+struct Entry {
+    id: ReservationId,
+    reserved_at: u64,
+    spend: u64,
+    weth: u64,
+    trade: bool,
+    /// What it trades, in whole dollars.
+    traded: u64,
+    /// When and how it was settled: dollars in millionths, WETH's part, whether it left.
+    settled: Option<(u64, u64, u64, bool)>,
+}
+
+#[derive(Debug, Default)]
+struct Model {
+    now: u64,
+    entries: Vec<Entry>,
+    failures: u32,
+    opened_at: Option<u64>,
+    trial: Option<ReservationId>,
+    /// The largest trade among the failures, in whole dollars.
+    largest: u64,
+}
+
+impl Model {
+    /// Whether `caps` let a wish pass, by looking at everything that ever was.
+    fn allows(&self, caps: &Caps, wish: &Request) -> bool {
+        let weth = wish.tokens.get(&WETH).map_or(0, |weth| weth.get());
+        let used = |window: u64, part: fn(&Entry) -> (u64, u64)| -> u64 {
+            let counted = |entry: &&Entry| entry.settled.is_none_or(|(at, ..)| at + window > self.now);
+            let amount = |entry: &Entry| if entry.settled.is_some() { part(entry).1 } else { part(entry).0 };
+            self.entries.iter().filter(counted).map(amount).sum()
+        };
+        let spend = |entry: &Entry| (entry.spend, entry.settled.map_or(0, |(_, spent, _, _)| spent));
+        let in_weth = |entry: &Entry| (entry.weth, entry.settled.map_or(0, |(_, _, weth, _)| weth));
+        let windows = caps.spend.iter().all(|cap| {
+            let before = if cap.span == Span::Once { 0 } else { used(cap.span.millis(), spend) };
+            before + wish.spend.get() <= cap.limit.get()
+        });
+        let token = caps.tokens[&WETH];
+        let token = !wish.tokens.contains_key(&WETH)
+            || weth <= token.once.unwrap().get() && used(DAY, in_weth) + weth <= token.day.unwrap().get();
+        let trades = || self.entries.iter().filter(|entry| entry.trade && entry.settled.is_none_or(|(.., left)| left));
+        let rate = !wish.trade
+            || (trades().filter(|entry| entry.reserved_at + HOUR > self.now).count() as u32) < caps.trades_per_hour;
+        let cooled = trades().all(|entry| entry.reserved_at + caps.cooldown <= self.now);
+        let breaker = self.opened_at.is_none_or(|at| self.trial.is_none() && at + caps.cool_off <= self.now);
+        windows && token && rate && (wish.exempt || (breaker && (!wish.trade || cooled)))
+    }
+
+    /// No stretch of time holds more than a cap, whenever inside its life each reservation was spent.
+    fn within(&self, caps: &Caps) -> Result<(), String> {
+        let ends: Vec<u64> = self
+            .entries
+            .iter()
+            .flat_map(|one| [Some(one.reserved_at), one.settled.map(|settled| settled.0)])
+            .flatten()
+            .collect();
+        for cap in caps.spend.iter().filter(|cap| cap.span != Span::Once) {
+            for by_settling in [false, true] {
+                for end in &ends {
+                    let inside = |entry: &&Entry| {
+                        let at = entry.settled.filter(|_| by_settling).map_or(entry.reserved_at, |settled| settled.0);
+                        at <= *end && at + cap.span.millis() > *end
+                    };
+                    let spent = |entry: &Entry| entry.settled.map_or(entry.spend, |(_, spent, _, _)| spent);
+                    let sum: u64 = self.entries.iter().filter(inside).map(spent).sum();
+                    if sum > cap.limit.get() {
+                        return Err(format!("{} holds {sum} up to {end}", cap.rule));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_history_exceeds_a_cap_and_none_is_refused_without_reason(steps in prop::collection::vec(step(), 1..90)) {
+        let mut caps = caps();
+        caps.trades_per_hour = 4;
+        let mut file = File::new();
+        let mut model = Model::default();
+        let mut wall = 400 * DAY;
+        for step in steps {
+            match step {
+                Step::Clock { millis } => wall = wall.saturating_add_signed(millis),
+                Step::Restart => file.restart(),
+                Step::Reserve { whole, weth, trade, exempt } => {
+                    let traded = dollars(if trade { whole } else { 0 });
+                    let mut wish = Request { trade, exempt, traded, ..request(whole) };
+                    let weth = weth.min(whole);
+                    if weth > 0 {
+                        wish.tokens.insert(WETH, dollars(weth));
+                    }
+                    // What is refused leaves no trace, not even its time.
+                    let before = model.now;
+                    model.now = wall.max(before);
+                    let at = model.now;
+                    let expected = model.allows(&caps, &wish);
+                    match file.reserve(wall, &caps, &wish) {
+                        Ok(id) => {
+                            prop_assert!(expected, "it passed: {wish:?}");
+                            if model.opened_at.is_some() && !exempt {
+                                model.trial = Some(id);
+                            }
+                            model.entries.push(Entry {
+                                id, reserved_at: at, spend: wish.spend.get(), weth: dollars(weth).get(), trade,
+                                traded: if trade { whole } else { 0 }, settled: None,
+                            });
+                        }
+                        Err(LedgerError::Exceeded(why)) => {
+                            prop_assert!(!expected, "refused for {why:?}");
+                            model.now = before;
+                        }
+                        Err(other) => return Err(TestCaseError::fail(other.to_string())),
+                    }
+                }
+                Step::Settle { which, outcome, share } => {
+                    let open: Vec<usize> =
+                        (0..model.entries.len()).filter(|at| model.entries[*at].settled.is_none()).collect();
+                    let Some(at) = open.get(which % open.len().max(1)) else { continue };
+                    let entry = model.entries[*at].clone();
+                    let part = entry.spend / 100 * share;
+                    let micros = Micros::new(part).unwrap();
+                    let (outcome, end, success) = match outcome {
+                        0 | 1 => (Outcome::Done { spent: micros }, Some((part, entry.weth, true)), Some(true)),
+                        2 => (Outcome::Reverted { gas: micros }, Some((part, 0, true)), Some(false)),
+                        3 => (Outcome::NotSent, Some((0, 0, false)), Some(false)),
+                        _ => (Outcome::Unclear, None, None),
+                    };
+                    file.settle(wall, entry.id, outcome).unwrap();
+                    // The ledger's clock moves on with whatever is written.
+                    model.now = model.now.max(wall);
+                    let Some((spent, weth, left)) = end else { continue };
+                    model.entries[*at].settled = Some((model.now, spent, weth, left));
+                    let own_trial = model.trial == Some(entry.id);
+                    match (model.opened_at.is_some(), success) {
+                        (true, _) if !own_trial => {}
+                        // A success counts from a tenth of the largest trade that failed, else from a dollar.
+                        (_, Some(true)) if entry.traded * 10 >= if model.largest > 0 { model.largest } else { 10 } => {
+                            (model.failures, model.opened_at, model.trial, model.largest) = (0, None, None, 0);
+                        }
+                        (_, Some(true)) => model.trial = None,
+                        (was_open, _) => {
+                            model.largest = model.largest.max(entry.traded);
+                            model.failures += 1;
+                            model.trial = None;
+                            if was_open || model.failures >= 3 {
+                                model.opened_at = Some(model.now);
+                            }
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(model.within(&caps), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn the_gas_of_what_failed_counts_against_the_coins_own_cap() {
+    const COIN: TokenKey = (31_337, TokenId::Native);
+    let mut file = File::new();
+    let caps = Caps {
+        tokens: [(COIN, TokenCaps { once: None, day: Some(dollars(10)) })].into(),
+        cooldown: 0,
+        failures: 100,
+        ..caps()
+    };
+    let wish = Request { tokens: [(COIN, dollars(6))].into(), ..request(6) };
+    let first = file.reserve(DAY, &caps, &wish).unwrap();
+    file.settle(DAY + 1, first, Outcome::Reverted { gas: dollars(5) }).unwrap();
+    // Five are gone of ten: six more are one too many, until a day later.
+    assert_eq!(rules(file.reserve(DAY + 2, &caps, &wish)).len(), 1);
+    assert_eq!(rules(file.reserve(2 * DAY + 2, &caps, &wish)), Vec::<String>::new());
+}

@@ -1,0 +1,524 @@
+//! The operator's rules as the pipeline asks for them: policy file, stop file, ledger and checks
+//! behind the one seam.
+
+mod away;
+pub(in crate) mod consent;
+mod following;
+mod liquidation;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use alloy::primitives::{Address, B256, U256};
+use rusqlite::Transaction;
+use serde_json::json;
+use tokio::runtime::Handle;
+
+use super::approval::ApprovalNeed;
+use super::audit::{self, Anchor, AuditError, Entry, Head, Kind};
+use super::checks::operators;
+use super::checks::slippage::SlippageLimits;
+use super::checks::standing::{Standing, moved, request};
+use super::facts::Facts;
+use super::framed::Framed;
+use super::ledger::{self, LedgerError, MarkMoved, Micros, Outcome, Party, ReservationId, Usage};
+use super::operator_proof::{Authorisation, OperatorProof, ProofError};
+use super::orders::record;
+use super::policy::{Adopted, ChainId, Keeper, Policy, Spender, TokenRef};
+use super::rulebook::{End, Reservation, ReserveError, Rulebook};
+use super::stop::{InForce, StopError, StopFile};
+use super::verdict::Verdict;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::id::GolemId;
+use bardo_base::model::{Check, Phase, StopLevel};
+use bardo_base::text::SafeText;
+use bardo_base::units::Rounding;
+use golem_chain::network::{Network, NetworkKind};
+use golem_chain::token::TokenId;
+use bardo_store::{Store, StoreError};
+
+/// Characters kept of one change of a policy.
+const MAX_CHANGE: usize = 200;
+
+/// What the pipeline asks before it lets anything pass.
+///
+/// What is reserved and how it ended goes on the audit trail in the same transaction. The trail's anchor follows at the
+/// next question, after each of the operator's decisions, and when the last of the rules' holders is gone.
+#[derive(Debug)]
+pub struct OperatorRules {
+    keeper: Arc<Keeper>,
+    stop: StopFile,
+    store: Store,
+    networks: Vec<Network>,
+    anchor: Anchor,
+    /// Where what may come a moment later is written from: the gate asks on the store's own thread, which is no
+    /// runtime's.
+    runtime: OnceLock<Handle>,
+    /// The rules of the real ledger, where these count on paper: they follow the policy, and know who was paid before.
+    real: Option<Arc<OperatorRules>>,
+}
+
+/// Why a decision about the policy could not be put on record.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The audit trail did not take it.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// The ledger's clock cannot be read.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// It was not proved that the operator decided.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
+}
+
+/// Why a call may not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallRefused {
+    /// As many as the policy allows were made in the last minute.
+    #[error("{limit} tool calls were made in the last 60 seconds, which is the limit")]
+    TooMany {
+        /// How many are allowed.
+        limit: u32,
+        /// When one is free again, in milliseconds.
+        wait: u64,
+    },
+    /// The ledger did not take it down.
+    #[error("the call could not be counted: {0}")]
+    Uncounted(LedgerError),
+}
+
+impl OperatorRules {
+    /// The rules of this data folder for these chains.
+    pub fn new(keeper: Arc<Keeper>, stop: StopFile, store: Store, networks: impl IntoIterator<Item = Network>) -> Self {
+        let anchor = Anchor::beside(store.path());
+        let runtime = Handle::try_current().map(OnceLock::from).unwrap_or_default();
+        let networks = networks.into_iter().collect();
+        let rules = Self { keeper, stop, store, networks, anchor, runtime, real: None };
+        // A trail has an anchor from before its first entry on. One that has lost it gets none here, so that it is found.
+        if matches!(rules.store.read(audit::head), Ok(Head::EMPTY)) {
+            rules.anchor();
+        }
+        rules
+    }
+
+    /// Rules that count in a paper ledger: its limits, rates and marks are its own, while the policy and the stop
+    /// are those of `real`.
+    pub fn on_paper(real: &Arc<Self>, store: Store) -> Self {
+        let networks = real.networks.clone();
+        let mut rules = Self::new(Arc::clone(&real.keeper), real.stop.clone(), store, networks);
+        rules.real = Some(Arc::clone(real));
+        rules
+    }
+
+    /// Whoever follows the policy's file.
+    pub fn keeper(&self) -> &Arc<Keeper> {
+        &self.keeper
+    }
+
+    /// What holds now; does not look at the file.
+    pub(super) fn adopted(&self) -> Adopted {
+        self.keeper.current()
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The stop in force, read anew.
+    pub fn stop_in_force(&self) -> InForce {
+        self.stop.read()
+    }
+
+    /// Whether these rules are for devnets only.
+    fn is_devnet(&self) -> bool {
+        !self.networks.is_empty() && self.networks.iter().all(|network| network.kind == NetworkKind::Devnet)
+    }
+
+    /// Closes the failure breaker, by the operator's decision.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: it stays as it was.
+    pub async fn reset_breaker(&self, by: &str, now: u64, proof: OperatorProof) -> Result<(), AcceptError> {
+        let basis = proof.redeem_on(self.is_devnet(), &Authorisation::ResetBreaker, now)?;
+        let by = &format!("{by}, confirmed by {}", basis.as_str());
+        let body = json!({ "by": SafeText::clean(by, MAX_CHANGE) });
+        self.recorded(Kind::BreakerReset, body, now, |transaction| Ok(ledger::reset_breaker(transaction)?)).await
+    }
+
+    /// Forgets an account's high-water marks, by the operator's decision: what it is worth at its next action is its mark then.
+    /// Answers how many there were.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: they stay as they were.
+    pub async fn forget_high_water(
+        &self,
+        account: Address,
+        by: &str,
+        now: u64,
+        proof: OperatorProof,
+    ) -> Result<usize, AcceptError> {
+        let basis = proof.redeem_on(self.is_devnet(), &Authorisation::ResetHighWater { account }, now)?;
+        let by = &format!("{by}, confirmed by {}", basis.as_str());
+        let body = json!({ "account": account, "by": SafeText::clean(by, MAX_CHANGE) });
+        self.recorded(Kind::HighWaterReset, body, now, move |transaction| {
+            Ok(ledger::forget_high_water(transaction, account)?)
+        })
+        .await
+    }
+
+    async fn recorded<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        body: serde_json::Value,
+        now: u64,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, AcceptError> + Send + 'static,
+    ) -> Result<T, AcceptError> {
+        let written = self.store.write(move |transaction| {
+            let done = work(transaction)?;
+            let golem_id = GolemId::operator();
+            let entry = Entry { kind, call_id: None, golem_id: &golem_id, body: &body };
+            audit::append(transaction, now, &entry)?;
+            Ok(done)
+        });
+        let written = written.await;
+        self.anchor();
+        written
+    }
+
+    /// Stops everything, by the operator's word.
+    ///
+    /// # Errors
+    /// [`StopError`]: nothing is stopped.
+    pub fn halt(&self, reason: &str, now: u64) -> Result<InForce, StopError> {
+        let reason = if reason.is_empty() { "the operator refused and stopped everything" } else { reason };
+        self.stop.raise(StopLevel::Halt, reason, "operator", now)
+    }
+
+    /// Counts a tool call of `caller`, in whichever process on this ledger, and checks the caller's rate.
+    ///
+    /// # Errors
+    /// [`CallRefused`]: it is one too many, or could not be counted.
+    pub async fn take_call(&self, now: u64, caller: &GolemId) -> Result<(), CallRefused> {
+        let limit = self.policy().rules().max_tool_calls_per_minute.0;
+        let caller = caller.clone();
+        let taken = self.store.write(move |transaction| ledger::take_call(transaction, now, &caller, limit));
+        match taken.await {
+            Ok(None) => Ok(()),
+            Ok(Some(wait)) => Err(CallRefused::TooMany { limit, wait }),
+            Err(error) => Err(CallRefused::Uncounted(error)),
+        }
+    }
+
+    /// Failures in a row, as the failure breaker counts them.
+    ///
+    /// # Errors
+    /// [`LedgerError`]: then the count is not known.
+    pub fn failures(&self) -> Result<u32, LedgerError> {
+        self.store.read(ledger::failures)
+    }
+
+    /// What signed orders of an account may still take of a token, in raw units, by the ledger: whether anybody is
+    /// connected who would settle them or not.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn promised(&self, chain_id: u64, account: Address, token: Address) -> Result<U256, StoreError> {
+        let promised = self.store.read(|connection| record::promised(connection, chain_id, account))?;
+        Ok(promised.get(&token).copied().unwrap_or_default())
+    }
+
+    /// Moves the anchor to where the trail ends on disk. It may lag; that it could not be moved is for
+    /// the log, since what it witnesses is there all the same.
+    fn anchor(&self) {
+        let moved = self.store.read(audit::head).map_err(|error: AuditError| error.to_string());
+        let moved = moved.and_then(|head| self.anchor.advance(head).map_err(|error| error.to_string()));
+        if let Err(error) = moved {
+            tracing::warn!("{error}");
+        }
+    }
+
+    fn network(&self, chain_id: u64) -> Option<&Network> {
+        self.networks.iter().find(|network| network.chain_id == chain_id)
+    }
+
+    fn on_devnet(&self, framed: &Framed) -> bool {
+        self.network(framed.proposal().chain_id).is_some_and(|network| network.kind == NetworkKind::Devnet)
+    }
+
+    /// What is used of the caps, and what is on its way over bridges: both of one moment, for an order that ends in
+    /// between would take its money out of one and not yet have moved the mark in the other.
+    fn usage(&self, policy: &Policy, framed: &Framed, facts: &Facts) -> Result<(Usage, Micros), String> {
+        let tokens = request(framed, facts, policy.rules().max_unfed_usd).map(|wish| wish.tokens).unwrap_or_default();
+        let cool_off = policy.caps(facts.phase, false).cool_off;
+        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+        let found = self.store.read(|connection| {
+            let moment = connection.unchecked_transaction()?;
+            let used = ledger::usage(&moment, facts.now_millis, chain_id, account, tokens.keys(), cool_off)?
+                .called_by(&moment, &framed.proposal().golem_id)?;
+            let away = away::worth(&away::of(&moment, framed, facts));
+            Ok((used, away, record::coming(&moment, chain_id, account)?))
+        });
+        let (mut usage, away, coming) = found.map_err(|error: LedgerError| error.to_string())?;
+        for (token, given) in coming {
+            let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(token) };
+            let given = Micros::of(given, Rounding::Up).map_err(|error| error.to_string())?;
+            usage.coming.insert((chain_id, token), given);
+        }
+        Ok((usage, away))
+    }
+}
+
+impl Rulebook for OperatorRules {
+    fn version(&self) -> B256 {
+        self.policy().hash()
+    }
+
+    fn stop(&self) -> Option<StopLevel> {
+        self.stop.read().level()
+    }
+
+    fn last_stop(&self) -> Option<SafeText> {
+        self.stop.last()
+    }
+
+    fn slippage(&self, phase: Phase) -> SlippageLimits {
+        self.policy().slippage(phase)
+    }
+
+    fn check(&self, framed: &Framed, facts: &Facts) -> Vec<Verdict> {
+        let policy = self.policy();
+        let found = self.usage(&policy, framed, facts);
+        let network = self.network(framed.proposal().chain_id);
+        // Where nobody tells, nothing is on its way.
+        let away = found.as_ref().map(|(_, away)| *away).unwrap_or_default();
+        let usage = found.as_ref().map(|(usage, _)| usage).map_err(String::as_str);
+        self.anchor();
+        operators(framed, facts, &Standing::new(&policy, usage, network, framed, facts).with_away(away))
+    }
+
+    fn consent(&self, framed: &Framed, facts: &Facts) -> ApprovalNeed {
+        consent::of(&self.policy(), framed, facts)
+    }
+
+    fn above_hot_lane(&self, _framed: &Framed, facts: &Facts) -> bool {
+        consent::above_hot_lane(&self.policy(), facts)
+    }
+
+    fn always_covers(&self, framed: &Framed, facts: &Facts) -> bool {
+        consent::always_covers(&self.policy(), self.on_devnet(framed), framed, facts)
+    }
+
+    fn goes_private(&self, framed: &Framed, facts: &Facts) -> bool {
+        consent::goes_private(&self.policy(), framed, facts)
+    }
+
+    fn reserve(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        framed: &Framed,
+        facts: &Facts,
+    ) -> Result<Reservation, ReserveError> {
+        let policy = self.policy();
+        let wish = request(framed, facts, policy.rules().max_unfed_usd)
+            .map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
+        let away = away::of(transaction, framed, facts);
+        let wish = wish.with_away(away::worth(&away));
+        let proposal = framed.proposal();
+        let party = Party {
+            call_id: proposal.call_id,
+            golem_id: proposal.golem_id.clone(),
+            chain_id: proposal.chain_id,
+            account: proposal.account,
+        };
+        let caps = policy.caps(facts.phase, facts.reduce_only());
+        // A devnet's time may be its own; any other chain tells how late it is, whatever the machine's clock shows.
+        let own_time = self.on_devnet(framed);
+        let reserved = match own_time {
+            true => ledger::reserve(transaction, now, &caps, &party, &wish),
+            false => {
+                let block_time = facts.block_time.saturating_mul(1_000);
+                ledger::reserve_by_chain(transaction, now, block_time, &caps, &party, &wish)
+            }
+        };
+        match reserved {
+            Ok(id) => {
+                let moved =
+                    moved(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
+                ledger::note_moved(transaction, id, &moved).map_err(failed)?;
+                if facts.portfolio.is_ok() {
+                    ledger::weigh_away(transaction, &party, wish.equity, &away::weighed(&away)).map_err(failed)?;
+                }
+                if let Some(leaving) = away::leaving(framed, facts, wish.equity) {
+                    ledger::note_leaving(transaction, id, &party, leaving).map_err(failed)?;
+                }
+                ledger::note_recipients(transaction, id, proposal.chain_id, &proposal.recipients).map_err(failed)?;
+                let body = json!({
+                    "reservation": id.get(), "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
+                    "chain_id": proposal.chain_id, "account": proposal.account, "recipients": proposal.recipients,
+                    "spend": wish.spend.dollars(), "class": facts.class(proposal.tool.action_class).as_str(),
+                    "phase": facts.phase, "policy": policy.hash(), "expected_outcome": proposal.expected_outcome,
+                });
+                let entry = Entry {
+                    kind: Kind::ActionReserved,
+                    call_id: Some(proposal.call_id),
+                    golem_id: &proposal.golem_id,
+                    body: &body,
+                };
+                audit::append(transaction, now, &entry).map_err(unrecorded)?;
+                Ok(Reservation(id.get()))
+            }
+            Err(LedgerError::Exceeded(violations)) => {
+                let rate = |rule: &str| {
+                    matches!(
+                        rule,
+                        "max_trades_per_hour"
+                            | "max_tool_calls_per_minute"
+                            | "cooldown_seconds"
+                            | "max_revocations_per_hour"
+                    )
+                };
+                let loss = |rule: &str| matches!(rule, "stop_loss_pct" | "max_consecutive_failures");
+                let code = match violations.first().map(|one| one.rule.as_str()) {
+                    Some(rule) if rate(rule) => ErrorCode::SafetyRateLimited,
+                    Some(rule) if loss(rule) => ErrorCode::SafetyBalanceBreaker,
+                    _ => ErrorCode::SafetySpendingLimitExceeded,
+                };
+                let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>();
+                Err(refused(code, &detail.join("; "), violations))
+            }
+            Err(other) => Err(failed(other)),
+        }
+    }
+
+    fn settle(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+        end: End,
+    ) -> Result<(), ReserveError> {
+        // What is too much to count is counted as the most that can be.
+        let micros = |usd| Micros::of(usd, Rounding::Up).unwrap_or(Micros::MAX);
+        let outcome = match end {
+            End::Done { spent } => Outcome::Done { spent: micros(spent) },
+            End::Partly { spent } => Outcome::Partly { spent: micros(spent) },
+            End::Reverted { gas } => Outcome::Reverted { gas: micros(gas) },
+            End::NotSent => Outcome::NotSent,
+            End::Withdrawn => Outcome::Withdrawn,
+            End::Unclear => Outcome::Unclear,
+        };
+        let failures = self.keeper.current().policy.rules().max_consecutive_failures.0;
+        let id = ReservationId::stored(reservation.0);
+        ledger::settle(transaction, now, id, outcome, failures).map_err(failed)?;
+        let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
+        let (state, spent) = match outcome {
+            Outcome::Done { spent } | Outcome::Partly { spent } => ("done", Some(spent)),
+            Outcome::Reverted { gas } => ("reverted", Some(gas)),
+            Outcome::NotSent => ("not_sent", None),
+            Outcome::Withdrawn => ("withdrawn", None),
+            Outcome::Unclear => ("unclear", None),
+        };
+        let body = json!({ "reservation": id.get(), "state": state, "spent": spent.map(Micros::dollars) });
+        let entry = Entry { kind: Kind::ActionSettled, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        audit::append(transaction, now, &entry).map_err(unrecorded)?;
+        Ok(())
+    }
+
+    fn arrived(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+    ) -> Result<Option<MarkMoved>, ReserveError> {
+        ledger::note_arrived(transaction, now, ReservationId::stored(reservation.0)).map_err(failed)
+    }
+
+    fn hold_again(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+    ) -> Result<Reservation, ReserveError> {
+        let before = ReservationId::stored(reservation.0);
+        let id = ledger::hold_again(transaction, now, before).map_err(failed)?;
+        let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
+        let body = json!({ "reservation": id.get(), "before": before.get() });
+        let entry = Entry { kind: Kind::ActionHeldAgain, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        audit::append(transaction, now, &entry).map_err(unrecorded)?;
+        Ok(Reservation(id.get()))
+    }
+
+    fn knows_recipient(&self, chain_id: u64, recipient: Address) -> bool {
+        let policy = self.policy();
+        if !policy.rules().approve_first_seen.0 {
+            return true;
+        }
+        let named = policy.rules().allowed_recipients.listed.as_ref();
+        if named.is_some_and(|listed| listed.iter().any(|one| one.0 == recipient)) {
+            return true;
+        }
+        if self.real.as_ref().is_some_and(|real| real.knows_recipient(chain_id, recipient)) {
+            return true;
+        }
+        // Where the ledger does not tell, nobody is known.
+        let paid: Result<bool, LedgerError> =
+            self.store.read(|connection| ledger::knows_recipient(connection, chain_id, recipient));
+        paid.unwrap_or(false)
+    }
+
+    fn knows_spender(&self, _chain_id: u64, spender: Address) -> bool {
+        let policy = self.policy();
+        let named = policy.rules().allowed_spenders.listed.as_ref();
+        !policy.rules().approve_first_seen.0 || named.is_some_and(|listed| listed.contains(&Spender(spender)))
+    }
+
+    fn acquaintances(&self) -> Result<BTreeSet<Address>, StoreError> {
+        let policy = self.policy();
+        let rules = policy.rules();
+        let paid: Result<Vec<Address>, LedgerError> = self.store.read(ledger::recipients);
+        let paid = paid.map_err(|error| match error {
+            LedgerError::Store(error) => error,
+            other => StoreError::Corrupt(other.to_string()),
+        })?;
+        let wallets = [&rules.safe_addresses, &rules.allowed_execution_wallets].into_iter();
+        let wallets = wallets.flat_map(|scope| scope.listed.iter().flatten()).map(|wallet| wallet.0);
+        let named = rules.allowed_recipients.listed.iter().flatten().map(|recipient| recipient.0);
+        let real = self.real.as_ref().map(|real| real.acquaintances()).transpose()?.unwrap_or_default();
+        Ok(paid.into_iter().chain(wallets).chain(named).chain(real).collect())
+    }
+
+    fn names_token(&self, chain_id: u64, token: Address) -> bool {
+        let policy = self.policy();
+        let named = TokenRef { chain: ChainId(chain_id), token: TokenId::Erc20(token) };
+        policy.rules().allowed_tokens.listed.as_ref().is_some_and(|listed| listed.contains(&named))
+    }
+}
+
+impl Drop for OperatorRules {
+    fn drop(&mut self) {
+        self.anchor();
+    }
+}
+
+fn unrecorded(error: AuditError) -> ReserveError {
+    match error {
+        AuditError::Store(error) => ReserveError::Store(error),
+        other => ReserveError::Ledger(other.to_string()),
+    }
+}
+
+fn refused(code: ErrorCode, detail: &dyn std::fmt::Display, violations: Vec<Violation>) -> ReserveError {
+    ReserveError::Refused(vec![Verdict::blocked(Check::SpendingLimit, code, detail, violations)])
+}
+
+fn failed(error: LedgerError) -> ReserveError {
+    match error {
+        LedgerError::Store(error) => ReserveError::Store(error),
+        other => ReserveError::Ledger(other.to_string()),
+    }
+}

@@ -1,0 +1,114 @@
+//! How much consent the operator's policy asks for an action, and what it lets a standing word cover: pure functions of the
+//! policy, the frame and the facts.
+
+use super::MAX_CHANGE;
+use bardo_base::model::CapabilityTier;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use crate::approval::{ApprovalNeed, Reason};
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::policy::{Policy, Word};
+use crate::proposal::Intent;
+
+/// Why a transfer is looked at that nothing else would ask about.
+pub(in crate) const GIVES_AWAY: &str =
+    "it gives something away, and the policy does not say from how many dollars on that needs you";
+
+/// What counts as spent, or more than anything where that cannot be told.
+fn spent(facts: &Facts) -> Option<Usd> {
+    facts.values.as_ref().ok().map(|values| values.spent)
+}
+
+/// How much consent it takes by the policy.
+pub(in crate) fn of(policy: &Policy, framed: &Framed, facts: &Facts) -> ApprovalNeed {
+    let Some(spent) = spent(facts) else {
+        // A check blocks it; where it did not, nobody agrees to an unknown amount unasked.
+        return ApprovalNeed::Approval { reasons: vec![Reason::Untold] };
+    };
+    let proposal = framed.proposal();
+    let needs = policy.consent(proposal.tool.name, spent);
+    // What is given away does not come back: unless the policy says from when on, each is looked at.
+    let own = policy.rules().tools.0.contains_key(proposal.tool.name);
+    match proposal.intent == Intent::Transfer && !own {
+        true => needs.and_asking(Reason::Found(SafeText::clean(GIVES_AWAY, MAX_CHANGE))),
+        false => needs,
+    }
+}
+
+/// Whether the safety-guardian must agree.
+pub(in crate) fn above_hot_lane(policy: &Policy, facts: &Facts) -> bool {
+    spent(facts).is_none_or(|spent| policy.above_hot_lane(spent))
+}
+
+/// Whether the operator's standing word may stand for a yes.
+pub(in crate) fn always_covers(policy: &Policy, devnet: bool, framed: &Framed, facts: &Facts) -> bool {
+    let tool = &framed.proposal().tool;
+    let named = policy.rules().always_approve.allows(&Word(tool.name.to_owned()), false);
+    match tool.capability {
+        CapabilityTier::Read => true,
+        CapabilityTier::Write => named && (devnet || !above_hot_lane(policy, facts)),
+        CapabilityTier::Privileged => false,
+    }
+}
+
+/// Whether its transactions go to a private relay alone.
+pub(in crate) fn goes_private(policy: &Policy, framed: &Framed, facts: &Facts) -> bool {
+    let mainnet = framed.proposal().chain_id == 1;
+    mainnet && spent(facts).is_none_or(|spent| policy.wants_private_rpc(spent))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use alloy::primitives::Address;
+
+    use super::*;
+    use bardo_base::model::Phase;
+    use crate::policy::parse;
+    use crate::sample;
+    use crate::value::{Doubt, Values};
+
+    fn private(policy: &str, chain_id: u64, spent: Option<&str>) -> bool {
+        let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("policy.toml")).unwrap();
+        let me = Address::repeat_byte(1);
+        let call = sample::leg(Address::repeat_byte(2), alloy::primitives::bytes!("01020304"));
+        let mut frame = sample::frame(sample::proposal(me, Intent::Swap, call));
+        frame.proposal.chain_id = chain_id;
+        let values = spent.map(|spent| Values { spent: spent.parse().unwrap(), ..Values::default() });
+        let facts = Facts {
+            asked: false,
+            now_millis: 1_000,
+            block_time: 1,
+            phase: Phase::Thriving,
+            stop: None,
+            tokens: Default::default(),
+            values: values.ok_or_else(|| Doubt::because("no price")),
+            portfolio: Ok(Default::default()),
+            simulation: None,
+        };
+        goes_private(&policy, &Framed::new(frame).unwrap(), &facts)
+    }
+
+    #[test]
+    fn what_is_large_or_of_unknown_size_is_shown_to_nobody_on_mainnet() {
+        let limit = "private_rpc_above_usd = \"1000\"\n";
+        for (chain_id, spent, expected) in [
+            (1, Some("999.99"), false),
+            (1, Some("1000"), false),
+            (1, Some("1000.01"), true),
+            (1, None, true),
+            // Without others who watch and trade ahead, there is nothing to hide from.
+            (31_337, Some("1000.01"), false),
+            (31_337, None, false),
+            (11_155_111, Some("1000000"), false),
+        ] {
+            assert_eq!(private(limit, chain_id, spent), expected, "{chain_id} {spent:?}");
+        }
+        let never = "private_rpc_above_usd = \"none\"\n";
+        assert!(!private(never, 1, Some("1000000")));
+        assert!(private(never, 1, None), "no limit tells nothing of what cannot be told");
+        assert!(private("private_rpc_above_usd = \"0\"\n", 1, Some("0.01")));
+    }
+}

@@ -1,0 +1,291 @@
+//! Proof that the operator, and not a script in their terminal, wants something that lets more through.
+//!
+//! Lowering a stop, accepting a looser policy, resetting a breaker or a high-water mark, reconciling an account, leaving
+//! paper mode, selling everything that is held, and some approvals take an [`OperatorProof`] as a parameter, so that none
+//! of them can be reached without one. A proof is bound to exactly what it authorises and to one data folder, is used up
+//! by that, and ends after [`LIFETIME`] by both clocks.
+//!
+//! Not here: passwords. `custody::reauthentication` checks them and is the only maker of proofs; `tests/floors.rs` sees to
+//! that.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, keccak256};
+use tokio::time::Instant;
+
+use super::stop::InForce;
+use bardo_base::id::PermitId;
+use bardo_base::model::StopLevel;
+
+/// How long a proof serves.
+pub const LIFETIME: Duration = Duration::from_secs(60);
+
+/// What a proof authorises. Whatever was shown to the operator is part of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Authorisation {
+    /// Lowering or lifting a stop.
+    LowerStop {
+        /// Hash of the stop that was shown.
+        shown: B256,
+        /// The level that stays; `None`: none.
+        to: Option<StopLevel>,
+    },
+    /// Putting a looser policy into force.
+    AcceptPolicy {
+        /// The policy's hash.
+        hash: B256,
+    },
+    /// Closing the failure breaker.
+    ResetBreaker,
+    /// Forgetting the high-water marks of an account.
+    ResetHighWater {
+        /// The account.
+        account: Address,
+    },
+    /// Going on from the chain's nonces.
+    Reconcile {
+        /// EIP-155 id of the chain.
+        chain_id: u64,
+        /// The account.
+        account: Address,
+        /// The next nonce that was shown, by the chain's blocks.
+        next: u64,
+        /// The next nonce that was shown, with pending transactions.
+        pending: u64,
+    },
+    /// Setting or clearing the account's rules in PolicyCage.
+    PolicyCage {
+        /// The account.
+        account: Address,
+        /// Hash of the chain's id and the calldata that were shown.
+        change: Box<B256>,
+    },
+    /// Approving an action from outside the process that asks, or one that an unisolated brain proposed.
+    Approve {
+        /// The permit that waits.
+        permit_id: PermitId,
+        /// The account that would sign.
+        account: Address,
+    },
+    /// Leaving paper mode: transactions are signed again.
+    LeavePaper {
+        /// The account that would sign.
+        account: Address,
+    },
+    /// Selling everything that an account holds, after a Golem's death or under a flatten.
+    SellHoldings {
+        /// The account.
+        account: Address,
+    },
+}
+
+impl Authorisation {
+    /// The authorisation to lower `shown` to `to`.
+    pub fn lower_stop(shown: &InForce, to: Option<StopLevel>) -> Self {
+        // Its Debug form has every field, and is never read back.
+        Self::LowerStop { shown: keccak256(format!("{shown:?}")), to }
+    }
+
+    /// The account whose key must prove it; `None` where it concerns every key of the data folder.
+    pub fn account(&self) -> Option<Address> {
+        match self {
+            Self::LowerStop { .. } | Self::AcceptPolicy { .. } | Self::ResetBreaker => None,
+            // Golems of every account forget their marks with it.
+            Self::ResetHighWater { .. } => None,
+            Self::Reconcile { account, .. }
+            | Self::PolicyCage { account, .. }
+            | Self::Approve { account, .. }
+            | Self::LeavePaper { account }
+            | Self::SellHoldings { account } => Some(*account),
+        }
+    }
+
+    /// Whether it takes effect on every network of the data folder, devnet or not.
+    pub fn is_of_every_network(&self) -> bool {
+        match self {
+            Self::LowerStop { .. } => true,
+            Self::AcceptPolicy { .. }
+            | Self::ResetBreaker
+            | Self::ResetHighWater { .. }
+            | Self::Reconcile { .. }
+            | Self::PolicyCage { .. }
+            | Self::Approve { .. }
+            | Self::LeavePaper { .. }
+            | Self::SellHoldings { .. } => false,
+        }
+    }
+
+    /// What it is, for the audit log.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::LowerStop { .. } => "lower_stop",
+            Self::AcceptPolicy { .. } => "accept_policy",
+            Self::ResetBreaker => "reset_breaker",
+            Self::ResetHighWater { .. } => "reset_high_water",
+            Self::Reconcile { .. } => "reconcile",
+            Self::PolicyCage { .. } => "policy_cage",
+            Self::Approve { .. } => "approve",
+            Self::LeavePaper { .. } => "leave_paper",
+            Self::SellHoldings { .. } => "sell_holdings",
+        }
+    }
+}
+
+/// What a proof rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Basis {
+    /// The passwords of these accounts' key files.
+    Passwords(Vec<Address>),
+    /// The data folder has no key file, so that nothing of real value can be signed from it.
+    NoKeys,
+    /// It concerns devnets only, whose keys are public.
+    Devnet,
+}
+
+impl Basis {
+    /// What it is, for the audit log.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Passwords(_) => "password",
+            Self::NoKeys => "no_keys",
+            Self::Devnet => "devnet",
+        }
+    }
+}
+
+/// Why a proof does not serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ProofError {
+    /// Its time is over.
+    #[error("the confirmation by password has expired: nothing was changed, do it again")]
+    Expired,
+    /// It authorises something else.
+    #[error("the confirmation by password was for something else: nothing was changed, look again and repeat it")]
+    OtherAction,
+    /// It belongs to another data folder.
+    #[error("the confirmation by password was for another data folder: nothing was changed")]
+    OtherFolder,
+    /// It rests on less than this needs.
+    #[error("this needs the password of the account's key: nothing was changed")]
+    NoPassword,
+}
+
+/// A proof. Neither copied nor kept: used up by what it authorises.
+#[derive(Debug)]
+#[must_use = "a proof that is not used authorises nothing"]
+pub struct OperatorProof {
+    authorises: Authorisation,
+    basis: Basis,
+    folder: PathBuf,
+    made_at: u64,
+    expires: Instant,
+}
+
+impl OperatorProof {
+    /// A proof for exactly `authorises` in the data folder `folder`; `now` in milliseconds since the Unix epoch. For
+    /// `custody::reauthentication` alone.
+    pub(crate) fn issue(authorises: Authorisation, basis: Basis, folder: &Path, now: u64) -> Self {
+        Self { authorises, basis, folder: folder.to_owned(), made_at: now, expires: Instant::now() + LIFETIME }
+    }
+
+    /// Uses it up; what it rests on.
+    ///
+    /// # Errors
+    /// [`ProofError`]: it does not authorise `wanted` now.
+    pub fn redeem(self, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
+        let lifetime = u64::try_from(LIFETIME.as_millis()).unwrap_or(u64::MAX);
+        if now < self.made_at || now >= self.made_at.saturating_add(lifetime) || Instant::now() >= self.expires {
+            return Err(ProofError::Expired);
+        }
+        if self.authorises != *wanted {
+            return Err(ProofError::OtherAction);
+        }
+        match &self.basis {
+            Basis::Devnet if wanted.is_of_every_network() => Err(ProofError::NoPassword),
+            Basis::Passwords(accounts) if wanted.account().is_some_and(|account| !accounts.contains(&account)) => {
+                Err(ProofError::NoPassword)
+            }
+            Basis::Passwords(_) | Basis::NoKeys | Basis::Devnet => Ok(self.basis),
+        }
+    }
+
+    /// The same for what happens in one data folder.
+    ///
+    /// # Errors
+    /// [`ProofError`].
+    pub(crate) fn redeem_in(self, folder: &Path, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
+        if self.folder != folder {
+            return Err(ProofError::OtherFolder);
+        }
+        self.redeem(wanted, now)
+    }
+
+    /// The same for what holds on networks of this kind: only devnets take a proof without a key.
+    ///
+    /// # Errors
+    /// [`ProofError`].
+    pub fn redeem_on(self, devnet: bool, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
+        if self.basis == Basis::Devnet && !devnet {
+            return Err(ProofError::NoPassword);
+        }
+        self.redeem(wanted, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proof(basis: Basis) -> OperatorProof {
+        OperatorProof::issue(Authorisation::ResetBreaker, basis, Path::new("/data"), 1_000)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_proof_serves_for_its_action_its_folder_and_its_minute() {
+        let wanted = Authorisation::ResetBreaker;
+        let by_password = || proof(Basis::Passwords(vec![Address::ZERO]));
+        assert!(by_password().redeem(&wanted, 1_000).is_ok() && by_password().redeem(&wanted, 60_999).is_ok());
+        // By the wall clock, and where that was set back.
+        assert_eq!(by_password().redeem(&wanted, 61_000), Err(ProofError::Expired));
+        assert_eq!(by_password().redeem(&wanted, 999), Err(ProofError::Expired));
+        let other = Authorisation::AcceptPolicy { hash: B256::ZERO };
+        assert_eq!(by_password().redeem(&other, 1_000), Err(ProofError::OtherAction));
+        assert_eq!(by_password().redeem_in(Path::new("/other"), &wanted, 1_000), Err(ProofError::OtherFolder));
+        // By the monotonic clock.
+        let old = by_password();
+        tokio::time::advance(LIFETIME).await;
+        assert_eq!(old.redeem(&wanted, 1_000), Err(ProofError::Expired));
+    }
+
+    #[test]
+    fn a_devnets_proof_lifts_no_stop_and_serves_on_no_other_network() {
+        let wanted = Authorisation::ResetBreaker;
+        assert_eq!(proof(Basis::Devnet).redeem_on(true, &wanted, 1_000), Ok(Basis::Devnet));
+        assert_eq!(proof(Basis::Devnet).redeem_on(false, &wanted, 1_000), Err(ProofError::NoPassword));
+        let lower = Authorisation::lower_stop(&InForce::None, None);
+        let forged = OperatorProof::issue(lower.clone(), Basis::Devnet, Path::new("/data"), 1_000);
+        assert_eq!(forged.redeem(&lower, 1_000), Err(ProofError::NoPassword));
+    }
+
+    #[test]
+    fn a_proof_by_one_account_serves_for_no_other() {
+        let account = Address::repeat_byte(1);
+        for wanted in [
+            Authorisation::Reconcile { chain_id: 1, account, next: 5, pending: 5 },
+            Authorisation::PolicyCage { account, change: Box::default() },
+        ] {
+            let by = |basis| OperatorProof::issue(wanted.clone(), basis, Path::new("/data"), 1_000);
+            let password = |proved| Basis::Passwords(vec![proved]);
+            assert!(by(password(account)).redeem(&wanted, 1_000).is_ok());
+            assert_eq!(by(password(Address::repeat_byte(2))).redeem(&wanted, 1_000), Err(ProofError::NoPassword));
+            // Where the money is no play money, a devnet's proof is none.
+            assert_eq!(by(Basis::Devnet).redeem_on(false, &wanted, 1_000), Err(ProofError::NoPassword));
+        }
+        // The rules that were shown, and no others.
+        let [shown, other] = [B256::ZERO, B256::repeat_byte(1)]
+            .map(|change| Authorisation::PolicyCage { account, change: Box::new(change) });
+        let proof = OperatorProof::issue(shown, Basis::Passwords(vec![account]), Path::new("/data"), 1_000);
+        assert_eq!(proof.redeem(&other, 1_000), Err(ProofError::OtherAction));
+    }
+}

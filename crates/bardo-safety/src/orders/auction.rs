@@ -1,0 +1,547 @@
+//! What the chain says of a UniswapX order: filled if its reactor says so in an event, void if Permit2 says so in one,
+//! over once the chain's time is past its deadline; until then open. A nonce that is used without an event that says by
+//! what may have been used by a fill. And the card that shows it.
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use alloy::providers::{Provider as _, bindings::IMulticall3};
+use alloy::rpc::types::{Filter, TransactionInput, TransactionRequest};
+use alloy::sol_types::{SolCall as _, SolEvent as _};
+
+use super::depth::{Depth, events, witness};
+use super::reach::seconds_until;
+use super::record::{Record, Stage};
+use super::{Card, Ending, OrderChain, OrderError, Orders, Seen, line};
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
+use bardo_abi::uniswapx::{OrderInfo, Reactor};
+use bardo_base::format::time_of_day;
+use bardo_base::service::ServiceError;
+use bardo_base::units::TokenAmount;
+use golem_chain::multicall::Calls;
+use golem_chain::network::Contract;
+use golem_chain::permit2::{nonce_position, nonce_used};
+use golem_chain::provider::{ChainClient, ProviderError};
+use bardo_base::fabric::{Asset, Bid, DecayCurve, DecayUnit, Exclusivity, OrderFill, OrderStatus, OrderUpdate, TxPlace};
+use golem_protocols::uniswap::gateway::{Hearsay, ServiceStatus};
+use golem_protocols::uniswap::order::{At, Order};
+
+/// How far above its least a priority order's curve is drawn, in hundredths of a percent.
+const PRIORITY_SPAN_BPS: u64 = 200;
+
+/// The state of so many of the newest blocks every endpoint keeps: go-ethereum's 128, and some to spare.
+const STATES_KEPT: u64 = 100;
+
+/// So many blocks back a trouble that may pass, told about a state, counts as that nobody keeps it: some nodes have no other
+/// words for it, and what does pass has had the time to.
+const TROUBLE_LASTS: u64 = 1_000;
+
+/// Ten-millionths are what a priority order scales by.
+const MPS: u64 = 10_000_000;
+
+/// The chain's latest block, and what the chain says of an order by a block that stays.
+struct Standing {
+    number: u64,
+    timestamp: u64,
+    base_fee: u128,
+    /// Between two blocks there, in milliseconds.
+    block_millis: u64,
+    /// Whether the block that stays is past the order's deadline.
+    over: bool,
+    nonce_used: bool,
+    funded: bool,
+    fill: Option<Fill>,
+    void: Option<TxPlace>,
+}
+
+struct Fill {
+    place: TxPlace,
+    filler: Address,
+    timestamp: u64,
+    number: u64,
+    base_fee: u128,
+    priority_fee: u128,
+    received: U256,
+    paid: U256,
+}
+
+impl Orders {
+    pub(super) async fn auction(&self, record: &Record, order: &Order, remark: &str) -> Result<Seen, OrderError> {
+        let chain = self.chain(record.chain_id)?;
+        let standing = standing(chain, record, order).await?;
+        let heard = match &chain.auctions {
+            // Of a filled one too: what the cosigner said is needed to tell its price.
+            Some(service) if record.stage != Stage::Refused => {
+                self.hearsay(service.as_ref(), record.hash, standing.fill.is_some()).await
+            }
+            _ => Ok(None),
+        };
+        Ok(seen(record, order, &standing, heard, remark))
+    }
+}
+
+async fn standing(
+    OrderChain { client, confirmations, .. }: &OrderChain,
+    record: &Record,
+    order: &Order,
+) -> Result<Standing, OrderError> {
+    let info = order.info();
+    let nonsense = |what: &str| OrderError::Nonsense(format!("{} does not tell {what}", client.network()));
+    let Depth { head, deep } = Depth::of(client, *confirmations).await?;
+    let multicall =
+        client.network().book.contract(Contract::Multicall3).ok_or_else(|| nonsense("where Multicall3 is"))?;
+    let (word, _) = nonce_position(info.nonce);
+    let mut calls = Calls::default();
+    let permit2 = record.message.verifier();
+    let token = order.token_in();
+    let bits = calls.push(permit2, &Permit2::nonceBitmapCall { owner: info.swapper, word });
+    let time = calls.push(multicall, &IMulticall3::getCurrentBlockTimestampCall {});
+    let has = calls.push(token, &Erc20::balanceOfCall { owner: info.swapper });
+    let lets = calls.push(token, &Erc20::allowanceCall { owner: info.swapper, spender: permit2 });
+    let answers = calls.send(witness(client), multicall, BlockId::hash(deep.hash)).await?;
+    let bits = bits.take(&answers).ok_or_else(|| nonsense("which nonces of Permit2 are used"))?;
+    let used = nonce_used(info.nonce, bits);
+    let enough = |amount: Option<U256>| amount.is_some_and(|amount| amount >= order.most_in());
+    let funded = enough(has.take(&answers)) && enough(lets.take(&answers));
+    let time = time.take(&answers).ok_or_else(|| nonsense("what time it is"))?;
+    let (fill, void) = if used { spent(client, record, order, deep.number).await? } else { (None, None) };
+    Ok(Standing {
+        number: head.number,
+        timestamp: head.timestamp,
+        base_fee: head.base_fee_per_gas.unwrap_or_default().into(),
+        block_millis: client.network().block_millis,
+        over: time > info.deadline,
+        nonce_used: used,
+        funded,
+        fill,
+        void,
+    })
+}
+
+/// What used up the order's nonce: a fill, or something else.
+async fn spent(
+    client: &ChainClient,
+    record: &Record,
+    order: &Order,
+    head: u64,
+) -> Result<(Option<Fill>, Option<TxPlace>), OrderError> {
+    let provider = client.provider();
+    let info = order.info();
+    let filter = Filter::new().from_block(record.figures.from_block).to_block(head);
+    let filled =
+        filter.clone().address(info.reactor).event_signature(Reactor::Fill::SIGNATURE_HASH).topic1(record.hash);
+    // While they differ about the fill, nothing else may explain the nonce.
+    let Some(logs) = events(client, &filled).await? else { return Ok((None, None)) };
+    let place = |log: &alloy::rpc::types::Log| {
+        let hash = log.transaction_hash?;
+        Some(TxPlace { chain_id: record.chain_id, hash, block: log.block_number })
+    };
+    let found = logs.iter().find_map(|log| Some((place(log)?, Reactor::Fill::decode_log(&log.inner).ok()?)));
+    if let Some((place, event)) = found.filter(|(_, event)| event.swapper == info.swapper) {
+        let receipt = provider.get_transaction_receipt(place.hash).await.map_err(ProviderError::from)?;
+        let receipt = receipt.ok_or_else(|| OrderError::Nonsense("a fill without a receipt".to_owned()))?;
+        let number = place.block.unwrap_or_default();
+        let block = provider.get_block_by_number(number.into()).await.map_err(ProviderError::from)?;
+        let header =
+            block.ok_or_else(|| OrderError::Nonsense("a fill in a block that is not there".to_owned()))?.header;
+        let base_fee = u128::from(header.base_fee_per_gas.unwrap_or_default());
+        let moved = |token: Address, is: &dyn Fn(&Erc20::Transfer) -> bool| {
+            let transfers = receipt.inner.logs().iter().filter(|log| log.address() == token);
+            let transfers = transfers.filter_map(|log| Erc20::Transfer::decode_log(&log.inner).ok());
+            transfers.filter(|log| is(&log.data)).fold(U256::ZERO, |sum, log| sum.saturating_add(log.data.value))
+        };
+        let wanted = record.figures.token_out.address;
+        let fill = Fill {
+            filler: event.filler,
+            timestamp: header.timestamp,
+            number,
+            base_fee,
+            priority_fee: receipt.effective_gas_price.saturating_sub(base_fee),
+            received: moved(wanted, &|log| log.to == info.swapper),
+            paid: moved(order.token_in(), &|log| log.from == info.swapper),
+            place,
+        };
+        return Ok((Some(fill), None));
+    }
+    let (word, _) = nonce_position(info.nonce);
+    let voided = filter
+        .address(record.message.verifier())
+        .event_signature(Permit2::UnorderedNonceInvalidation::SIGNATURE_HASH)
+        .topic1(info.swapper.into_word());
+    let Some(logs) = events(client, &voided).await? else { return Ok((None, None)) };
+    // The first of them, for only that one can have used it up.
+    let void = logs.iter().find(|log| {
+        let event = Permit2::UnorderedNonceInvalidation::decode_log(&log.inner).ok();
+        event.is_some_and(|event| event.word == word && nonce_used(info.nonce, event.mask))
+    });
+    let Some(void) = void.and_then(place) else { return Ok((None, None)) };
+    let voids = match void.block.and_then(|block| block.checked_sub(1)) {
+        Some(before) => was_free(client, record.message.verifier(), info, (before, head)).await?,
+        None => false,
+    };
+    Ok((None, voids.then_some(void)))
+}
+
+/// Whether the order's nonce was free at the end of that block. Permit2 says that it makes one void whether or not it
+/// was used up before: what was used already was used by a fill, which an endpoint may not have told. Where nobody
+/// knows the state of so long ago, nothing is known of it.
+async fn was_free(
+    client: &ChainClient,
+    permit2: Address,
+    info: &OrderInfo,
+    (block, head): (u64, u64),
+) -> Result<bool, OrderError> {
+    let (word, _) = nonce_position(info.nonce);
+    let question = Permit2::nonceBitmapCall { owner: info.swapper, word }.abi_encode();
+    let request = TransactionRequest::default().to(permit2).input(TransactionInput::new(question.into()));
+    let answer = match witness(client).call(request).block(BlockId::number(block)).await.map_err(ProviderError::from) {
+        Ok(answer) => answer,
+        Err(error) if is_forgotten(&error, head.saturating_sub(block)) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    let bits = Permit2::nonceBitmapCall::abi_decode_returns(&answer);
+    Ok(bits.is_ok_and(|bits| !nonce_used(info.nonce, bits)))
+}
+
+/// Whether an answer about the state of so many blocks ago says that nobody keeps it any more. That no answer came says
+/// nothing of it, however long ago it was; that endpoints which agree about the latest state tell different things of an
+/// old one says that not all of them keep it.
+fn is_forgotten(error: &ProviderError, back: u64) -> bool {
+    match error {
+        ProviderError::Rpc { .. } => back >= if error.is_refusal() { STATES_KEPT } else { TROUBLE_LASTS },
+        ProviderError::AllFailed { failures, .. } => {
+            !failures.is_empty() && failures.iter().all(|failure| is_forgotten(failure, back))
+        }
+        ProviderError::Disagreement { .. } => back >= STATES_KEPT,
+        // Too early, too often, too slow: that passes.
+        ProviderError::Http { status: 408 | 425 | 429, .. } => false,
+        ProviderError::Http { status: 400..500, .. } => back >= TROUBLE_LASTS,
+        _ => false,
+    }
+}
+
+fn seen(
+    record: &Record,
+    order: &Order,
+    standing: &Standing,
+    heard: Result<Option<Hearsay>, ServiceError>,
+    remark: &str,
+) -> Seen {
+    let unexplained = standing.nonce_used && standing.fill.is_none() && standing.void.is_none();
+    let (status, end) = if standing.fill.is_some() {
+        (OrderStatus::Filled, Some(Ending::Took))
+    } else if standing.void.is_some() {
+        (OrderStatus::Cancelled, Some(Ending::TookNothing))
+    } else if standing.nonce_used && standing.over {
+        // Nothing can come any more, and nobody tells what came: it counts as if it had taken all.
+        (OrderStatus::Error, Some(Ending::Took))
+    } else if standing.nonce_used {
+        (OrderStatus::Open, None)
+    } else if standing.over {
+        (OrderStatus::Expired, Some(Ending::TookNothing))
+    } else if record.stage == Stage::Refused {
+        (OrderStatus::Error, None)
+    } else if !standing.funded {
+        (OrderStatus::InsufficientFunds, None)
+    } else if record.stage == Stage::Submitted || matches!(heard, Ok(Some(_))) {
+        (OrderStatus::Open, None)
+    } else {
+        (OrderStatus::Pending, None)
+    };
+    let mut remarks = Vec::new();
+    if !remark.is_empty() {
+        remarks.push(remark.to_owned());
+    }
+    let hearsay = match heard {
+        Ok(hearsay) => hearsay,
+        Err(error) => {
+            remarks.push(error.to_string());
+            None
+        }
+    };
+    if unexplained {
+        remarks.push("its nonce is used, and no event says by what: it counts in full until one does".to_owned());
+    }
+    if let Some(claim) = contradiction(status, hearsay.as_ref()) {
+        remarks.push(claim);
+    }
+    // What the service shows of the cosigner's word counts if it is this order, soundly cosigned.
+    let cosigned = hearsay.as_ref().and_then(|heard| heard.cosigned.clone());
+    let cosigned = cosigned.filter(|one| one.hash() == record.hash && one.cosigner_faults(record.chain_id).is_empty());
+    if hearsay.as_ref().is_some_and(|heard| heard.cosigned.is_some()) && cosigned.is_none() {
+        remarks.push("the service shows another order, or one that is badly cosigned".to_owned());
+    }
+    match status {
+        OrderStatus::InsufficientFunds => {
+            remarks
+                .push(format!("the wallet lacks {}, or has not allowed it to Permit2", record.figures.token_in.symbol));
+        }
+        OrderStatus::Expired => remarks.push("its time passed without a fill".to_owned()),
+        OrderStatus::Cancelled => remarks.push("its nonce was used up on chain".to_owned()),
+        OrderStatus::Pending | OrderStatus::Open | OrderStatus::Filled | OrderStatus::Error => {}
+    }
+    let update = card(record, order, cosigned.as_ref(), standing, status, hearsay.as_ref(), remarks.join("; "));
+    Seen { card: Card::Order(Box::new(update)), end }
+}
+
+/// What a service says against what the chain says.
+fn contradiction(status: OrderStatus, heard: Option<&Hearsay>) -> Option<String> {
+    let heard = heard?.status;
+    let ended = matches!(heard, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
+    (ended && !status.is_final())
+        .then(|| format!("the service says it is {}, and the chain does not: the chain counts", heard.word()))
+}
+
+fn card(
+    record: &Record,
+    order: &Order,
+    cosigned: Option<&Order>,
+    standing: &Standing,
+    status: OrderStatus,
+    heard: Option<&Hearsay>,
+    remark: String,
+) -> OrderUpdate {
+    let figures = &record.figures;
+    let (given, wanted) = (&figures.token_in, &figures.token_out);
+    let bounds = order.bounds();
+    let least = bounds.least_out.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount));
+    let drawn = cosigned.unwrap_or(order);
+    let named = |party: Address| heard.and_then(|heard| heard.name_of(party));
+    let exclusivity = exclusivity(drawn).map(|one| Exclusivity { name: named(one.filler), ..one });
+    let filler = exclusivity.as_ref().map(|one| one.filler).unwrap_or_default();
+    let at = |number: u64, timestamp: u64, base_fee: u128, priority_fee: u128, filler: Address| At {
+        chain_id: record.chain_id,
+        timestamp,
+        block: number,
+        base_fee,
+        priority_fee,
+        filler,
+    };
+    let deadline: u64 = order.info().deadline.saturating_to();
+    let bid_fee =
+        heard.and_then(|heard| heard.best_bid.as_ref()).and_then(|bid| fee_for(drawn, bid.output)).unwrap_or(0);
+    let (curve, position) = match &standing.fill {
+        Some(fill) => {
+            let position = match drawn {
+                Order::Dutch(_) | Order::DutchV2(_) => fill.timestamp,
+                Order::DutchV3(_) => fill.number,
+                Order::Priority(_) => u64::try_from(fill.priority_fee).unwrap_or(u64::MAX),
+            };
+            (curve(record, drawn, cosigned.is_some(), standing), position)
+        }
+        None => {
+            let position = match drawn {
+                Order::Dutch(_) | Order::DutchV2(_) => standing.timestamp,
+                Order::DutchV3(_) => standing.number,
+                Order::Priority(_) => u64::try_from(bid_fee).unwrap_or(u64::MAX),
+            };
+            (curve(record, drawn, cosigned.is_some(), standing), position)
+        }
+    };
+    let now = match &standing.fill {
+        Some(fill) => at(fill.number, fill.timestamp, fill.base_fee, fill.priority_fee, fill.filler),
+        None => at(standing.number, standing.timestamp, standing.base_fee, bid_fee, filler),
+    };
+    let current = cosigned.and_then(|order| order.resolve(&now).ok());
+    let current = current
+        .map(|resolved| sum(&resolved.outputs))
+        .or_else(|| standing.fill.as_ref().map(|fill| fill.received).filter(|came| !came.is_zero()))
+        .or_else(|| starts(drawn))
+        .unwrap_or(least);
+    let start = starts(drawn).unwrap_or(least);
+    let fill = standing.fill.as_ref().map(|fill| OrderFill {
+        tx: fill.place.clone(),
+        filler: fill.filler,
+        name: named(fill.filler),
+        amount_in: text(fill.paid, given),
+        // The chain's own coin leaves no event: then what the curve asks there is what came, or the fill had failed.
+        amount_out: text(if wanted.address.is_zero() { current } else { fill.received }, wanted),
+        position,
+    });
+    let money = money(record, status, fill.as_ref(), deadline);
+    let bid = heard.and_then(|heard| heard.best_bid.as_ref()).map(|bid| Bid {
+        filler: bid.filler,
+        name: Some(bid.name.clone()),
+        output_amount: text(bid.output, wanted),
+        estimated_seconds: cosigned
+            .and_then(|order| {
+                let from = at(standing.number, standing.timestamp, standing.base_fee, 0, bid.filler);
+                seconds_until(order, &from, bid.output, deadline, standing.block_millis)
+            })
+            .unwrap_or_default(),
+        chosen: false,
+    });
+    OrderUpdate {
+        order_hash: record.hash,
+        order_type: line(record.kind()),
+        chain_id: record.chain_id,
+        status,
+        token_in: given.clone(),
+        token_out: wanted.clone(),
+        amount_in: text(order.most_in(), given),
+        quoted_out: text(figures.quoted_out, wanted),
+        start_amount: text(start, wanted),
+        end_amount: text(least, wanted),
+        curve,
+        position,
+        current_amount: text(current, wanted),
+        exclusivity,
+        best_bid: if status.is_final() { None } else { bid },
+        deadline,
+        fill,
+        cancelled_by: standing.void.clone(),
+        money,
+        remark: line(remark),
+    }
+}
+
+fn money(record: &Record, status: OrderStatus, fill: Option<&OrderFill>, deadline: u64) -> bardo_base::text::SafeText {
+    let (given, wanted) = (&record.figures.token_in.symbol, &record.figures.token_out.symbol);
+    match (status, fill) {
+        (OrderStatus::Filled, Some(fill)) => line(format_args!(
+            "{} {given} left the wallet and {} {wanted} came in, in one transaction of the filler's",
+            fill.amount_in, fill.amount_out
+        )),
+        (OrderStatus::Expired | OrderStatus::Cancelled, _) => {
+            line(format_args!("no {given} left the wallet; the signature is worth nothing any more"))
+        }
+        _ => line(format_args!(
+            "the {given} stays in the wallet until somebody fills; the signature can take it once, until {}",
+            time_of_day(deadline)
+        )),
+    }
+}
+
+fn text(amount: U256, token: &Asset) -> String {
+    TokenAmount::new(amount, token.decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
+}
+
+fn sum(outputs: &[golem_protocols::uniswap::order::Amount]) -> U256 {
+    outputs.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount))
+}
+
+/// What the order asks at first, after the cosigner's word.
+fn starts(order: &Order) -> Option<U256> {
+    let over = |starts: Vec<U256>, given: &[U256]| {
+        let all = starts
+            .iter()
+            .enumerate()
+            .map(|(at, start)| given.get(at).copied().filter(|given| !given.is_zero()).unwrap_or(*start));
+        all.fold(U256::ZERO, U256::saturating_add)
+    };
+    match order {
+        Order::Dutch(order) => Some(over(order.outputs.iter().map(|output| output.startAmount).collect(), &[])),
+        Order::DutchV2(order) => {
+            let starts = order.baseOutputs.iter().map(|output| output.startAmount).collect();
+            Some(over(starts, &order.cosignerData.outputAmounts))
+        }
+        Order::DutchV3(order) => {
+            let starts = order.baseOutputs.iter().map(|output| output.startAmount).collect();
+            Some(over(starts, &order.cosignerData.outputAmounts))
+        }
+        // The best that is drawn: it has no upper end.
+        Order::Priority(order) => order
+            .outputs
+            .iter()
+            .map(|output| output.amount.checked_mul(U256::from(10_000 + PRIORITY_SPAN_BPS)))
+            .try_fold(U256::ZERO, |sum, amount| sum.checked_add(amount? / U256::from(10_000))),
+    }
+}
+
+/// Who alone may fill at first, and until when.
+fn exclusivity(order: &Order) -> Option<Exclusivity> {
+    let (filler, until) = match order {
+        Order::Dutch(order) => (order.exclusiveFiller, order.decayStartTime),
+        Order::DutchV2(order) => (order.cosignerData.exclusiveFiller, order.cosignerData.decayStartTime),
+        Order::DutchV3(order) => (order.cosignerData.exclusiveFiller, order.cosignerData.decayStartBlock),
+        Order::Priority(_) => return None,
+    };
+    (!filler.is_zero()).then(|| Exclusivity { filler, name: None, until: until.saturating_to() })
+}
+
+/// The priority fee at which a priority order asks `output`, in wei per gas.
+fn fee_for(order: &Order, output: U256) -> Option<u128> {
+    let Order::Priority(order) = order else { return None };
+    let least = order.outputs.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount));
+    let per_wei = order.outputs.first()?.mpsPerPriorityFeeWei;
+    let more = output.checked_sub(least)?.checked_mul(U256::from(MPS))?;
+    let fee = more.checked_div(least.checked_mul(per_wei)?)?;
+    fee.checked_add(order.baselinePriorityFeeWei)?.try_into().ok()
+}
+
+/// How the output moves: exactly by what is cosigned, before that from now to the deadline.
+fn curve(record: &Record, order: &Order, cosigned: bool, standing: &Standing) -> DecayCurve {
+    let wanted = &record.figures.token_out;
+    let least = sum(&order.bounds().least_out);
+    let start = starts(order).unwrap_or(least);
+    let deadline: u64 = order.info().deadline.saturating_to();
+    let straight = |unit, from: u64, until: u64| DecayCurve {
+        unit,
+        points: vec![(from, text(start, wanted)), (until.max(from), text(least, wanted))],
+    };
+    match order {
+        Order::Dutch(order) => {
+            straight(DecayUnit::Seconds, order.decayStartTime.saturating_to(), order.decayEndTime.saturating_to())
+        }
+        Order::DutchV2(order) if cosigned => {
+            let added = &order.cosignerData;
+            straight(DecayUnit::Seconds, added.decayStartTime.saturating_to(), added.decayEndTime.saturating_to())
+        }
+        Order::DutchV2(_) => straight(DecayUnit::Seconds, standing.timestamp.min(deadline), deadline),
+        Order::DutchV3(order) => {
+            let from: u64 = if cosigned { order.cosignerData.decayStartBlock.saturating_to() } else { standing.number };
+            let over = order.baseOutputs.first().map(|output| output.curve.relativeBlocks);
+            let over = over.map_or(0, |blocks| (blocks & U256::from(u16::MAX)).saturating_to::<u64>());
+            straight(DecayUnit::Blocks, from, from.saturating_add(over))
+        }
+        Order::Priority(_) => {
+            let until = fee_for(order, start).and_then(|fee| u64::try_from(fee).ok()).unwrap_or(u64::MAX);
+            DecayCurve { unit: DecayUnit::Wei, points: vec![(0, text(least, wanted)), (until, text(start, wanted))] }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bardo_base::text::SafeText;
+
+    fn said(words: &str) -> ProviderError {
+        ProviderError::Rpc { code: -32_000, message: SafeText::clean(words, 100), data: None }
+    }
+
+    #[test]
+    fn only_an_answer_says_that_a_state_is_kept_by_nobody() {
+        let pruned = said("missing trie node 5f3d (path ) state is not available");
+        let trouble = said("upstream request timed out");
+        let silent = ProviderError::NoEndpoint { chain_id: 31_337 };
+        let all = |failures: &[&ProviderError]| ProviderError::AllFailed {
+            chain_id: 31_337,
+            failures: failures.iter().map(|one| (*one).clone()).collect(),
+        };
+        let name = SafeText::clean("one", 10);
+        let contradicted =
+            ProviderError::Disagreement { method: name.clone(), first: name.clone(), second: name.clone() };
+        let page = |status| ProviderError::Http { endpoint: name.clone(), status, body: SafeText::default() };
+        for (error, back, forgotten) in [
+            (contradicted.clone(), 99, false),
+            (contradicted.clone(), 100, true),
+            (page(403), 999, false),
+            (page(403), 1_000, true),
+            (page(429), 1_000_000, false),
+            (page(502), 1_000_000, false),
+            (pruned.clone(), 99, false),
+            (pruned.clone(), 100, true),
+            (trouble.clone(), 100, false),
+            (trouble.clone(), 999, false),
+            (trouble.clone(), 1_000, true),
+            (silent.clone(), 1_000_000, false),
+            (all(&[]), 1_000_000, false),
+            (all(&[&pruned, &silent]), 1_000_000, false),
+            (all(&[&pruned, &pruned]), 100, true),
+            (all(&[&pruned, &trouble]), 100, false),
+        ] {
+            assert_eq!(is_forgotten(&error, back), forgotten, "{error} {back} blocks back");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! What two chains say of a bridge order: whether the origin's settler holds its money, has paid it on or given it
+//! back, and whether the destination's settler has seen it delivered, which the account's balance there confirms.
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, B256, U256};
+use alloy::providers::{Provider as _, bindings::IMulticall3};
+use alloy::rpc::types::{Filter, Header, Log};
+use alloy::sol_types::{SolCall, SolEvent as _};
+
+use super::depth::{Depth, events, witness};
+use super::record::{Record, Stage};
+use super::{Card, Ending, OrderChain, OrderError, Orders, Seen, line};
+use bardo_abi::erc20::Erc20;
+use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
+use bardo_base::format::{short_address, time_of_day};
+use bardo_base::text::SafeText;
+use bardo_base::units::TokenAmount;
+use golem_chain::network::Contract;
+use golem_chain::provider::{ChainClient, ProviderError};
+use bardo_base::fabric::{Asset, Bid, IntentStatus, IntentUpdate, TxPlace};
+use golem_protocols::intents::Intent;
+use golem_protocols::intents::gateway::RelayerBid;
+
+/// What the origin's settler keeps of an order that is locked, paid on, given back.
+const LOCKED: u8 = 1;
+const REPAID: u8 = 2;
+const REFUNDED: u8 = 3;
+
+struct Standing {
+    deposit: u8,
+    /// Whether the origin's block that stays is past the last moment in which it can be locked.
+    over: bool,
+    destination: Header,
+    locked: Option<TxPlace>,
+    repaid: Option<TxPlace>,
+    refunded: Option<TxPlace>,
+    delivery: Option<Delivery>,
+    /// Whether the destination's endpoints contradict each other about deliveries: then none was seen, and none was seen
+    /// not to be there.
+    untold: bool,
+    /// First second in which the settler gives the money back.
+    refund_from: Option<u64>,
+}
+
+struct Delivery {
+    place: TxPlace,
+    /// Sender of the fill transaction; the filler that the settler's event names where the transaction cannot be read.
+    filler: Address,
+    /// By how much the account's balance rose in that block; nothing where that cannot be told.
+    came: Option<U256>,
+}
+
+/// What the destination tells of a delivery.
+enum Told {
+    Delivered(Delivery),
+    Nothing,
+    /// Its endpoints contradict each other.
+    Untold,
+}
+
+impl Orders {
+    pub(super) async fn bridge(&self, record: &Record, intent: &Intent, remark: &str) -> Result<Seen, OrderError> {
+        let chain = self.chain(record.chain_id)?;
+        let there = u64::try_from(intent.data.destinationChainId)
+            .map_err(|_| OrderError::Nonsense("the destination's id is too large".to_owned()))?;
+        let destination = self.chain(there)?;
+        let standing = standing([chain, destination], record, intent).await?;
+        let mut remarks: Vec<String> = Vec::new();
+        if !remark.is_empty() {
+            remarks.push(remark.to_owned());
+        }
+        let bids = match &chain.bridges {
+            Some(network) if record.stage != Stage::Refused => match network.bids(record.hash).await {
+                Ok(bids) => bids.unwrap_or_default(),
+                Err(error) => {
+                    remarks.push(error.to_string());
+                    Vec::new()
+                }
+            },
+            Some(_) | None => Vec::new(),
+        };
+        let name = |id: u64| self.network(id).map_or_else(|| id.to_string(), |network| network.name.clone());
+        let settler = destination.client.network().book.contract(Contract::DestinationSettler).is_some();
+        if !settler {
+            remarks.push("the destination's address book names no settler: delivery cannot be seen".to_owned());
+        }
+        Ok(seen(record, intent, &standing, &bids, remarks, (name(record.chain_id), name(there))))
+    }
+}
+
+async fn standing(chains: [&OrderChain; 2], record: &Record, intent: &Intent) -> Result<Standing, OrderError> {
+    let [(origin, here), (destination, there)] =
+        chains.map(|chain| (&chain.client, Depth::of(&chain.client, chain.confirmations)));
+    let (here, there) = futures::try_join!(here, there)?;
+    let (here, there) = (here.deep, there.deep);
+    let id = record.hash;
+    let at = BlockId::hash(here.hash);
+    let deposit = ask(origin, intent.origin_settler, OriginSettler::depositsCall { orderId: id }, at).await?;
+    let over = time(origin, at).await? > U256::from(intent.open_deadline);
+    let (mut locked, mut repaid, mut refunded) = (None, None, None);
+    if deposit.status >= LOCKED {
+        let filter = Filter::new().address(intent.origin_settler).from_block(record.figures.from_block);
+        let filter = filter.to_block(here.number).topic1(id);
+        let logs = origin.provider().get_logs(&filter).await.map_err(ProviderError::from)?;
+        let of = |event: B256| {
+            let log = logs.iter().find(|log| log.topic0() == Some(&event))?;
+            place(log, record.chain_id)
+        };
+        locked = of(OriginSettler::Open::SIGNATURE_HASH);
+        repaid = of(OriginSettler::Repaid::SIGNATURE_HASH);
+        refunded = of(OriginSettler::Refunded::SIGNATURE_HASH);
+    }
+    let (delivery, untold) = match delivery(destination, record, intent, there.number).await? {
+        Told::Delivered(delivery) => (Some(delivery), false),
+        Told::Nothing => (None, false),
+        Told::Untold => (None, true),
+    };
+    let refund_from = refund_from(origin, record, intent, at).await;
+    Ok(Standing {
+        deposit: deposit.status,
+        over,
+        destination: there,
+        locked,
+        repaid,
+        refunded,
+        delivery,
+        untold,
+        refund_from,
+    })
+}
+
+/// From when on the settler gives the money back: it waits for the news of a delivery in the last moment. How long is
+/// fixed with the contract, so that what it said once holds; one that does not say leaves it open.
+async fn refund_from(origin: &ChainClient, record: &Record, intent: &Intent, at: BlockId) -> Option<u64> {
+    let known = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
+    if let Some(from) = known.and_then(|card| card.refund_from) {
+        return Some(from);
+    }
+    let delay = ask(origin, intent.origin_settler, OriginSettler::refundDelayCall {}, at).await.ok()?;
+    Some(u64::from(intent.fill_deadline).saturating_add(delay.into()).saturating_add(1))
+}
+
+async fn delivery(destination: &ChainClient, record: &Record, intent: &Intent, head: u64) -> Result<Told, OrderError> {
+    let Some(settler) = destination.network().book.contract(Contract::DestinationSettler) else {
+        return Ok(Told::Nothing);
+    };
+    let from = record.figures.arrival_from_block.unwrap_or_default();
+    // The block that stays is older than the order: nothing can have been delivered by then.
+    if head < from {
+        return Ok(Told::Nothing);
+    }
+    let filter = Filter::new().address(settler).from_block(from).to_block(head);
+    let filter = filter.event_signature(DestinationSettler::Filled::SIGNATURE_HASH).topic1(record.hash);
+    // The mark of the stop-loss follows what has arrived, so one endpoint's word is not enough.
+    let Some(logs) = events(destination, &filter).await? else { return Ok(Told::Untold) };
+    let in_range = |log: &&Log| log.block_number.is_some_and(|block| (from..=head).contains(&block));
+    let found = logs.iter().filter(in_range).filter(|log| log.address() == settler).find_map(|log| {
+        let event = DestinationSettler::Filled::decode_log(&log.inner).ok()?;
+        Some((place(log, destination.chain_id())?, event.data))
+    });
+    let right = |event: &DestinationSettler::Filled| {
+        event.recipient == record.account
+            && event.token == intent.data.outputToken
+            && event.amount >= intent.data.outputAmount
+            && event.originChainId == U256::from(record.chain_id)
+    };
+    let Some((place, event)) = found.filter(|(_, event)| right(event)) else { return Ok(Told::Nothing) };
+    let block = place.block.unwrap_or_default();
+    let at = |number: u64| {
+        let call = Erc20::balanceOfCall { owner: record.account };
+        ask(destination, intent.data.outputToken, call, BlockId::number(number))
+    };
+    let balances = futures::try_join!(at(block.saturating_sub(1)), at(block)).ok();
+    let came = balances.map(|(before, after)| after.saturating_sub(before));
+    let sent = witness(destination).get_transaction_by_hash(place.hash).await.ok().flatten();
+    let filler = sent.map_or(event.filler, |sent| sent.inner.signer());
+    Ok(Told::Delivered(Delivery { place, filler, came }))
+}
+
+/// The time of a block, in seconds since the Unix epoch, by a contract's word there.
+async fn time(client: &ChainClient, block: BlockId) -> Result<U256, OrderError> {
+    let multicall = client.network().book.contract(Contract::Multicall3);
+    let multicall = multicall
+        .ok_or_else(|| OrderError::Nonsense(format!("the address book of {} has no Multicall3", client.network())))?;
+    ask(client, multicall, IMulticall3::getCurrentBlockTimestampCall {}, block).await
+}
+
+async fn ask<C: SolCall>(client: &ChainClient, to: Address, call: C, block: BlockId) -> Result<C::Return, OrderError> {
+    let request = alloy::rpc::types::TransactionRequest {
+        to: Some(alloy::primitives::TxKind::Call(to)),
+        input: alloy::primitives::Bytes::from(call.abi_encode()).into(),
+        ..Default::default()
+    };
+    let answer = witness(client).call(request).block(block).await.map_err(ProviderError::from)?;
+    C::abi_decode_returns(&answer)
+        .map_err(|_| OrderError::Nonsense(format!("the contract at {to} on {} answers otherwise", client.network())))
+}
+
+fn place(log: &Log, chain_id: u64) -> Option<TxPlace> {
+    Some(TxPlace { chain_id, hash: log.transaction_hash?, block: log.block_number })
+}
+
+fn seen(
+    record: &Record,
+    intent: &Intent,
+    standing: &Standing,
+    heard: &[RelayerBid],
+    mut remarks: Vec<String>,
+    (source, destination): (String, String),
+) -> Seen {
+    let (given, wanted) = (&record.figures.token_in, &record.figures.token_out);
+    let too_late = standing.destination.timestamp > u64::from(intent.fill_deadline);
+    let never = standing.deposit == 0 && standing.over;
+    let (status, end) = match standing.deposit {
+        REFUNDED => (IntentStatus::Refunded, Some(Ending::TookNothing)),
+        // The chain it goes to may be told later than the one it left: what nobody has seen arrive there is waited for as
+        // long as it can, and until its endpoints say the same.
+        REPAID if standing.delivery.is_none() && (!too_late || standing.untold) => (IntentStatus::Filled, None),
+        REPAID => (IntentStatus::Filled, Some(Ending::Took)),
+        _ if standing.delivery.is_some() => (IntentStatus::Filled, None),
+        LOCKED if too_late => (IntentStatus::Expired, None),
+        LOCKED => (IntentStatus::Filling, None),
+        _ if never => (IntentStatus::Expired, Some(Ending::TookNothing)),
+        _ => (IntentStatus::Pending, None),
+    };
+    let delivery = standing.delivery.as_ref();
+    let confirmed = delivery.and_then(|one| one.came).filter(|came| *came >= intent.data.outputAmount);
+    if let Some(delivery) = delivery
+        && confirmed.is_none()
+    {
+        remarks.push(match delivery.came {
+            Some(came) => format!("the balance over there rose by {} only in that block", text(came, wanted)),
+            None => "the balance over there could not be compared".to_owned(),
+        });
+    }
+    if standing.untold {
+        remarks.push(format!("the endpoints of {destination} contradict each other about a delivery"));
+    }
+    let amount_in = text(intent.data.inputAmount, given);
+    let held = format!("locked in settler {} on {source}", short_address(intent.origin_settler));
+    let money = match (status, standing.deposit) {
+        (IntentStatus::Pending, _) => {
+            format!("the {} stays in the wallet until a relayer locks it on {source}", given.symbol)
+        }
+        (IntentStatus::Filling, _) => held,
+        (IntentStatus::Filled, _) => match confirmed {
+            Some(came) => format!("{} {} arrived on {destination}", text(came, wanted), wanted.symbol),
+            None if delivery.is_some() => format!("delivered on {destination}, as its settler says"),
+            None => format!("paid to the filler on {source}; no delivery has been seen on {destination}"),
+        },
+        (IntentStatus::Expired, 0) => format!("no {0} left the wallet; nobody locked it", given.symbol),
+        (IntentStatus::Expired, _) => match standing.refund_from {
+            Some(from) => format!("{held}; intent_refund brings it back from {} on", time_of_day(from)),
+            None => format!("{held}; intent_refund brings it back"),
+        },
+        (IntentStatus::Refunded, _) => format!("{amount_in} {} is back in the wallet on {source}", given.symbol),
+    };
+    // Who delivered decides; what the network says it has chosen counts only until then.
+    let chosen = match delivery.map(|one| one.filler) {
+        Some(filler) => {
+            let by_them = |bid: &&RelayerBid| bid.relayer == filler;
+            heard.iter().filter(by_them).find(|bid| bid.chosen).or_else(|| heard.iter().find(by_them))
+        }
+        None => heard.iter().find(|bid| bid.chosen),
+    };
+    let bids: Vec<Bid> = heard
+        .iter()
+        .map(|bid| Bid {
+            filler: bid.relayer,
+            name: Some(bid.name.clone()),
+            output_amount: text(bid.output, wanted),
+            estimated_seconds: bid.seconds,
+            chosen: chosen.is_some_and(|one| std::ptr::eq(one, bid)),
+        })
+        .collect();
+    let update = IntentUpdate {
+        intent_id: record.hash,
+        status,
+        source_chain: SafeText::clean(&source, 40),
+        destination_chain: SafeText::clean(&destination, 40),
+        token_in: given.clone(),
+        token_out: wanted.clone(),
+        amount_in,
+        min_out: text(intent.data.outputAmount, wanted),
+        estimated_output: text(record.figures.quoted_out, wanted),
+        recipient: record.account,
+        settler: intent.origin_settler,
+        bids,
+        locked: standing.locked.clone(),
+        delivered: delivery.map(|one| one.place.clone()),
+        filler: delivery.map(|one| one.filler),
+        repaid: standing.repaid.clone(),
+        refunded: standing.refunded.clone(),
+        amount_out: confirmed.map(|came| text(came, wanted)),
+        fill_deadline: intent.fill_deadline.into(),
+        refund_from: standing.refund_from,
+        money: line(money),
+        remark: line(remarks.join("; ")),
+    };
+    Seen { card: Card::Intent(Box::new(update)), end }
+}
+
+fn text(amount: U256, token: &Asset) -> String {
+    TokenAmount::new(amount, token.decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
+}
+
+#[cfg(test)]
+mod tests;

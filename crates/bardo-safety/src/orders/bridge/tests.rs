@@ -1,0 +1,102 @@
+use super::*;
+use crate::orders::ending::has_arrived;
+use crate::sample::bridge_order;
+use crate::typed::TypedMessage;
+
+const DEADLINE: u32 = 1_000;
+
+fn place() -> TxPlace {
+    TxPlace { chain_id: 31_338, hash: B256::ZERO, block: Some(5) }
+}
+
+/// What is told of an order whose money the source's settler has paid on, by what was seen over there and when.
+fn told(came: Option<Option<u64>>, time: u64) -> (Seen, String) {
+    told_by(came, time, false)
+}
+
+/// The same where the endpoints over there contradict each other.
+fn told_by(came: Option<Option<u64>>, time: u64, untold: bool) -> (Seen, String) {
+    told_with(came.map(|came| (Address::ZERO, came)), time, untold, &[])
+}
+
+/// The same with who delivered, and the relayers' bids.
+fn told_with(came: Option<(Address, Option<u64>)>, time: u64, untold: bool, bids: &[RelayerBid]) -> (Seen, String) {
+    let record = bridge_order(Address::repeat_byte(9), Address::repeat_byte(2), DEADLINE);
+    let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
+    let mut destination: Header = Header::default();
+    destination.inner.timestamp = time;
+    let standing = Standing {
+        deposit: REPAID,
+        over: true,
+        destination,
+        locked: Some(place()),
+        repaid: Some(place()),
+        refunded: None,
+        delivery: came.map(|(filler, came)| Delivery { place: place(), filler, came: came.map(U256::from) }),
+        untold,
+        refund_from: None,
+    };
+    let seen = seen(&record, intent, &standing, bids, Vec::new(), ("ethereum".to_owned(), "base".to_owned()));
+    let Card::Intent(update) = &seen.card else { panic!("a bridge has a bridge's card") };
+    let money = update.money.as_str().to_owned();
+    (seen, money)
+}
+
+#[test]
+fn what_was_paid_on_and_not_seen_to_arrive_is_told_as_that_and_waited_for() {
+    let deadline = u64::from(DEADLINE);
+    let nowhere = "paid to the filler on ethereum; no delivery has been seen on base";
+    let (seen, money) = told(None, deadline);
+    assert_eq!((seen.end, money.as_str()), (None, nowhere), "it may be told over there a little later");
+    let (seen, money) = told(None, deadline + 1);
+    assert_eq!((seen.end, money.as_str()), (Some(Ending::Took), nowhere));
+    assert!(!has_arrived(&seen.card, Ending::Took));
+
+    // Delivered by the word of the settler over there, and not in the balance: that is no arrival.
+    for came in [None, Some(3_999_999)] {
+        let (seen, money) = told(Some(came), deadline);
+        assert_eq!((seen.end, money.as_str()), (Some(Ending::Took), "delivered on base, as its settler says"));
+        assert!(!has_arrived(&seen.card, Ending::Took));
+    }
+    let (seen, money) = told(Some(Some(4_000_000)), deadline);
+    assert_eq!((seen.end, money.as_str()), (Some(Ending::Took), "4 USDC arrived on base"));
+    assert!(has_arrived(&seen.card, Ending::Took));
+    assert!(!has_arrived(&seen.card, Ending::TookNothing));
+}
+
+#[test]
+fn endpoints_that_contradict_each_other_about_a_delivery_end_nothing() {
+    let late = u64::from(DEADLINE) + 1;
+    assert_eq!(told_by(None, late, false).0.end, Some(Ending::Took));
+    let (seen, _) = told_by(None, late, true);
+    assert_eq!(seen.end, None, "it may have been delivered");
+    let Card::Intent(update) = &seen.card else { panic!("a bridge has a bridge's card") };
+    assert!(update.remark.as_str().contains("contradict each other"), "{}", update.remark);
+}
+
+#[test]
+fn the_account_that_delivered_is_the_one_chosen_bid() {
+    let bid = |seed: u8, chosen| RelayerBid {
+        relayer: Address::repeat_byte(seed),
+        name: SafeText::clean(&format!("filler-{seed}"), 20),
+        output: U256::from(4_000_000),
+        seconds: 5,
+        chosen,
+    };
+    let chosen = |filler: Option<u8>, bids: &[RelayerBid]| {
+        let came = filler.map(|seed| (Address::repeat_byte(seed), Some(4_000_000)));
+        let (seen, _) = told_with(came, u64::from(DEADLINE), false, bids);
+        let Card::Intent(update) = seen.card else { panic!("a bridge has a bridge's card") };
+        let chosen: Vec<Address> = update.bids.iter().filter(|bid| bid.chosen).map(|bid| bid.filler).collect();
+        (chosen, update.filler)
+    };
+    let [one, two] = [1, 2].map(Address::repeat_byte);
+    // Until somebody delivers the network's word counts, and once.
+    let bids = [bid(1, true), bid(2, false), bid(2, true)];
+    assert_eq!(chosen(None, &bids), (vec![one], None));
+    // Another than the chosen one delivered; it had bid twice.
+    assert_eq!(chosen(Some(2), &bids), (vec![two], Some(two)));
+    // Somebody who never bid delivered: no bid is chosen, and the status names who it was.
+    let three = Address::repeat_byte(3);
+    assert_eq!(chosen(Some(3), &bids), (vec![], Some(three)));
+}

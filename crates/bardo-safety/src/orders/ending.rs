@@ -1,0 +1,99 @@
+//! How an order ended against what was expected of it: said once, and put on the audit trail in the transaction that
+//! ends it.
+
+use rusqlite::Transaction;
+use serde_json::json;
+
+use super::{Card, Ending, Record};
+use bardo_base::text::SafeText;
+use bardo_base::fabric::{EventKind, IntentStatus, OrderStatus, ToolVerified};
+use crate::audit::{self, AuditError, Entry, Kind};
+use crate::ledger::MarkMoved;
+use crate::rulebook::ReserveError;
+
+/// Whose word the end of an auction is: its service's status, held against the events of the reactor and of Permit2.
+const AUCTION: &str = "uniswapx_api_order_status + fill_events";
+
+/// Whose word the end of a bridge order is: both settlers' status, and what came in over there.
+const BRIDGE: &str = "erc7683_intent_status + destination_balance_diff";
+
+/// What was expected of an order and what came of it.
+pub(super) fn verified(record: &Record, card: &Card) -> ToolVerified {
+    let (actual, source, matched) = match card {
+        Card::Order(update) => {
+            let actual = format!("Order {} status: {}", update.order_hash, update.status.as_str());
+            (actual, AUCTION, matches!(update.status, OrderStatus::Filled))
+        }
+        Card::Intent(update) => {
+            let received = update.amount_out.as_deref().unwrap_or("nothing");
+            let status = update.status.as_str();
+            let actual = format!("Intent {} status: {status}, received: {received}", update.intent_id);
+            // What was expected is a delivery, and one that the balance over there does not show is none.
+            let matched = matches!(update.status, IntentStatus::Filled) && update.amount_out.is_some();
+            (actual, BRIDGE, matched)
+        }
+    };
+    ToolVerified {
+        expected_outcome: record.figures.expected_outcome.clone(),
+        actual_outcome: SafeText::clean(&actual, 600),
+        ground_truth_source: source.into(),
+        matched,
+    }
+}
+
+/// The same as an event.
+pub(super) fn event(record: &Record, card: &Card) -> EventKind {
+    EventKind::ToolVerified(verified(record, card))
+}
+
+/// Whether what a bridge order carried has arrived on the other chain, as the balance there shows.
+pub(super) fn has_arrived(card: &Card, end: Ending) -> bool {
+    match (card, end) {
+        (Card::Intent(update), Ending::Took) => update.amount_out.is_some(),
+        (Card::Intent(_), Ending::TookNothing | Ending::Withdrawn) | (Card::Order(_), _) => false,
+    }
+}
+
+/// Puts the end on the trail.
+pub(super) fn record(
+    transaction: &Transaction<'_>,
+    now: u64,
+    record: &Record,
+    card: &Card,
+    (end, moved): (Ending, Option<MarkMoved>),
+) -> Result<(), ReserveError> {
+    let ToolVerified { expected_outcome, actual_outcome, ground_truth_source, matched } = verified(record, card);
+    let (amount_in, amount_out, hash) = match card {
+        Card::Order(update) => {
+            let fill = update.fill.as_ref();
+            let hash = fill.map(|fill| &fill.tx).or(update.cancelled_by.as_ref()).map(|place| place.hash);
+            (fill.map(|fill| &fill.amount_in), fill.map(|fill| &fill.amount_out), hash)
+        }
+        Card::Intent(update) => {
+            let delivered = update.delivered.as_ref();
+            let hash = update.refunded.as_ref().or(delivered).map(|place| place.hash);
+            (delivered.map(|_| &update.amount_in), update.amount_out.as_ref(), hash)
+        }
+    };
+    let took = match end {
+        Ending::Took => "what it could",
+        Ending::TookNothing => "nothing",
+        Ending::Withdrawn => "nothing: nobody had seen it",
+    };
+    let mut body = json!({
+        "order": record.hash, "kind": record.kind(), "status": card.status(), "took": took,
+        "amount_in": amount_in, "amount_out": amount_out, "tx": hash, "permit_id": record.permit_id,
+        "expected_outcome": expected_outcome, "actual_outcome": actual_outcome,
+        "ground_truth_source": ground_truth_source, "matched": matched,
+    });
+    if let (Some(moved), Some(body)) = (moved, body.as_object_mut()) {
+        let mark = json!({ "before": moved.before.dollars(), "after": moved.after.dollars() });
+        body.insert("stop_loss_mark".to_owned(), mark);
+    }
+    let entry =
+        Entry { kind: Kind::OrderEnded, call_id: Some(record.call_id), golem_id: &record.golem_id, body: &body };
+    audit::append(transaction, now, &entry).map(drop).map_err(|error| match error {
+        AuditError::Store(error) => ReserveError::Store(error),
+        other => ReserveError::Ledger(other.to_string()),
+    })
+}

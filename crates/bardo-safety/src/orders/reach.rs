@@ -1,0 +1,124 @@
+//! When an auction's falling price reaches what somebody bids for it.
+
+use alloy::primitives::U256;
+
+use golem_protocols::uniswap::order::{At, Order};
+
+/// In how many seconds an auction asks `output` or less of the filler of `now`, thought from there on: at once for one
+/// that asks no more already, and for one that does not fall by itself. Nothing where it never does before `deadline`, or
+/// nobody has said how it falls.
+pub(super) fn seconds_until(order: &Order, now: &At, output: U256, deadline: u64, block_millis: u64) -> Option<u64> {
+    let left = deadline.checked_sub(now.timestamp)?;
+    let by_blocks = match order {
+        Order::Dutch(_) | Order::DutchV2(_) => false,
+        Order::DutchV3(_) => true,
+        // What it asks hangs on the fee that the filler bids, not on time.
+        Order::Priority(_) => return Some(0),
+    };
+    let millis = block_millis.max(1);
+    let seconds = |steps: u64| if by_blocks { steps.saturating_mul(millis).div_ceil(1_000) } else { steps };
+    let most = if by_blocks { left.saturating_mul(1_000) / millis } else { left };
+    let reached = |steps: u64| {
+        let block = if by_blocks { now.block.saturating_add(steps) } else { now.block };
+        let at = At { timestamp: now.timestamp.saturating_add(seconds(steps)).min(deadline), block, ..*now };
+        // What cannot be filled then, because another has it to himself, asks too much of this one.
+        let resolved = order.resolve(&at).ok()?;
+        let asked = resolved.outputs.iter().fold(U256::ZERO, |sum, one| sum.saturating_add(one.amount));
+        (asked <= output).then_some(())
+    };
+    if reached(0).is_some() {
+        return Some(0);
+    }
+    reached(most)?;
+    // It never rises: the first step at which it is reached lies between one where it is not and one where it is.
+    let (mut before, mut after) = (0, most);
+    while after - before > 1 {
+        let middle = before + (after - before) / 2;
+        if reached(middle).is_some() {
+            after = middle;
+        } else {
+            before = middle;
+        }
+    }
+    Some(seconds(after))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::Address;
+
+    use super::*;
+    use bardo_sandbox::keys::Party;
+    use golem_protocols::uniswap::order::{Auction, Draft, Legs};
+
+    const START: u64 = 1_000;
+    const DEADLINE: u64 = 1_110;
+    const CHAIN: u64 = 31_337;
+
+    fn draft(auction: Auction) -> Order {
+        let cosigner = Party::development_accounts().unwrap().swap_remove(3).address();
+        let draft = Draft {
+            reactor: Address::repeat_byte(1),
+            swapper: Address::repeat_byte(2),
+            recipient: Address::repeat_byte(2),
+            nonce: U256::from(7),
+            deadline: DEADLINE,
+            cosigner,
+            token_in: Address::repeat_byte(4),
+            token_out: Address::repeat_byte(5),
+            legs: Legs::ExactIn {
+                amount_in: U256::from(5),
+                start_out: U256::from(2_000),
+                least_out: U256::from(1_000),
+            },
+            auction,
+        };
+        draft.order().unwrap()
+    }
+
+    fn now(timestamp: u64, block: u64) -> At {
+        At { chain_id: CHAIN, timestamp, block, base_fee: 7, priority_fee: 0, filler: Address::repeat_byte(9) }
+    }
+
+    #[test]
+    fn a_price_that_falls_by_the_second_reaches_a_bid_at_its_second() {
+        // Ten a second, from 2,000 down to 1,000.
+        let order = draft(Auction::Times { from: START, until: START + 100 });
+        let at =
+            |timestamp, output: u64| seconds_until(&order, &now(timestamp, 1), U256::from(output), DEADLINE, 12_000);
+        assert_eq!([at(START, 2_000), at(START, 1_990), at(START, 1_985)], [Some(0), Some(1), Some(2)]);
+        assert_eq!([at(START + 40, 1_500), at(START + 60, 1_500)], [Some(10), Some(0)]);
+        // Before it begins to fall, the wait is counted in.
+        assert_eq!(at(START - 20, 1_990), Some(21));
+        assert_eq!(at(START, 1_000), Some(100));
+        // Below the least it never comes, and past its time nothing does.
+        assert_eq!([at(START, 999), at(DEADLINE + 1, 1_500)], [None, None]);
+    }
+
+    #[test]
+    fn a_price_that_falls_by_the_block_reaches_it_when_that_block_is_due() {
+        let mut order = draft(Auction::CosignedBlocks { over: 50, base_fee: 0, per_gwei: U256::ZERO });
+        let Order::DutchV3(three) = &mut order else { panic!("{order:?}") };
+        three.cosignerData.decayStartBlock = U256::from(10);
+        three.cosignerData.outputAmounts = vec![U256::ZERO];
+        let party = Party::development_accounts().unwrap().swap_remove(3);
+        let digest = order.cosigner_digest(CHAIN).unwrap();
+        let order = order.with_cosignature(party.sign_digest(CHAIN, digest).unwrap());
+        let at = |block, output: u64| seconds_until(&order, &now(START, block), U256::from(output), DEADLINE, 2_000);
+        // Twenty a block, two seconds each.
+        assert_eq!([at(10, 2_000), at(10, 1_980), at(10, 1_960)], [Some(0), Some(2), Some(4)]);
+        assert_eq!(at(8, 1_980), Some(6));
+        // It would take a hundred and fifty seconds more than there are.
+        let slow = seconds_until(&order, &now(START, 10), U256::from(1_000), DEADLINE, 12_000);
+        assert_eq!(slow, None);
+    }
+
+    #[test]
+    fn what_does_not_fall_by_itself_is_reached_at_once() {
+        let order = draft(Auction::PriorityFee { start_block: 5, baseline: 0, mps_per_wei: U256::from(1) });
+        assert_eq!(seconds_until(&order, &now(START, 1), U256::from(1_500), DEADLINE, 2_000), Some(0));
+        // Nobody has said yet how this one falls.
+        let order = draft(Auction::CosignedTimes);
+        assert_eq!(seconds_until(&order, &now(START, 1), U256::from(1_500), DEADLINE, 2_000), None);
+    }
+}

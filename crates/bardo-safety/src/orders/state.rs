@@ -1,0 +1,153 @@
+//! Where a signed order stands, auction or bridge: one type wherever it is passed on.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use bardo_base::fabric::{IntentStatus, OrderStatus};
+use crate::typed::TypedMessage;
+
+/// Where a signed order stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OrderState {
+    /// An auction order.
+    Auction(OrderStatus),
+    /// A bridge order.
+    Bridge(IntentStatus),
+    /// A bridge order that went wrong before anybody could have locked its money.
+    Unplaced,
+}
+
+impl OrderState {
+    /// Of an order that nobody has taken in yet.
+    pub fn pending(message: &TypedMessage) -> Self {
+        match message {
+            TypedMessage::CrossChainOrder { .. } => Self::Bridge(IntentStatus::Pending),
+            TypedMessage::UniswapxOrder { .. }
+            | TypedMessage::Permit2Allowance { .. }
+            | TypedMessage::Permit2Transfer { .. } => Self::Auction(OrderStatus::Pending),
+        }
+    }
+
+    /// Of an order that went wrong here, or that its service refused.
+    pub fn failed(message: &TypedMessage) -> Self {
+        match Self::pending(message) {
+            Self::Auction(_) => Self::Auction(OrderStatus::Error),
+            Self::Bridge(_) | Self::Unplaced => Self::Unplaced,
+        }
+    }
+
+    /// The written form.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auction(status) => status.as_str(),
+            Self::Bridge(status) => status.as_str(),
+            Self::Unplaced => OrderStatus::Error.as_str(),
+        }
+    }
+
+    /// Reads the written form of an order of this kind.
+    pub(super) fn of_word(message: &TypedMessage, word: &str) -> Option<Self> {
+        fn read<T: DeserializeOwned>(word: &str) -> Option<T> {
+            serde_json::from_value(Value::from(word)).ok()
+        }
+        match Self::pending(message) {
+            Self::Auction(_) => read(word).map(Self::Auction),
+            Self::Bridge(_) | Self::Unplaced if word == Self::Unplaced.as_str() => Some(Self::Unplaced),
+            Self::Bridge(_) | Self::Unplaced => read(word).map(Self::Bridge),
+        }
+    }
+
+    /// Whether its time has passed without anybody settling it.
+    pub const fn has_expired(self) -> bool {
+        matches!(self, Self::Auction(OrderStatus::Expired) | Self::Bridge(IntentStatus::Expired))
+    }
+}
+
+impl fmt::Display for OrderState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for OrderState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{Address, Bytes, U256};
+
+    use super::*;
+    use bardo_abi::erc7683::AcrossOrderData;
+    use golem_protocols::intents::Intent;
+    use golem_protocols::uniswap::order::{Auction, Draft, Legs};
+
+    const ME: Address = Address::repeat_byte(1);
+
+    fn auction() -> TypedMessage {
+        let draft = Draft {
+            reactor: Address::repeat_byte(2),
+            swapper: ME,
+            recipient: ME,
+            nonce: U256::ZERO,
+            deadline: 2_000_000_000,
+            cosigner: Address::repeat_byte(3),
+            token_in: Address::repeat_byte(4),
+            token_out: Address::repeat_byte(5),
+            legs: Legs::ExactIn { amount_in: U256::from(8), start_out: U256::from(9), least_out: U256::from(1) },
+            auction: Auction::CosignedTimes,
+        };
+        TypedMessage::UniswapxOrder { permit2: Address::repeat_byte(6), order: Box::new(draft.order().unwrap()) }
+    }
+
+    fn bridge() -> TypedMessage {
+        let intent = Intent {
+            origin_settler: Address::repeat_byte(2),
+            user: ME,
+            nonce: U256::ZERO,
+            origin_chain_id: 31_337,
+            open_deadline: 1,
+            fill_deadline: 2,
+            data: AcrossOrderData {
+                inputToken: ME,
+                inputAmount: U256::ONE,
+                outputToken: ME,
+                outputAmount: U256::ONE,
+                destinationChainId: U256::from(31_338),
+                recipient: ME.into_word(),
+                exclusiveRelayer: Address::ZERO,
+                depositNonce: U256::ZERO,
+                exclusivityPeriod: 0,
+                message: Bytes::new(),
+            },
+        };
+        TypedMessage::CrossChainOrder { permit2: Address::repeat_byte(6), intent: Box::new(intent) }
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_what_it_was() {
+        let (auction, bridge) = (auction(), bridge());
+        for status in ["pending", "open", "filled", "expired", "cancelled", "insufficient_funds", "error"] {
+            assert_eq!(OrderState::of_word(&auction, status).unwrap().as_str(), status);
+        }
+        for status in ["pending", "filling", "filled", "expired", "refunded", "error"] {
+            assert_eq!(OrderState::of_word(&bridge, status).unwrap().as_str(), status);
+        }
+        assert_eq!(OrderState::of_word(&auction, "refunded"), None);
+        assert_eq!(OrderState::of_word(&bridge, "cancelled"), None);
+        for message in [&auction, &bridge] {
+            let [pending, failed] = [OrderState::pending(message), OrderState::failed(message)];
+            assert_eq!([pending.as_str(), failed.as_str()], ["pending", "error"]);
+            for state in [pending, failed] {
+                assert_eq!(OrderState::of_word(message, state.as_str()), Some(state));
+                assert!(!state.has_expired());
+            }
+            assert!(OrderState::of_word(message, "expired").unwrap().has_expired());
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The paper ledger: what actions on paper have moved. It is a database of its own beside the real ledger, with the same
+//! tables, so that limits and rates are counted on paper by the same rules and never mix with real ones; this room's own
+//! tables stand in it alone. A balance on paper is the chain's plus what moved on paper.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{Address, U256};
+use rusqlite::{Connection, Transaction, params};
+use serde::Serialize;
+
+use super::ledger;
+use bardo_base::id::{CallId, GolemId, PermitId};
+use bardo_base::text::SafeText;
+use golem_chain::fork::BalanceShift;
+use golem_chain::token::{Token, TokenId};
+use bardo_store::{Migrations, Store, StoreError};
+
+/// The tables of actions on paper and of the balances that they moved. Amounts are raw units, as decimal text: they take
+/// up to 256 bits.
+pub const MIGRATIONS: Migrations = Migrations {
+    room: "paper",
+    steps: &["
+    CREATE TABLE paper_action (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        permit_id TEXT NOT NULL UNIQUE,
+        call_id TEXT NOT NULL,
+        golem_id TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        block INTEGER NOT NULL,
+        spent_usd TEXT NOT NULL
+    ) STRICT;
+
+    CREATE TABLE paper_move (
+        action INTEGER NOT NULL REFERENCES paper_action (seq),
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        token TEXT NOT NULL,
+        symbol TEXT NOT NULL,
+        decimals INTEGER NOT NULL,
+        came TEXT NOT NULL,
+        went TEXT NOT NULL,
+        PRIMARY KEY (action, chain_id, account, token)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX paper_move_account ON paper_move (chain_id, account);
+"],
+};
+
+/// The paper ledger of a network. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct PaperLedger {
+    store: Store,
+    real: Store,
+}
+
+/// An action as the paper ledger keeps it.
+#[derive(Debug, Clone)]
+pub struct PaperAction {
+    /// Milliseconds since the Unix epoch.
+    pub at: u64,
+    /// The permit that it used.
+    pub permit_id: PermitId,
+    /// The call that it belongs to.
+    pub call_id: CallId,
+    /// On whose behalf.
+    pub golem_id: GolemId,
+    /// The tool's name.
+    pub tool: &'static str,
+    /// Expected outcome, in a sentence.
+    pub outcome: SafeText,
+    /// EIP-155 id of the chain.
+    pub chain_id: u64,
+    /// Account that acted.
+    pub account: Address,
+    /// The block on which it was simulated.
+    pub block: u64,
+    /// Dollars that count as spent.
+    pub spent_usd: String,
+    /// Balances that it moved.
+    pub moves: Vec<PaperMove>,
+}
+
+/// A balance of the account that moved on paper.
+#[derive(Debug, Clone)]
+pub struct PaperMove {
+    /// EIP-155 id of the chain, which a bridge order makes another one.
+    pub chain_id: u64,
+    /// Token of the balance.
+    pub token: Token,
+    /// Raw units that came in.
+    pub came: U256,
+    /// Raw units that went out.
+    pub went: U256,
+}
+
+/// Sum of all moves of an account's token on paper, for a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PaperPosition {
+    /// EIP-155 id of the chain.
+    pub chain_id: u64,
+    /// Account that holds it.
+    pub account: String,
+    /// The contract, or `native`.
+    pub token: String,
+    /// The token's symbol.
+    pub symbol: SafeText,
+    /// Its decimals.
+    pub decimals: u8,
+    /// Raw units that came in.
+    pub came_raw: String,
+    /// Raw units that went out.
+    pub went_raw: String,
+}
+
+impl PaperLedger {
+    /// The paper ledger in `store`, beside the real one.
+    pub fn new(store: Store, real: Store) -> Self {
+        Self { store, real }
+    }
+
+    /// Its database.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The real ledger's database: who was paid before, and what signed orders may take, stands there.
+    pub(super) fn real(&self) -> &Store {
+        &self.real
+    }
+
+    /// A number that changes whenever something is done on paper, and when all of it is forgotten.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn version(&self) -> Result<(i64, i64), StoreError> {
+        let version = "SELECT count(*), coalesce(max(seq), 0) FROM paper_action";
+        self.store.read(|connection| {
+            Ok(connection.prepare_cached(version)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?)
+        })
+    }
+
+    /// Shifts of an account's balances on a chain by all actions on paper.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn shifts(&self, chain_id: u64, account: Address) -> Result<Vec<BalanceShift>, StoreError> {
+        self.store.read(|connection| shifts(connection, chain_id, account))
+    }
+}
+
+fn text(token: TokenId) -> String {
+    match token {
+        TokenId::Native => "native".to_owned(),
+        TokenId::Erc20(address) => address.to_string(),
+    }
+}
+
+fn damaged(what: &str) -> StoreError {
+    StoreError::Corrupt(format!("{what} in the paper ledger"))
+}
+
+fn stored(chain_id: u64) -> Result<i64, StoreError> {
+    i64::try_from(chain_id).map_err(|_| damaged("a number that is too large"))
+}
+
+fn shifts(connection: &Connection, chain_id: u64, account: Address) -> Result<Vec<BalanceShift>, StoreError> {
+    let mut asked =
+        connection.prepare_cached("SELECT token, came, went FROM paper_move WHERE chain_id = ?1 AND account = ?2")?;
+    let rows = asked.query_map(params![stored(chain_id)?, account.to_string()], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
+    })?;
+    let mut moved: BTreeMap<Option<Address>, (U256, U256)> = BTreeMap::new();
+    for row in rows {
+        let (token, came, went) = row?;
+        let token = match token.as_str() {
+            "native" => None,
+            address => Some(address.parse().map_err(|_| damaged("a token that is none"))?),
+        };
+        let amount = |text: &str| text.parse::<U256>().map_err(|_| damaged("an amount that is none"));
+        let (all_came, all_went) = moved.entry(token).or_default();
+        *all_came = all_came.saturating_add(amount(&came)?);
+        *all_went = all_went.saturating_add(amount(&went)?);
+    }
+    Ok(moved.into_iter().map(|(token, (came, went))| BalanceShift { token, holder: account, came, went }).collect())
+}
+
+/// Keeps an action, in the transaction that counts it against the limits.
+///
+/// # Errors
+/// The database's failure; a permit that was used before among them.
+pub(super) fn note(transaction: &Transaction<'_>, action: &PaperAction) -> Result<(), StoreError> {
+    let (at, block) = (stored(action.at)?, stored(action.block)?);
+    let account = action.account.to_string();
+    transaction
+        .prepare_cached(
+            "INSERT INTO paper_action
+             (at, permit_id, call_id, golem_id, tool, outcome, chain_id, account, block, spent_usd)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            at,
+            action.permit_id.to_string(),
+            action.call_id.to_string(),
+            action.golem_id.as_str(),
+            action.tool,
+            action.outcome.as_str(),
+            stored(action.chain_id)?,
+            account,
+            block,
+            action.spent_usd,
+        ])?;
+    let number = transaction.last_insert_rowid();
+    for moved in &action.moves {
+        transaction
+            .prepare_cached(
+                "INSERT INTO paper_move (action, chain_id, account, token, symbol, decimals, came, went)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![
+                number,
+                stored(moved.chain_id)?,
+                account,
+                text(moved.token.id),
+                moved.token.symbol.as_str(),
+                moved.token.decimals,
+                moved.came.to_string(),
+                moved.went.to_string(),
+            ])?;
+    }
+    Ok(())
+}
+
+/// Sum of the moves of one token.
+struct Total {
+    symbol: String,
+    decimals: u8,
+    came: U256,
+    went: U256,
+}
+
+/// Everything that has moved on paper, by account and token.
+///
+/// # Errors
+/// The database's failure.
+pub fn positions(connection: &Connection) -> Result<Vec<PaperPosition>, StoreError> {
+    let mut asked = connection.prepare_cached(
+        "SELECT chain_id, account, token, symbol, decimals, came, went FROM paper_move ORDER BY action",
+    )?;
+    let rows = asked.query_map([], |row| {
+        Ok((
+            (row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?),
+            (row.get::<_, String>(3)?, row.get::<_, u8>(4)?),
+            (row.get::<_, String>(5)?, row.get::<_, String>(6)?),
+        ))
+    })?;
+    let mut all: BTreeMap<(i64, String, String), Total> = BTreeMap::new();
+    for row in rows {
+        let (key, (symbol, decimals), (came, went)) = row?;
+        let amount = |text: &str| text.parse::<U256>().map_err(|_| damaged("an amount that is none"));
+        let total = all.entry(key).or_insert(Total { symbol, decimals, came: U256::ZERO, went: U256::ZERO });
+        total.came = total.came.saturating_add(amount(&came)?);
+        total.went = total.went.saturating_add(amount(&went)?);
+    }
+    let position = |((chain_id, account, token), total): ((i64, String, String), Total)| {
+        Ok(PaperPosition {
+            chain_id: u64::try_from(chain_id).map_err(|_| damaged("a chain that is none"))?,
+            account,
+            token,
+            symbol: SafeText::clean(&total.symbol, 40),
+            decimals: total.decimals,
+            came_raw: total.came.to_string(),
+            went_raw: total.went.to_string(),
+        })
+    };
+    all.into_iter().map(position).collect()
+}
+
+/// Forgets everything that was done on paper, and everything that was counted for it. Returns the number of actions. Only
+/// a paper ledger has the tables: on a real one it fails, and nothing is forgotten.
+///
+/// # Errors
+/// The database's failure.
+pub fn reset(transaction: &Transaction<'_>) -> Result<usize, StoreError> {
+    transaction.execute("DELETE FROM paper_move", [])?;
+    let actions = transaction.execute("DELETE FROM paper_action", [])?;
+    ledger::forget_all(transaction)?;
+    Ok(actions)
+}

@@ -1,0 +1,436 @@
+//! What stands between a preview and its commit: a permit that serves once, for a short time, for
+//! exactly what was previewed.
+//!
+//! A permit that was never used lives in this program's memory only, so that none survives a
+//! restart; one that was used is in the database, so that none serves twice.
+
+use alloy::primitives::{Address, B256, U256};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use tokio::time::Instant;
+
+use super::framed::{FeeBound, Framed};
+use super::proposal::{AllowanceBound, Flow, Inflow};
+use bardo_base::id::{CallId, GolemId, PermitId};
+use bardo_base::text::SafeText;
+use bardo_store::{Migrations, StoreError};
+
+/// The pipeline's tables: permits that were used, the transactions signed under them, who has received something
+/// before or was let take it, and the orders that others settle.
+pub const MIGRATIONS: Migrations = Migrations {
+    room: "safety",
+    steps: &[
+        "
+    CREATE TABLE safety_permit (
+        permit_id TEXT PRIMARY KEY,
+        simulation_hash BLOB NOT NULL,
+        call_id TEXT NOT NULL,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        reservation INTEGER NOT NULL,
+        gas_usd TEXT NOT NULL,
+        spent_usd TEXT NOT NULL,
+        consumed_at INTEGER NOT NULL,
+        ended TEXT CHECK (ended IN ('done', 'reverted', 'not_sent', 'withdrawn'))
+    ) STRICT;
+    CREATE INDEX safety_permit_open ON safety_permit (chain_id) WHERE ended IS NULL;
+
+    CREATE TABLE safety_leg (
+        permit_id TEXT NOT NULL REFERENCES safety_permit (permit_id),
+        leg INTEGER NOT NULL,
+        of INTEGER NOT NULL,
+        hash BLOB NOT NULL UNIQUE,
+        PRIMARY KEY (permit_id, leg)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE safety_recipient (
+        chain_id INTEGER NOT NULL,
+        address TEXT NOT NULL,
+        first_at INTEGER NOT NULL,
+        PRIMARY KEY (chain_id, address)
+    ) STRICT, WITHOUT ROWID;
+",
+        "
+    CREATE TABLE safety_order (
+        hash BLOB PRIMARY KEY,
+        permit_id TEXT NOT NULL UNIQUE,
+        call_id TEXT NOT NULL,
+        golem_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        permit2 TEXT NOT NULL,
+        token_in TEXT NOT NULL,
+        token_out TEXT NOT NULL,
+        destination INTEGER,
+        encoded BLOB NOT NULL,
+        signature BLOB,
+        stage TEXT NOT NULL
+            CHECK (stage IN ('reserved', 'signed', 'submitting', 'submitted', 'refused', 'ended')),
+        status TEXT NOT NULL,
+        facts TEXT NOT NULL,
+        card TEXT,
+        reservation INTEGER NOT NULL,
+        spent_usd TEXT NOT NULL,
+        gas_usd TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        changed_at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX safety_order_live ON safety_order (chain_id, account) WHERE stage <> 'ended';
+",
+        // Whose work it is: who acts, and the store's name that was open when the permit was used.
+        "
+    ALTER TABLE safety_permit ADD COLUMN golem_id TEXT;
+    ALTER TABLE safety_permit ADD COLUMN session TEXT;
+    CREATE INDEX safety_permit_call ON safety_permit (call_id);
+    ALTER TABLE safety_leg ADD COLUMN main INTEGER NOT NULL DEFAULT 1;
+",
+        // Since when an order waits to be handed in, and whether anybody may have seen it since. Of those that were
+        // there before nobody knows.
+        "
+    ALTER TABLE safety_order ADD COLUMN signed_at INTEGER;
+    ALTER TABLE safety_order ADD COLUMN shown INTEGER NOT NULL DEFAULT 1;
+",
+        // Of which tokens an account has allowed somebody something, whoever signed it for the account.
+        "
+    CREATE TABLE safety_allowed (
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        token TEXT NOT NULL,
+        PRIMARY KEY (chain_id, account, token)
+    ) STRICT, WITHOUT ROWID;
+",
+        // Whether it only takes back what others may take, and so goes out again under any stop. What was there before
+        // waits for the end of one, as it did.
+        "
+    ALTER TABLE safety_leg ADD COLUMN takes_back INTEGER NOT NULL DEFAULT 0;
+",
+        "
+    CREATE TABLE safety_spender (
+        chain_id INTEGER NOT NULL,
+        address TEXT NOT NULL,
+        first_at INTEGER NOT NULL,
+        PRIMARY KEY (chain_id, address)
+    ) STRICT, WITHOUT ROWID;
+",
+    ],
+};
+
+/// Leave to do what was previewed: once, until it expires, within its bounds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActionPermit {
+    /// Its name.
+    pub permit_id: PermitId,
+    /// Binds the framed bytes, the policy's version and the bounds, see [`Framed::binding_hash`].
+    pub simulation_hash: B256,
+    /// What will be true afterwards, in one sentence.
+    pub expected_outcome: SafeText,
+    /// What may happen at most, and must at least.
+    pub bounds: Bounds,
+    /// When it was issued, in milliseconds since the Unix epoch.
+    pub issued_at: u64,
+    /// Until when it serves, in milliseconds since the Unix epoch.
+    pub expires_at: u64,
+    /// The same by a clock that nobody can set.
+    pub expires: Instant,
+}
+
+/// What an action may do at most, and must bring at least. Exact changes may differ while they stay
+/// within: a price that moves does not break a permit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bounds {
+    /// The most that may leave the account, gas apart.
+    pub outflows: Vec<Flow>,
+    /// The least that must come in.
+    pub inflows: Vec<Inflow>,
+    /// The allowances that may stand afterwards.
+    pub allowances: Vec<AllowanceBound>,
+    /// The most that a unit of gas may cost.
+    pub fees: FeeBound,
+    /// The most that gas may cost in all, in wei.
+    pub worst_gas: U256,
+}
+
+/// Why a permit does not serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PermitFault {
+    /// Its time is over, or it was issued before this program started.
+    #[error("the permit has expired, or was issued by an earlier run: preview the action again")]
+    Expired,
+    /// What would be signed, or the rules it was checked under, are not those it was issued for.
+    #[error("the permit is for something else than what would be signed now")]
+    Mismatch,
+    /// It was used.
+    #[error("the permit has been used")]
+    Consumed,
+}
+
+impl Bounds {
+    /// The bounds a frame declares.
+    pub fn of(framed: &Framed) -> Self {
+        let proposal = framed.proposal();
+        Self {
+            outflows: proposal.outflows.clone(),
+            inflows: proposal.inflows.clone(),
+            allowances: proposal.allowances.clone(),
+            fees: framed.fees(),
+            worst_gas: framed.worst_gas(),
+        }
+    }
+}
+
+impl ActionPermit {
+    /// A permit for `framed` under the rules named `policy`.
+    pub fn issue(framed: &Framed, policy: B256, now_millis: u64, ttl_millis: u64) -> Self {
+        let bounds = Bounds::of(framed);
+        Self {
+            permit_id: PermitId::random(),
+            simulation_hash: framed.binding_hash(policy, &bounds),
+            expected_outcome: framed.proposal().expected_outcome.clone(),
+            bounds,
+            issued_at: now_millis,
+            expires_at: now_millis.saturating_add(ttl_millis),
+            expires: Instant::now() + std::time::Duration::from_millis(ttl_millis),
+        }
+    }
+
+    /// Whether its time is over by either clock, or the machine's clock shows a time before it was issued:
+    /// then nobody can tell how old it is.
+    pub fn expired(&self, now_millis: u64, now: Instant) -> bool {
+        now_millis >= self.expires_at || now >= self.expires || now_millis < self.issued_at
+    }
+
+    /// Whether it serves for signing `framed` now, under the rules named `policy`.
+    ///
+    /// # Errors
+    /// [`PermitFault`].
+    pub fn verify(&self, framed: &Framed, policy: B256, now_millis: u64, now: Instant) -> Result<(), PermitFault> {
+        if self.expired(now_millis, now) {
+            return Err(PermitFault::Expired);
+        }
+        let declared = Bounds::of(framed);
+        let bound = framed.binding_hash(policy, &self.bounds);
+        if self.bounds != declared
+            || bound != self.simulation_hash
+            || self.expected_outcome != framed.proposal().expected_outcome
+        {
+            return Err(PermitFault::Mismatch);
+        }
+        Ok(())
+    }
+}
+
+/// What is written down when a permit is used.
+#[derive(Debug, Clone)]
+pub(super) struct Use {
+    pub permit_id: PermitId,
+    pub simulation_hash: B256,
+    pub call_id: CallId,
+    pub golem_id: GolemId,
+    pub chain_id: u64,
+    pub account: Address,
+    pub gas_usd: String,
+    pub spent_usd: String,
+}
+
+/// Whether it has been used, in this run or an earlier one.
+pub(super) fn is_consumed(connection: &Connection, permit_id: PermitId) -> Result<bool, StoreError> {
+    let found: Option<i64> = connection
+        .prepare_cached("SELECT 1 FROM safety_permit WHERE permit_id = ?1")?
+        .query_row([permit_id.to_string()], |row| row.get(0))
+        .optional()?;
+    Ok(found.is_some())
+}
+
+/// Uses a permit up. `false` if it was used before.
+pub(super) fn consume(
+    transaction: &Transaction<'_>,
+    used: &Use,
+    reservation: i64,
+    now: u64,
+) -> Result<bool, StoreError> {
+    let rows = transaction
+        .prepare_cached(
+            "INSERT INTO safety_permit
+             (permit_id, simulation_hash, call_id, chain_id, account, reservation, gas_usd, spent_usd, consumed_at,
+              golem_id, session)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, (SELECT id FROM temp.store_session)) ON CONFLICT (permit_id) DO NOTHING",
+        )?
+        .execute(params![
+            used.permit_id.to_string(),
+            used.simulation_hash.as_slice(),
+            used.call_id.to_string(),
+            number(used.chain_id)?,
+            used.account.to_string(),
+            reservation,
+            used.gas_usd,
+            used.spent_usd,
+            number(now)?,
+            used.golem_id.as_str(),
+        ])?;
+    Ok(rows == 1)
+}
+
+/// Which of a permit's transactions one is, and what recovery has to know of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotedLeg {
+    pub leg: usize,
+    pub of: usize,
+    /// Whether it does what the permit is for, or only helps.
+    pub main: bool,
+    /// Whether it only takes back what others may take.
+    pub takes_back: bool,
+}
+
+/// Notes a transaction that was signed under a permit.
+pub(super) fn note_leg(
+    transaction: &Transaction<'_>,
+    permit_id: PermitId,
+    noted: NotedLeg,
+    hash: B256,
+) -> Result<(), StoreError> {
+    let NotedLeg { leg, of, main, takes_back } = noted;
+    transaction.execute(
+        // The same bytes are signed again where nobody took them under an earlier permit, and its nonce was given back.
+        "INSERT INTO safety_leg (permit_id, leg, of, hash, main, takes_back) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (hash) DO UPDATE SET permit_id = excluded.permit_id, leg = excluded.leg, of = excluded.of,
+             main = excluded.main, takes_back = excluded.takes_back",
+        params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice(), main, takes_back],
+    )?;
+    Ok(())
+}
+
+/// Notes that an account allows somebody something of a token: it counts from then on among those whose own word on
+/// allowances is believed.
+pub(super) fn note_allowed(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    token: Address,
+) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached("INSERT OR IGNORE INTO safety_allowed (chain_id, account, token) VALUES (?1, ?2, ?3)")?
+        .execute(params![number(chain_id)?, account.to_string(), token.to_string()])?;
+    Ok(())
+}
+
+/// Whether that was noted.
+pub(super) fn has_allowed(
+    connection: &Connection,
+    chain_id: u64,
+    account: Address,
+    token: Address,
+) -> Result<bool, StoreError> {
+    let found = connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM safety_allowed WHERE chain_id = ?1 AND account = ?2 AND token = ?3)",
+        )?
+        .query_row(params![number(chain_id)?, account.to_string(), token.to_string()], |row| row.get(0))?;
+    Ok(found)
+}
+
+/// Notes that another transaction of the same nonce stands for one that was signed under a permit.
+pub(super) fn replace_leg(
+    transaction: &Transaction<'_>,
+    permit_id: PermitId,
+    leg: usize,
+    hash: B256,
+) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached("UPDATE safety_leg SET hash = ?3 WHERE permit_id = ?1 AND leg = ?2")?
+        .execute(params![permit_id.to_string(), number(leg as u64)?, hash.as_slice()])?;
+    Ok(())
+}
+
+/// Whether what was done under a permit has its end.
+pub(super) fn has_ended(connection: &Connection, permit_id: PermitId) -> Result<bool, StoreError> {
+    let found: Option<bool> = connection
+        .prepare_cached("SELECT ended IS NOT NULL FROM safety_permit WHERE permit_id = ?1")?
+        .query_row([permit_id.to_string()], |row| row.get(0))
+        .optional()?;
+    Ok(found.unwrap_or(false))
+}
+
+/// Whose permit a transaction was signed under, and what was held for it; `None` where that has no end, or there is none.
+pub(super) fn ended_with(connection: &Connection, hash: B256) -> Result<Option<(PermitId, i64)>, StoreError> {
+    let found: Option<(String, i64)> = connection
+        .prepare_cached(
+            "SELECT permit_id, reservation FROM safety_leg JOIN safety_permit USING (permit_id)
+             WHERE hash = ?1 AND ended IS NOT NULL",
+        )?
+        .query_row([hash.as_slice()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let garbled = |_| StoreError::Corrupt("a used permit has no readable id".to_owned());
+    found.map(|(permit_id, reservation)| Ok((permit_id.parse().map_err(garbled)?, reservation))).transpose()
+}
+
+/// Takes the end back of what was done under a permit: something of it has happened after all.
+pub(super) fn reopen(transaction: &Transaction<'_>, permit_id: PermitId, reservation: i64) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached("UPDATE safety_permit SET ended = NULL, reservation = ?2 WHERE permit_id = ?1")?
+        .execute(params![permit_id.to_string(), reservation])?;
+    Ok(())
+}
+
+/// Notes how what was done under a permit has ended.
+pub(super) fn note_end(transaction: &Transaction<'_>, permit_id: PermitId, ended: &str) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached("UPDATE safety_permit SET ended = ?2 WHERE permit_id = ?1")?
+        .execute(params![permit_id.to_string(), ended])?;
+    Ok(())
+}
+
+/// As what somebody took part in an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Party {
+    /// Received something.
+    Receiver,
+    /// Was let take something.
+    Spender,
+}
+
+impl Party {
+    const fn table(self) -> &'static str {
+        match self {
+            Self::Receiver => "safety_recipient",
+            Self::Spender => "safety_spender",
+        }
+    }
+
+    /// Whether somebody was that on this chain before.
+    pub(super) fn was(self, connection: &Connection, chain_id: u64, who: Address) -> Result<bool, StoreError> {
+        let found: Option<i64> = connection
+            .prepare_cached(&format!("SELECT 1 FROM {} WHERE chain_id = ?1 AND address = ?2", self.table()))?
+            .query_row(params![number(chain_id)?, who.to_string()], |row| row.get(0))
+            .optional()?;
+        Ok(found.is_some())
+    }
+
+    /// Notes that somebody was that.
+    pub(super) fn note(
+        self,
+        transaction: &Transaction<'_>,
+        chain_id: u64,
+        who: Address,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let insert = format!(
+            "INSERT INTO {} (chain_id, address, first_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+            self.table()
+        );
+        transaction.prepare_cached(&insert)?.execute(params![number(chain_id)?, who.to_string(), number(now)?])?;
+        Ok(())
+    }
+}
+
+/// Everybody who has received something, or was let take something, on whichever chain.
+pub(super) fn parties(connection: &Connection) -> Result<Vec<Address>, StoreError> {
+    let mut asked =
+        connection.prepare_cached("SELECT address FROM safety_recipient UNION SELECT address FROM safety_spender")?;
+    let found = asked.query_map([], |row| row.get::<_, String>(0))?;
+    let garbled = |_| StoreError::Corrupt("somebody who was paid has no readable address".to_owned());
+    found.map(|text| text?.parse().map_err(garbled)).collect()
+}
+
+fn number(value: u64) -> Result<i64, StoreError> {
+    i64::try_from(value).map_err(|_| StoreError::Query(format!("{value} is too large for the database")))
+}

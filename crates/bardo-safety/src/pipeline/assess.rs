@@ -1,0 +1,289 @@
+//! Everything that is looked at before a decision, on one block: facts, verdicts, simulation. The
+//! preview and every leg of a commit go through here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+
+use super::look::Look;
+use super::recover::allowed_before;
+use super::{Pipeline, Refusal};
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::id::GolemId;
+use bardo_base::model::{Check, Phase};
+use bardo_base::units::{Rounding, Usd};
+use golem_chain::fork::{BalanceShift, Fork, NextBlock};
+use golem_chain::network::Contract;
+use golem_chain::token::{Token, TokenId};
+use bardo_base::fabric::EventKind;
+use crate::calldata;
+use crate::checks::{policy_cage, slippage};
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::ground::{Ground, portfolio};
+use crate::orders::record;
+use crate::permit;
+use crate::simulate::{self, Fault, Simulated, Surroundings};
+use crate::value::{Doubt, Spreads, Unpriced, Values, values};
+use crate::verdict::Verdict;
+
+/// What is known of a frame on one block.
+#[derive(Debug, Clone)]
+pub(super) struct Assessment {
+    pub facts: Facts,
+    /// One for each check, in their order.
+    pub verdicts: Vec<Verdict>,
+    /// What the simulation found against it.
+    pub faults: Vec<Fault>,
+    /// What was read for it.
+    pub look: Look,
+}
+
+impl Assessment {
+    pub(super) fn blocks(&self) -> bool {
+        self.verdicts.iter().any(Verdict::blocks)
+    }
+}
+
+impl Pipeline {
+    /// Assesses the legs of `framed` from number `from` on, on the latest block of `ground`, which the endpoints of
+    /// `ground` must agree on; [`Self::assess`] decides what becomes of a contradiction.
+    ///
+    /// # Errors
+    /// [`Refusal`] if the chain cannot be read at all. What blocks the frame is in the verdicts.
+    pub(super) async fn assess_on(
+        &self,
+        ground: &Ground,
+        framed: &Framed,
+        from: usize,
+        phase: Phase,
+        earlier: Option<&Look>,
+    ) -> Result<Assessment, Refusal> {
+        let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
+        let fork =
+            Fork::pin(&ground.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
+        let mut look = self.look(ground, framed, from, &fork, earlier).await?;
+        let around = Surroundings {
+            permit2: ground.network().book.contract(Contract::Permit2),
+            wrapped: ground.network().book.contract(Contract::WrappedNative),
+            stables: ground.stables(),
+            producer: Some(fork.next_block().coinbase),
+            promised: self.promised(framed)?,
+            settler: ground.network().book.contract(Contract::OriginSettler),
+            known_tokens: self.known_tokens(ground, framed)?,
+            shifts: self.shifts(framed)?,
+        };
+        let ran = look.run(&fork, framed, &around).await;
+        let balances = look.balances.clone().map(|held| shifted(held, &around.shifts));
+        let weighed = |incoming: Unpriced| {
+            let tokens = look.tokens.as_ref().map_err(Doubt::clone)?;
+            let balances = amounts(balances.as_ref().map_err(Doubt::clone)?);
+            let told = values(framed, tokens, &look.spreads, &balances, &around, incoming)?;
+            let told = told.arriving(look.arrival.clone()?)?;
+            let fee = look.data_fee.clone()?;
+            // No gas limit bounds it: where it has no price it may be as much as what one does bound, and no more.
+            let unpriced = if fee > framed.worst_gas() { Unpriced::Doubt } else { incoming };
+            with_data_fee(told, fee, &look.spreads, unpriced)
+        };
+        let told = weighed(Unpriced::Doubt);
+        let mut faults = simulate::declared(framed, &around);
+        faults.extend(calldata::read(framed.proposal(), &ground.network().book));
+        let next = fork.next_block().timestamp;
+        faults.extend(simulate::order_faults(framed, &ground.network().book, next, look.settling));
+        let simulated = match ran {
+            Ok(simulation) => {
+                let (mut simulated, found) =
+                    simulate::judge(framed, from, simulation, fork.next_block().base_fee, &around);
+                faults.extend(found);
+                let limits = self.inner.rules.slippage(phase);
+                let fair = told.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());
+                simulated.reduce_only = simulated.leaves && faults.is_empty() && fair;
+                Ok(simulated)
+            }
+            Err(error) => Err(error),
+        };
+        // A feed that is silent keeps nothing locked away: what only takes back gives nothing for what comes but gas.
+        let told = match (told, &simulated) {
+            (Err(doubt), Ok(simulated)) if simulated.takes_back => weighed(Unpriced::Nothing).map_err(|_| doubt),
+            (told, _) => told,
+        };
+        let held = balances.as_ref().map_err(Doubt::clone).and_then(|held| portfolio(held, &look.spreads));
+        let (simulation, failed) = match simulated {
+            Ok(simulated) => (Some(simulated), None),
+            Err(error) => (None, Some(error)),
+        };
+        let mut facts = Facts {
+            asked: false,
+            now_millis: self.inner.clock.now_millis(),
+            block_time: fork.next_block().timestamp,
+            phase,
+            stop: self.inner.rules.stop(),
+            tokens: look.tokens.clone().unwrap_or_default(),
+            values: told,
+            portfolio: held,
+            simulation,
+        };
+        let mut verdicts = self.inner.rules.check(framed, &facts);
+        verdicts.push(slippage::check(framed, &facts, &self.inner.rules.slippage(phase)));
+        verdicts.push(policy_cage::check(framed, &facts, &look.cage));
+        let limits = [Check::SpendingLimit, Check::RateLimit];
+        facts.asked = verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
+        let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
+        verdicts.sort_by_key(place);
+        if !verdicts.iter().any(Verdict::blocks) {
+            verdicts.push(simulation_verdict(facts.simulation.as_ref(), &faults, failed.as_ref()));
+        }
+        Ok(Assessment { facts, verdicts, faults, look })
+    }
+
+    /// What signed orders of the account may still take, by token.
+    pub(super) fn promised(&self, framed: &Framed) -> Result<BTreeMap<Address, U256>, Refusal> {
+        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+        let promised = self.history().read(|connection| record::promised(connection, chain_id, account));
+        promised.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
+    }
+
+    /// Tokens whose `approve` sets an allowance, for [`crate::revocation`].
+    fn known_tokens(&self, ground: &Ground, framed: &Framed) -> Result<BTreeSet<Address>, Refusal> {
+        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+        let book = &ground.network().book;
+        // The operator's own hand is taken at its word: nobody else makes it call a stranger again and again.
+        let by_hand = framed.proposal().golem_id == GolemId::operator();
+        let mut known: BTreeSet<Address> = book.tokens().iter().map(|token| token.address).collect();
+        known.extend(book.contract(Contract::WrappedNative));
+        for leg in &framed.proposal().legs {
+            if !known.contains(&leg.to) && book.contracts().any(|(_, address)| address == leg.to) {
+                continue;
+            }
+            let unavailable = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::StoreUnavailable, error);
+            let noted = |connection: &_| permit::has_allowed(connection, chain_id, account, leg.to);
+            // Of before there were such notes.
+            let signed = |connection: &_| allowed_before(connection, chain_id, account, leg.to);
+            let ours = known.contains(&leg.to)
+                || by_hand
+                || self.inner.rules.names_token(chain_id, leg.to)
+                || self.history().read(noted).map_err(|error| unavailable(&error))?
+                || self.history().read(signed).map_err(|error| unavailable(&error))?;
+            if ours {
+                known.insert(leg.to);
+            }
+        }
+        Ok(known)
+    }
+
+    /// Tells the fabric how every check decided.
+    pub(super) fn tell_verdicts(&self, framed: &Framed, verdicts: &[Verdict]) {
+        for verdict in verdicts {
+            self.say(framed, EventKind::SafetyCheck(verdict.event()));
+        }
+    }
+}
+
+/// The same with what a rollup asks beside gas.
+fn with_data_fee(values: Values, fee: U256, spreads: &Spreads, unpriced: Unpriced) -> Result<Values, Doubt> {
+    if fee.is_zero() {
+        return Ok(values);
+    }
+    let fee = match (gas_usd(spreads, fee), unpriced) {
+        (Some(fee), _) => fee,
+        (None, Unpriced::Nothing) => Usd::ZERO,
+        (None, Unpriced::Doubt) => {
+            return Err(Doubt::because("the value of what the rollup asks for its base chain cannot be told"));
+        }
+    };
+    let gas = values.gas.checked_add(fee).map_err(Doubt::because)?;
+    let spent = values.spent.checked_add(fee).map_err(Doubt::because)?;
+    Ok(Values { gas, spent, ..values })
+}
+
+/// Balances as they are on paper.
+fn shifted(
+    mut balances: BTreeMap<TokenId, (Token, U256)>,
+    shifts: &[BalanceShift],
+) -> BTreeMap<TokenId, (Token, U256)> {
+    for shift in shifts {
+        if let Some((_, held)) = balances.get_mut(&shift.token.map_or(TokenId::Native, TokenId::Erc20)) {
+            *held = shift.apply(*held);
+        }
+    }
+    balances
+}
+
+fn amounts(balances: &BTreeMap<TokenId, (Token, U256)>) -> BTreeMap<TokenId, U256> {
+    balances.iter().map(|(id, (_, amount))| (*id, *amount)).collect()
+}
+
+fn simulation_verdict(
+    simulated: Option<&Simulated>,
+    faults: &[Fault],
+    failed: Option<&golem_chain::fork::ForkError>,
+) -> Verdict {
+    let check = Check::Simulation;
+    if let Some(error) = failed {
+        let violation = unsimulated(error, "the same once the chain's state can be read and run");
+        let fault = format!("it could not be simulated: {error}");
+        return Verdict::blocked(check, ErrorCode::SafetySimulationFailed, fault, vec![violation]);
+    }
+    if !faults.is_empty() {
+        let detail =
+            faults.iter().map(|fault| format!("{}: {}", fault.rule, fault.found)).collect::<Vec<_>>().join("; ");
+        let violations = faults.iter().map(Fault::violation).collect();
+        return Verdict::blocked(check, ErrorCode::SafetySimulationFailed, detail, violations);
+    }
+    match simulated {
+        Some(simulated) => {
+            let detail = format!(
+                "block {}, {} gas, {} balances of the account move as declared and nothing else of it",
+                simulated.pinned.number,
+                simulated.gas_used,
+                simulated.moves.len()
+            );
+            Verdict::passed(check, detail)
+        }
+        None => {
+            let none = "there is no simulation";
+            let violation = unsimulated(&none, "the same once it has been simulated");
+            Verdict::blocked(check, ErrorCode::SafetySimulationFailed, none, vec![violation])
+        }
+    }
+}
+
+/// Nothing is signed that has not been run: the one rule that no policy switches off.
+fn unsimulated(found: &dyn std::fmt::Display, would_pass: &str) -> Violation {
+    Violation {
+        rule: "require_simulation_before_execution".to_owned(),
+        limit: "simulated on the latest block before it is signed".to_owned(),
+        value: found.to_string(),
+        would_pass: would_pass.to_owned(),
+        figures: None,
+    }
+}
+
+/// Dollars of `wei` at the highest price of the chain's coin; `None` where there is none.
+pub(super) fn gas_usd(spreads: &Spreads, wei: U256) -> Option<Usd> {
+    let price = spreads.get(TokenId::Native).ok()?.all.highest;
+    Usd::value_of(bardo_base::units::TokenAmount::ether(wei), price, Rounding::Up).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use golem_chain::fork::ForkError;
+
+    #[test]
+    fn what_could_not_be_simulated_is_refused_by_a_rule_with_its_figures() {
+        let failed = ForkError::Malformed { what: "a block without a number".to_owned() };
+        for (verdict, value, would_pass) in [
+            (simulation_verdict(None, &[], Some(&failed)), failed.to_string(), "can be read and run"),
+            (simulation_verdict(None, &[], None), "there is no simulation".to_owned(), "has been simulated"),
+        ] {
+            assert_eq!((verdict.blocks(), verdict.code), (true, Some(ErrorCode::SafetySimulationFailed)));
+            let [one] = verdict.violations.as_slice() else { panic!("{verdict:?}") };
+            assert_eq!(one.rule, "require_simulation_before_execution");
+            assert_eq!(one.limit, "simulated on the latest block before it is signed");
+            assert_eq!(one.value, value);
+            assert!(one.would_pass.contains(would_pass), "{one:?}");
+        }
+    }
+}

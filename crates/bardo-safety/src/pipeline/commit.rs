@@ -1,0 +1,540 @@
+//! From a permit to leave to sign: look again, then one immediate database transaction that holds the money and takes
+//! the nonce. What is signed then is in `sign`, the plan's way through its legs in `plan`.
+//!
+//! Whatever the caller does meanwhile, a commit that has begun runs to its end on a task of its own:
+//! nothing signed is ever abandoned.
+
+use std::sync::Arc;
+
+use alloy::primitives::{B256, Log, U256};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::assess::Assessment;
+use super::recover::{ended, hold_late_again};
+use super::settle::Truth;
+use super::turn::{ByTurn, TAKING_BACK_WAITS, Turn};
+use super::way::traded;
+use super::witness::despite_disputes;
+use super::{Pipeline, Prepared, Preview, Refusal, Slot, consent};
+use bardo_base::error::ErrorCode;
+use bardo_base::failpoint::{self, Failpoint};
+use bardo_base::id::PermitId;
+use bardo_base::model::Check;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use golem_chain::network::Contract;
+use golem_chain::sender::{self, ChainNonces, LaneError, NonceTicket, Route};
+use bardo_base::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
+use crate::approval::Consent;
+use crate::audit::{self, AuditError, Entry, Kind};
+use crate::framed::Framed;
+use crate::orders::OrderState;
+use crate::orders::record::{self, Figures, Record};
+use crate::permit::{self, PermitFault, Use};
+use crate::proposal::Purpose;
+use crate::rulebook::{End, Reservation, ReserveError};
+use crate::simulate::Simulated;
+use crate::value::Values;
+use crate::verdict::Verdict;
+use bardo_store::StoreError;
+
+/// Shortest time after which an order that is in the way is worth another try, in seconds.
+const LOOK_AGAIN_SECONDS: u64 = 5;
+
+/// What came of a permit.
+#[derive(Debug, Clone)]
+pub struct Committed {
+    /// What was signed, or would have been.
+    pub framed: Framed,
+    /// What the last simulation before it found.
+    pub simulated: Simulated,
+    /// What it was counted at.
+    pub values: Values,
+    /// How every check decided last.
+    pub verdicts: Vec<Verdict>,
+    /// How it ended.
+    pub state: State,
+    /// The transactions, in order.
+    pub legs: Vec<LegReport>,
+    /// What the chain says became of the account's money; `None` until that is known.
+    pub truth: Option<Truth>,
+    /// What went wrong on the way without undoing it, such as an allowance that could not be taken back.
+    pub remarks: Vec<String>,
+    /// The order that was signed and handed on, as it is kept.
+    pub order: Option<Box<Record>>,
+    /// True for an action that was done on paper: counted and kept in the paper ledger, and not signed.
+    pub on_paper: bool,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It was only rehearsed.
+    Simulated,
+    /// Every transaction is in a block and succeeded.
+    Done,
+    /// Every transaction is done, and the order is signed, stored and handed to who settles it. Its money stays held
+    /// until the chain says how it ended; doing it again would do it twice.
+    Placed,
+    /// A transaction is in a block and reverted.
+    Reverted,
+    /// Signed and sent, and not settled yet. It goes on by itself; doing it again would do it twice.
+    Unclear,
+    /// Some of the plan was done, and then something stood against the rest.
+    Stopped {
+        /// What.
+        code: ErrorCode,
+        /// In a sentence.
+        why: String,
+    },
+}
+
+/// One transaction of the plan.
+#[derive(Debug, Clone)]
+pub struct LegReport {
+    /// Why it is in the plan.
+    pub purpose: Purpose,
+    /// Its hash; if it was replaced, of the one that took its place.
+    pub hash: B256,
+    /// Which way it went to the chain.
+    pub route: Route,
+    /// Its place among the signer's transactions.
+    pub nonce: u64,
+    /// Where it is.
+    pub state: TxState,
+    /// The block it is in.
+    pub block: Option<u64>,
+    /// Gas it used, in gas units.
+    pub gas_used: Option<u64>,
+    /// What that cost, in wei.
+    pub gas_cost: Option<U256>,
+    /// Its events.
+    pub logs: Vec<Log>,
+}
+
+/// What was held for a plan.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    pub reservation: Reservation,
+    pub spent: Usd,
+    pub gas: Usd,
+}
+
+impl Held {
+    /// The most that can count as spent where gas, and on a rollup what is paid beside it, came to `gas`: a rollup may
+    /// charge more than it had announced.
+    pub(super) fn most_with(&self, gas: Usd) -> Usd {
+        let more = gas.checked_sub(self.gas).unwrap_or(Usd::ZERO);
+        self.spent.checked_add(more).unwrap_or(self.spent)
+    }
+}
+
+/// Why the transaction that reserves was given up.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GateError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Lane(#[from] LaneError),
+    #[error(transparent)]
+    Reserve(#[from] ReserveError),
+    #[error(transparent)]
+    Permit(#[from] PermitFault),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    #[error("a stop was set or changed meanwhile")]
+    Stopped,
+    #[error("the phase has become worse meanwhile")]
+    Worsened,
+    #[error("the yes that it rests on was taken back, or has ended, meanwhile")]
+    TakenBack,
+    #[error("it was refused in another program meanwhile: {0}")]
+    RefusedElsewhere(SafeText),
+    #[error(
+        "order {order} for the same pair can still be filled, and both would be settled: wait for its end, or cancel it \
+         first"
+    )]
+    Replaces { order: B256, lasts_seconds: u64 },
+}
+
+impl From<PermitFault> for Refusal {
+    fn from(fault: PermitFault) -> Self {
+        let code = match fault {
+            PermitFault::Expired => ErrorCode::PermitExpired,
+            PermitFault::Mismatch => ErrorCode::PermitMismatch,
+            PermitFault::Consumed => ErrorCode::PermitConsumed,
+        };
+        Self::new(code, fault)
+    }
+}
+
+impl From<GateError> for Refusal {
+    fn from(error: GateError) -> Self {
+        match error {
+            GateError::Permit(fault) => fault.into(),
+            GateError::Reserve(ReserveError::Refused(verdicts)) => Self::by(verdicts, None),
+            GateError::Stopped => Self::new(ErrorCode::Halted, error),
+            GateError::Worsened => Self::new(ErrorCode::PermitMismatch, error),
+            GateError::TakenBack => Self::new(ErrorCode::ApprovalRequired, error),
+            GateError::RefusedElsewhere(_) => Self::new(ErrorCode::ApprovalRefused, error),
+            GateError::Replaces { order, lasts_seconds } => Self {
+                facts: vec![("order_hash", order.to_string().into()), ("retry_after_seconds", lasts_seconds.into())],
+                ..Self::new(ErrorCode::OrderStillOpen, error)
+            },
+            GateError::Store(_) | GateError::Lane(_) | GateError::Reserve(_) | GateError::Audit(_) => {
+                Self::new(ErrorCode::StoreUnavailable, error)
+            }
+        }
+    }
+}
+
+impl Pipeline {
+    /// Does what was previewed: once, within the permit's bounds, with enough consent.
+    ///
+    /// # Errors
+    /// [`Refusal`]: nothing was signed. What fails after the first signature is in the [`Committed`].
+    pub async fn commit(&self, permit_id: PermitId, consent: Consent) -> Result<Committed, Refusal> {
+        self.commit_by(ByTurn::Own, permit_id, consent).await
+    }
+
+    /// The same in a turn that the caller has.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub async fn commit_in(&self, turn: Turn, permit_id: PermitId, consent: Consent) -> Result<Committed, Refusal> {
+        self.commit_by(ByTurn::Given(turn), permit_id, consent).await
+    }
+
+    pub(super) async fn commit_by(
+        &self,
+        turn: ByTurn,
+        permit_id: PermitId,
+        consent: Consent,
+    ) -> Result<Committed, Refusal> {
+        let prepared = self.take(permit_id)?;
+        let (framed, pipeline) = (prepared.preview.framed.clone(), self.clone());
+        let work = async move {
+            let result = match pipeline.inner.paper.clone() {
+                Some(paper) => pipeline.carry_out_on_paper(prepared, consent, turn, paper).await,
+                None => pipeline.carry_out(prepared, consent, turn).await,
+            };
+            if let Err(refusal) = &result {
+                pipeline.refuse(&framed, permit_id, refusal).await;
+            }
+            result
+        };
+        // On a task of its own: a caller that goes away must not drop it half-way.
+        match tokio::spawn(work).await {
+            Ok(result) => result,
+            Err(_) => Err(Refusal::new(
+                ErrorCode::ToolPanicked,
+                "the commit broke: look at the account's open transactions before anything else",
+            )),
+        }
+    }
+
+    /// Goes as far as a commit goes before anything is written, and stops there: for dry runs and
+    /// paper. Uses the permit up.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn rehearse(&self, permit_id: PermitId) -> Result<Committed, Refusal> {
+        let prepared = self.take(permit_id)?;
+        let result = self.look_again(&prepared).await;
+        if let Err(refusal) = &result {
+            self.refuse(&prepared.preview.framed, permit_id, refusal).await;
+        }
+        let assessment = result?;
+        let framed = &prepared.preview.framed;
+        let body = json!({
+            "permit_id": permit_id, "tool": framed.proposal().tool.name,
+            "expected_outcome": framed.proposal().expected_outcome,
+        });
+        if let Err(error) = self.inner.trail.record(self.note(framed, Kind::PermitRehearsed, body)).await {
+            tracing::warn!(%error, "a rehearsal is not on the audit trail");
+        }
+        committed(&prepared.preview, assessment, State::Simulated)
+    }
+
+    /// Says, and records, why a permit did not serve.
+    async fn refuse(&self, framed: &Framed, permit_id: PermitId, refusal: &Refusal) {
+        let refused = PermitRefused { permit_id, code: refusal.code, why: refusal.why() };
+        self.say(framed, EventKind::PermitRefused(refused));
+        self.record_refusal(framed, Some(permit_id), refusal).await;
+    }
+
+    /// Whether a permit has been used, or a commit has begun with it, in this run or an earlier one.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub fn was_used(&self, permit_id: PermitId) -> Result<bool, Refusal> {
+        if matches!(self.prepared().get(&permit_id), Some(Slot::Taken { .. })) {
+            return Ok(true);
+        }
+        let used = self.inner.store.read(|connection| permit::is_consumed(connection, permit_id));
+        used.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
+    }
+
+    /// Takes a permit out of memory, so that no second commit can begin with it.
+    fn take(&self, permit_id: PermitId) -> Result<Prepared, Refusal> {
+        let taken = {
+            let mut slots = self.prepared();
+            match slots.remove(&permit_id) {
+                Some(Slot::Open(prepared)) => {
+                    slots.insert(permit_id, Slot::Taken { until: prepared.preview.permit.expires });
+                    Some(Ok(prepared))
+                }
+                Some(taken @ Slot::Taken { .. }) => {
+                    slots.insert(permit_id, taken);
+                    Some(Err(PermitFault::Consumed))
+                }
+                None => None,
+            }
+        };
+        match taken {
+            Some(Ok(prepared)) => Ok(*prepared),
+            Some(Err(fault)) => Err(fault.into()),
+            None if self.was_used(permit_id)? => Err(PermitFault::Consumed.into()),
+            None => Err(PermitFault::Expired.into()),
+        }
+    }
+
+    /// Everything that can be looked at again without holding anything: the permit's own truth, and
+    /// every check on the block of now. Where that is the preview's own block the chain itself is not asked twice.
+    pub(super) async fn look_again(&self, prepared: &Prepared) -> Result<Assessment, Refusal> {
+        let Prepared { preview, ground, look, .. } = prepared;
+        self.verify(preview)?;
+        let assessment = self.assess(ground, &preview.framed, 0, prepared.asked.now(), Some(look)).await?;
+        self.verify(preview)?;
+        if assessment.blocks() {
+            self.tell_verdicts(&preview.framed, &assessment.verdicts);
+            // Everything stood well at the preview: what has changed is the chain. A price that has left the bounds
+            // behind stands against the simulation and, by the same fall, against the guarantee.
+            let only_the_chain = assessment
+                .verdicts
+                .iter()
+                .filter(|verdict| verdict.blocks())
+                .all(|verdict| matches!(verdict.check, Check::Simulation | Check::SlippageGuard));
+            return Err(if only_the_chain && !assessment.faults.is_empty() {
+                Refusal::out_of_bounds(&assessment.faults, assessment.facts.simulation)
+            } else {
+                Refusal::by(assessment.verdicts, assessment.facts.simulation)
+            });
+        }
+        Ok(assessment)
+    }
+
+    fn verify(&self, preview: &Preview) -> Result<(), Refusal> {
+        let now = self.inner.clock.now_millis();
+        Ok(preview.permit.verify(&preview.framed, self.inner.rules.version(), now, Instant::now())?)
+    }
+
+    async fn carry_out(&self, prepared: Prepared, consent: Consent, turn: ByTurn) -> Result<Committed, Refusal> {
+        let permit_id = prepared.preview.permit.permit_id;
+        let _turn = self.have_turn(&prepared.preview, turn).await?;
+        let framed = &prepared.preview.framed;
+        let assessment = self.look_again(&prepared).await?;
+        if let Some(verdict) = self.unseen(framed, &assessment.facts)? {
+            return Err(Refusal::by(vec![verdict], None));
+        }
+        self.consented(&prepared.preview, &assessment, &consent)?;
+        failpoint::reach(Failpoint::LookedAgain);
+        let figures = self.order_figures(framed, &assessment).await?;
+        // Read last: another wallet's transactions must not go unseen while the chain is looked at. Where only an order is
+        // signed no nonce is taken.
+        let next = if framed.legs().is_empty() {
+            None
+        } else {
+            Some(self.for_next(framed, despite_disputes(&assessment)).await?)
+        };
+        let seen = next.map(|(nonces, _)| nonces);
+        let at_work = self.work_on(permit_id);
+        let (held, ticket) = self.gate(&prepared, &assessment, seen, figures, consent).await?;
+        let next = ticket.zip(next.map(|(_, fees)| fees));
+        let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
+        self.say(&prepared.preview.framed, EventKind::PermitConsumed(used));
+        self.run_plan(prepared, assessment, held, next, at_work).await
+    }
+
+    /// The account's turn, to be kept until the plan is over; nothing for a part of a plan that has it.
+    pub(super) async fn have_turn(&self, preview: &Preview, turn: ByTurn) -> Result<Option<Turn>, Refusal> {
+        let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
+        match turn {
+            ByTurn::Outer => Ok(None),
+            ByTurn::Given(turn) if turn.is_of(chain_id, account) => Ok(Some(turn)),
+            ByTurn::Given(_) | ByTurn::Own => {
+                let patience = preview.permit.expires.saturating_duration_since(Instant::now());
+                if preview.simulated.takes_back {
+                    return Ok(self.turn(chain_id, account, patience.min(TAKING_BACK_WAITS)).await.ok());
+                }
+                Ok(Some(self.turn(chain_id, account, patience).await?))
+            }
+        }
+    }
+
+    /// Whether there is consent enough for what it is now.
+    pub(super) fn consented(&self, preview: &Preview, assessment: &Assessment, given: &Consent) -> Result<(), Refusal> {
+        let facts = &assessment.facts;
+        let above = self.inner.rules.above_hot_lane(&preview.framed, facts);
+        if above && preview.opinion.is_none() {
+            let why = "it is above the hot lane now, and the safety-guardian has not been asked";
+            return Err(Refusal::new(ErrorCode::PermitMismatch, why));
+        }
+        if above && !facts.reduce_only() && preview.opinion.as_ref().is_some_and(|opinion| !opinion.agrees) {
+            let why = "it is no fair exit any more, and the safety-guardian does not agree to it";
+            return Err(Refusal::new(ErrorCode::PermitMismatch, why));
+        }
+        let by_rules = self.inner.rules.consent(&preview.framed, facts);
+        let needs = consent::needs(by_rules, &preview.framed, facts, &assessment.verdicts, above, &preview.parties);
+        consent::enough(preview, &needs, given, || self.inner.rules.always_covers(&preview.framed, facts))
+    }
+
+    /// The one immediate transaction: stop, rules, time and caps again; the permit used up; the
+    /// spending held; the nonce taken. All of it or nothing.
+    async fn gate(
+        &self,
+        prepared: &Prepared,
+        assessment: &Assessment,
+        seen: Option<ChainNonces>,
+        figures: Option<Figures>,
+        consent: Consent,
+    ) -> Result<(Held, Option<NonceTicket>), Refusal> {
+        let preview = &prepared.preview;
+        let framed = preview.framed.clone();
+        let proposal = framed.proposal();
+        let facts = Arc::new(assessment.facts.clone());
+        let Ok(values) = facts.values.as_ref() else {
+            return Err(Refusal::new(ErrorCode::SafetyPriceUnknown, "its value cannot be told"));
+        };
+        let counted = facts.counted();
+        let counted = counted.map_err(|doubt| Refusal::new(ErrorCode::SafetyPriceUnknown, doubt))?;
+        let (spent, gas) = (counted, values.gas);
+        let used = Use {
+            permit_id: preview.permit.permit_id,
+            simulation_hash: preview.permit.simulation_hash,
+            call_id: proposal.call_id,
+            golem_id: proposal.golem_id.clone(),
+            chain_id: proposal.chain_id,
+            account: proposal.account,
+            gas_usd: gas.to_string(),
+            spent_usd: spent.to_string(),
+        };
+        let (rules, clock, permit) =
+            (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock), preview.permit.clone());
+        let wrapped = prepared.ground.network().book.contract(Contract::WrappedNative);
+        let whose = (proposal.chain_id, proposal.account);
+        let desk = self.inner.desk.clone();
+        let (pipeline, prepared) = (self.clone(), prepared.clone());
+        let written = self.inner.store.write(move |transaction| {
+            if rules.stop() != facts.stop {
+                return Err(GateError::Stopped);
+            }
+            let now = clock.now_millis();
+            permit.verify(&framed, rules.version(), now, Instant::now())?;
+            // What has been found to have happened after all counts before anything more is spent.
+            hold_late_again(transaction, &*rules, now)?;
+            let reservation = rules.reserve(transaction, now, &framed, &facts)?;
+            if prepared.worsened(&facts) {
+                return Err(GateError::Worsened);
+            }
+            if let Consent::Yes(yes) = &consent {
+                // First what has not been heard here: what has been heard is at the desk before it leaves the ledger.
+                if let Some(said) = desk.close(transaction, yes)? {
+                    return Err(GateError::RefusedElsewhere(said));
+                }
+                if !desk.stands(yes) {
+                    return Err(GateError::TakenBack);
+                }
+            }
+            if !permit::consume(transaction, &used, reservation.0, now)? {
+                return Err(PermitFault::Consumed.into());
+            }
+            let held = Held { reservation, spent, gas };
+            if let Some(pair) = traded(&framed)
+                && let Some((order, until)) = record::in_the_way(transaction, whose, &pair, wrapped)?
+            {
+                // One whose time is over is only still to be read from the chain, at most a block or two later.
+                let lasts_seconds = until.saturating_sub(now / 1_000).max(LOOK_AGAIN_SECONDS);
+                return Err(GateError::Replaces { order, lasts_seconds });
+            }
+            let order = figures.and_then(|figures| pipeline.record_of(&prepared, figures, &held, now));
+            if let Some(record) = &order {
+                record::insert(transaction, record)?;
+            }
+            let chain_id = framed.proposal().chain_id;
+            let ticket = match seen {
+                Some(seen) => Some(sender::allocate(transaction, chain_id, framed.signer(), seen, now)?),
+                None => None,
+            };
+            let body = json!({
+                "permit_id": used.permit_id, "simulation_hash": used.simulation_hash, "reservation": reservation.0,
+                "consent": consent.word(), "nonce": ticket.as_ref().map(|ticket| ticket.nonce),
+                "order": order.map(|record| record.hash),
+            });
+            let (proposal, kind) = (framed.proposal(), Kind::PermitConsumed);
+            let entry = Entry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
+            audit::append(transaction, now, &entry)?;
+            failpoint::reach(Failpoint::InsideGate);
+            Ok((held, ticket))
+        });
+        let gated = written.await?;
+        failpoint::reach(Failpoint::Gated);
+        Ok(gated)
+    }
+
+    pub(super) fn say_leg(&self, framed: &Framed, leg: usize, hash: B256, state: TxState, block: Option<u64>) {
+        let update = TxUpdate {
+            chain_id: framed.proposal().chain_id,
+            hash,
+            leg: u32::try_from(leg).unwrap_or(u32::MAX).saturating_add(1),
+            of: u32::try_from(framed.legs().len()).unwrap_or(u32::MAX),
+            state,
+            block,
+        };
+        self.say(framed, EventKind::TxUpdate(update));
+    }
+
+    /// Writes down how what was held has ended.
+    pub(super) async fn settle_as(&self, permit_id: PermitId, held: Held, end: End) -> Result<(), ReserveError> {
+        let (rules, clock) = (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock));
+        let written = self.inner.store.write(move |transaction| {
+            if permit::has_ended(transaction, permit_id)? {
+                return Ok::<_, ReserveError>(());
+            }
+            rules.settle(transaction, clock.now_millis(), held.reservation, end)?;
+            if let Some(ended) = ended(end) {
+                permit::note_end(transaction, permit_id, ended)?;
+                if let Some(order) = record::of_permit(transaction, permit_id)? {
+                    let failed = OrderState::failed(&order.message);
+                    record::end(transaction, order.hash, failed, clock.now_millis())?;
+                }
+            }
+            failpoint::reach(Failpoint::InsideSettle);
+            Ok(())
+        });
+        written.await?;
+        failpoint::reach(Failpoint::Settled);
+        Ok(())
+    }
+}
+
+/// What is known when a commit ends before anything was signed.
+pub(super) fn committed(preview: &Preview, assessment: Assessment, state: State) -> Result<Committed, Refusal> {
+    let Assessment { facts, verdicts, .. } = assessment;
+    match (facts.simulation, facts.values) {
+        (Some(simulated), Ok(values)) => Ok(Committed {
+            framed: preview.framed.clone(),
+            simulated,
+            values,
+            verdicts,
+            state,
+            legs: Vec::new(),
+            truth: None,
+            remarks: Vec::new(),
+            order: None,
+            on_paper: false,
+        }),
+        _ => Err(Refusal::by(verdicts, None)),
+    }
+}

@@ -1,0 +1,97 @@
+//! How much consent an action takes all in all, and whether what was given is enough for it: pure functions.
+
+use super::{Preview, Refusal};
+use bardo_base::error::ErrorCode;
+use bardo_base::model::{CapabilityTier, Check};
+use golem_chain::network::NetworkKind;
+use crate::approval::{ApprovalNeed, Consent, Reason, Said};
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::verdict::Verdict;
+
+/// What the rules ask for, and what no rules can waive.
+pub(in crate) fn needs(
+    by_rules: ApprovalNeed,
+    framed: &Framed,
+    facts: &Facts,
+    verdicts: &[Verdict],
+    above_hot_lane: bool,
+    parties: &[Reason],
+) -> ApprovalNeed {
+    // What only revokes is never held up, except for more of it by the operator's own hand than the policy's rate.
+    if facts.takes_back() && framed.proposal().tool.capability != CapabilityTier::Privileged {
+        let rate = verdicts.iter().filter(|verdict| verdict.check == Check::RateLimit);
+        let asks = rate.flat_map(|verdict| &verdict.asks);
+        return asks.fold(ApprovalNeed::Instant, |needs, why| needs.and_asking(Reason::Found(why.clone())));
+    }
+    let mut needs = by_rules;
+    if framed.proposal().tool.capability == CapabilityTier::Privileged {
+        needs = needs.and_asking(Reason::Authority);
+    }
+    if above_hot_lane {
+        needs = needs.and_asking(Reason::HotLane);
+    }
+    for why in parties {
+        needs = needs.and_asking(why.clone());
+    }
+    // A position is left whatever its price; what is entered needs one that the operator has seen.
+    let leaves = facts.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
+    let concerns = facts.values.iter().flat_map(|values| &values.concerns).filter(|_| !leaves && exchanges(framed));
+    for concern in concerns {
+        needs = needs.and_asking(Reason::Price(concern.clone()));
+    }
+    let asks = verdicts.iter().flat_map(|verdict| &verdict.asks);
+    asks.fold(needs, |needs, why| needs.and_asking(Reason::Found(why.clone())))
+}
+
+/// Whether it gives something for something.
+fn exchanges(framed: &Framed) -> bool {
+    let proposal = framed.proposal();
+    let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
+    proposal.is_trade() || (comes_back && !proposal.outflows.is_empty())
+}
+
+/// Whether there is consent enough for what is needed now.
+///
+/// # Errors
+/// [`Refusal`] with why not.
+pub(in crate) fn enough(
+    preview: &Preview,
+    needs: &ApprovalNeed,
+    given: &Consent,
+    word_covers: impl FnOnce() -> bool,
+) -> Result<(), Refusal> {
+    let missing = |why: &str| Refusal::new(ErrorCode::ApprovalRequired, why);
+    if matches!(needs, ApprovalNeed::Instant | ApprovalNeed::Notify) {
+        return Ok(());
+    }
+    match given {
+        Consent::Yes(yes) if yes.permit_id() != preview.permit.permit_id => {
+            Err(missing("the yes is for another permit"))
+        }
+        Consent::Yes(yes) if yes.said() == Said::Waited && matches!(needs, ApprovalNeed::Approval { .. }) => {
+            Err(missing("it needs a yes; waiting is not enough"))
+        }
+        // What was shown when the question was asked must cover what is needed now.
+        Consent::Yes(_) if !preview.needs.covers(needs) => {
+            Err(Refusal::new(ErrorCode::PermitMismatch, "it takes more consent now than when it was asked about"))
+        }
+        Consent::Yes(_) => Ok(()),
+        Consent::Always if always_reaches(preview, needs, word_covers) => Ok(()),
+        Consent::Always => Err(missing("the standing word does not cover this")),
+        Consent::None => Err(missing("it needs the operator's yes")),
+    }
+}
+
+/// On a devnet the standing word covers whatever the rules let pass; elsewhere what the policy
+/// names, and never what changes authority or was found about this one action.
+fn always_reaches(preview: &Preview, needs: &ApprovalNeed, word_covers: impl FnOnce() -> bool) -> bool {
+    let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
+    match preview.network {
+        NetworkKind::Devnet => true,
+        NetworkKind::Test | NetworkKind::Real => {
+            let of_this_one = needs.reasons().iter().any(Reason::is_of_this_one);
+            !privileged && !of_this_one && word_covers()
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! An order that others settle: written down with the money held for it, signed once nothing stands against it,
+//! stored, and only then handed on.
+
+use alloy::eips::{BlockId, BlockNumberOrTag};
+use alloy::primitives::{Address, B256, Bytes, Signature};
+use alloy::providers::Provider as _;
+use serde_json::json;
+
+use super::assess::Assessment;
+use super::capability::Capability;
+use super::commit::Held;
+use super::sign::ON_PAPER;
+use super::{Pipeline, Prepared, Refusal};
+use bardo_base::error::ErrorCode;
+use bardo_base::failpoint::{self, Failpoint};
+use bardo_base::signer::signer_of;
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use golem_chain::provider::ProviderError;
+use golem_chain::token::{self, Token, TokenId};
+use bardo_base::fabric::Asset;
+use crate::account::{Revoked, SignError};
+use crate::audit::{self, AuditError, Entry, Kind};
+use crate::framed::Framed;
+use crate::ground::Ground;
+use crate::orders::OrderState;
+use crate::orders::Orders;
+use crate::orders::record::{self, Figures, Record, Stage};
+use crate::proposal::Arrival;
+use crate::simulate;
+use crate::typed::TypedMessage;
+use crate::value::{Doubt, Valued};
+use bardo_store::StoreError;
+
+/// Why an order was not placed.
+pub(super) struct NotPlaced {
+    pub code: ErrorCode,
+    pub why: String,
+    /// Whether that counts as a failure, rather than as being called off.
+    pub failed: bool,
+    /// Whether a signature may exist all the same.
+    pub unclear: bool,
+}
+
+impl NotPlaced {
+    fn before(code: ErrorCode, why: impl ToString) -> Self {
+        Self { code, why: why.to_string(), failed: false, unclear: false }
+    }
+}
+
+impl Pipeline {
+    /// Connects those who take signed orders in and follow them. Without it no order is signed.
+    pub fn connect_orders(&self, orders: Orders) {
+        // The first stays: orders are followed in one place.
+        let _first = self.inner.orders.set(orders);
+    }
+
+    /// Those who take signed orders in and follow them.
+    pub fn orders(&self) -> Option<&Orders> {
+        self.inner.orders.get()
+    }
+
+    /// The hash of the code of the contract that settles the order of `framed`, on `block`.
+    pub(super) async fn settling_code(
+        &self,
+        ground: &Ground,
+        framed: &Framed,
+        block: BlockId,
+    ) -> Result<Option<B256>, Refusal> {
+        let Some((_, settler)) = framed.order().and_then(|order| simulate::settler(&order.message)) else {
+            return Ok(None);
+        };
+        let code = ground.client.agreed().get_code_at(settler).block_id(block).await.map_err(ProviderError::from);
+        let code = code.map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, error))?;
+        Ok((!code.is_empty()).then(|| alloy::primitives::keccak256(code)))
+    }
+
+    /// What arrives on another chain, at the lowest price there; nothing where nothing does.
+    pub(super) async fn arrival(&self, framed: &Framed) -> Result<Option<Valued>, Doubt> {
+        let arrival = framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
+        let Some(Arrival { chain_id, token: claimed, at_least, .. }) = arrival else { return Ok(None) };
+        let ground = self.ground(*chain_id).map_err(|refusal| Doubt::because(refusal.message))?;
+        let token = described(&ground, claimed).await?;
+        let spreads = ground.spreads(&[token.id], &[]).await;
+        let price = spreads.get(token.id)?.all.lowest;
+        let amount = TokenAmount::new(*at_least, token.decimals).map_err(Doubt::because)?;
+        let usd = Usd::value_of(amount, price, Rounding::Down).map_err(Doubt::because)?;
+        Ok(Some(Valued { token, amount: *at_least, usd }))
+    }
+
+    /// What is written down of the order before it is signed; nothing where there is none.
+    pub(super) async fn order_figures(
+        &self,
+        framed: &Framed,
+        assessment: &Assessment,
+    ) -> Result<Option<Figures>, Refusal> {
+        let proposal = framed.proposal();
+        let Some(order) = &proposal.order else { return Ok(None) };
+        if self.orders().is_none_or(|orders| !orders.takes(proposal.chain_id, &order.message)) {
+            let why = "no service is connected that would take this order";
+            return Err(Refusal::new(ErrorCode::ChainUnsupported, why));
+        }
+        let nothing = || Refusal::new(ErrorCode::ValidationFailed, "the order does not say what it is for");
+        let from_block = assessment.facts.simulation.as_ref().map(|simulated| simulated.pinned.number);
+        let from_block = from_block.ok_or_else(nothing)?;
+        let given = &proposal.outflows.first().ok_or_else(nothing)?.token;
+        let figures = match (&order.arrival, proposal.inflows.first()) {
+            (Some(arrival), _) => {
+                let ground = self.ground(arrival.chain_id)?;
+                let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
+                let head = ground.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await;
+                let head = head.map_err(|error| unread(&ProviderError::from(error)))?;
+                let head = head.ok_or_else(|| unread(&"the destination chain has no latest block"))?.header;
+                let height = head.number;
+                let token = [(arrival.token.id, arrival.token.clone())].into_iter().collect();
+                let balances = ground.balances(framed.account(), &token, BlockId::hash(head.hash)).await;
+                let balances = balances.map_err(|untold| unread(&untold))?;
+                Figures {
+                    expected_outcome: proposal.expected_outcome.clone(),
+                    token_in: asset(given),
+                    token_out: asset(&arrival.token),
+                    quoted_out: arrival.expected,
+                    from_block,
+                    arrival_from_block: Some(height),
+                    arrival_before: balances.get(&arrival.token.id).map(|(_, amount)| *amount),
+                }
+            }
+            (None, Some(inflow)) => Figures {
+                expected_outcome: proposal.expected_outcome.clone(),
+                token_in: asset(given),
+                token_out: asset(&inflow.token),
+                quoted_out: inflow.expected,
+                from_block,
+                arrival_from_block: None,
+                arrival_before: None,
+            },
+            (None, None) => return Err(nothing()),
+        };
+        Ok(Some(figures))
+    }
+
+    /// Signs the order of a plan whose transactions are done, stores its signature, and hands it to who settles it.
+    pub(super) async fn place_order(
+        &self,
+        prepared: &Prepared,
+        assessment: &Assessment,
+        gas: Usd,
+    ) -> Result<Record, NotPlaced> {
+        let Prepared { preview, account, .. } = prepared;
+        let framed = &preview.framed;
+        let stopped = || self.inner.rules.stop() != assessment.facts.stop;
+        let (Some(capability), Some(order), Some(orders)) =
+            (Capability::of_order(framed.clone()), framed.order(), self.orders())
+        else {
+            return Err(NotPlaced::before(ErrorCode::ValidationFailed, "there is no order to sign"));
+        };
+        let Some((hash, _)) = record::identity(&order.message) else {
+            return Err(NotPlaced::before(ErrorCode::ValidationFailed, "what is to be signed is no order"));
+        };
+        if self.inner.paper.is_some() {
+            return Err(NotPlaced::before(ErrorCode::WalletNotConfigured, ON_PAPER));
+        }
+        if stopped() {
+            return Err(NotPlaced::before(ErrorCode::Halted, "a stop was set before it was signed"));
+        }
+        self.step(framed, step_of(&order.message));
+        let signature = match sign(account.sign_order(capability).await, framed, order.signer) {
+            Ok(signature) => signature,
+            Err(not_placed) => {
+                if not_placed.unclear {
+                    // Somebody may have a signature: until its deadline it is treated as one that is out.
+                    let now = self.inner.clock.now_millis();
+                    let stages = (Stage::Reserved, Stage::Refused);
+                    let status = OrderState::failed(&order.message);
+                    let kept = self
+                        .inner
+                        .store
+                        .write(move |transaction| record::advance(transaction, hash, stages, status, now));
+                    // Not written, it stays reserved: its money is held all the same.
+                    let _kept: Result<bool, StoreError> = kept.await;
+                }
+                return Err(not_placed);
+            }
+        };
+        failpoint::reach(Failpoint::OrderSigned);
+        if stopped() {
+            return Err(NotPlaced::before(ErrorCode::Halted, "a stop was set before it was handed on"));
+        }
+        let clock = self.inner.clock.clone();
+        let (call_id, golem_id) = (framed.proposal().call_id, framed.proposal().golem_id.clone());
+        let body = json!({
+            "permit_id": preview.permit.permit_id, "order": hash, "chain_id": framed.proposal().chain_id,
+            "by": account.kind().as_str(), "expected_outcome": framed.proposal().expected_outcome,
+        });
+        let stored = self.inner.store.write(move |transaction| -> Result<bool, AuditError> {
+            let now = clock.now_millis();
+            let kept = record::keep_signature(transaction, hash, &signature, gas, now)?;
+            if kept {
+                let entry = Entry { kind: Kind::OrderSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+                audit::append(transaction, now, &entry)?;
+            }
+            failpoint::reach(Failpoint::OrderInsideStore);
+            Ok(kept)
+        });
+        match stored.await {
+            Ok(true) => failpoint::reach(Failpoint::OrderStored),
+            Ok(false) => return Err(NotPlaced::before(ErrorCode::StoreUnavailable, "the order was not written down")),
+            Err(error) => {
+                // Whether it is on disk is not known; it was not handed on.
+                return Err(NotPlaced {
+                    code: ErrorCode::StoreUnavailable,
+                    why: error.to_string(),
+                    failed: false,
+                    unclear: true,
+                });
+            }
+        }
+        self.step(framed, "Submitting to filler network");
+        let placed = orders.submit(hash).await;
+        placed.map_err(|error| NotPlaced {
+            code: ErrorCode::StoreUnavailable,
+            why: error.to_string(),
+            failed: false,
+            unclear: true,
+        })
+    }
+
+    /// The order as it is written down in the transaction that holds its money.
+    pub(super) fn record_of(&self, prepared: &Prepared, figures: Figures, held: &Held, now: u64) -> Option<Record> {
+        let preview = &prepared.preview;
+        let proposal = preview.framed.proposal();
+        let message = preview.framed.order()?.message.clone();
+        let (hash, _) = record::identity(&message)?;
+        Some(Record {
+            hash,
+            permit_id: preview.permit.permit_id,
+            call_id: proposal.call_id,
+            golem_id: proposal.golem_id.clone(),
+            chain_id: proposal.chain_id,
+            account: proposal.account,
+            status: OrderState::pending(&message),
+            message,
+            signature: None,
+            stage: Stage::Reserved,
+            figures,
+            card: None,
+            reservation: held.reservation,
+            spent: held.spent,
+            gas: Usd::ZERO,
+            created_at: now,
+            signed_at: None,
+            shown: false,
+        })
+    }
+}
+
+/// The step that signing such an order is.
+fn step_of(message: &TypedMessage) -> &'static str {
+    match message {
+        TypedMessage::CrossChainOrder { .. } => "Signing intent",
+        TypedMessage::UniswapxOrder { .. }
+        | TypedMessage::Permit2Allowance { .. }
+        | TypedMessage::Permit2Transfer { .. } => "Signing Permit2",
+    }
+}
+
+/// What the account gave, if it is `signer`'s signature over the order of `framed`.
+fn sign(answer: Result<Bytes, SignError>, framed: &Framed, signer: Address) -> Result<Bytes, NotPlaced> {
+    let code = ErrorCode::WalletNotConfigured;
+    let signature = match answer {
+        Ok(signature) => signature,
+        Err(error @ SignError::Unclear(_)) => {
+            return Err(NotPlaced { code, why: error.to_string(), failed: true, unclear: true });
+        }
+        Err(error @ SignError::Revoked(Revoked::Stop)) => return Err(NotPlaced::before(ErrorCode::Halted, error)),
+        Err(error) => return Err(NotPlaced { failed: true, ..NotPlaced::before(code, error) }),
+    };
+    let digest = framed.order().map(|order| order.message.digest(framed.proposal().chain_id));
+    let found = digest.zip(Signature::from_raw(&signature).ok());
+    let found = found.and_then(|(digest, signature)| signer_of(&signature, &digest));
+    if found == Some(signer) {
+        return Ok(signature);
+    }
+    let why = "the account signed something else than it was given";
+    Err(NotPlaced { failed: true, ..NotPlaced::before(ErrorCode::PermitMismatch, why) })
+}
+
+async fn described(ground: &Ground, claimed: &Token) -> Result<Token, Doubt> {
+    let TokenId::Erc20(address) = claimed.id else {
+        return Err(Doubt::because("the coin of another chain does not arrive by an order"));
+    };
+    let read = token::read(&[address], ground.network(), ground.client.agreed()).await.map_err(Doubt::because)?;
+    match read.into_iter().next() {
+        Some(Ok(real)) if real == *claimed => Ok(real),
+        Some(Ok(_)) => {
+            Err(Doubt::because(format_args!("the proposal describes {address} otherwise than its chain does")))
+        }
+        Some(Err(error)) => Err(Doubt::because(error)),
+        None => Err(Doubt::because(format_args!("{address} could not be read"))),
+    }
+}
+
+/// A token as cards name it.
+pub(super) fn asset(token: &Token) -> Asset {
+    let address = match token.id {
+        TokenId::Native => Address::ZERO,
+        TokenId::Erc20(address) => address,
+    };
+    Asset { symbol: token.symbol.clone(), address, decimals: token.decimals }
+}

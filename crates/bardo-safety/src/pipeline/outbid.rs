@@ -1,0 +1,90 @@
+//! A transaction that no block takes, signed once more with fees that outbid it: the same nonce, the same call, and
+//! never above what the frame's gas may cost, which is what was shown, agreed to and counted. What cannot be outbid goes
+//! on waiting as it is. Not under a stop, unless it only takes back.
+
+use alloy::primitives::B256;
+use serde_json::json;
+
+use super::assess::Assessment;
+use super::capability::Capability;
+use super::settle::Leave;
+use super::sign::{KeepError, as_framed};
+use super::{Pipeline, Prepared};
+use bardo_base::failpoint::{self, Failpoint};
+use golem_chain::sender::{self, Fees, Kept, SendOutcome, Sender, TxState as Stage};
+use bardo_base::fabric::TxState;
+use crate::audit::{self, Entry, Kind};
+use crate::framed::FeeBound;
+use crate::permit;
+
+impl Pipeline {
+    /// Signs leg number `leg` anew so that it takes the place of `old`, stores it and sends it; the new hash, and what
+    /// is said of it.
+    ///
+    /// # Errors
+    /// Why not. The old one still waits then, whatever was signed: nothing that was not stored is sent.
+    pub(super) async fn outbid(
+        &self,
+        prepared: &Prepared,
+        assessment: &Assessment,
+        leg: usize,
+        (sender, old): (&Sender, B256),
+    ) -> Result<(B256, String), String> {
+        let Prepared { preview, account, .. } = prepared;
+        let framed = &preview.framed;
+        let stopped = || !self.may_send_again(Leave::of(assessment));
+        let said = |error: &dyn std::fmt::Display| error.to_string();
+        if stopped() {
+            return Err("a stop was set".to_owned());
+        }
+        let bound = framed.fees();
+        let cap =
+            Fees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
+        let replacement = sender.outbid(old, cap).await.map_err(|error| said(&error))?;
+        let old = replacement.replaces;
+        let Fees { max_fee_per_gas, max_priority_fee_per_gas } = replacement.fees;
+        let fees = FeeBound { max_fee_per_gas, max_priority_fee_per_gas };
+        // What is signed comes from the frame, not from what waits.
+        let capability = Capability::new(framed.clone(), leg, replacement.nonce, fees);
+        let capability = capability.ok_or("its fees would be above what the gas may cost")?;
+        let signed = account.sign(capability).await.map_err(|error| said(&error))?;
+        as_framed(framed, leg, replacement.nonce, fees, &signed).map_err(str::to_owned)?;
+        failpoint::reach(Failpoint::OutbidSigned);
+        if stopped() {
+            return Err("a stop was set".to_owned());
+        }
+        let proposal = framed.proposal();
+        let (permit_id, call_id, golem_id) = (preview.permit.permit_id, proposal.call_id, proposal.golem_id.clone());
+        let body = json!({
+            "permit_id": permit_id, "leg": leg + 1, "hash": signed.hash(), "replaces": old, "nonce": signed.nonce(),
+            "chain_id": signed.chain_id(), "from": signed.from(), "max_fee_per_gas": max_fee_per_gas.to_string(),
+            "max_priority_fee_per_gas": max_priority_fee_per_gas.to_string(),
+        });
+        let (clock, bytes) = (self.inner.clock.clone(), signed.clone());
+        let stored = self.inner.store.write(move |transaction| -> Result<Kept, KeepError> {
+            let now = clock.now_millis();
+            let kept = sender::keep_replacement(transaction, old, &bytes, now)?;
+            permit::replace_leg(transaction, permit_id, leg, bytes.hash())?;
+            let entry = Entry { kind: Kind::TxOutbid, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+            audit::append(transaction, now, &entry)?;
+            failpoint::reach(Failpoint::OutbidInsideStore);
+            Ok(kept)
+        });
+        let kept = stored.await.map_err(|error| said(&error))?;
+        failpoint::reach(Failpoint::OutbidStored);
+        let hash = kept.hash();
+        self.say_leg(framed, leg, hash, TxState::Signed, None);
+        let sent = sender.send(kept).await;
+        if let Ok(SendOutcome { state: Stage::Dropped, .. }) = sent {
+            self.say_leg(framed, leg, hash, TxState::Dropped, None);
+            self.say_leg(framed, leg, old, TxState::Sent, None);
+            // More is refused where this was.
+            return Err(format!("{hash}, which was to outbid it, was refused"));
+        }
+        self.say_leg(framed, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, None);
+        Ok((
+            hash,
+            format!("no block took {old}: {hash} outbids it, at {max_fee_per_gas} wei for a unit of gas at most"),
+        ))
+    }
+}

@@ -1,0 +1,188 @@
+//! An action that is done on paper: checked, agreed to and counted like a real one, and kept in the paper ledger with the
+//! balances that the simulation moved. Nothing is signed, and no nonce is taken.
+
+use std::sync::Arc;
+
+use alloy::primitives::U256;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::assess::{Assessment, gas_usd};
+use super::commit::{Committed, GateError, State, committed};
+use super::turn::ByTurn;
+use super::{Pipeline, Prepared, Refusal};
+use bardo_base::error::ErrorCode;
+use bardo_base::units::Usd;
+use golem_chain::fork::BalanceShift;
+use golem_chain::token::TokenId;
+use crate::approval::Consent;
+use crate::audit::{self, Entry, Kind};
+use crate::framed::Framed;
+use crate::paper::{self, PaperAction, PaperLedger, PaperMove};
+use crate::permit::{self, PermitFault, Use};
+use crate::rulebook::End;
+use crate::simulate::Simulated;
+use bardo_store::Store;
+
+impl Pipeline {
+    /// Shifts of the account's balances by actions on paper; empty in a real pipeline.
+    pub(super) fn shifts(&self, framed: &Framed) -> Result<Vec<BalanceShift>, Refusal> {
+        let Some(paper) = &self.inner.paper else { return Ok(Vec::new()) };
+        let shifts = paper.shifts(framed.proposal().chain_id, framed.account());
+        shifts.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
+    }
+
+    /// The database of what really happened: what signed orders may take, and what was allowed before.
+    pub(super) fn history(&self) -> &Store {
+        self.inner.paper.as_ref().map_or(&self.inner.store, PaperLedger::real)
+    }
+
+    /// Does on paper what was previewed, with the same checks and the same consent as in earnest.
+    pub(super) async fn carry_out_on_paper(
+        &self,
+        prepared: Prepared,
+        consent: Consent,
+        turn: ByTurn,
+        paper: PaperLedger,
+    ) -> Result<Committed, Refusal> {
+        let _turn = self.have_turn(&prepared.preview, turn).await?;
+        let assessment = self.look_again(&prepared).await?;
+        if let Some(verdict) = self.unseen(&prepared.preview.framed, &assessment.facts)? {
+            return Err(Refusal::by(vec![verdict], None));
+        }
+        self.consented(&prepared.preview, &assessment, &consent)?;
+        let consent = self.close_question(&paper, consent).await?;
+        self.keep_on_paper(&prepared, &assessment, consent).await?;
+        self.note_parties(&prepared.preview.framed).await;
+        Ok(Committed { on_paper: true, ..committed(&prepared.preview, assessment, State::Simulated)? })
+    }
+
+    /// Ends the question in the real ledger, where other programs see it. Returns the consent that was given.
+    async fn close_question(&self, paper: &PaperLedger, consent: Consent) -> Result<Consent, Refusal> {
+        let Consent::Yes(yes) = consent else { return Ok(consent) };
+        let desk = self.inner.desk.clone();
+        let closed = paper.real().write(move |transaction| -> Result<Consent, GateError> {
+            match desk.close(transaction, &yes)? {
+                Some(said) => Err(GateError::RefusedElsewhere(said)),
+                None => Ok(Consent::Yes(yes)),
+            }
+        });
+        Ok(closed.await?)
+    }
+
+    /// The one immediate transaction of the paper ledger: stop, rules, time and caps again; the permit used up; the
+    /// spending counted; what moved kept. All of it or nothing.
+    async fn keep_on_paper(
+        &self,
+        prepared: &Prepared,
+        assessment: &Assessment,
+        consent: Consent,
+    ) -> Result<(), Refusal> {
+        let preview = &prepared.preview;
+        let framed = preview.framed.clone();
+        let proposal = framed.proposal();
+        let facts = Arc::new(assessment.facts.clone());
+        let untold = |doubt: &dyn std::fmt::Display| Refusal::new(ErrorCode::SafetyPriceUnknown, doubt);
+        let values = facts.values.as_ref().map_err(|doubt| untold(doubt))?;
+        let counted = facts.counted().map_err(|doubt| untold(&doubt))?;
+        // The most that gas may cost is held in earnest, and what it did cost is counted: here what the simulation used.
+        let gas = facts.simulation.as_ref().and_then(|one| gas_usd(&assessment.look.spreads, gas_of(one, assessment)));
+        let used_gas = |gas: Usd| counted.checked_sub(values.gas).ok()?.checked_add(gas).ok();
+        let spent = gas.and_then(used_gas).map_or(counted, |spent| spent.min(counted));
+        let used = Use {
+            permit_id: preview.permit.permit_id,
+            simulation_hash: preview.permit.simulation_hash,
+            call_id: proposal.call_id,
+            golem_id: proposal.golem_id.clone(),
+            chain_id: proposal.chain_id,
+            account: proposal.account,
+            gas_usd: values.gas.to_string(),
+            spent_usd: spent.to_string(),
+        };
+        let action = PaperAction {
+            at: 0,
+            permit_id: used.permit_id,
+            call_id: proposal.call_id,
+            golem_id: proposal.golem_id.clone(),
+            tool: proposal.tool.name,
+            outcome: proposal.expected_outcome.clone(),
+            chain_id: proposal.chain_id,
+            account: proposal.account,
+            block: facts.simulation.as_ref().map_or(0, |simulated| simulated.pinned.number),
+            spent_usd: spent.to_string(),
+            moves: moves(&framed, assessment)?,
+        };
+        let (rules, clock, permit) =
+            (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock), preview.permit.clone());
+        let (desk, prepared) = (self.inner.desk.clone(), prepared.clone());
+        let written = self.inner.store.write(move |transaction| -> Result<(), GateError> {
+            if rules.stop() != facts.stop {
+                return Err(GateError::Stopped);
+            }
+            let now = clock.now_millis();
+            permit.verify(&framed, rules.version(), now, Instant::now())?;
+            let reservation = rules.reserve(transaction, now, &framed, &facts)?;
+            if prepared.worsened(&facts) {
+                return Err(GateError::Worsened);
+            }
+            if let Consent::Yes(yes) = &consent
+                && !desk.stands(yes)
+            {
+                return Err(GateError::TakenBack);
+            }
+            if !permit::consume(transaction, &used, reservation.0, now)? {
+                return Err(PermitFault::Consumed.into());
+            }
+            rules.settle(transaction, now, reservation, End::Done { spent })?;
+            permit::note_end(transaction, used.permit_id, "done")?;
+            paper::note(transaction, &PaperAction { at: now, ..action })?;
+            let body = json!({
+                "permit_id": used.permit_id, "simulation_hash": used.simulation_hash, "reservation": reservation.0,
+                "consent": consent.word(), "paper": true,
+            });
+            let proposal = framed.proposal();
+            let kind = Kind::PermitConsumed;
+            let entry = Entry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
+            audit::append(transaction, now, &entry)?;
+            Ok(())
+        });
+        Ok(written.await?)
+    }
+}
+
+/// Gas by the simulation, in wei, with the data fee of a rollup.
+fn gas_of(simulated: &Simulated, assessment: &Assessment) -> U256 {
+    let data_fee = assessment.look.data_fee.as_ref().copied().unwrap_or_default();
+    simulated.gas_cost.saturating_add(data_fee)
+}
+
+/// Moves of the account's balances by the simulation, with gas, and the arrival of a bridge order on the other chain.
+fn moves(framed: &Framed, assessment: &Assessment) -> Result<Vec<PaperMove>, Refusal> {
+    let (proposal, facts) = (framed.proposal(), &assessment.facts);
+    let none = || Refusal::new(ErrorCode::SafetySimulationFailed, "there is no simulation");
+    let simulated = facts.simulation.as_ref().ok_or_else(none)?;
+    let mut moved = Vec::new();
+    for one in &simulated.moves {
+        let undescribed =
+            || Refusal::new(ErrorCode::SafetySimulationFailed, "a balance moves whose token is not described");
+        let token = facts.tokens.get(&one.token).cloned().ok_or_else(undescribed)?;
+        let (came, went) = (one.after.saturating_sub(one.before), one.before.saturating_sub(one.after));
+        moved.push(PaperMove { chain_id: proposal.chain_id, token, came, went });
+    }
+    if framed.payer() == framed.account() {
+        let gas = gas_of(simulated, assessment);
+        match moved.iter_mut().find(|one| one.token.id == TokenId::Native) {
+            Some(coin) => coin.went = coin.went.saturating_add(gas),
+            None => {
+                let coin = facts.tokens.get(&TokenId::Native).cloned().ok_or_else(none)?;
+                moved.push(PaperMove { chain_id: proposal.chain_id, token: coin, came: U256::ZERO, went: gas });
+            }
+        }
+    }
+    let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
+    if let Some(arrival) = arrival.filter(|_| proposal.recipients.iter().all(|one| *one == proposal.account)) {
+        let (came, went) = (arrival.at_least, U256::ZERO);
+        moved.push(PaperMove { chain_id: arrival.chain_id, token: arrival.token.clone(), came, went });
+    }
+    Ok(moved)
+}

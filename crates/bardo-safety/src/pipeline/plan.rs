@@ -1,0 +1,376 @@
+//! The legs of a plan, one after the other. Before each but the first the rest is looked at again on
+//! the block of then; if the plan stops half-way, the allowances that it has given are taken back.
+
+use alloy::primitives::{Address, Bytes, U256};
+use alloy::sol_types::SolCall as _;
+use futures::future::BoxFuture;
+
+use super::assess::{Assessment, gas_usd};
+use super::commit::{Committed, Held, LegReport, State, committed};
+use super::order::NotPlaced;
+use super::settle::{Leave, cost_of, main_is_done};
+use super::sign::NotStored;
+use super::turn::ByTurn;
+use super::witness::despite_disputes;
+use super::{AtWork, Pipeline, Prepared, Refusal};
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
+use bardo_base::error::ErrorCode;
+use bardo_base::model::Check;
+use bardo_base::text::SafeText;
+use golem_chain::network::Contract;
+use golem_chain::sender::{self, NonceTicket, Route, Sender};
+use golem_chain::token::TokenId;
+use bardo_base::fabric::TxState;
+use crate::approval::Consent;
+use crate::framed::FeeBound;
+use crate::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
+use crate::rulebook::End;
+use crate::value::Doubt;
+use crate::verdict::Verdict;
+
+/// The checks that a leg after the first must pass again. What counts and caps has been taken into
+/// account when the whole plan was reserved.
+const AGAIN: [Check; 7] = [
+    Check::Halt,
+    Check::PhaseGate,
+    Check::TokenAllowlist,
+    Check::SlippageGuard,
+    Check::PolicyCage,
+    Check::Simulation,
+    Check::ChainHealth,
+];
+
+/// Whether what a rollup asks of the rest of a plan for its base chain, of which no signature is a bound, is still covered
+/// by what was reserved for the whole plan. Both are twice what was asked. What only revokes is held to it too: nothing
+/// else bounds what its transaction costs.
+fn affordable(reserved: &Result<U256, Doubt>, rest: &Result<U256, Doubt>) -> Result<(), Refusal> {
+    let unknown = |doubt: &Doubt| Refusal::new(ErrorCode::SafetyPriceUnknown, doubt);
+    let (reserved, rest) = (reserved.as_ref().map_err(unknown)?, rest.as_ref().map_err(unknown)?);
+    if rest.saturating_sub(*reserved) > *reserved {
+        let why = format!(
+            "the rollup now asks more for its base chain than was reserved: {} wei for the rest of the plan, of {reserved} \
+             wei for all of it",
+            rest.wrapping_shr(1)
+        );
+        return Err(Refusal::new(ErrorCode::SafetySpendingLimitExceeded, why));
+    }
+    Ok(())
+}
+
+/// How far a plan has come when it ends.
+enum Ended {
+    /// All legs are in blocks and succeeded.
+    Done,
+    /// One is in a block and reverted.
+    Reverted,
+    /// One has left, and nobody knows yet.
+    Unclear,
+    /// All transactions are done, and the order is with who settles it.
+    Placed,
+    /// Nothing further was signed, for this reason.
+    Stopped { code: ErrorCode, why: String, failed: bool },
+}
+
+impl Pipeline {
+    /// Signs, stores, sends and follows every leg; settles what was held.
+    pub(super) async fn run_plan(
+        &self,
+        prepared: Prepared,
+        first: Assessment,
+        held: Held,
+        next: Option<(NonceTicket, FeeBound)>,
+        at_work: AtWork,
+    ) -> Result<Committed, Refusal> {
+        let framed = prepared.preview.framed.clone();
+        let permit_id = prepared.preview.permit.permit_id;
+        let sender = self.sender(framed.proposal().chain_id)?;
+        let private = self.inner.rules.goes_private(&framed, &first.facts);
+        let route = if private { Route::Private } else { Route::Public };
+        let mut remarks = Vec::new();
+        let mut legs: Vec<LegReport> = Vec::new();
+        let mut next = next;
+        let mut placed = None;
+        let mut current = first.clone();
+        let mut leave = Leave::of(&first);
+        let mut ended = Ended::Done;
+        for leg in 0..framed.legs().len() {
+            let taken = match next.take() {
+                Some(taken) => taken,
+                None => match self.next_leg(&prepared, leg, &first).await {
+                    Ok((assessment, taken)) => {
+                        current = assessment;
+                        taken
+                    }
+                    Err(refusal) => {
+                        ended = Ended::Stopped { code: refusal.code, why: refusal.message, failed: false };
+                        break;
+                    }
+                },
+            };
+            let stored = match self.sign_and_store(&prepared, &current, leg, taken, route).await {
+                Ok(stored) => stored,
+                Err(not_stored) => {
+                    remarks.extend(self.undo(&sender, &not_stored).await);
+                    let NotStored { ticket, code, why, failed } = not_stored;
+                    // Without the ticket nobody knows whether something was signed or kept.
+                    ended = match ticket {
+                        Some(_) => Ended::Stopped { code, why, failed },
+                        None => {
+                            remarks.push(why);
+                            Ended::Unclear
+                        }
+                    };
+                    break;
+                }
+            };
+            leave = Leave::of(&current);
+            let (report, outbids) = self.send_and_follow(&prepared, &current, leg, (&sender, stored)).await;
+            remarks.extend(outbids);
+            let state = report.state;
+            legs.push(report);
+            match state {
+                TxState::Confirmed => {}
+                TxState::Reverted if main_is_done(&legs) => {
+                    let why = "what it is for is done, and the transaction that takes back what is left over reverted";
+                    ended = Ended::Stopped { code: ErrorCode::ExecutionTxReverted, why: why.to_owned(), failed: true };
+                    break;
+                }
+                TxState::Reverted => {
+                    ended = Ended::Reverted;
+                    break;
+                }
+                TxState::Dropped => {
+                    let why = never_happens(&sender, &legs);
+                    ended = Ended::Stopped { code: ErrorCode::ChainUnreachable, why, failed: true };
+                    break;
+                }
+                TxState::Signed | TxState::Sent | TxState::Unclear => {
+                    ended = Ended::Unclear;
+                    break;
+                }
+            }
+        }
+        if let Ended::Done = ended
+            && framed.order().is_some()
+        {
+            // Where it cannot be told, all that was held for it counts.
+            let gas = cost_of(&prepared.ground, &legs).await.ok();
+            let gas = gas.and_then(|gas| gas_usd(&first.look.spreads, gas)).unwrap_or(held.gas);
+            // What was looked at before the transactions is looked at again after them.
+            let looked = match legs.len() {
+                0 => Ok(current),
+                done => self.rest_stands(&prepared, done, &first).await,
+            };
+            ended = match looked {
+                Ok(assessment) => match self.place_order(&prepared, &assessment, gas).await {
+                    Ok(order) => {
+                        placed = Some(Box::new(order));
+                        Ended::Placed
+                    }
+                    Err(NotPlaced { why, unclear: true, .. }) => {
+                        remarks.push(why);
+                        Ended::Unclear
+                    }
+                    Err(NotPlaced { code, why, failed, .. }) => Ended::Stopped { code, why, failed },
+                },
+                Err(refusal) => Ended::Stopped { code: refusal.code, why: refusal.message, failed: false },
+            };
+        }
+        let anything_happened = legs.iter().any(|leg| leg.state != TxState::Dropped);
+        if !matches!(ended, Ended::Done | Ended::Placed | Ended::Unclear) && anything_happened {
+            remarks.extend(self.take_back(&prepared, &legs).await);
+        }
+        let truth = match ended {
+            Ended::Unclear | Ended::Placed => None,
+            Ended::Done | Ended::Reverted | Ended::Stopped { .. } => {
+                self.truth(&prepared, &legs).await.map_err(|why| remarks.push(why)).ok()
+            }
+        };
+        // Without the chain's word on it, all that was held for gas counts.
+        let gas = truth.as_ref().and_then(|truth| gas_usd(&first.look.spreads, truth.gas_cost));
+        let gas = gas.unwrap_or(held.gas);
+        let spent = truth.as_ref().and_then(|truth| truth.spent(&framed, &legs, &first, gas));
+        let spent = spent.unwrap_or(held.spent).min(held.most_with(gas));
+        let end = match &ended {
+            Ended::Done => End::Done { spent },
+            Ended::Unclear | Ended::Placed => End::Unclear,
+            Ended::Reverted => End::Reverted { gas },
+            // A clean-up that failed takes nothing from what was done.
+            Ended::Stopped { .. } if main_is_done(&legs) => End::Done { spent },
+            Ended::Stopped { .. } if anything_happened => End::Partly { spent },
+            Ended::Stopped { failed: true, .. } => End::NotSent,
+            Ended::Stopped { failed: false, .. } => End::Withdrawn,
+        };
+        // What an order can still take stays held, and is settled when the chain says how it ended.
+        if !matches!(ended, Ended::Placed)
+            && let Err(error) = self.settle_as(permit_id, held, end).await
+        {
+            remarks.push(format!("the ledger still holds the spending: {error}"));
+        }
+        if let Some(truth) = &truth
+            && anything_happened
+        {
+            self.say_truth(&framed, truth, &legs).await;
+        }
+        if let Ended::Done = ended {
+            self.look_after(&framed).await;
+            self.note_parties(&framed).await;
+        }
+        // An order that is unclear is followed with the orders: its transactions say nothing of it.
+        let all_sent = legs.iter().all(|leg| leg.state == TxState::Confirmed);
+        if let Ended::Unclear = ended
+            && !(framed.order().is_some() && all_sent)
+        {
+            self.follow(sender, (framed, permit_id, held), &legs, leave, at_work);
+        }
+        let state = match ended {
+            Ended::Done => State::Done,
+            Ended::Placed => State::Placed,
+            Ended::Reverted => State::Reverted,
+            Ended::Unclear => State::Unclear,
+            Ended::Stopped { code, why, .. } if anything_happened => State::Stopped { code, why },
+            // Nothing left this program.
+            Ended::Stopped { code, why, .. } => return Err(Refusal::new(code, why)),
+        };
+        Ok(Committed { legs, truth, remarks, order: placed, ..committed(&prepared.preview, first, state)? })
+    }
+
+    /// Looks at the rest of the plan again and takes the next nonce.
+    async fn next_leg(
+        &self,
+        prepared: &Prepared,
+        leg: usize,
+        first: &Assessment,
+    ) -> Result<(Assessment, (NonceTicket, FeeBound)), Refusal> {
+        let framed = &prepared.preview.framed;
+        let assessment = self.rest_stands(prepared, leg, first).await?;
+        let chain_id = framed.proposal().chain_id;
+        let signer = framed.signer();
+        let (seen, fees) = self.for_next(framed, despite_disputes(&assessment)).await?;
+        let clock = self.inner.clock.clone();
+        let ticket = self
+            .inner
+            .store
+            .write(move |transaction| sender::allocate(transaction, chain_id, signer, seen, clock.now_millis()))
+            .await
+            .map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
+        Ok((assessment, (ticket, fees)))
+    }
+
+    /// Looks at the rest of the plan again, from leg number `leg` on; `first` is what the whole plan was reserved by.
+    async fn rest_stands(&self, prepared: &Prepared, leg: usize, first: &Assessment) -> Result<Assessment, Refusal> {
+        let Prepared { preview, ground, .. } = prepared;
+        let framed = &preview.framed;
+        let assessment = self.assess(ground, framed, leg, prepared.asked.now(), None).await?;
+        affordable(&first.look.data_fee, &assessment.look.data_fee)?;
+        let takes_back =
+            framed.legs().get(leg).is_some_and(|leg| leg.purpose == Purpose::CleanUp) && assessment.facts.takes_back();
+        if !assessment.faults.is_empty() {
+            return Err(Refusal::out_of_bounds(&assessment.faults, assessment.facts.simulation));
+        }
+        // It could not be simulated at all, which says nothing of what it would do.
+        if assessment.facts.simulation.is_none() {
+            let standing = assessment.verdicts.into_iter().filter(Verdict::blocks).collect();
+            return Err(Refusal::by(standing, None));
+        }
+        // What only takes back may always go on.
+        if !takes_back {
+            let standing: Vec<_> = assessment
+                .verdicts
+                .iter()
+                .filter(|verdict| verdict.blocks() && AGAIN.contains(&verdict.check))
+                .cloned()
+                .collect();
+            if !standing.is_empty() {
+                return Err(Refusal::by(standing, assessment.facts.simulation));
+            }
+            if self.inner.rules.version() != preview.policy {
+                let why = "the rules were changed in the middle of the plan";
+                return Err(Refusal::new(ErrorCode::PermitMismatch, why));
+            }
+        }
+        Ok(assessment)
+    }
+
+    /// Takes back every allowance that the plan's first legs have given and its main leg did not use, down to what open
+    /// orders may take.
+    async fn take_back(&self, prepared: &Prepared, legs: &[LegReport]) -> Vec<String> {
+        let framed = &prepared.preview.framed;
+        let given = framed.proposal().legs.iter().zip(legs);
+        let given = given.filter(|(leg, report)| leg.purpose == Purpose::Approve && report.state == TxState::Confirmed);
+        let mut remarks = Vec::new();
+        let mut back = Vec::new();
+        // Where it cannot be told what they may take, it is nothing: an order that is void costs nobody anything.
+        let promised = self.promised(framed).unwrap_or_default();
+        let permit2 = prepared.ground.network().book.contract(Contract::Permit2);
+        let stays = |token: Address, spender: Address| {
+            let kept = promised.get(&token).filter(|_| permit2 == Some(spender));
+            kept.copied().unwrap_or_default()
+        };
+        for (leg, _) in given {
+            match opposite(leg, stays) {
+                Some(leg) => back.push(leg),
+                None => {
+                    remarks.push(format!("an allowance given by a call of {} is not known how to take back", leg.to))
+                }
+            }
+        }
+        if back.is_empty() {
+            return remarks;
+        }
+        let bounds = framed.proposal().allowances.iter().map(|bound| {
+            let at_most = match (bound.kind, bound.token.id) {
+                (AllowanceKind::Erc20, TokenId::Erc20(token)) => stays(token, bound.spender),
+                (AllowanceKind::Erc20 | AllowanceKind::Permit2 { .. }, _) => U256::ZERO,
+            };
+            AllowanceBound { at_most, ..bound.clone() }
+        });
+        let proposal = Proposal {
+            intent: Intent::Revoke,
+            legs: back,
+            outflows: Vec::new(),
+            inflows: Vec::new(),
+            allowances: bounds.collect(),
+            trade: None,
+            recipients: Vec::new(),
+            order: None,
+            expected_outcome: SafeText::clean("the allowances that were given for it are taken back", 200),
+            ..framed.proposal().clone()
+        };
+        if let Err(refusal) = self.do_at_once(proposal, prepared).await {
+            remarks.push(format!("the allowances given for it could not be taken back: {}", refusal.message));
+        }
+        remarks
+    }
+
+    /// Previews and commits what needs no consent. Boxed, since a commit may come here.
+    fn do_at_once<'a>(&'a self, proposal: Proposal, like: &'a Prepared) -> BoxFuture<'a, Result<Committed, Refusal>> {
+        Box::pin(async move {
+            let preview = self.preview(proposal, like.account.clone(), like.asked.clone()).await?;
+            self.commit_by(ByTurn::Outer, preview.permit.permit_id, Consent::None).await
+        })
+    }
+}
+
+/// Why the last of these can never happen, by what was noted of it last: the endpoint's refusal, or who has its nonce.
+fn never_happens(sender: &Sender, legs: &[LegReport]) -> String {
+    let record = legs.last().and_then(|last| sender.record(last.hash).ok());
+    let note = record.and_then(|record| record.note).map_or_else(String::new, |note| format!(": {note}"));
+    format!("the transaction can never be in a block{note}")
+}
+
+/// The call that takes back what `leg` allows, where it is one of the calls that allow. Of a token a spender keeps what
+/// `stays` says.
+fn opposite(leg: &Leg, stays: impl Fn(Address, Address) -> U256) -> Option<Leg> {
+    let data: Bytes = if let Ok(call) = Erc20::approveCall::abi_decode(&leg.data) {
+        let value = stays(leg.to, call.spender).min(call.value);
+        Erc20::approveCall { spender: call.spender, value }.abi_encode().into()
+    } else if let Ok(call) = Permit2::approveCall::abi_decode(&leg.data) {
+        let nothing = Permit2::approveCall { amount: Default::default(), expiration: Default::default(), ..call };
+        nothing.abi_encode().into()
+    } else {
+        return None;
+    };
+    Some(Leg { purpose: Purpose::CleanUp, data, value: U256::ZERO, slots: Vec::new(), ..leg.clone() })
+}

@@ -1,0 +1,266 @@
+//! From a proposal to a permit: frame, facts, checks, simulation, need of consent. Nothing is
+//! written, nothing is held.
+
+use std::sync::Arc;
+
+use alloy::primitives::B256;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Asked, Pipeline, Prepared, Refusal, consent};
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::failpoint::{self, Failpoint};
+use bardo_base::model::{Check, Phase};
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use golem_chain::network::NetworkKind;
+use bardo_base::fabric::{EventKind, PermitIssued};
+use crate::account::{Account, FrameContext, Revoked};
+use crate::approval::{ApprovalNeed, Reason};
+use crate::audit::Kind;
+use crate::checks::halt;
+use crate::facts::Facts;
+use crate::framed::Framed;
+use crate::ground::Ground;
+use crate::guardian::{Case, Opinion};
+use crate::permit::ActionPermit;
+use crate::proposal::Proposal;
+use crate::simulate::Simulated;
+use crate::value::Values;
+use crate::verdict::Verdict;
+
+/// A previewed action that nothing stands against.
+#[derive(Debug, Clone)]
+pub struct Preview {
+    /// Leave to do it.
+    pub permit: ActionPermit,
+    /// What would be signed.
+    pub framed: Framed,
+    /// What it does.
+    pub simulated: Simulated,
+    /// What it costs and brings.
+    pub values: Values,
+    /// What counts against the limits: for a fair exit its possible loss and gas, for everything else all that is spent.
+    pub counted: Usd,
+    /// How every check decided.
+    pub verdicts: Vec<Verdict>,
+    /// How much consent it takes.
+    pub needs: ApprovalNeed,
+    /// What the safety-guardian thinks, where it was asked or should have been.
+    pub opinion: Option<Opinion>,
+    /// Whether it is above the hot lane.
+    pub above_hot_lane: bool,
+    /// Whether it pays somebody for the first time.
+    pub first_seen: bool,
+    /// Why somebody who takes part in it is to be looked at.
+    pub parties: Vec<Reason>,
+    /// Names the rules it was checked under.
+    pub policy: B256,
+    /// The phase it was checked in.
+    pub phase: Phase,
+    /// The phase of whoever acts, from then on.
+    pub(crate) own: Option<watch::Receiver<Phase>>,
+    /// Names the stop that was set last before it.
+    pub last_stop: Option<SafeText>,
+    /// What kind of network it is on.
+    pub network: NetworkKind,
+    /// True for an action on paper, of which nothing is ever signed.
+    pub paper: bool,
+}
+
+impl Pipeline {
+    /// Looks at what `proposal` would do when `account` signs it, and gives a permit for exactly that
+    /// if nothing stands against it.
+    ///
+    /// # Errors
+    /// [`Refusal`] with everything that stands against it.
+    pub async fn preview(
+        &self,
+        proposal: Proposal,
+        account: Arc<dyn Account>,
+        asked: Asked,
+    ) -> Result<Preview, Refusal> {
+        let ground = self.ground(proposal.chain_id)?;
+        let framed = self.frame(&proposal, &*account).await?;
+        let looked = self.look_at(&framed, ground, account, asked).await;
+        if let Err(refusal) = &looked {
+            self.record_refusal(&framed, None, refusal).await;
+        }
+        looked
+    }
+
+    async fn look_at(
+        &self,
+        framed: &Framed,
+        ground: Ground,
+        account: Arc<dyn Account>,
+        asked: Asked,
+    ) -> Result<Preview, Refusal> {
+        let framed = framed.clone();
+        let asked = asked.since_now();
+        let last_stop = self.inner.rules.last_stop();
+        self.step(&framed, "Simulating via Revm");
+        failpoint::reach(Failpoint::Framed);
+        let assessment = self.assess(&ground, &framed, 0, asked.now(), None).await?;
+        failpoint::reach(Failpoint::Assessed);
+        let mut verdicts = assessment.verdicts.clone();
+        let facts = &assessment.facts;
+        if facts.stop.is_some() {
+            self.inner.desk.drop_grants();
+        }
+        if account.revoked() == Some(Revoked::Stop) {
+            // Said here already: what is in force by now may let it pass, and it could not be signed.
+            verdicts.retain(|verdict| verdict.check != Check::Halt);
+            verdicts.insert(0, halt::without_keys());
+        }
+        verdicts.extend(self.unseen(&framed, facts)?);
+        let above_hot_lane = self.inner.rules.above_hot_lane(&framed, facts);
+        let mut opinion = None;
+        if !verdicts.iter().any(Verdict::blocks) && above_hot_lane {
+            match self.ask_guardian(&framed, facts).await {
+                Ok(said) => {
+                    if !said.agrees {
+                        let why = format!("this exit lacks the safety-guardian's agreement: {}", said.why);
+                        verdicts.push(Verdict::passed(Check::SpendingLimit, &why).asking(&why));
+                    }
+                    opinion = Some(said);
+                }
+                Err(verdict) => verdicts.push(verdict),
+            }
+        }
+        self.tell_verdicts(&framed, &verdicts);
+        let (Some(simulated), Ok(values), false) =
+            (&facts.simulation, &facts.values, verdicts.iter().any(Verdict::blocks))
+        else {
+            return Err(Refusal::by(verdicts, facts.simulation.clone()));
+        };
+        let policy = self.inner.rules.version();
+        let now = self.inner.clock.now_millis();
+        let permit = ActionPermit::issue(&framed, policy, now, self.inner.permit_ttl);
+        let parties = self.parties(&framed, facts, &ground)?;
+        let by_rules = self.inner.rules.consent(&framed, facts);
+        let needs = consent::needs(by_rules, &framed, facts, &verdicts, above_hot_lane, &parties);
+        let preview = Preview {
+            permit,
+            framed: framed.clone(),
+            simulated: simulated.clone(),
+            values: values.clone(),
+            counted: facts.counted().unwrap_or(values.spent),
+            verdicts,
+            needs,
+            opinion,
+            above_hot_lane,
+            first_seen: parties.contains(&Reason::FirstPaid),
+            parties,
+            policy,
+            phase: facts.phase,
+            own: asked.own.clone(),
+            last_stop,
+            network: ground.network().kind,
+            paper: self.inner.paper.is_some(),
+        };
+        let permit = &preview.permit;
+        let proposal = framed.proposal();
+        let bounds = &permit.bounds;
+        let declared = bounds.outflows.iter().map(|flow| &flow.token);
+        let declared = declared.chain(bounds.inflows.iter().map(|inflow| &inflow.token));
+        let changes = simulated.told(&framed, declared, ground.network().native_symbol);
+        let body = json!({
+            "permit_id": permit.permit_id, "simulation_hash": permit.simulation_hash, "policy": policy,
+            "tool": proposal.tool.name, "intent": proposal.intent.as_str(), "chain_id": proposal.chain_id,
+            "account": proposal.account, "expected_outcome": permit.expected_outcome,
+            "spent_usd": values.spent, "gas_usd": values.gas, "phase": facts.phase, "expires_at": permit.expires_at,
+            "needs": preview.needs.word(), "reasons": preview.needs.reasons(), "changes": changes,
+        });
+        // A permit that left no record could be used without one.
+        let recorded = self.inner.trail.record(self.note(&framed, Kind::PermitIssued, body)).await;
+        recorded.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
+        self.say(
+            &framed,
+            EventKind::PermitIssued(PermitIssued {
+                permit_id: preview.permit.permit_id,
+                simulation_hash: preview.permit.simulation_hash,
+                expected_outcome: preview.permit.expected_outcome.clone(),
+                expires_at: preview.permit.expires_at,
+                notify: preview.needs == ApprovalNeed::Notify,
+                changes,
+            }),
+        );
+        self.remember(
+            Prepared { preview: preview.clone(), account, ground, asked, look: assessment.look },
+            now,
+            Instant::now(),
+        );
+        failpoint::reach(Failpoint::Permitted);
+        Ok(preview)
+    }
+
+    /// The bytes that `account` would sign for `proposal`, with the fees bounded by what the chain
+    /// asks now.
+    pub(super) async fn frame(&self, proposal: &Proposal, account: &dyn Account) -> Result<Framed, Refusal> {
+        let fees = self.fee_bound(proposal.chain_id).await?;
+        let context = FrameContext { chain_id: proposal.chain_id, fees };
+        let refuse = |why: &dyn std::fmt::Display| Refusal::new(ErrorCode::ValidationFailed, why);
+        let framed = account.frame(proposal.clone(), &context).map_err(|error| refuse(&error))?;
+        // An account frames what was proposed, for itself, within the context it was given.
+        if framed.proposal() != proposal || framed.account() != account.address() || framed.kind() != account.kind() {
+            return Err(refuse(&"the account framed something else than what was proposed"));
+        }
+        if framed.fees() != fees {
+            return Err(refuse(&"the account framed other fees than it was given"));
+        }
+        Ok(framed)
+    }
+
+    /// What stands against an action that is to go through a private relay where there is none: it would be signed and
+    /// could not be sent.
+    pub(super) fn unseen(&self, framed: &Framed, facts: &Facts) -> Result<Option<Verdict>, Refusal> {
+        let chain_id = framed.proposal().chain_id;
+        if !self.inner.rules.goes_private(framed, facts) || self.sender(chain_id)?.has_relay() {
+            return Ok(None);
+        }
+        let why = "it is to go through a private relay, and none is configured for this chain";
+        let violation = Violation {
+            rule: "private_rpc_above_usd".to_owned(),
+            limit: "above it a transaction is shown to a private relay alone".to_owned(),
+            value: "no relay".to_owned(),
+            would_pass: "a smaller amount, or the same once `relay` is set for this chain in the configuration"
+                .to_owned(),
+            figures: None,
+        };
+        Ok(Some(Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetyNotAllowed, why, vec![violation])))
+    }
+
+    /// What the safety-guardian says of an action above the hot lane; whatever is no agreement stands against it. Only of a
+    /// fair exit its objection to the size, and that there is no guardian, are left to the operator: a limit on what may be
+    /// bought must lock no position in.
+    async fn ask_guardian(&self, framed: &Framed, facts: &Facts) -> Result<Opinion, Verdict> {
+        let blocked = |why: String| {
+            let violation = Violation {
+                rule: "spending_limits.hot_lane".to_owned(),
+                limit: "above the hot lane the safety-guardian must agree".to_owned(),
+                value: why.clone(),
+                would_pass: "a smaller amount".to_owned(),
+                figures: None,
+            };
+            Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, why, vec![violation])
+        };
+        let Some(guardian) = &self.inner.guardian else {
+            if facts.reduce_only() {
+                let why = SafeText::clean("no safety-guardian runs", 40);
+                return Ok(Opinion { agrees: false, why, left_to_operator: true });
+            }
+            return Err(blocked("above the hot lane, and no safety-guardian runs".to_owned()));
+        };
+        let (Some(simulated), Ok(values)) = (&facts.simulation, &facts.values) else {
+            return Err(blocked("above the hot lane, and its value cannot be told".to_owned()));
+        };
+        let shifts = self.shifts(framed).map_err(|refusal| blocked(refusal.message))?;
+        match guardian.review(Case { framed, simulated, values, shifts: &shifts }).await {
+            Ok(opinion) if opinion.agrees || opinion.left_to_operator && facts.reduce_only() => Ok(opinion),
+            Ok(opinion) => Err(blocked(format!("the safety-guardian does not agree: {}", opinion.why))),
+            Err(error) => Err(blocked(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Allowances that a plan gave before it ended half-way: found by the ledger, and still standing by the chain's word.
+//!
+//! A plan that runs takes back by itself what it has given and not used. One whose program ended between its first
+//! transaction and the one that it is for cannot: nothing is signed anew by recovery. So what it left is found here, and
+//! the operator decides.
+
+use std::collections::HashSet;
+
+use alloy::consensus::Transaction as _;
+use alloy::primitives::{Address, B256, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::{TransactionInput, TransactionRequest};
+use alloy::sol_types::SolCall;
+use rusqlite::{Connection, params};
+use serde::Serialize;
+
+use super::super::{Pipeline, Refusal};
+use super::unavailable;
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
+use bardo_base::error::ErrorCode;
+use golem_chain::provider::ProviderError;
+use golem_chain::sender::{self, RecordError, TxState};
+
+/// So many of the newest transactions are looked through.
+const LOOKED_THROUGH: u32 = 400;
+
+/// An allowance that nobody wanted to stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOver {
+    /// EIP-155 id of the chain.
+    pub chain_id: u64,
+    /// Whose money it is.
+    pub owner: Address,
+    /// The token.
+    pub token: Address,
+    /// Who may take it.
+    pub spender: Address,
+    /// The Permit2 contract inside of which it stands; `None` where it stands on the token itself.
+    pub inside: Option<Address>,
+    /// How much may be taken, raw, by the chain's word.
+    pub amount: U256,
+}
+
+/// An allowance as a transaction's calldata gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Given {
+    chain_id: u64,
+    owner: Address,
+    token: Address,
+    spender: Address,
+    inside: Option<Address>,
+}
+
+impl Pipeline {
+    /// Allowances that were given for a plan whose purpose was never served, and that stand now.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the ledger cannot be read, or a chain does not answer.
+    pub async fn left_over(&self) -> Result<Vec<LeftOver>, Refusal> {
+        let given = self.inner.store.read(left).map_err(unavailable)?;
+        let mut standing = Vec::new();
+        for one in given {
+            // What is on a chain that is not connected cannot be asked, and nothing is signed there either.
+            let Ok(ground) = self.ground(one.chain_id) else { continue };
+            let (to, question) = match one.inside {
+                None => (one.token, Erc20::allowanceCall { owner: one.owner, spender: one.spender }.abi_encode()),
+                Some(permit2) => {
+                    let Given { owner, token, spender, .. } = one;
+                    (permit2, Permit2::allowanceCall { owner, token, spender }.abi_encode())
+                }
+            };
+            let request = TransactionRequest::default().to(to).input(TransactionInput::new(question.into()));
+            let answer = ground
+                .client
+                .provider()
+                .call(request)
+                .await
+                .map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, ProviderError::from(error)))?;
+            let amount = match one.inside {
+                None => Erc20::allowanceCall::abi_decode_returns(&answer).ok(),
+                Some(_) => Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|told| told.amount.to()),
+            };
+            let unreadable =
+                || Refusal::new(ErrorCode::ChainInconsistent, format_args!("{to} does not tell an allowance"));
+            let amount = amount.ok_or_else(unreadable)?;
+            if !amount.is_zero() {
+                let Given { chain_id, owner, token, spender, inside } = one;
+                standing.push(LeftOver { chain_id, owner, token, spender, inside, amount });
+            }
+        }
+        Ok(standing)
+    }
+}
+
+/// The allowances whose newest word is of a plan that went no further.
+fn left(connection: &Connection) -> Result<Vec<Given>, RecordError> {
+    // A plan is over once its permit has an end. What it is for was served by its main transaction, or by an order that
+    // was handed on.
+    let mut statement = connection.prepare(
+        "SELECT leg.hash, leg.main, leg.permit_id FROM safety_leg AS leg
+         JOIN safety_permit AS used ON used.permit_id = leg.permit_id
+         WHERE used.ended IS NOT NULL
+         ORDER BY used.consumed_at DESC, leg.leg DESC LIMIT ?1",
+    )?;
+    let rows: Vec<(Vec<u8>, bool, String)> = statement
+        .query_map(params![LOOKED_THROUGH], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<Result<_, _>>()?;
+    let (mut served, mut decided, mut found) = (HashSet::new(), HashSet::new(), Vec::new());
+    for (hash, main, permit_id) in rows {
+        let Ok(hash) = B256::try_from(hash.as_slice()) else { continue };
+        let Some(record) = sender::load(connection, hash)?.filter(|record| record.state == TxState::Included) else {
+            continue;
+        };
+        // Within a plan the newest comes first, so its main transaction before what led to it.
+        if main || was_ordered(connection, &permit_id)? {
+            served.insert(permit_id.clone());
+        }
+        let Some(given) = given(record.signed.chain_id(), record.signed.from(), record.signed.transaction()) else {
+            continue;
+        };
+        if decided.insert(given) && !served.contains(&permit_id) {
+            found.push(given);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether `owner` has allowed somebody something of `token` from this ledger, as far back as it is looked through.
+pub(in crate::pipeline) fn allowed_before(
+    connection: &Connection,
+    chain_id: u64,
+    owner: Address,
+    token: Address,
+) -> Result<bool, RecordError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT leg.hash FROM safety_leg AS leg JOIN safety_permit AS used ON used.permit_id = leg.permit_id
+         ORDER BY used.consumed_at DESC, leg.leg DESC LIMIT ?1",
+    )?;
+    let hashes: Vec<Vec<u8>> = statement.query_map([LOOKED_THROUGH], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for hash in hashes.iter().filter_map(|hash| B256::try_from(hash.as_slice()).ok()) {
+        let Some(record) = sender::load(connection, hash)?.filter(|record| record.state == TxState::Included) else {
+            continue;
+        };
+        let (signed, call) = (&record.signed, record.signed.transaction());
+        let ours = (signed.chain_id(), signed.from(), call.to()) == (chain_id, owner, Some(token));
+        if ours && Erc20::approveCall::abi_decode(call.input()).is_ok_and(|approve| !approve.value.is_zero()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the order that was signed under this permit has used what it was allowed, or still may.
+fn was_ordered(connection: &Connection, permit_id: &str) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM safety_order
+             WHERE permit_id = ?1 AND stage <> 'reserved' AND status IS NOT 'error'
+             AND (stage <> 'ended' OR status IN ('filled', 'refunded')))",
+        )?
+        .query_row([permit_id], |row| row.get(0))
+}
+
+/// What a call allows, where it is one of those that allow.
+fn given(chain_id: u64, owner: Address, call: &impl alloy::consensus::Transaction) -> Option<Given> {
+    let to = call.to()?;
+    if let Ok(approve) = Erc20::approveCall::abi_decode(call.input()) {
+        return Some(Given { chain_id, owner, token: to, spender: approve.spender, inside: None });
+    }
+    let approve = Permit2::approveCall::abi_decode(call.input()).ok()?;
+    Some(Given { chain_id, owner, token: approve.token, spender: approve.spender, inside: Some(to) })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::consensus::TxEip1559;
+
+    use super::*;
+    use bardo_base::id::PermitId;
+    use golem_chain::sender::{ChainNonces, Route};
+    use golem_chain::signed::Signed;
+    use crate::permit;
+    use bardo_sandbox::keys::Party;
+    use bardo_store::{Store, StoreConfig, StoreError};
+
+    const TOKEN: Address = Address::repeat_byte(1);
+    const SPENDER: Address = Address::repeat_byte(2);
+    const ROUTER: Address = Address::repeat_byte(3);
+
+    /// What a plan did: how its permit ended, and of each of its transactions what state it is in, whether it is what the
+    /// plan is for, and whether it allows something or calls the router.
+    type Plan<'a> = (Option<&'static str>, &'a [(&'static str, bool, bool)]);
+
+    /// The ledger after these plans, one after the other; with an order that has come so far under the last of them.
+    async fn ledger(plans: &[Plan<'_>], order: Option<&'static str>) -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let rooms = [sender::MIGRATIONS, permit::MIGRATIONS];
+        let store = Store::open(StoreConfig::at(folder.path().join("l.db")), &rooms).unwrap();
+        let key = Party::inhabitant("a test").unwrap();
+        let mut nonce = 0;
+        for (number, (ended, transactions)) in (1_i64..).zip(plans) {
+            let (permit_id, ended, transactions) = (PermitId::random(), *ended, transactions.to_vec());
+            let (own, first) = (key.clone(), nonce);
+            nonce += u64::try_from(transactions.len()).unwrap();
+            let written = store.write(move |transaction| {
+                transaction.execute(
+                    "INSERT INTO safety_permit (permit_id, simulation_hash, call_id, chain_id, account, reservation,
+                     gas_usd, spent_usd, consumed_at, ended) VALUES (?1, x'', '', 1, '', 1, '', '', ?2, ?3)",
+                    params![permit_id.to_string(), number, ended],
+                )?;
+                for (leg, (state, main, allows)) in transactions.iter().copied().enumerate() {
+                    let nonce = first + leg as u64;
+                    let call = Erc20::approveCall { spender: SPENDER, value: U256::from(5) }.abi_encode();
+                    let (to, input) = if allows { (TOKEN, call) } else { (ROUTER, vec![1, 2, 3, 4]) };
+                    let call =
+                        TxEip1559 { chain_id: 31_337, nonce, to: to.into(), input: input.into(), ..Default::default() };
+                    let signed = Signed::new(own.sign(call).unwrap()).unwrap();
+                    let seen = ChainNonces { latest: 0, pending: 0 };
+                    let ticket = sender::allocate(transaction, 31_337, own.address(), seen, 1).unwrap();
+                    let kept = sender::keep(transaction, &ticket, &signed, Route::Public, None, 1).unwrap();
+                    let noted = permit::NotedLeg { leg, of: transactions.len(), main, takes_back: false };
+                    permit::note_leg(transaction, permit_id, noted, kept.hash())?;
+                    let hash = kept.hash();
+                    transaction.execute(
+                        "UPDATE sender_transaction SET state = ?1 WHERE hash = ?2",
+                        params![state, hash.as_slice()],
+                    )?;
+                }
+                if let Some(stage) = order {
+                    transaction.execute(
+                        "INSERT INTO safety_order (hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2,
+                         token_in, token_out, encoded, stage, status, facts, reservation, spent_usd, gas_usd,
+                         created_at, changed_at)
+                         VALUES (x'01', ?1, '', '', '', 1, '', '', '', '', x'', ?2, 'open', '', 1, '', '', 1, 1)",
+                        params![permit_id.to_string(), stage],
+                    )?;
+                }
+                Ok::<_, StoreError>(())
+            });
+            written.await.unwrap();
+        }
+        (folder, store)
+    }
+
+    #[tokio::test]
+    async fn only_what_was_given_for_something_that_came_to_nothing_is_left_over() {
+        let (given, called) = (("included", false, true), ("included", true, false));
+        let served: Plan<'_> = (Some("done"), &[given, called]);
+        let cases: [(&str, &[Plan<'_>], Option<&'static str>, bool); 9] = [
+            ("it was never signed", &[(Some("withdrawn"), &[given])], None, true),
+            ("it failed", &[(Some("reverted"), &[given, ("reverted", true, false)])], None, true),
+            ("it goes on", &[(None, &[given])], None, false),
+            ("the allowance itself failed", &[(Some("reverted"), &[("reverted", false, true)])], None, false),
+            ("the allowance never was", &[(Some("not_sent"), &[("dropped", false, true)])], None, false),
+            ("it was what was wanted", &[(Some("done"), &[("included", true, true)])], None, false),
+            ("it was used", &[served], None, false),
+            ("an order has it", &[(Some("done"), &[given])], Some("submitted"), false),
+            ("a later plan used what an earlier left", &[(Some("withdrawn"), &[given]), served], None, false),
+        ];
+        for (what, plans, order, stands) in cases {
+            let (_folder, store) = ledger(plans, order).await;
+            let found: Vec<_> = store.read(left).unwrap().into_iter().map(|one| (one.token, one.spender)).collect();
+            let expected = if stands { vec![(TOKEN, SPENDER)] } else { vec![] };
+            assert_eq!(found, expected, "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_order_that_took_nothing_has_served_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("l.db")), &[permit::MIGRATIONS]).unwrap();
+        // Stage, status, and whether what was allowed for it was used or may still be.
+        let cases = [
+            ("reserved", "pending", false),
+            ("signed", "pending", true),
+            ("submitted", "open", true),
+            ("submitted", "expired", true),
+            ("refused", "error", false),
+            ("ended", "filled", true),
+            ("ended", "refunded", true),
+            ("ended", "expired", false),
+            ("ended", "cancelled", false),
+            ("ended", "error", false),
+        ];
+        for (at, (stage, status, serves)) in cases.into_iter().enumerate() {
+            let permit = format!("permit {at}");
+            let named = permit.clone();
+            let found = store.write(move |transaction| {
+                transaction.execute(
+                    "INSERT INTO safety_order (hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2,
+                     token_in, token_out, encoded, stage, status, facts, reservation, spent_usd, gas_usd, created_at,
+                     changed_at) VALUES (?1, ?2, '', '', '', 1, '', '', '', '', x'', ?3, ?4, '', 1, '', '', 1, 1)",
+                    params![vec![u8::try_from(at).unwrap(); 32], named, stage, status],
+                )?;
+                Ok::<_, StoreError>(was_ordered(transaction, &named)?)
+            });
+            assert_eq!(found.await.unwrap(), serves, "{stage} {status}");
+        }
+    }
+}

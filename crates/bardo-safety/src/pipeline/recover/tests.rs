@@ -1,0 +1,496 @@
+//! What recovery finds and does, on a ledger in a file with the operator's own rules, and no chain at all: what a chain
+//! says stands in the standings that are made up here.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use alloy::consensus::TxEip1559;
+use alloy::primitives::{Address, U256};
+use rusqlite::params;
+
+use super::*;
+use bardo_abi::erc7683::AcrossOrderData;
+use bardo_base::clock::Clock;
+use bardo_base::text::SafeText;
+use golem_chain::provider::ProviderError;
+use golem_chain::sender::{ChainNonces, Mined, Record, RecordError, Route, SenderError, TxState};
+use golem_chain::signed::Signed;
+use bardo_base::fabric::{Asset, Fabric};
+use golem_protocols::intents;
+use crate::approval::ApprovalDesk;
+use crate::ledger;
+use crate::operator::OperatorRules;
+use crate::orders::{OrderState, Stage};
+use crate::permit::{NotedLeg, Use};
+use crate::pipeline::PipelineConfig;
+use crate::policy::{Keeper, parse};
+use crate::stop::StopFile;
+use bardo_sandbox::keys::Party;
+use bardo_store::{Store, StoreConfig};
+
+const ACCOUNT: Address = Address::repeat_byte(7);
+const CHAIN: u64 = 31_337;
+/// A permit's only transaction.
+const ONLY: NotedLeg = NotedLeg { leg: 0, of: 1, main: true, takes_back: false };
+
+#[derive(Debug)]
+struct Hands(AtomicU64);
+
+impl Clock for Hands {
+    fn now_millis(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Hands {
+    fn pass(&self, millis: u64) {
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+/// A ledger, and one program on it.
+struct House {
+    folder: tempfile::TempDir,
+    store: Store,
+    clock: Arc<Hands>,
+    pipeline: Pipeline,
+}
+
+fn open(folder: &Path) -> Store {
+    let rooms = [sender::MIGRATIONS, permit::MIGRATIONS, audit::MIGRATIONS, ledger::MIGRATIONS];
+    Store::open(StoreConfig::at(folder.join("ledger.db")), &rooms).unwrap()
+}
+
+fn house() -> House {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let clock = Arc::new(Hands(AtomicU64::new(1_790_000_000_000)));
+    let policy = parse("preset = \"demo\"", Path::new("policy.toml")).unwrap();
+    let stop = StopFile::in_folder(folder.path());
+    let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), []);
+    let fabric = Fabric::in_memory(100, clock.clone());
+    let desk = ApprovalDesk::new(clock.clone(), fabric.clone(), Duration::from_secs(60));
+    let pipeline = Pipeline::new(PipelineConfig {
+        chains: vec![],
+        store: store.clone(),
+        rules: Arc::new(rules),
+        clock: clock.clone(),
+        fabric,
+        desk,
+        guardian: None,
+        permit_ttl: Duration::from_secs(60),
+        patience: Duration::from_secs(1),
+    });
+    House { folder, store, clock, pipeline }
+}
+
+/// What a commit writes before it signs, by the program that has this store open: money held, a permit used, a nonce
+/// taken.
+async fn begun(store: &Store, now: u64) -> PermitId {
+    let (permit_id, call_id) = (PermitId::random(), CallId::new(now));
+    let written = store.write(move |transaction| {
+        transaction.execute(
+            "INSERT INTO ledger_reservation (call_id, golem_id, chain_id, account, trade, exempt, micros, reserved_at, state)
+             VALUES (?1, ?2, ?3, ?4, 0, 0, 9000000, ?5, 'open')",
+            params![call_id.to_string(), GolemId::operator().as_str(), CHAIN as i64, ACCOUNT.to_string(), now as i64],
+        )?;
+        let reservation = transaction.last_insert_rowid();
+        let used = Use {
+            permit_id,
+            simulation_hash: B256::ZERO,
+            call_id,
+            golem_id: GolemId::operator(),
+            chain_id: CHAIN,
+            account: ACCOUNT,
+            gas_usd: "1".to_owned(),
+            spent_usd: "9".to_owned(),
+        };
+        assert!(permit::consume(transaction, &used, reservation, now)?);
+        let seen = ChainNonces { latest: 0, pending: 0 };
+        let _ticket = sender::allocate(transaction, CHAIN, ACCOUNT, seen, now).unwrap();
+        Ok::<_, StoreError>(())
+    });
+    written.await.unwrap();
+    permit_id
+}
+
+impl House {
+    fn now(&self) -> u64 {
+        self.clock.now_millis()
+    }
+
+    fn reserved(&self) -> usize {
+        self.store.read(sender::reserved).unwrap().len()
+    }
+
+    fn left(&self) -> Vec<Left> {
+        self.store.read(left_open).unwrap()
+    }
+
+    async fn run(&self, statement: &'static str) {
+        let written = self.store.write(move |transaction| Ok::<_, StoreError>(transaction.execute(statement, [])?));
+        assert!(written.await.unwrap() > 0, "{statement}");
+    }
+
+    fn told<T: rusqlite::types::FromSql>(&self, question: &str) -> T {
+        self.store
+            .read(|connection| Ok::<_, StoreError>(connection.query_row(question, [], |row| row.get(0))?))
+            .unwrap()
+    }
+
+    /// Writes an order down under this permit, so far on its way.
+    async fn order(&self, permit_id: PermitId, stage: Stage) -> orders::Record {
+        let intent = intents::Intent {
+            origin_settler: Address::repeat_byte(1),
+            user: ACCOUNT,
+            nonce: U256::from(1),
+            origin_chain_id: CHAIN,
+            open_deadline: 1,
+            fill_deadline: 2,
+            data: AcrossOrderData {
+                inputToken: Address::repeat_byte(2),
+                inputAmount: U256::from(5),
+                outputToken: Address::repeat_byte(3),
+                outputAmount: U256::from(5),
+                destinationChainId: U256::from(31_338),
+                recipient: ACCOUNT.into_word(),
+                exclusiveRelayer: Address::ZERO,
+                depositNonce: U256::from(1),
+                exclusivityPeriod: 0,
+                message: Default::default(),
+            },
+        };
+        let message = TypedMessage::CrossChainOrder { permit2: Address::repeat_byte(4), intent: Box::new(intent) };
+        let asset = Asset { symbol: SafeText::clean("X", 5), address: Address::ZERO, decimals: 6 };
+        let status = OrderState::pending(&message);
+        let record = orders::Record {
+            hash: orders::identity(&message).unwrap().0,
+            permit_id,
+            call_id: CallId::new(1),
+            golem_id: GolemId::operator(),
+            chain_id: CHAIN,
+            account: ACCOUNT,
+            message,
+            signature: None,
+            stage,
+            status,
+            figures: orders::Figures {
+                token_in: asset.clone(),
+                token_out: asset,
+                quoted_out: U256::from(5),
+                expected_outcome: SafeText::clean("what the test says", 100),
+                from_block: 1,
+                arrival_from_block: None,
+                arrival_before: None,
+            },
+            card: None,
+            reservation: Reservation(1),
+            spent: "9".parse().unwrap(),
+            gas: "1".parse().unwrap(),
+            created_at: self.now(),
+            signed_at: None,
+            shown: false,
+        };
+        let written = record.clone();
+        self.store.write(move |transaction| orders::insert(transaction, &written)).await.unwrap();
+        record
+    }
+}
+
+#[tokio::test]
+async fn what_another_program_has_begun_is_its_own_until_it_ends() {
+    let house = house();
+    let other = open(house.folder.path());
+    let permit_id = begun(&other, house.now()).await;
+    house.clock.pass(3_600_000);
+    assert_eq!(house.pipeline.recover().await.unwrap(), []);
+    assert_eq!(house.reserved(), 1, "its nonce is its own, however old");
+    // What it begins now is looked at as soon as it has ended.
+    drop(other);
+    let recovered = house.pipeline.recover().await.unwrap();
+    let (found, step, end) = (Found::Unsigned, Step::Withdraw, End::Withdrawn);
+    assert_eq!(recovered, [Recovered { permit_id, hash: None, found, step, end }]);
+    assert_eq!((house.reserved(), house.pipeline.recover().await.unwrap()), (0, vec![]));
+    assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
+
+    let other = open(house.folder.path());
+    begun(&other, house.now()).await;
+    drop(other);
+    assert_eq!(house.pipeline.recover().await.unwrap().len(), 1, "not a moment later");
+    assert_eq!(house.reserved(), 0);
+}
+
+#[tokio::test]
+async fn what_this_program_is_at_is_left_alone_and_what_it_has_dropped_is_not() {
+    let house = house();
+    let permit_id = begun(&house.store, house.now()).await;
+    let at_work = house.pipeline.work_on(permit_id);
+    house.clock.pass(3_600_000);
+    assert_eq!(house.pipeline.recover().await.unwrap(), []);
+    assert_eq!(house.reserved(), 1, "whoever is at work may be about to sign with it");
+    drop(at_work);
+    assert_eq!(house.pipeline.recover().await.unwrap().len(), 1);
+    assert_eq!(house.reserved(), 0);
+    // A commit takes its nonce before it says anything of it: what is new is left alone.
+    begun(&house.store, house.now()).await;
+    house.clock.pass(LEAVE_ALONE - 1);
+    house.pipeline.recover().await.unwrap();
+    assert_eq!(house.reserved(), 1);
+    house.clock.pass(1);
+    house.pipeline.recover().await.unwrap();
+    assert_eq!(house.reserved(), 0);
+}
+
+#[tokio::test]
+async fn where_nobody_says_whose_it_is_it_is_left_alone_for_a_while() {
+    let house = house();
+    let permit_id = begun(&house.store, house.now()).await;
+    // As older programs wrote it down.
+    house.run("UPDATE safety_permit SET session = NULL").await;
+    house.run("UPDATE sender_nonce SET session = NULL").await;
+    house.clock.pass(LEAVE_ALONE - 1);
+    assert_eq!((house.pipeline.recover().await.unwrap(), house.reserved()), (vec![], 1));
+    // With something signed there is nothing to wait for: the bytes are there, and whoever sends them does no harm.
+    let signed = house.store.write(move |transaction| {
+        permit::note_leg(transaction, permit_id, NotedLeg { of: 2, main: false, ..ONLY }, B256::ZERO)
+    });
+    signed.await.unwrap();
+    let found: Vec<_> = house.pipeline.recover().await.unwrap().into_iter().map(|one| one.found).collect();
+    assert_eq!(found, [Found::Untold], "there is no chain to ask");
+    house.run("DELETE FROM safety_leg").await;
+    house.clock.pass(1);
+    let found: Vec<_> = house.pipeline.recover().await.unwrap().into_iter().map(|one| one.found).collect();
+    assert_eq!((found, house.reserved()), (vec![Found::Unsigned], 0));
+}
+
+#[tokio::test]
+async fn two_that_recover_at_once_write_each_end_once() {
+    let house = house();
+    begun(&house.store, house.now()).await;
+    let [left] = &house.left()[..] else { panic!() };
+    let (found, step) = (Found::Unsigned, Step::Withdraw);
+    for _ in 0..2 {
+        house.pipeline.write_end(left, found, step, step.end(left.held)).await.unwrap();
+    }
+    assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
+    assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'action:settled'"), 1);
+    // Nor is it settled by a commit that comes late, whatever that knows.
+    let late = End::Done { spent: left.held.spent };
+    house.pipeline.settle_as(left.permit_id, left.held, late).await.unwrap();
+    assert_eq!(house.told::<String>("SELECT ended FROM safety_permit"), "withdrawn");
+    assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
+    // A nonce that another was quicker to give back is nobody's fault.
+    let loose = house.store.read(sender::reserved).unwrap();
+    for _ in 0..2 {
+        house.pipeline.give_back_all(loose.clone()).await.unwrap();
+    }
+    assert_eq!(house.reserved(), 0);
+    // Whoever was quicker has put it on record, once.
+    let nonces = "FROM audit_entry WHERE kind = 'recovery:step' AND json_extract(body, '$.found') = 'loose_nonce'";
+    assert_eq!(house.told::<i64>(&format!("SELECT count(*) {nonces}")), 1);
+    assert_eq!(house.told::<String>(&format!("SELECT json_extract(body, '$.step') {nonces}")), "give_back");
+    let nonce = i64::try_from(loose[0].ticket.nonce).unwrap();
+    assert_eq!(house.told::<i64>(&format!("SELECT json_extract(body, '$.nonce') {nonces}")), nonce);
+}
+
+#[tokio::test]
+async fn what_cannot_be_told_is_put_on_record_once() {
+    let house = house();
+    let permit_id = begun(&house.store, house.now()).await;
+    let signed = house.store.write(move |transaction| permit::note_leg(transaction, permit_id, ONLY, B256::ZERO));
+    signed.await.unwrap();
+    for _ in 0..3 {
+        let recovered = house.pipeline.recover().await.unwrap();
+        assert_eq!(
+            (recovered[0].found, recovered[0].step, recovered[0].end),
+            (Found::Untold, Step::Watch, End::Unclear)
+        );
+    }
+    assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
+    assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "open", "what was held stays held");
+}
+
+#[tokio::test]
+async fn what_was_only_prepared_counts_its_gas_and_may_be_wished_anew() {
+    let house = house();
+    begun(&house.store, house.now()).await;
+    let [left] = &house.left()[..] else { panic!() };
+    let step = Found::Begun.step(false);
+    house.pipeline.write_end(left, Found::Begun, step, step.end(left.held)).await.unwrap();
+    assert_eq!(house.told::<String>("SELECT ended FROM safety_permit"), "withdrawn");
+    assert_eq!(house.told::<i64>("SELECT settled_micros FROM ledger_reservation"), 1_000_000);
+    assert_eq!(house.pipeline.fate(left.call_id).unwrap(), Fate::Nothing);
+}
+
+#[tokio::test]
+async fn an_order_that_was_never_signed_ends_with_its_permit_and_one_that_was_is_its_own_affair() {
+    for by_recovery in [true, false] {
+        let house = house();
+        let permit_id = begun(&house.store, house.now()).await;
+        house.order(permit_id, Stage::Reserved).await;
+        let [left] = &house.left()[..] else { panic!() };
+        if by_recovery {
+            house.clock.pass(LEAVE_ALONE);
+            assert_eq!(house.pipeline.recover().await.unwrap().len(), 1);
+        } else {
+            house.pipeline.settle_as(permit_id, left.held, End::NotSent).await.unwrap();
+        }
+        assert_eq!(house.told::<String>("SELECT stage || ' ' || status FROM safety_order"), "ended error");
+    }
+    for stage in [Stage::Signed, Stage::Submitting, Stage::Submitted, Stage::Refused] {
+        let house = house();
+        let permit_id = begun(&house.store, house.now()).await;
+        let orders::Record { hash, call_id, status, .. } = house.order(permit_id, stage).await;
+        house.run("UPDATE safety_order SET signature = x'01'").await;
+        assert_eq!(house.pipeline.fate(call_id).unwrap(), Fate::Placed { hash, bridge: true, status }, "{stage:?}");
+        assert_eq!(house.pipeline.recover().await.unwrap(), [], "{stage:?}: the orders bring it to its end");
+        assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "open", "{stage:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_recovered_in_the_background_while_nobody_acts() {
+    let house = house();
+    begun(&house.store, house.now()).await;
+    house.clock.pass(LEAVE_ALONE);
+    let asked = Arc::new(AtomicUsize::new(0));
+    // It acts from the fourth time on that it is asked.
+    let counts = Arc::clone(&asked);
+    house.pipeline.keep_recovering(Duration::from_secs(1), move || counts.fetch_add(1, Ordering::SeqCst) >= 3);
+    let until = async |times| {
+        while asked.load(Ordering::SeqCst) < times {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    // When it is asked for the third time, what it did before is over.
+    until(3).await;
+    assert_eq!(house.left().len(), 1);
+    until(5).await;
+    assert_eq!(house.left().len(), 0);
+}
+
+#[test]
+fn a_chain_that_does_not_answer_is_found_and_a_ledger_that_does_not_is_an_error() {
+    let why = SafeText::clean("gone", 10);
+    let silent = SenderError::Provider(ProviderError::Unreachable { endpoint: why.clone(), reason: why });
+    assert_eq!(untold(silent).ok(), Some(Found::Untold));
+    for broken in [
+        SenderError::Record(RecordError::Store(StoreError::Corrupt("x".to_owned()))),
+        SenderError::Lane(sender::LaneError::Store(StoreError::Corrupt("x".to_owned()))),
+    ] {
+        assert!(untold(broken).is_err());
+    }
+}
+
+/// A transaction in this state, in a block that has it with this outcome, or in none.
+pub(in super::super) fn standing(state: TxState, mined: Option<bool>, settled: bool) -> Standing {
+    let transaction = TxEip1559 { chain_id: CHAIN, to: ACCOUNT.into(), ..TxEip1559::default() };
+    let signed = Signed::new(Party::inhabitant("a test").unwrap().sign(transaction).unwrap()).unwrap();
+    let hash = signed.hash();
+    let mined = mined.map(|succeeded| {
+        let receipt = json!({
+            "type": "0x2", "status": if succeeded { "0x1" } else { "0x0" }, "cumulativeGasUsed": "0x1", "logs": [],
+            "logsBloom": format!("0x{}", "0".repeat(512)), "transactionHash": hash, "transactionIndex": "0x0",
+            "blockHash": B256::repeat_byte(1), "blockNumber": "0x1", "gasUsed": "0x1", "effectiveGasPrice": "0x1",
+            "from": signed.from(), "to": ACCOUNT, "contractAddress": null,
+        });
+        Mined { hash, receipt: serde_json::from_value(receipt).unwrap(), confirmations: 1 }
+    });
+    let record = Record {
+        signed,
+        route: Route::Public,
+        call_id: None,
+        replaces: None,
+        state,
+        stored_at: 1,
+        sends: 1,
+        block: None,
+        note: None,
+        settled_at: settled.then_some(2),
+    };
+    Standing { record, mined, settled, relay: None, resent: None }
+}
+
+#[test]
+fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
+    use Found::{Begun, Failed, Gone, GoneHalfway, Half, Shallow, Waiting, Whole};
+    let leg = |leg, of, main, done| Some(LastLeg { hash: B256::ZERO, leg, of, main, done, takes_back: false });
+    // An allowance, then the swap; or a swap, then what tidies up after it.
+    let (allowance, swap) = (leg(0, 2, false, false), leg(1, 2, true, false));
+    let (first, tidying) = (leg(0, 2, true, false), leg(1, 2, true, true));
+    let (only, included) = (leg(0, 1, true, false), TxState::Included);
+    for (state, mined, settled, last, expected) in [
+        (included, Some(true), false, swap, Shallow),
+        (TxState::Reverted, Some(false), false, swap, Shallow),
+        (included, Some(true), true, only, Whole),
+        (included, Some(true), true, swap, Whole),
+        (included, Some(true), true, tidying, Whole),
+        (included, Some(true), true, allowance, Begun),
+        (included, Some(true), true, first, Half),
+        (TxState::Reverted, Some(false), true, allowance, Failed),
+        (TxState::Reverted, Some(false), true, swap, Failed),
+        (TxState::Reverted, Some(false), true, tidying, Half),
+        (TxState::Dropped, None, true, allowance, Gone),
+        (TxState::Dropped, None, true, only, Gone),
+        (TxState::Dropped, None, true, swap, GoneHalfway),
+        (TxState::Dropped, None, true, tidying, Half),
+        (TxState::Stored, None, false, only, Waiting),
+        (TxState::Sent, None, false, swap, Waiting),
+        (TxState::Unclear, None, false, swap, Waiting),
+    ] {
+        assert_eq!(of_standing(&standing(state, mined, settled), last), expected, "{state} {mined:?} {last:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_became_of_a_call_is_told_by_all_that_was_signed_for_it() {
+    let nothing = Fate::Nothing;
+    let over = |succeeded, hashes: &[u8]| Fate::Ended {
+        succeeded,
+        transactions: hashes.iter().map(|byte| B256::repeat_byte(*byte)).collect(),
+    };
+    let cases: [(&[Option<&'static str>], Fate); 8] = [
+        (&[], nothing.clone()),
+        (&[Some("not_sent")], nothing.clone()),
+        (&[Some("withdrawn"), Some("not_sent")], nothing),
+        (&[None], Fate::Open),
+        (&[Some("done"), None], Fate::Open),
+        (&[Some("done")], over(true, &[1])),
+        (&[Some("reverted")], over(false, &[1])),
+        (&[Some("withdrawn"), Some("reverted"), Some("done")], over(false, &[2, 3])),
+    ];
+    for (ends, expected) in cases {
+        let house = house();
+        let call = CallId::new(house.now());
+        for (number, ended) in (1..).zip(ends.iter().copied()) {
+            let permit_id = begun(&house.store, house.now() + u64::from(number)).await;
+            let written = house.store.write(move |transaction| {
+                permit::note_leg(transaction, permit_id, ONLY, B256::repeat_byte(number))?;
+                transaction.execute(
+                    "UPDATE safety_permit SET call_id = ?1, ended = ?2 WHERE permit_id = ?3",
+                    params![call.to_string(), ended, permit_id.to_string()],
+                )?;
+                Ok::<_, StoreError>(())
+            });
+            written.await.unwrap();
+        }
+        assert_eq!(house.pipeline.fate(call).unwrap(), expected, "{ends:?}");
+    }
+}
+
+/// The same bytes under a later permit: nobody took them the first time, and the nonce was given back.
+#[tokio::test]
+async fn bytes_that_are_signed_again_are_the_later_permits() {
+    let house = house();
+    let (first, second) = (begun(&house.store, house.now()).await, begun(&house.store, house.now() + 1).await);
+    for (permit_id, takes_back) in [(first, false), (second, true)] {
+        let leg = NotedLeg { takes_back, ..ONLY };
+        let noted = house.store.write(move |transaction| permit::note_leg(transaction, permit_id, leg, B256::ZERO));
+        noted.await.unwrap();
+    }
+    assert_eq!(house.told::<String>("SELECT permit_id FROM safety_leg"), second.to_string());
+    let last = |left: Left| (left.permit_id, left.last.map(|leg| (leg.hash, leg.takes_back)));
+    let found: Vec<_> = house.left().into_iter().map(last).collect();
+    assert_eq!(found, [(first, None), (second, Some((B256::ZERO, true)))]);
+}

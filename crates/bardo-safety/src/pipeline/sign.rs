@@ -1,0 +1,225 @@
+//! One leg signed: leave for it made, the account asked, what came back held against the frame, and its bytes stored
+//! before anything of them is sent.
+
+use std::sync::Arc;
+
+use alloy::consensus::Transaction as _;
+use alloy::primitives::{Address, B256, Signature, TxKind};
+use alloy::sol_types::SolCall as _;
+use serde_json::json;
+
+use super::assess::Assessment;
+use super::capability::Capability;
+use super::{Pipeline, Prepared};
+use bardo_abi::erc20::Erc20;
+use bardo_base::error::ErrorCode;
+use bardo_base::failpoint::{self, Failpoint};
+use bardo_base::signer::signer_of;
+use golem_chain::sender::{self, Kept, NonceTicket, RecordError, Route, Sender};
+use golem_chain::signed::Signed;
+use bardo_base::fabric::TxState;
+use crate::account::{Revoked, SignError};
+use crate::audit::{self, AuditError, Entry, Kind};
+use crate::framed::{FeeBound, Framed, FramedLeg};
+use crate::permit::{self, NotedLeg};
+use crate::proposal::{Purpose, SIGNATURE_BYTES};
+use bardo_store::StoreError;
+
+/// A leg that has been signed and stored.
+pub(super) struct Stored {
+    pub kept: Kept,
+    pub signed: Signed,
+    pub route: Route,
+}
+
+/// Why signed bytes were not stored.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KeepError {
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+}
+
+/// Why there are no signed bytes of a leg.
+#[derive(Debug)]
+pub(super) struct NotStored {
+    /// The nonce to give back; `None` where it may have been signed with.
+    pub ticket: Option<NonceTicket>,
+    pub code: ErrorCode,
+    pub why: String,
+    /// Whether that counts as a failure, rather than as being called off.
+    pub failed: bool,
+}
+
+impl NotStored {
+    fn before(ticket: NonceTicket, code: ErrorCode, why: &str) -> Self {
+        Self { ticket: Some(ticket), code, why: why.to_owned(), failed: false }
+    }
+}
+
+/// Refusal of every signature by a pipeline on paper.
+pub(super) const ON_PAPER: &str = "paper mode signs nothing";
+
+/// Whether it is the call by which a token's holder allows somebody something.
+fn allows(call: &[u8]) -> bool {
+    Erc20::approveCall::abi_decode(call).is_ok_and(|approve| !approve.value.is_zero())
+}
+
+impl Pipeline {
+    /// Signs one leg and stores its bytes. Between the reservation and here, and between the
+    /// signature and the store, the stop file is read again: after it exists, nothing signed is kept.
+    ///
+    /// # Errors
+    /// [`NotStored`]: no signed bytes are kept, nothing will be sent.
+    pub(super) async fn sign_and_store(
+        &self,
+        prepared: &Prepared,
+        assessment: &Assessment,
+        leg: usize,
+        (ticket, fees): (NonceTicket, FeeBound),
+        route: Route,
+    ) -> Result<Stored, NotStored> {
+        let Prepared { preview, account, .. } = prepared;
+        let framed = &preview.framed;
+        if self.inner.paper.is_some() {
+            return Err(NotStored::before(ticket, ErrorCode::WalletNotConfigured, ON_PAPER));
+        }
+        let stopped = || self.inner.rules.stop() != assessment.facts.stop;
+        let Some(capability) = Capability::new(framed.clone(), leg, ticket.nonce, fees) else {
+            return Err(NotStored::before(ticket, ErrorCode::PermitMismatch, "its fees are out of bounds"));
+        };
+        if stopped() {
+            return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was signed"));
+        }
+        let purpose = framed.legs().get(leg).map_or(Purpose::Main, |leg| leg.purpose);
+        self.step(framed, if purpose == Purpose::Approve { "Approving token" } else { "Signing transaction" });
+        let signed = match account.sign(capability).await {
+            Ok(signed) => signed,
+            Err(SignError::Unclear(why)) => {
+                return Err(NotStored { ticket: None, code: ErrorCode::WalletNotConfigured, why, failed: true });
+            }
+            Err(error @ SignError::Revoked(Revoked::Stop)) => {
+                return Err(NotStored::before(ticket, ErrorCode::Halted, &error.to_string()));
+            }
+            Err(error) => {
+                return Err(NotStored {
+                    failed: true,
+                    ..NotStored::before(ticket, ErrorCode::WalletNotConfigured, &error.to_string())
+                });
+            }
+        };
+        failpoint::reach(Failpoint::Signed);
+        if let Err(why) = as_framed(framed, leg, ticket.nonce, fees, &signed) {
+            // It carries a signature over something else: it is dropped here, and never stored or sent.
+            let why = format!("the account signed something else than it was given: {why}");
+            return Err(NotStored { failed: true, ..NotStored::before(ticket, ErrorCode::PermitMismatch, &why) });
+        }
+        if stopped() {
+            return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was sent"));
+        }
+        let noted = NotedLeg {
+            leg,
+            of: framed.legs().len(),
+            main: framed.legs().get(leg).is_none_or(|leg| leg.purpose == Purpose::Main),
+            takes_back: assessment.facts.takes_back(),
+        };
+        let (permit_id, call_id) = (preview.permit.permit_id, framed.proposal().call_id);
+        let golem_id = framed.proposal().golem_id.clone();
+        let body = json!({
+            "permit_id": permit_id, "leg": leg + 1, "of": noted.of, "hash": signed.hash(), "chain_id": signed.chain_id(),
+            "from": signed.from(), "to": signed.transaction().to(), "nonce": signed.nonce(),
+            "by": account.kind().as_str(), "route": match route { Route::Public => "public", Route::Private => "private" },
+        });
+        let (chain_id, owner) = (framed.proposal().chain_id, framed.account());
+        let allows = framed.proposal().legs.get(leg).filter(|leg| allows(&leg.data)).map(|leg| leg.to);
+        let (clock, bytes, held) = (Arc::clone(&self.inner.clock), signed.clone(), ticket.clone());
+        let stored = self.inner.store.write(move |transaction| -> Result<Kept, KeepError> {
+            let now = clock.now_millis();
+            let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
+            permit::note_leg(transaction, permit_id, noted, bytes.hash())?;
+            if let Some(token) = allows {
+                permit::note_allowed(transaction, chain_id, owner, token)?;
+            }
+            let entry = Entry { kind: Kind::TxSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+            audit::append(transaction, now, &entry)?;
+            failpoint::reach(Failpoint::InsideStore);
+            Ok(kept)
+        });
+        match stored.await {
+            Ok(kept) => {
+                failpoint::reach(Failpoint::Stored);
+                self.say_leg(framed, leg, signed.hash(), TxState::Signed, None);
+                Ok(Stored { kept, signed, route })
+            }
+            // Whether it is on disk is not known; it was not sent, and recovery settles it.
+            Err(error) => Err(NotStored {
+                ticket: None,
+                code: ErrorCode::StoreUnavailable,
+                why: error.to_string(),
+                failed: false,
+            }),
+        }
+    }
+
+    /// Gives back the nonce of a leg that was not stored, and settles what was held if nothing of the
+    /// plan was ever sent.
+    pub(super) async fn undo(&self, sender: &Sender, not_stored: &NotStored) -> Option<String> {
+        let ticket = not_stored.ticket.clone()?;
+        sender.give_back(ticket).await.err().map(|error| format!("the nonce could not be given back: {error}"))
+    }
+}
+
+/// Whether `signed` is leg number `leg` exactly as it was framed, with valid signatures of the right
+/// signers where the frame has room for them, and nothing else.
+pub(super) fn as_framed(
+    framed: &Framed,
+    leg: usize,
+    nonce: u64,
+    fees: FeeBound,
+    signed: &Signed,
+) -> Result<(), &'static str> {
+    let chain_id = framed.proposal().chain_id;
+    let wanted = framed.legs().get(leg).ok_or("there is no such transaction")?;
+    let transaction = signed.transaction();
+    let same = |holds: bool, what: &'static str| if holds { Ok(()) } else { Err(what) };
+    same(signed.from() == wanted.from, "another account signed")?;
+    same(signed.chain_id() == chain_id, "another chain")?;
+    same(signed.nonce() == nonce, "another nonce")?;
+    same(transaction.kind() == TxKind::Call(wanted.to), "another target")?;
+    same(transaction.value() == wanted.value, "another value")?;
+    same(transaction.gas_limit() == wanted.gas_limit, "another gas limit")?;
+    same(transaction.max_fee_per_gas() == fees.max_fee_per_gas, "other fees")?;
+    same(transaction.max_priority_fee_per_gas() == Some(fees.max_priority_fee_per_gas), "another priority fee")?;
+    same(transaction.access_list().is_none_or(|list| list.is_empty()), "an access list")?;
+    same(transaction.authorization_list().is_none_or(<[_]>::is_empty), "a delegation")?;
+    same(transaction.blob_versioned_hashes().is_none_or(<[_]>::is_empty), "blobs")?;
+    filled(wanted, transaction.input(), chain_id)
+}
+
+/// Whether `data` is the leg's calldata with each slot filled by a signature of its signer.
+fn filled(leg: &FramedLeg, data: &[u8], chain_id: u64) -> Result<(), &'static str> {
+    if data.len() != leg.data.len() {
+        return Err("calldata of another length");
+    }
+    let mut expected = leg.data.to_vec();
+    for slot in &leg.slots {
+        let range = slot.offset..slot.offset.saturating_add(SIGNATURE_BYTES);
+        let given = data.get(range.clone()).ok_or("a signature outside the calldata")?;
+        let signer = recovered(given, slot.message.digest(chain_id)).ok_or("a broken signature in the calldata")?;
+        if signer != slot.signer {
+            return Err("a signature of somebody else in the calldata");
+        }
+        expected.get_mut(range).ok_or("a signature outside the calldata")?.copy_from_slice(given);
+    }
+    if expected == data { Ok(()) } else { Err("other calldata") }
+}
+
+fn recovered(signature: &[u8], digest: B256) -> Option<Address> {
+    signer_of(&Signature::from_raw(signature).ok()?, &digest)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! What lists in a policy hold: chains, tokens, contracts, addresses, words. Tokens and contracts are
+//! always named by chain and address, never by a symbol.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use alloy::primitives::{Address, FixedBytes};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
+use super::rules::Rule;
+use bardo_base::text::SafeText;
+use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, bundled_never, named, resolve};
+use golem_chain::token::TokenId;
+
+/// Something a list can hold.
+pub(super) trait Item: Clone + Ord + fmt::Display + FromStr<Err = String> {
+    /// The word for "those that are known anyway", and what is known.
+    const KNOWN: Option<&'static str>;
+
+    /// What both cover.
+    fn both(&self, other: &Self) -> Option<Self> {
+        (self == other).then(|| self.clone())
+    }
+}
+
+/// What is allowed: all, what is known anyway, or what is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope<T> {
+    /// Only what is known anyway: the bundled tokens, the address book's contracts, the account itself.
+    pub known: bool,
+    /// Only what is listed here.
+    pub listed: Option<BTreeSet<T>>,
+}
+
+impl<T> Scope<T> {
+    /// No restriction.
+    pub const ALL: Self = Self { known: false, listed: None };
+    /// What is known anyway.
+    pub const KNOWN: Self = Self { known: true, listed: None };
+}
+
+impl<T: Ord> Scope<T> {
+    /// What is listed.
+    pub fn only(items: impl IntoIterator<Item = T>) -> Self {
+        Self { known: false, listed: Some(items.into_iter().collect()) }
+    }
+
+    /// Whether `item` is allowed; `known` says whether it is known anyway.
+    pub fn allows(&self, item: &T, known: bool) -> bool {
+        self.allows_by(known, |listed| listed.contains(item))
+    }
+
+    /// The same where the list is looked through in another way.
+    pub fn allows_by(&self, known: bool, listed: impl FnOnce(&BTreeSet<T>) -> bool) -> bool {
+        (!self.known || known) && self.listed.as_ref().is_none_or(listed)
+    }
+}
+
+#[expect(private_bounds, reason = "lists are made here alone")]
+impl<T: Item> Scope<T> {
+    /// What is allowed, in words.
+    pub fn words(&self) -> String {
+        match (self.known, &self.listed) {
+            (false, None) => "all".to_owned(),
+            (true, None) => T::KNOWN.unwrap_or("none").to_owned(),
+            (_, Some(listed)) if listed.is_empty() => "none".to_owned(),
+            (_, Some(listed)) => {
+                let listed = listed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                if self.known { format!("{listed}, if {}", T::KNOWN.unwrap_or("known")) } else { listed }
+            }
+        }
+    }
+}
+
+impl<T: Item> Rule for Scope<T> {
+    fn stricter(&self, other: &Self) -> Self {
+        let listed = match (&self.listed, &other.listed) {
+            (Some(one), Some(two)) => {
+                Some(one.iter().flat_map(|one| two.iter().filter_map(|two| one.both(two))).collect())
+            }
+            (one, two) => one.as_ref().or(two.as_ref()).cloned(),
+        };
+        Self { known: self.known || other.known, listed }
+    }
+
+    fn shown(&self) -> String {
+        let listed = self.listed.as_ref().map(|listed| {
+            let all: Vec<_> = listed.iter().map(|item| format!("\"{item}\"")).collect();
+            format!("[{}]", all.join(", "))
+        });
+        match (self.known, listed) {
+            (false, None) => "\"all\"".to_owned(),
+            (true, None) => format!("\"{}\"", T::KNOWN.unwrap_or("known")),
+            (false, Some(listed)) => listed,
+            // Only ever in force between a policy and a looser one that waits for its decision.
+            (true, Some(listed)) => format!("{listed} and \"{}\"", T::KNOWN.unwrap_or("known")),
+        }
+    }
+}
+
+impl<'de, T: Item> Deserialize<'de> for Scope<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "a list of texts, or \"all\" (some fields know another word: `bardo policy explain`)"
+        )]
+        enum Written {
+            Word(String),
+            List(Vec<String>),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Word(word) if word == "all" => Ok(Self::ALL),
+            Written::Word(word) if Some(word.as_str()) == T::KNOWN => Ok(Self::KNOWN),
+            Written::Word(word) => {
+                let known = T::KNOWN.map(|known| format!(", \"{known}\"")).unwrap_or_default();
+                let word = SafeText::clean(&word, 60);
+                Err(D::Error::custom(format!("\"{word}\" is not understood: write \"all\"{known} or a list")))
+            }
+            Written::List(list) => {
+                let items: Result<BTreeSet<T>, String> = list.iter().map(|text| text.parse()).collect();
+                items.map(|items| Self { known: false, listed: Some(items) }).map_err(D::Error::custom)
+            }
+        }
+    }
+}
+
+/// A chain, by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChainId(pub u64);
+
+impl Item for ChainId {
+    const KNOWN: Option<&'static str> = None;
+}
+
+impl FromStr for ChainId {
+    type Err = String;
+
+    /// A decimal id, the name of a public network, `devnet-ethereum` or `devnet-base`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "devnet-ethereum" => Ok(Self(DEVNET_ETHEREUM)),
+            "devnet-base" => Ok(Self(DEVNET_BASE)),
+            _ => {
+                // Any id will do: a chain need not be one that is known by name.
+                let id = text.parse::<u64>().ok().filter(|id| *id > 0 && id.to_string() == text);
+                id.map(Self).map_or_else(
+                    || resolve(text, named()).map(|network| Self(network.chain_id)).map_err(|error| error.to_string()),
+                    Ok,
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for ChainId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            DEVNET_ETHEREUM => f.write_str("devnet-ethereum"),
+            DEVNET_BASE => f.write_str("devnet-base"),
+            id => match golem_chain::network::by_id(id) {
+                Some(network) => f.write_str(&network.name),
+                None => write!(f, "{id}"),
+            },
+        }
+    }
+}
+
+/// A token on a chain: `base:0x…` or `base:native`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenRef {
+    /// Where.
+    pub chain: ChainId,
+    /// Which.
+    pub token: TokenId,
+}
+
+impl Item for TokenRef {
+    const KNOWN: Option<&'static str> = Some("bundled");
+}
+
+impl FromStr for TokenRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (chain, token) = chain_and(text, "base:0x… or base:native")?;
+        let token = if token == "native" { TokenId::Native } else { TokenId::Erc20(address(token)?) };
+        Ok(Self { chain, token })
+    }
+}
+
+impl fmt::Display for TokenRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.token {
+            TokenId::Native => write!(f, "{}:native", self.chain),
+            TokenId::Erc20(address) => write!(f, "{}:{address}", self.chain),
+        }
+    }
+}
+
+/// A contract on a chain, and one function of it where one is named: `base:0x…` or `base:0x…:0x3593564c`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContractRef {
+    /// Where.
+    pub chain: ChainId,
+    /// Which.
+    pub address: Address,
+    /// Which function; all of them where none is named.
+    pub selector: Option<FixedBytes<4>>,
+}
+
+impl Item for ContractRef {
+    const KNOWN: Option<&'static str> = Some("book");
+
+    fn both(&self, other: &Self) -> Option<Self> {
+        let same = (self.chain, self.address) == (other.chain, other.address);
+        match (self.selector, other.selector) {
+            (Some(one), Some(two)) if one != two => None,
+            (one, two) => same.then_some(Self { selector: one.or(two), ..*self }),
+        }
+    }
+}
+
+impl FromStr for ContractRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (chain, rest) = chain_and(text, "base:0x… or base:0x…:0x3593564c")?;
+        let (contract, selector) = match rest.split_once(':') {
+            Some((contract, selector)) => {
+                let parsed = selector.parse().ok().filter(|_| selector.starts_with("0x"));
+                let why = || format!("`{}` is no selector: 0x and 8 digits", SafeText::clean(selector, 40));
+                (contract, Some(parsed.ok_or_else(why)?))
+            }
+            None => (rest, None),
+        };
+        Ok(Self { chain, address: address(contract)?, selector })
+    }
+}
+
+impl fmt::Display for ContractRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.chain, self.address)?;
+        self.selector.map_or(Ok(()), |selector| write!(f, ":{selector}"))
+    }
+}
+
+/// Declares an address that is known anyway in its own way.
+macro_rules! addresses {
+    ($($(#[$about:meta])* $name:ident, $known:expr $(, $checked:ident)?;)+) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub Address);
+
+        impl Item for $name {
+            const KNOWN: Option<&'static str> = $known;
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                let found = address(text)?;
+                $($checked(found)?;)?
+                Ok(Self(found))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    )+};
+}
+
+addresses! {
+    /// A wallet, on any chain.
+    Wallet, None;
+    /// Somebody who may receive; known is the account itself.
+    Recipient, Some("self");
+    /// Somebody who may be allowed to take; known are the contracts of the address book whose role is to take tokens.
+    Spender, Some("book"), usable_spender;
+}
+
+/// A tool, a protocol or a kind of action, by its name in lower case.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Word(pub String);
+
+impl Item for Word {
+    const KNOWN: Option<&'static str> = None;
+}
+
+impl FromStr for Word {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let lower = text.to_ascii_lowercase();
+        let plain = (1..=64).contains(&lower.len())
+            && lower.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        if plain { Ok(Self(lower)) } else { Err(format!("`{}` is no plain name", SafeText::clean(text, 60))) }
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn chain_and<'a>(text: &'a str, form: &str) -> Result<(ChainId, &'a str), String> {
+    let wrong = || format!("`{}` names no chain: write {form}", SafeText::clean(text, 80));
+    let (chain, rest) = text.split_once(':').ok_or_else(wrong)?;
+    Ok((chain.parse()?, rest))
+}
+
+/// Refuses an address that a bundled address book lists and that must never take tokens. The checks refuse it as well.
+fn usable_spender(address: Address) -> Result<(), String> {
+    match bundled_never(address) {
+        Some((name, why)) => {
+            Err(format!("`{address}` is {name} and may never get an allowance: {why}. Remove it from allowed_spenders"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// An address whose checksum, where it has one, is right.
+fn address(text: &str) -> Result<Address, String> {
+    let wrong = |what: &str| format!("`{}` {what}", SafeText::clean(text, 64));
+    let digits = text.strip_prefix("0x").ok_or_else(|| wrong("is no address: 0x and 40 hexadecimal digits"))?;
+    let address: Address = text.parse().map_err(|_| wrong("is no address: 0x and 40 hexadecimal digits"))?;
+    let mixed =
+        digits.bytes().any(|byte| byte.is_ascii_lowercase()) && digits.bytes().any(|byte| byte.is_ascii_uppercase());
+    if mixed && address.to_checksum(None) != text {
+        return Err(wrong("has a wrong checksum: a character was changed"));
+    }
+    Ok(address)
+}

@@ -1,0 +1,120 @@
+//! From a policy's fields to what the ledger enforces, and to how much consent an action takes.
+
+use super::rules::MaxUsd;
+use super::{Policy, Rules, ToolRule};
+use bardo_base::model::Phase;
+use bardo_base::units::{BasisPoints, Rounding, Usd};
+use crate::approval::{ApprovalNeed, Reason};
+use crate::checks::slippage::SlippageLimits;
+use crate::ledger::{Caps, Micros, REVOCATIONS_A_DAY, Span, SpendCap, TokenCaps};
+
+impl Policy {
+    /// What the ledger is to enforce in this phase. `whole` leaves the limits per action as they are:
+    /// an exit is not made smaller by a phase that wants exits.
+    pub fn caps(&self, phase: Phase, whole: bool) -> Caps {
+        let rules = self.rules();
+        let factor = rules.phases.of(phase).size_factor_bps.0;
+        let scaled = (!whole && factor.get() < 10_000).then_some(factor);
+        let mut spend = Vec::new();
+        for (rule, span, most) in spend_caps(rules) {
+            let Some(most) = most.0 else { continue };
+            let limit = down(most);
+            let scaled = scaled.filter(|_| span == Span::Once);
+            let limit = scaled.map_or(limit, |factor| limit.share(factor));
+            spend.push(SpendCap { rule, span, limit, scaled });
+        }
+        let tokens = rules.token_caps.0.iter().map(|(token, rule)| {
+            let once = rule.max_single_usd.0.map(down);
+            let once = scaled.map_or(once, |factor| once.map(|once| once.share(factor)));
+            ((token.chain.0, token.token), TokenCaps { once, day: rule.max_daily_usd.0.map(down) })
+        });
+        Caps {
+            spend,
+            tokens: tokens.collect(),
+            trades_per_hour: rules.max_trades_per_hour.0,
+            revocations_per_hour: rules.max_revocations_per_hour.0,
+            revocations_per_day: rules.max_gas_usd.0.map(|most| down(most).times(REVOCATIONS_A_DAY)),
+            calls_per_minute: rules.max_tool_calls_per_minute.0,
+            cooldown: rules.cooldown_seconds.0.saturating_mul(1_000),
+            failures: rules.max_consecutive_failures.0,
+            cool_off: rules.breaker_cool_off_seconds.0.saturating_mul(1_000),
+            stop_loss: rules.stop_loss_pct.0,
+        }
+    }
+
+    /// How much consent an action of `tool` that counts for `spent` dollars takes, by its value alone.
+    /// Whatever else asks for the operator is added by whoever finds it.
+    pub fn consent(&self, tool: &str, spent: Usd) -> ApprovalNeed {
+        let rules = self.rules();
+        let mut reasons = Vec::new();
+        let mut ask = |threshold: MaxUsd, field: &str| {
+            if let Some(most) = threshold.0.filter(|most| spent > *most) {
+                reasons.push(Reason::above(up(spent), down(most), field));
+            }
+        };
+        ask(rules.require_human_approval_above_usd, "require_human_approval_above_usd");
+        if let Some(ToolRule { requires_approval_above_usd }) = rules.tools.0.get(tool) {
+            ask(*requires_approval_above_usd, &format!("tools.{tool}.requires_approval_above_usd"));
+        }
+        ask(rules.spending_limits.hot_lane, "spending_limits.hot_lane");
+        let above = |threshold: MaxUsd| threshold.0.is_some_and(|most| spent > most);
+        if !reasons.is_empty() {
+            ApprovalNeed::Approval { reasons }
+        } else if above(rules.delay_above_usd) {
+            ApprovalNeed::Delay { millis: rules.delay_seconds.0.saturating_mul(1_000) }
+        } else if above(rules.notify_above_usd) {
+            ApprovalNeed::Notify
+        } else {
+            ApprovalNeed::Instant
+        }
+    }
+
+    /// Whether the safety-guardian must agree.
+    pub fn above_hot_lane(&self, spent: Usd) -> bool {
+        self.rules().spending_limits.hot_lane.0.is_some_and(|most| spent > most)
+    }
+
+    /// How much a trade may lose in this phase. Where the phase says nothing of how far it may move the price, it adds no
+    /// bound.
+    pub fn slippage(&self, phase: Phase) -> SlippageLimits {
+        let (rules, of_phase) = (self.rules(), self.rules().phases.of(phase));
+        SlippageLimits {
+            max_slippage: rules.max_slippage_bps.0.min(of_phase.max_slippage_bps.0),
+            max_price_impact: rules.max_price_impact_bps.0,
+            impact_below: Some(of_phase.max_price_impact_bps.0).filter(|below| below.get() < 10_000),
+            max_loss: rules.max_loss_bps.0,
+            max_quote_age: rules.max_quote_age_seconds.0.saturating_mul(1_000),
+        }
+    }
+
+    /// What a trade may lose of its value.
+    pub fn max_loss(&self) -> BasisPoints {
+        self.rules().max_loss_bps.0
+    }
+
+    /// Whether a transaction of this value on a public main network goes to a private endpoint only.
+    pub fn wants_private_rpc(&self, spent: Usd) -> bool {
+        self.rules().private_rpc_above_usd.0.is_some_and(|most| spent > most)
+    }
+}
+
+/// The caps on dollars, by field.
+fn spend_caps(rules: &Rules) -> [(&'static str, Span, MaxUsd); 6] {
+    [
+        ("max_single_trade_usd", Span::Once, rules.max_single_trade_usd),
+        ("spending_limits.per_transaction", Span::Once, rules.spending_limits.per_transaction),
+        ("max_hourly_spend_usd", Span::Hour, rules.max_hourly_spend_usd),
+        ("max_daily_spend_usd", Span::Day, rules.max_daily_spend_usd),
+        ("spending_limits.per_day", Span::Day, rules.spending_limits.per_day),
+        ("max_monthly_spend_usd", Span::Month, rules.max_monthly_spend_usd),
+    ]
+}
+
+/// A limit as the ledger counts it. One too large to count is as good as the most that can be.
+fn down(most: Usd) -> Micros {
+    Micros::of(most, Rounding::Down).unwrap_or(Micros::MAX)
+}
+
+fn up(spent: Usd) -> Micros {
+    Micros::of(spent, Rounding::Up).unwrap_or(Micros::MAX)
+}

@@ -1,0 +1,343 @@
+//! The kinds of figures a policy is made of. Each knows which of two is the stricter, so that a new
+//! policy can be held against the old one field by field.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::items::TokenRef;
+use bardo_base::units::{BasisPoints, Usd};
+use crate::ledger::percent;
+
+/// What every figure of a policy can do.
+pub(super) trait Rule: Clone + PartialEq {
+    /// The stricter of the two; where neither is, something stricter than both.
+    fn stricter(&self, other: &Self) -> Self;
+    /// As the file would write it; two that differ are written differently.
+    fn shown(&self) -> String;
+}
+
+/// A number or a text, as TOML gives either. A float is refused: it has lost digits already.
+struct NumberOrText<'a, T> {
+    expected: &'a str,
+    read: fn(&str) -> Result<T, String>,
+}
+
+impl<T> Visitor<'_> for NumberOrText<'_, T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        (self.read)(text).map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        (self.read)(&number.to_string()).map_err(E::custom)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+        (self.read)(&number.to_string()).map_err(E::custom)
+    }
+
+    /// A decimal without quotes has been read as a float by then: it is refused, and only shown. No figure of a policy
+    /// ever is one.
+    fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
+        Err(E::custom(format!("put it in quotes, so that no digit is lost: \"{number}\"")))
+    }
+}
+
+fn number_or_text<'de, T, D: Deserializer<'de>>(
+    deserializer: D,
+    expected: &str,
+    read: fn(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    deserializer.deserialize_any(NumberOrText { expected, read })
+}
+
+fn usd(text: &str) -> Result<Usd, String> {
+    text.parse::<Usd>().map_err(|error| error.to_string())
+}
+
+/// The most dollars; `"none"` for no such limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxUsd(pub Option<Usd>);
+
+impl Rule for MaxUsd {
+    fn stricter(&self, other: &Self) -> Self {
+        Self(match (self.0, other.0) {
+            (Some(one), Some(two)) => Some(one.min(two)),
+            (one, two) => one.or(two),
+        })
+    }
+
+    fn shown(&self) -> String {
+        self.0.map_or_else(|| "\"none\"".to_owned(), |most| format!("\"{most}\""))
+    }
+}
+
+impl<'de> Deserialize<'de> for MaxUsd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        number_or_text(deserializer, "dollars such as \"2500\" or \"0.50\", or \"none\"", |text| {
+            if text == "none" { Ok(Self(None)) } else { usd(text).map(|most| Self(Some(most))) }
+        })
+    }
+}
+
+/// The least dollars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinUsd(pub Usd);
+
+impl Rule for MinUsd {
+    fn stricter(&self, other: &Self) -> Self {
+        Self(self.0.max(other.0))
+    }
+
+    fn shown(&self) -> String {
+        format!("\"{}\"", self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for MinUsd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        number_or_text(deserializer, "dollars such as \"10\"", |text| usd(text).map(Self))
+    }
+}
+
+/// Declares a whole number of which less, or more, is stricter.
+macro_rules! whole_number {
+    ($(#[$about:meta])* $name:ident($inner:ty), $stricter:ident) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+        pub struct $name(pub $inner);
+
+        impl Rule for $name {
+            fn stricter(&self, other: &Self) -> Self {
+                Self(self.0.$stricter(other.0))
+            }
+
+            fn shown(&self) -> String {
+                self.0.to_string()
+            }
+        }
+    };
+}
+
+whole_number! {
+    /// The most of something counted.
+    MaxCount(u32), min
+}
+whole_number! {
+    /// The least time, in seconds.
+    MinSeconds(u64), max
+}
+whole_number! {
+    /// The most time, in seconds.
+    MaxSeconds(u64), min
+}
+
+/// The largest share, in hundredths of a percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct MaxBps(pub BasisPoints);
+
+impl Rule for MaxBps {
+    fn stricter(&self, other: &Self) -> Self {
+        Self(self.0.min(other.0))
+    }
+
+    fn shown(&self) -> String {
+        self.0.get().to_string()
+    }
+}
+
+/// The largest share, in percent with up to two decimals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxPercent(pub BasisPoints);
+
+impl Rule for MaxPercent {
+    fn stricter(&self, other: &Self) -> Self {
+        Self(self.0.min(other.0))
+    }
+
+    fn shown(&self) -> String {
+        format!("\"{}\"", percent(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for MaxPercent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        number_or_text(deserializer, "percent such as \"5.0\", with at most two decimals", |text| {
+            // Percent are hundredths: two decimals of them are basis points.
+            let points = bardo_base::units::TokenAmount::parse(text, 2).map_err(|error| error.to_string())?;
+            let points = u32::try_from(points.raw()).ok().and_then(|points| BasisPoints::new(points).ok());
+            points.map(Self).ok_or_else(|| "more than 100 percent".to_owned())
+        })
+    }
+}
+
+/// The most that a unit of gas may cost, in gwei; `"none"` for no such limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxGwei(pub Option<u128>);
+
+impl MaxGwei {
+    /// In wei.
+    pub fn wei(self) -> Option<u128> {
+        self.0
+    }
+}
+
+impl Rule for MaxGwei {
+    fn stricter(&self, other: &Self) -> Self {
+        Self(match (self.0, other.0) {
+            (Some(one), Some(two)) => Some(one.min(two)),
+            (one, two) => one.or(two),
+        })
+    }
+
+    fn shown(&self) -> String {
+        let gwei = |wei| bardo_base::units::TokenAmount::new(alloy::primitives::U256::from(wei), 9);
+        let text = self.0.and_then(|wei| gwei(wei).ok()).map_or_else(|| "none".to_owned(), |gwei| gwei.to_string());
+        format!("\"{text}\"")
+    }
+}
+
+impl<'de> Deserialize<'de> for MaxGwei {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        number_or_text(deserializer, "gwei such as \"50\" or \"0.25\", or \"none\"", |text| {
+            if text == "none" {
+                return Ok(Self(None));
+            }
+            let wei = bardo_base::units::TokenAmount::parse(text, 9).map_err(|error| error.to_string())?;
+            u128::try_from(wei.raw()).map(|wei| Self(Some(wei))).map_err(|_| "more gwei than there are".to_owned())
+        })
+    }
+}
+
+/// A demand; having it is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Require(pub bool);
+
+impl Rule for Require {
+    fn stricter(&self, other: &Self) -> Self {
+        Self(self.0 || other.0)
+    }
+
+    fn shown(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// A leave; not having it is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Leave(pub bool);
+
+impl Rule for Leave {
+    fn stricter(&self, other: &Self) -> Self {
+        Self(self.0 && other.0)
+    }
+
+    fn shown(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// A tool's own threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolRule {
+    /// Dollars above which the tool asks the operator, whatever the general threshold is.
+    pub requires_approval_above_usd: MaxUsd,
+}
+
+/// Thresholds by tool name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct ToolRules(pub BTreeMap<String, ToolRule>);
+
+impl Rule for ToolRules {
+    fn stricter(&self, other: &Self) -> Self {
+        let mut all = self.0.clone();
+        for (tool, rule) in &other.0 {
+            let stricter = all.get(tool).map_or(*rule, |own| ToolRule {
+                requires_approval_above_usd: own
+                    .requires_approval_above_usd
+                    .stricter(&rule.requires_approval_above_usd),
+            });
+            all.insert(tool.clone(), stricter);
+        }
+        Self(all)
+    }
+
+    fn shown(&self) -> String {
+        let rule = |rule: &ToolRule| rule.requires_approval_above_usd.shown();
+        let all: Vec<_> = self
+            .0
+            .iter()
+            .map(|(tool, one)| format!("{tool} = {{ requires_approval_above_usd = {} }}", rule(one)))
+            .collect();
+        format!("{{ {} }}", all.join(", "))
+    }
+}
+
+/// One token's limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRule {
+    /// Dollars of it in one action.
+    #[serde(default = "no_limit")]
+    pub max_single_usd: MaxUsd,
+    /// Dollars of it in any 24 hours.
+    #[serde(default = "no_limit")]
+    pub max_daily_usd: MaxUsd,
+}
+
+fn no_limit() -> MaxUsd {
+    MaxUsd(None)
+}
+
+/// Limits by token.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TokenRules(pub BTreeMap<TokenRef, TokenRule>);
+
+impl<'de> Deserialize<'de> for TokenRules {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = BTreeMap::<String, TokenRule>::deserialize(deserializer)?;
+        let mut rules = BTreeMap::new();
+        for (token, rule) in written {
+            let token: TokenRef = token.parse().map_err(D::Error::custom)?;
+            if rules.insert(token, rule).is_some() {
+                return Err(D::Error::custom(format!("{token} is there twice")));
+            }
+        }
+        Ok(Self(rules))
+    }
+}
+
+impl Rule for TokenRules {
+    fn stricter(&self, other: &Self) -> Self {
+        let mut all = self.0.clone();
+        for (token, rule) in &other.0 {
+            let stricter = all.get(token).map_or(*rule, |own| TokenRule {
+                max_single_usd: own.max_single_usd.stricter(&rule.max_single_usd),
+                max_daily_usd: own.max_daily_usd.stricter(&rule.max_daily_usd),
+            });
+            all.insert(*token, stricter);
+        }
+        Self(all)
+    }
+
+    fn shown(&self) -> String {
+        let all: Vec<_> = self
+            .0
+            .iter()
+            .map(|(token, rule)| {
+                let (single, daily) = (rule.max_single_usd.shown(), rule.max_daily_usd.shown());
+                format!("\"{token}\" = {{ max_single_usd = {single}, max_daily_usd = {daily} }}")
+            })
+            .collect();
+        format!("{{ {} }}", all.join(", "))
+    }
+}

@@ -1,0 +1,395 @@
+use std::path::Path;
+
+use alloy::primitives::address;
+
+use super::*;
+use bardo_base::model::{Category, Check, Phase};
+use golem_chain::token::TokenId;
+use crate::approval::ApprovalNeed;
+use crate::ledger::{Micros, Span};
+
+fn text(toml: &str) -> Result<Policy, PolicyError> {
+    parse(toml, Path::new("policy.toml"))
+}
+
+fn value(policy: &Policy, name: &str) -> String {
+    policy.fields().into_iter().find(|field| field.name == name).unwrap_or_else(|| panic!("no field {name}")).value
+}
+
+/// 001's table, field and default.
+const ALMANAK: [(&str, &str); 17] = [
+    ("max_single_trade_usd", "\"10000\""),
+    ("max_daily_spend_usd", "\"50000\""),
+    ("max_position_size_usd", "\"100000\""),
+    ("allowed_tools", "\"all\""),
+    ("allowed_chains", "[\"arbitrum\"]"),
+    ("allowed_protocols", "\"all\""),
+    ("allowed_tokens", "\"bundled\""),
+    ("allowed_intent_types", "\"all\""),
+    ("allowed_execution_wallets", "\"all\""),
+    ("require_human_approval_above_usd", "\"10000\""),
+    ("require_simulation_before_execution", "true"),
+    ("max_trades_per_hour", "10"),
+    ("max_tool_calls_per_minute", "60"),
+    ("stop_loss_pct", "\"5\""),
+    ("max_consecutive_failures", "3"),
+    ("min_rebalance_benefit_usd", "\"10\""),
+    ("cooldown_seconds", "300"),
+];
+
+#[test]
+fn defi_trading_has_the_documents_defaults() {
+    let policy = Policy::preset(Preset::DefiTrading);
+    for (field, default) in ALMANAK {
+        assert_eq!(value(&policy, field), default, "{field}");
+    }
+    assert_eq!(value(&policy, "require_rebalance_check"), "true");
+    for field in [
+        "safe_addresses",
+        "tools",
+        "spending_limits.per_transaction",
+        "spending_limits.per_day",
+        "spending_limits.hot_lane",
+    ] {
+        value(&policy, field);
+    }
+}
+
+#[test]
+fn demo_has_the_specified_figures() {
+    let policy = Policy::preset(Preset::Demo);
+    for (field, figure) in [
+        ("max_single_trade_usd", "\"2500\""),
+        ("max_daily_spend_usd", "\"5000\""),
+        ("max_monthly_spend_usd", "\"50000\""),
+        ("require_human_approval_above_usd", "\"1000\""),
+        ("spending_limits.hot_lane", "\"2000\""),
+        ("stop_loss_pct", "\"10\""),
+        ("max_consecutive_failures", "3"),
+        ("max_trades_per_hour", "120"),
+        ("max_tool_calls_per_minute", "60"),
+        ("cooldown_seconds", "0"),
+        ("max_slippage_bps", "100"),
+        ("max_price_impact_bps", "200"),
+        ("max_loss_bps", "200"),
+        ("allowed_chains", "[\"devnet-ethereum\", \"devnet-base\"]"),
+        ("phases.cautious.size_factor_bps", "5000"),
+        ("phases.cautious.max_slippage_bps", "30"),
+        ("phases.cautious.max_price_impact_bps", "100"),
+        ("phases.defensive.size_factor_bps", "5000"),
+        ("phases.survival.size_factor_bps", "5000"),
+        ("phases.defensive.exit_only", "true"),
+        ("phases.survival.max_position_share_bps", "2500"),
+        ("phases.terminal.max_slippage_bps", "200"),
+    ] {
+        assert_eq!(value(&policy, field), figure, "{field}");
+    }
+}
+
+#[test]
+fn presets_from_demo_to_read_only_only_grow_tighter_where_they_share_a_purpose() {
+    let [read_only, _, defi, paranoid] = Preset::ALL.map(Policy::preset);
+    for (wide, narrow, looser) in [(&defi, &paranoid, &[][..]), (&paranoid, &read_only, &["allowed_chains"])] {
+        // The list of chains binds reads as well, and read-only reads on every chain. It acts on none all the same.
+        let changes = wide.changes(narrow).into_iter().filter(|change| !change.tighter);
+        assert_eq!(changes.map(|change| change.field).collect::<Vec<_>>(), looser);
+    }
+    assert_eq!(value(&read_only, "allowed_intent_types"), "[]");
+}
+
+#[test]
+fn a_file_says_where_it_differs() {
+    let policy = text(
+        "# mine\npreset = \"demo\"\nmax_single_trade_usd = 1_000\nstop_loss_pct = \"7.5\"\nallowed_chains = [\"base\", \"31337\"]\n\n\
+         [spending_limits]\nhot_lane = \"500.50\"\n[phases.cautious]\nsize_factor_bps = 2500\n\
+         [tools.uniswap_execute_swap]\nrequires_approval_above_usd = \"250\"\n\
+         [token_caps.\"base:native\"]\nmax_daily_usd = \"40\"\n",
+    )
+    .unwrap();
+    for (field, figure, set_by) in [
+        ("max_single_trade_usd", "\"1000\"", "line 3"),
+        ("stop_loss_pct", "\"7.5\"", "line 4"),
+        ("allowed_chains", "[\"base\", \"devnet-ethereum\"]", "line 5"),
+        ("spending_limits.hot_lane", "\"500.5\"", "line 8"),
+        ("spending_limits.per_day", "\"5000\"", "preset demo"),
+        ("phases.cautious.size_factor_bps", "2500", "line 10"),
+        ("phases.cautious.max_slippage_bps", "30", "preset demo"),
+        ("max_daily_spend_usd", "\"5000\"", "preset demo"),
+    ] {
+        assert_eq!((value(&policy, field).as_str(), policy.set_by(field).as_str()), (figure, set_by), "{field}");
+    }
+    let caps = policy.caps(Phase::Cautious, false);
+    let single = caps.spend.iter().find(|cap| cap.rule == "max_single_trade_usd").unwrap();
+    assert_eq!((single.limit, single.span), (Micros::new(250_000_000).unwrap(), Span::Once));
+    assert_eq!(caps.tokens[&(8_453, TokenId::Native)].day, Some(Micros::new(40_000_000).unwrap()));
+    // An exit keeps its size, and windows are not scaled.
+    let whole = policy.caps(Phase::Cautious, true);
+    assert!(whole.spend.iter().any(|cap| cap.limit == Micros::new(1_000_000_000).unwrap()));
+    assert!(caps.spend.iter().any(|cap| cap.span == Span::Day && cap.limit == Micros::new(5_000_000_000).unwrap()));
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_its_line() {
+    for (toml, line, what) in [
+        ("preset = \"demo\"\n\nmax_single_trade_usdd = 5\n", 3, "did you mean `max_single_trade_usd`?"),
+        ("preset = \"demo\"\n[spending_limits]\nhotlane = 5\n", 3, "did you mean `hot_lane`?"),
+        ("preset = \"demo\"\nmax_gas_usd = 1.5\n", 2, "put it in quotes"),
+        ("preset = \"demo\"\nmax_gas_usd = \"-5\"\n", 2, "without a sign"),
+        ("preset = \"demo\"\nmax_gas_usd = true\n", 2, "dollars such as"),
+        ("preset = \"demo\"\nstop_loss_pct = \"101\"\n", 2, "more than 100 percent"),
+        ("preset = \"demo\"\nmax_trades_per_hour = -1\n", 2, "integer `-1`"),
+        ("preset = \"demo\"\nmax_slippage_bps = 10001\n", 2, "10000"),
+        ("preset = \"demo\"\nallowed_chains = [\"bse\"]\n", 2, "did you mean 'base'?"),
+        ("preset = \"demo\"\nallowed_tokens = [\"USDC\"]\n", 2, "names no chain"),
+        ("preset = \"demo\"\nallowed_tokens = [\"base:USDC\"]\n", 2, "is no address"),
+        (
+            "preset = \"demo\"\nallowed_tokens = [\"base:0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266\"]\n",
+            2,
+            "wrong checksum",
+        ),
+        ("preset = \"demo\"\nallowed_tokens = \"book\"\n", 2, "\"bundled\""),
+        ("preset = \"demo\"\nactive_hours = [\"Fri-Mon 08:00-18:00\"]\n", 2, "no stretch of time"),
+        ("preset = \"dmeo\"\n", 1, "did you mean \"demo\"?"),
+        ("max_gas_usd = \"5\"\n", 1, "no preset named"),
+        ("preset = \"demo\"\nmax_gas_usd = \n", 2, ""),
+        ("preset = \"demo\"\n\nrequire_simulation_before_execution = false\n", 3, "cannot be switched off"),
+        ("preset = \"demo\"\nmax_gas_usd = 1\nmax_gas_usd = 2\n", 3, "duplicate key"),
+    ] {
+        match text(toml) {
+            Err(PolicyError::Line { line: found, what: told, .. }) => {
+                assert_eq!(found, line, "{toml}: {told}");
+                assert!(told.contains(what), "{toml}: {told}");
+            }
+            other => panic!("{toml}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_field_reads_back_as_it_is_shown() {
+    for preset in Preset::ALL {
+        let policy = Policy::preset(preset);
+        // Laid over another preset, so that a field that is not read would show.
+        let mut toml = String::from("preset = \"paranoid\"\n");
+        for field in policy.fields() {
+            toml.push_str(&format!("{} = {}\n", field.name, field.value));
+        }
+        let back = text(&toml).unwrap();
+        assert_eq!(back.rules(), policy.rules(), "{}", preset.as_str());
+        assert_eq!(back.hash(), policy.hash());
+    }
+}
+
+#[test]
+fn a_policy_that_differs_in_anything_has_another_hash() {
+    let base = text("preset = \"demo\"\n").unwrap();
+    assert_eq!(base.hash(), Policy::preset(Preset::Demo).hash());
+    for line in [
+        "max_gas_usd = \"99\"",
+        "max_fee_per_gas_gwei = \"1.5\"",
+        "allowed_recipients = [\"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266\"]",
+        "active_hours = [\"Mon 00:00-00:01\"]",
+        "token_caps = { \"1:native\" = { max_single_usd = 1 } }",
+        "tools = { x = { requires_approval_above_usd = \"none\" } }",
+        "phases.terminal.exit_only = false",
+    ] {
+        assert_ne!(text(&format!("preset = \"demo\"\n{line}\n")).unwrap().hash(), base.hash(), "{line}");
+    }
+}
+
+#[test]
+fn every_change_knows_whether_it_is_tighter() {
+    let base = text(
+        "preset = \"demo\"\nallowed_tokens = [\"1:native\", \"8453:native\"]\n\
+         allowed_contracts = [\"base:0x0000000000000000000000000000000000000001\"]\nactive_hours = [\"Mon-Fri 08:00-18:00\"]\n",
+    )
+    .unwrap();
+    for (line, tighter) in [
+        ("max_gas_usd = \"99\"", true),
+        ("max_gas_usd = \"none\"", false),
+        ("max_hourly_spend_usd = \"1\"", true),
+        ("cooldown_seconds = 1", true),
+        ("always_approve = []", true),
+        ("allowed_tools = [\"a\"]", true),
+        ("allowed_tokens = [\"1:native\"]", true),
+        ("allowed_tokens = [\"1:native\", \"10:native\"]", false),
+        ("allowed_tokens = \"all\"", false),
+        ("allowed_contracts = [\"base:0x0000000000000000000000000000000000000001:0x12345678\"]", true),
+        ("allow_unlimited_allowance = true", false),
+        ("approve_first_seen = false", false),
+        ("allowed_recipients = \"self\"", true),
+        ("active_hours = [\"Mon 09:00-10:00\"]", true),
+        ("active_hours = [\"Sat 09:00-10:00\"]", false),
+        ("active_hours = \"always\"", false),
+        ("delay_seconds = 1", false),
+        ("stop_loss_pct = 11", false),
+        ("max_quote_age_seconds = 5", true),
+        ("phases.cautious.size_factor_bps = 9000", false),
+        ("tools = { x = { requires_approval_above_usd = \"5\" } }", true),
+        ("token_caps = { \"1:native\" = { max_single_usd = 1 } }", true),
+    ] {
+        let key = line.split(" =").next().unwrap();
+        let kept: String = "allowed_tokens = [\"1:native\", \"8453:native\"]\n\
+            allowed_contracts = [\"base:0x0000000000000000000000000000000000000001\"]\nactive_hours = [\"Mon-Fri 08:00-18:00\"]\n"
+            .lines()
+            .filter(|one| !one.starts_with(key))
+            .map(|one| format!("{one}\n"))
+            .collect();
+        let next = text(&format!("preset = \"demo\"\n{kept}{line}\n")).unwrap();
+        let changes = base.changes(&next);
+        assert_eq!(changes.iter().map(|change| change.tighter).collect::<Vec<_>>(), [tighter], "{line}: {changes:?}");
+    }
+    // From the bundled list to a list: only what is on both is left until somebody decides.
+    let (bundled, listed) =
+        (text("preset = \"demo\"").unwrap(), text("preset = \"demo\"\nallowed_tokens = [\"1:native\"]").unwrap());
+    let between = bundled.stricter(&listed);
+    let native = TokenRef { chain: ChainId(1), token: TokenId::Native };
+    assert!(between.rules().allowed_tokens.allows(&native, true));
+    assert!(!between.rules().allowed_tokens.allows(&native, false));
+}
+
+fn write(path: &Path, toml: &str) {
+    std::fs::write(path, toml).unwrap();
+    // A file's time may be as coarse as a tick of the clock; a test does not wait for one.
+    let (file, at) = (std::fs::File::options().write(true).open(path).unwrap(), std::time::SystemTime::now());
+    static AGE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let age = AGE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    file.set_modified(at + std::time::Duration::from_secs(age)).unwrap();
+}
+
+#[test]
+fn a_tighter_file_holds_at_once_a_looser_one_waits_a_broken_one_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.toml");
+    let keeper = Keeper::open(path.clone(), Preset::ReadOnly).unwrap();
+    assert_eq!(keeper.current().policy.name(), "read-only");
+
+    write(&path, "preset = \"demo\"\n");
+    let keeper = Keeper::open(path.clone(), Preset::ReadOnly).unwrap();
+    assert_eq!(keeper.follow(), Followed::Unchanged);
+
+    write(&path, "preset = \"demo\"\nmax_gas_usd = \"50\"\n");
+    assert!(matches!(keeper.follow(), Followed::Tightened(changes) if changes.len() == 1));
+    assert_eq!((value(&keeper.current().policy, "max_gas_usd").as_str(), keeper.current().version), ("\"50\"", 2));
+    assert_eq!(keeper.pending(), None);
+
+    write(&path, "preset = \"demo\"\nmax_gas_usd = \"60\"\nmax_trades_per_hour = 7\n");
+    let Followed::Waits(pending) = keeper.follow() else { panic!("it did not wait") };
+    let now = keeper.current().policy;
+    assert_eq!((value(&now, "max_gas_usd").as_str(), value(&now, "max_trades_per_hour").as_str()), ("\"50\"", "7"));
+    assert_eq!(pending.changes.iter().map(|change| change.field.as_str()).collect::<Vec<_>>(), ["max_gas_usd"]);
+    assert_eq!(keeper.pending(), Some(pending.clone()));
+
+    // Whoever says yes says it to exactly what is waiting.
+    write(&path, "preset = \"demo\"\nmax_gas_usd = \"none\"\n");
+    assert!(matches!(keeper.follow(), Followed::Waits(_)));
+    assert!(keeper.accept(pending.policy.hash()).is_none());
+    let waiting = keeper.pending().unwrap();
+    let adopted = keeper.accept(waiting.policy.hash()).unwrap();
+    assert_eq!(value(&adopted.policy, "max_gas_usd"), "\"none\"");
+    assert_eq!(keeper.pending(), None);
+    assert!(keeper.accept(waiting.policy.hash()).is_none());
+
+    let held = keeper.current().policy.hash();
+    for broken in ["preset = ", "", "preset = \"demo\"\nnonsense = 1\n"] {
+        write(&path, broken);
+        assert!(matches!(keeper.follow(), Followed::Broken(_)), "{broken}");
+        assert_eq!(keeper.current().policy.hash(), held);
+    }
+    // Without the file what stands for an absent one would hold, and it is tighter.
+    std::fs::remove_file(&path).unwrap();
+    keeper.follow();
+    assert_eq!(value(&keeper.current().policy, "max_trades_per_hour"), "0");
+}
+
+#[test]
+fn consent_grows_with_the_value() {
+    let policy = text(
+        "preset = \"demo\"\nnotify_above_usd = \"10\"\ndelay_above_usd = \"100\"\ndelay_seconds = 30\n\
+         [tools.uniswap_execute_swap]\nrequires_approval_above_usd = \"500\"\n",
+    )
+    .unwrap();
+    let consent = |tool, dollars: &str| policy.consent(tool, dollars.parse().unwrap());
+    assert_eq!(consent("token_approve", "10"), ApprovalNeed::Instant);
+    assert_eq!(consent("token_approve", "10.000001"), ApprovalNeed::Notify);
+    assert_eq!(consent("token_approve", "100.01"), ApprovalNeed::Delay { millis: 30_000 });
+    assert_eq!(consent("token_approve", "1000"), ApprovalNeed::Delay { millis: 30_000 });
+    let reasons = |need| match need {
+        ApprovalNeed::Approval { reasons } => reasons.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        reasons(consent("token_approve", "1000.01")),
+        ["$1,000.01 is above $1,000.00 (require_human_approval_above_usd)"]
+    );
+    assert_eq!(reasons(consent("uniswap_execute_swap", "2000.01")).len(), 3);
+    assert!(policy.above_hot_lane("2000.01".parse().unwrap()) && !policy.above_hot_lane("2000".parse().unwrap()));
+}
+
+#[test]
+fn no_field_is_carried_in_silence() {
+    let fields = Policy::preset(Preset::Demo).fields();
+    for field in &fields {
+        assert!(field.about.ends_with('.') || field.about.contains('…'), "{}: {}", field.name, field.about);
+        match field.enforced {
+            Enforced::By(check) => assert!(Check::ALL.contains(&check)),
+            Enforced::Approval | Enforced::Sending | Enforced::Routing | Enforced::Load => {}
+            Enforced::ToolsOf(category) => {
+                assert!(field.enforced_with(&[]).unwrap_err().starts_with("not enforced"), "{}", field.name);
+                let refused = enforceable(&[Category::Trading, category]).unwrap_err();
+                assert!(matches!(refused, PolicyError::Unenforced { category: found, .. } if found == category));
+            }
+        }
+    }
+    assert_eq!(enforceable(&[Category::Trading]), Ok(()));
+    // One wallet, everywhere, however it is written.
+    let wallet = Wallet(address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
+    let policy =
+        text("preset = \"demo\"\nallowed_execution_wallets = [\"0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266\"]")
+            .unwrap();
+    assert!(policy.rules().allowed_execution_wallets.allows(&wallet, false));
+}
+
+#[test]
+fn what_was_loosened_while_no_program_ran_waits_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.toml");
+    let held = text("preset = \"demo\"\nmax_gas_usd = \"50\"\n").unwrap();
+    // One figure looser, one tighter.
+    write(&path, "preset = \"demo\"\nmax_gas_usd = \"60\"\nmax_trades_per_hour = 7\n");
+    let keeper = Keeper::open(path.clone(), Preset::ReadOnly).unwrap();
+    assert!(matches!(keeper.resume(held.clone()), Followed::Waits(_)));
+    let now = keeper.current().policy;
+    assert_eq!((value(&now, "max_gas_usd").as_str(), value(&now, "max_trades_per_hour").as_str()), ("\"50\"", "7"));
+    let waiting = keeper.pending().unwrap();
+    // A no is not asked again until the file changes.
+    assert!(keeper.refuse(waiting.policy.hash()) && keeper.pending().is_none());
+    write(&path, "preset = \"demo\"\nmax_gas_usd = \"61\"\nmax_trades_per_hour = 7\n");
+    assert!(matches!(keeper.follow(), Followed::Waits(_)));
+    assert!(!keeper.refuse(waiting.policy.hash()) && keeper.pending().is_some());
+
+    // What holds between two files can be made again from its texts.
+    let sources: Vec<&str> = now.sources().iter().map(AsRef::as_ref).collect();
+    let again = Policy::from_sources(sources).unwrap().unwrap();
+    assert_eq!(again.hash(), now.hash());
+    assert_eq!(Policy::from_sources([]).unwrap(), None);
+    assert!(Policy::from_sources(["preset = \"demo\"\nnonsense = 1\n"]).is_err());
+    let tighter = Keeper::open(path, Preset::ReadOnly).unwrap();
+    assert!(matches!(tighter.resume(Policy::preset(Preset::DefiTrading).stricter(&held)), Followed::Waits(_)));
+}
+
+proptest::proptest! {
+    /// Half the size when cautious, rounded down to a millionth of a dollar; no less in any other phase, and never for
+    /// an exit.
+    #[test]
+    fn caution_halves_what_one_trade_may_be(micros in 2_u64..10_000_000_000_000, phase in 0_usize..5) {
+        let dollars = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+        let policy = text(&format!("preset = \"demo\"\nmax_single_trade_usd = \"{dollars}\"\n")).unwrap();
+        let once = |exit| {
+            let caps = policy.caps(Phase::ALL[phase], exit);
+            caps.spend.iter().find(|cap| cap.rule == "max_single_trade_usd").unwrap().limit.get()
+        };
+        proptest::prop_assert_eq!(once(false), if (1..=3).contains(&phase) { micros / 2 } else { micros });
+        proptest::prop_assert_eq!(once(true), micros);
+    }
+}

@@ -1,0 +1,115 @@
+//! Whether an action only revokes, cancels or refunds, decided by its intent and its calldata alone.
+//!
+//! Such actions pass halts, caps, allowlists and consent, so nothing that an endpoint reports may make one out of
+//! another action. The simulation can only veto the result (`simulate::judge`). Pure functions.
+//!
+//! | call | at | condition |
+//! |---|---|---|
+//! | `approve(spender, 0)` | a known token | |
+//! | `approve(permit2, amount)` | a known token | `amount` is at most what open orders in the ledger may still take |
+//! | `approve(token, spender, 0, …)` | Permit2 | |
+//! | `lockdown(…)` | Permit2 | at least one pair |
+//! | `invalidateUnorderedNonces(…)` | Permit2 | a mask that is not zero |
+//! | `refund(orderId)` | the settler of the address book | intent [`Intent::Refund`] only |
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall as _;
+
+use super::proposal::{Intent, Leg, Proposal, Purpose};
+use super::simulate::Surroundings;
+use bardo_abi::erc20::Erc20;
+use bardo_abi::erc7683::OriginSettler;
+use bardo_abi::permit2::Permit2;
+use golem_chain::token::TokenId;
+
+/// The most gas that all transactions of such an action may use together, in gas units. Dollars are bounded by
+/// `max_gas_usd`; this bound also holds where gas has no price.
+pub const MAX_GAS: u64 = 1_000_000;
+
+/// A call that takes away what others may take, or gets an order's money back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Allowance,
+    Nonces,
+    Refund,
+}
+
+/// Whether the transactions of `proposal` from number `from` on only revoke, cancel or refund.
+///
+/// The whole action must be declared as such, except that the clean-up transactions of any other plan count once all
+/// transactions before them are signed (`from` above zero).
+pub fn only_revokes(proposal: &Proposal, from: usize, around: &Surroundings) -> bool {
+    let Some(legs) = proposal.legs.get(from..).filter(|legs| !legs.is_empty()) else { return false };
+    if proposal.order.is_some() || gas(legs).is_none_or(|gas| gas > MAX_GAS) {
+        return false;
+    }
+    let declared = match proposal.intent {
+        Intent::Revoke | Intent::CancelOrder | Intent::Refund => {
+            proposal.outflows.is_empty() && proposal.trade.is_none()
+        }
+        Intent::Swap
+        | Intent::Approve
+        | Intent::Transfer
+        | Intent::PlaceOrder
+        | Intent::Bridge
+        | Intent::Identity
+        | Intent::PolicyCage => from > 0 && legs.iter().all(|leg| leg.purpose == Purpose::CleanUp),
+    };
+    let fits = |call: Call| match call {
+        Call::Allowance | Call::Nonces => proposal.intent != Intent::Refund,
+        Call::Refund => proposal.intent == Intent::Refund,
+    };
+    declared && legs.iter().all(|leg| call(leg, around).is_some_and(fits))
+}
+
+/// Whether a signed transaction with this recipient, value and calldata can be one of an action that only revokes, where open
+/// orders may still take `promised`. Which tokens are known was decided when it was signed; what an order may take is decided
+/// again, so that an allowance for an order that has ended does not go out under a stop.
+pub fn may_revoke(
+    to: Address,
+    value: U256,
+    data: &[u8],
+    (permit2, settler): (Option<Address>, Option<Address>),
+    promised: BTreeMap<Address, U256>,
+) -> bool {
+    let around = Surroundings { permit2, settler, promised, known_tokens: [to].into(), ..Surroundings::default() };
+    let leg = Leg { purpose: Purpose::CleanUp, to, value, data: data.to_vec().into(), gas_limit: 0, slots: Vec::new() };
+    call(&leg, &around).is_some()
+}
+
+fn gas(legs: &[Leg]) -> Option<u64> {
+    legs.iter().try_fold(0u64, |sum, leg| sum.checked_add(leg.gas_limit))
+}
+
+/// What a call is, by its recipient and its exact bytes; `None` for every other call, for one with value attached, and
+/// for one that carries a signature.
+fn call(leg: &Leg, around: &Surroundings) -> Option<Call> {
+    if !leg.value.is_zero() || !leg.slots.is_empty() {
+        return None;
+    }
+    let data = leg.data.as_ref();
+    // Anything behind the last argument is refused, though the contract would ignore it.
+    let exact = |encoded: Vec<u8>| encoded == data;
+    if around.permit2 == Some(leg.to) {
+        if let Ok(call) = Permit2::approveCall::abi_decode(data) {
+            return (call.amount.is_zero() && exact(call.abi_encode())).then_some(Call::Allowance);
+        }
+        if let Ok(call) = Permit2::lockdownCall::abi_decode(data) {
+            return (!call.approvals.is_empty() && exact(call.abi_encode())).then_some(Call::Allowance);
+        }
+        let call = Permit2::invalidateUnorderedNoncesCall::abi_decode(data).ok()?;
+        return (!call.mask.is_zero() && exact(call.abi_encode())).then_some(Call::Nonces);
+    }
+    if around.settler == Some(leg.to) {
+        let call = OriginSettler::refundCall::abi_decode(data).ok()?;
+        return exact(call.abi_encode()).then_some(Call::Refund);
+    }
+    if !around.known_tokens.contains(&leg.to) {
+        return None;
+    }
+    let call = Erc20::approveCall::abi_decode(data).ok()?;
+    let stays = around.promised_to(TokenId::Erc20(leg.to), call.spender);
+    (call.value <= stays && exact(call.abi_encode())).then_some(Call::Allowance)
+}

@@ -1,0 +1,125 @@
+//! Proposals for tests, to be changed in one thing at a time.
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+
+use super::checks::model::META;
+use super::framed::{FeeBound, Frame, FramedLeg, FramedSlot};
+use super::orders::record::Figures;
+use super::orders::{OrderState, Record, Stage};
+use super::proposal::{Intent, Leg, Proposal, Purpose};
+use super::rulebook::Reservation;
+use super::typed::TypedMessage;
+use bardo_abi::erc7683::AcrossOrderData;
+use bardo_base::id::{CallId, GolemId, PermitId};
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use golem_chain::token::{Token, TokenId};
+use bardo_base::fabric::Asset;
+use golem_protocols::intents;
+use crate::account::AccountKind;
+
+/// A listed token.
+pub(super) fn token(contract: Address, symbol: &str, decimals: u8) -> Token {
+    let text = SafeText::clean(symbol, 20);
+    Token { id: TokenId::Erc20(contract), symbol: text.clone(), name: text, decimals, listed: true }
+}
+
+/// One call of `to` with this calldata and 200,000 gas at most.
+pub(super) fn leg(to: Address, data: impl Into<Bytes>) -> Leg {
+    Leg { purpose: Purpose::Main, to, value: U256::ZERO, data: data.into(), gas_limit: 200_000, slots: vec![] }
+}
+
+/// A bare proposal of one call for `account`.
+pub(super) fn proposal(account: Address, intent: Intent, leg: Leg) -> Proposal {
+    Proposal {
+        chain_id: 31_337,
+        tool: META,
+        call_id: CallId::new(1),
+        golem_id: GolemId::operator(),
+        account,
+        intent,
+        legs: vec![leg],
+        outflows: vec![],
+        inflows: vec![],
+        allowances: vec![],
+        trade: None,
+        recipients: vec![account],
+        order: None,
+        expected_outcome: SafeText::default(),
+    }
+}
+
+/// The proposal as a plain key signs it, at 10 gwei for a unit of gas at most, 1 of it for the block's producer.
+pub(super) fn frame(proposal: Proposal) -> Frame {
+    let signer = proposal.account;
+    let framed = |leg: &Leg| FramedLeg {
+        purpose: leg.purpose,
+        from: signer,
+        to: leg.to,
+        value: leg.value,
+        data: leg.data.clone(),
+        gas_limit: leg.gas_limit,
+        slots: leg
+            .slots
+            .iter()
+            .map(|slot| FramedSlot { offset: slot.offset, message: slot.message.clone(), signer })
+            .collect(),
+    };
+    let legs = proposal.legs.iter().map(framed).collect();
+    let fees = FeeBound { max_fee_per_gas: 10_000_000_000, max_priority_fee_per_gas: 1_000_000_000 };
+    Frame { proposal, kind: AccountKind::LocalKey, signer, payer: signer, legs, order: None, fees }
+}
+
+/// A bridge order of `account`: five of this dollar coin here for four over there, until `deadline`.
+pub(super) fn bridge_order(account: Address, token: Address, deadline: u32) -> Record {
+    let intent = intents::Intent {
+        origin_settler: Address::repeat_byte(1),
+        user: account,
+        nonce: U256::from(1),
+        origin_chain_id: 31_337,
+        open_deadline: deadline.saturating_sub(100),
+        fill_deadline: deadline,
+        data: AcrossOrderData {
+            inputToken: token,
+            inputAmount: U256::from(5_000_000),
+            outputToken: Address::repeat_byte(3),
+            outputAmount: U256::from(4_000_000),
+            destinationChainId: U256::from(31_338),
+            recipient: account.into_word(),
+            exclusiveRelayer: Address::ZERO,
+            depositNonce: U256::from(1),
+            exclusivityPeriod: 0,
+            message: Default::default(),
+        },
+    };
+    let message = TypedMessage::CrossChainOrder { permit2: Address::repeat_byte(4), intent: Box::new(intent) };
+    let asset = Asset { symbol: SafeText::clean("USDC", 5), address: token, decimals: 6 };
+    Record {
+        hash: B256::repeat_byte(1),
+        permit_id: PermitId::random(),
+        call_id: CallId::new(1),
+        golem_id: GolemId::operator(),
+        chain_id: 31_337,
+        account,
+        status: OrderState::pending(&message),
+        message,
+        signature: None,
+        stage: Stage::Submitted,
+        figures: Figures {
+            token_in: asset.clone(),
+            token_out: asset,
+            quoted_out: U256::from(5),
+            expected_outcome: SafeText::default(),
+            from_block: 1,
+            arrival_from_block: None,
+            arrival_before: None,
+        },
+        card: None,
+        reservation: Reservation(1),
+        spent: Usd::ZERO,
+        gas: Usd::ZERO,
+        created_at: 0,
+        signed_at: None,
+        shown: false,
+    }
+}

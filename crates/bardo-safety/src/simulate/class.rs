@@ -1,0 +1,122 @@
+//! What an action is, by what it moves and by what it declares.
+
+use alloy::primitives::U256;
+
+use super::{Move, Surroundings};
+use bardo_base::model::ActionClass;
+use golem_chain::token::TokenId;
+use crate::proposal::{Intent, Proposal};
+
+/// What is left of a holding counts as nothing below this part of what was sold: a thousandth.
+const DUST_PART: u64 = 1_000;
+
+/// What a set of moves is, from the riskiest to the harmless; a mixture is its riskiest part.
+///
+/// | given | received | class |
+/// |---|---|---|
+/// | anything | nothing | new position: a transfer |
+/// | nothing | anything | close: something comes back |
+/// | dollar coin or ETH | a risky token, or ETH for a dollar coin | increase, or new position if none was held |
+/// | risky | risky; or between dollar coins | rebalance |
+/// | risky, or ETH for a dollar coin | dollar coin or ETH | decrease, or close if no more than a thousandth stays |
+pub(super) fn classify(lost: &[&Move], gained: &[&Move], more_allowed: bool, around: &Surroundings) -> ActionClass {
+    let kind = |token: TokenId| Kind::of(token, around);
+    if lost.is_empty() && gained.is_empty() {
+        return if more_allowed { ActionClass::NewPosition } else { ActionClass::ReadOnly };
+    }
+    if lost.is_empty() {
+        return if more_allowed { ActionClass::NewPosition } else { ActionClass::ClosePosition };
+    }
+    if gained.is_empty() {
+        return ActionClass::NewPosition;
+    }
+    let mut class = ActionClass::ReadOnly;
+    for given in lost {
+        for received in gained {
+            let one = match (kind(given.token), kind(received.token)) {
+                (Kind::Risky, Kind::Risky) | (Kind::Stable, Kind::Stable) | (Kind::Coin, Kind::Coin) => {
+                    ActionClass::Rebalance
+                }
+                (Kind::Stable, Kind::Coin | Kind::Risky) | (Kind::Coin, Kind::Risky) => {
+                    let came = received.after.saturating_sub(received.before);
+                    let held = received.before.saturating_mul(U256::from(DUST_PART)) > came;
+                    if held { ActionClass::IncreasePosition } else { ActionClass::NewPosition }
+                }
+                (Kind::Risky, Kind::Stable | Kind::Coin) | (Kind::Coin, Kind::Stable) => {
+                    let all_but_dust = given.after.saturating_mul(U256::from(DUST_PART)) <= given.before;
+                    if all_but_dust { ActionClass::ClosePosition } else { ActionClass::DecreasePosition }
+                }
+            };
+            class = class.min(one);
+        }
+    }
+    class
+}
+
+/// The least risky class that an action can have by its intent and declaration, whatever a simulation reports. The calldata
+/// is checked against the same declaration (`safety::calldata`). `revokes` is what
+/// [`crate::revocation::only_revokes`] found.
+///
+/// | declared | class |
+/// |---|---|
+/// | a revocation, cancellation or refund by its bytes; else by its intent alone | read-only; new position |
+/// | an allowance, a transfer, a change of identity or of PolicyCage rules | new position |
+/// | a risky token, or ETH, for dollar coins or ETH that come to the account | close |
+/// | anything for a risky token, or dollar coins for ETH | increase |
+/// | like for like, or a bridge order with an arrival | rebalance |
+/// | nothing out, or nothing in | new position |
+pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &Surroundings) -> ActionClass {
+    match proposal.intent {
+        _ if revokes => ActionClass::ReadOnly,
+        Intent::Approve
+        | Intent::Transfer
+        | Intent::Identity
+        | Intent::PolicyCage
+        | Intent::Revoke
+        | Intent::CancelOrder
+        | Intent::Refund => ActionClass::NewPosition,
+        Intent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {
+            ActionClass::Rebalance
+        }
+        Intent::Swap | Intent::PlaceOrder | Intent::Bridge => {
+            let mut class = None;
+            for flow in proposal.outflows.iter().filter(|flow| !flow.amount.is_zero()) {
+                for inflow in &proposal.inflows {
+                    let comes_back = inflow.recipient == proposal.account && !inflow.at_least.is_zero();
+                    let given = Kind::of(flow.token.id, around);
+                    let one = match (given, Kind::of(inflow.token.id, around)) {
+                        _ if !comes_back => ActionClass::NewPosition,
+                        (Kind::Stable, Kind::Stable) | (Kind::Coin, Kind::Coin) => ActionClass::Rebalance,
+                        (Kind::Risky, Kind::Risky) => ActionClass::Rebalance,
+                        (Kind::Stable, Kind::Coin | Kind::Risky) | (Kind::Coin, Kind::Risky) => {
+                            ActionClass::IncreasePosition
+                        }
+                        (Kind::Risky, Kind::Stable | Kind::Coin) | (Kind::Coin, Kind::Stable) => {
+                            ActionClass::ClosePosition
+                        }
+                    };
+                    class = Some(class.map_or(one, |class: ActionClass| class.min(one)));
+                }
+            }
+            class.unwrap_or(ActionClass::NewPosition)
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Stable,
+    Coin,
+    Risky,
+}
+
+impl Kind {
+    fn of(token: TokenId, around: &Surroundings) -> Self {
+        match token {
+            TokenId::Native => Self::Coin,
+            TokenId::Erc20(address) if Some(address) == around.wrapped => Self::Coin,
+            TokenId::Erc20(address) if around.stables.contains(&address) => Self::Stable,
+            TokenId::Erc20(_) => Self::Risky,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What shows before anything is run: whether the frame carries what was proposed, and whether its
+//! signatures let anybody take more than is declared.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{Address, U256};
+
+use super::{Fault, Surroundings, figure, name, when};
+use golem_chain::evm::PLACEHOLDER_SIGNATURE;
+use golem_chain::token::TokenId;
+use crate::account::AccountKind;
+use crate::framed::Framed;
+use crate::proposal::{AllowanceKind, SIGNATURE_BYTES};
+use crate::typed::TypedMessage;
+
+/// Faults that show before anything is run: a frame that does not carry what was proposed, and
+/// signatures that would let somebody take more than is declared, or for longer.
+pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let proposal = framed.proposal();
+    for (at, (leg, proposed)) in framed.legs().iter().zip(&proposal.legs).enumerate() {
+        let same = leg.to == proposed.to && leg.value == proposed.value && leg.data == proposed.data;
+        match framed.kind() {
+            AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded if !same => {
+                faults.push(Fault::new(
+                    "frame",
+                    "the proposed call as it is",
+                    format!("another call in transaction {}", at + 1),
+                ));
+            }
+            // Wrapped: the simulation tells what it does.
+            AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded | AccountKind::Delegated => {}
+        }
+        for slot in &leg.slots {
+            let end = slot.offset.saturating_add(SIGNATURE_BYTES);
+            if leg.data.get(slot.offset..end) != Some(&PLACEHOLDER_SIGNATURE[..]) {
+                let found = format!("something else in transaction {}", at + 1);
+                faults.push(Fault::new("signature", "the placeholder where a signature will stand", found));
+            }
+            signature(framed, slot.signer, &slot.message, around, &mut faults);
+        }
+    }
+    if let Some(trade) = &proposal.trade {
+        let mut declared: BTreeMap<TokenId, U256> = BTreeMap::new();
+        for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account) {
+            let sum = declared.entry(inflow.token.id).or_default();
+            *sum = sum.saturating_add(inflow.at_least);
+        }
+        let least = declared.get(&trade.token_out.id).copied().unwrap_or_default();
+        if least < trade.min_out {
+            let (wanted, least) =
+                (figure(proposal, trade.token_out.id, trade.min_out), figure(proposal, trade.token_out.id, least));
+            faults.push(Fault::new("trade", format!("at least {wanted} is declared to come in"), least));
+        }
+        let flows = proposal.outflows.iter().filter(|flow| flow.token.id == trade.token_in.id);
+        let most = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
+        if trade.amount_in > most {
+            let given = figure(proposal, trade.token_in.id, trade.amount_in);
+            let most = figure(proposal, trade.token_in.id, most);
+            faults.push(Fault::new("trade", format!("all of the {given} traded is declared to go out"), most));
+        }
+    }
+    faults
+}
+
+fn signature(framed: &Framed, signer: Address, message: &TypedMessage, around: &Surroundings, faults: &mut Vec<Fault>) {
+    let proposal = framed.proposal();
+    if !framed.exposed().contains(&signer) {
+        faults.push(Fault::new("signature", "a signature of the account", format!("one of {signer}")));
+    }
+    if around.permit2 != Some(message.verifier()) {
+        faults.push(Fault::new("signature", "one for the known Permit2", format!("one for {}", message.verifier())));
+    }
+    let takes = message.takes();
+    if takes.is_empty() {
+        faults.push(Fault::new("signature", "one that says what can be taken", message.kind()));
+    }
+    for takes in takes {
+        let id = TokenId::Erc20(takes.token);
+        let bound = proposal.allowances.iter().find_map(|bound| match bound.kind {
+            AllowanceKind::Permit2 { expires_at } if bound.token.id == id && bound.spender == takes.spender => {
+                Some((bound.at_most, expires_at))
+            }
+            AllowanceKind::Permit2 { .. } | AllowanceKind::Erc20 => None,
+        });
+        let Some((at_most, expires_at)) = bound else {
+            let declared = format!("nothing of {} for {}", name(proposal, id), takes.spender);
+            faults.push(Fault::new("signature", declared, figure(proposal, id, takes.amount)));
+            continue;
+        };
+        let flows = proposal.outflows.iter().filter(|flow| flow.token.id == id);
+        let needed = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount)).max(at_most);
+        if takes.amount > needed {
+            let declared = format!("at most {} for {}", figure(proposal, id, needed), takes.spender);
+            let fault = Fault::new("signature", declared, figure(proposal, id, takes.amount));
+            faults.push(fault.passing("a signature over the amount of the action and no more"));
+        }
+        let until = takes.holds_until.max(takes.usable_until);
+        if until > expires_at {
+            let declared = format!("nothing after {}", when(expires_at));
+            let fault = Fault::new("signature", declared, format!("it serves until {}", when(until)));
+            faults.push(fault.passing("a signature that ends with the action"));
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! Every change that a simulation found, against what was declared. Pure.
+
+mod allowances;
+
+use std::collections::BTreeSet;
+
+use alloy::primitives::{Address, U256};
+
+use alloy::sol_types::SolCall as _;
+
+use super::class::{classify, declared_class};
+use super::figures::{figure, name};
+use super::{Fault, Move, Simulated, Surroundings};
+use bardo_abi::permit2::Permit2;
+use bardo_base::model::ActionClass;
+use golem_chain::fork::{Changes, Outcome, Reason, Simulation, Status};
+use golem_chain::token::TokenId;
+use crate::framed::{Framed, FramedLeg};
+use crate::proposal::{Intent, Purpose};
+use crate::revocation;
+use crate::typed::TypedMessage;
+
+/// Holds a simulation of the legs from number `from` on against the declaration. What it answers
+/// stands even where faults stand against it, so that both can be shown.
+pub fn judge(
+    framed: &Framed,
+    from: usize,
+    mut simulation: Simulation,
+    base_fee: u64,
+    around: &Surroundings,
+) -> (Simulated, Vec<Fault>) {
+    let proposal = framed.proposal();
+    if proposal.intent == Intent::PolicyCage {
+        // It is no token and answers none of a token's questions; its calldata is read back (`safety::calldata`).
+        let cage = |contract| proposal.legs.iter().any(|leg| leg.to == contract);
+        simulation.changes.unreadable.retain(|silent| !cage(silent.contract));
+    }
+    let judge = Judge { framed, from, simulation: &simulation, base_fee, around };
+    let mut faults = Vec::new();
+    judge.outcomes(&mut faults);
+    judge.plan(&mut faults);
+    let (moves, paid) = (judge.moves(framed.account()), judge.paid());
+    // What did not run to its end brings nothing in and uses nothing up: to tell that too would bury why.
+    if judge.ran() {
+        for one in framed.exposed() {
+            judge.account(one, &mut faults);
+            judge.balances(one, &mut faults);
+            judge.allowances(one, &mut faults);
+            judge.everything_else(one, &mut faults);
+        }
+        judge.approvals(&mut faults);
+        judge.inflows_of_others(&mut faults);
+        judge.recipients(&paid, &mut faults);
+    }
+    let (class, leaves, takes_back) = judge.class(&moves);
+    let gas_cost = judge.gas_cost();
+    let (pinned, gas_used) = (simulation.pinned, judge.gas_used());
+    let simulated = Simulated {
+        pinned,
+        gas_used,
+        gas_cost,
+        class,
+        leaves: leaves && faults.is_empty(),
+        reduce_only: false,
+        takes_back: takes_back && faults.is_empty(),
+        moves,
+        paid,
+        simulation,
+    };
+    (simulated, faults)
+}
+
+/// What would pass where a contract has refused.
+fn passes(reason: &Reason) -> &'static str {
+    reason
+        .meaning()
+        .map_or("the same once the contract no longer refuses it, or another action", |known| known.would_pass)
+}
+
+struct Judge<'a> {
+    framed: &'a Framed,
+    from: usize,
+    simulation: &'a Simulation,
+    base_fee: u64,
+    around: &'a Surroundings,
+}
+
+impl Judge<'_> {
+    fn changes(&self) -> &Changes {
+        &self.simulation.changes
+    }
+
+    fn legs(&self) -> impl Iterator<Item = (usize, &FramedLeg, Option<&Outcome>)> {
+        let outcomes = self.simulation.outcomes.iter().map(Some).chain(std::iter::repeat(None));
+        self.framed.legs().iter().enumerate().skip(self.from).zip(outcomes).map(|((at, leg), end)| (at, leg, end))
+    }
+
+    /// What a leg's gas costs when it pays the frame's bound: as the chain charges it
+    /// ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
+    fn gas_cost(&self) -> U256 {
+        let bound = self.framed.fees();
+        let tipped = u128::from(self.base_fee).saturating_add(bound.max_priority_fee_per_gas);
+        let price = U256::from(bound.max_fee_per_gas.min(tipped));
+        U256::from(self.gas_used()).saturating_mul(price)
+    }
+
+    /// Gas of the legs; what settles an order is paid by others.
+    fn gas_used(&self) -> u64 {
+        let own = self.legs().filter_map(|(_, _, end)| end);
+        own.fold(0, |sum, end| sum.saturating_add(end.gas_used))
+    }
+
+    /// Whether every leg, and the settlement of an order, ran to its end; where not, [`Self::outcomes`] has a fault.
+    fn ran(&self) -> bool {
+        let ended = &self.simulation.outcomes;
+        let own = self.legs().count();
+        let all = if self.framed.order().is_some() { ended.len() > own } else { ended.len() >= own };
+        all && ended.iter().all(|end| end.status == Status::Success)
+    }
+
+    /// Every leg there, every leg successful, and nothing left unasked.
+    fn outcomes(&self, faults: &mut Vec<Fault>) {
+        for (at, leg, end) in self.legs() {
+            match end.map(|end| &end.status) {
+                Some(Status::Success) => {}
+                Some(Status::Reverted(reason)) => {
+                    let found = format!("transaction {} reverts: {reason}", at + 1);
+                    let fault = Fault::new("simulation", "every transaction succeeds", found);
+                    faults.push(fault.passing(passes(reason)));
+                }
+                Some(Status::Halted(why)) => {
+                    let found = format!("transaction {} breaks within its {} gas: {why}", at + 1, leg.gas_limit);
+                    let fault = Fault::new("simulation", "every transaction succeeds", found);
+                    faults.push(fault.passing("an action that can run within its gas"));
+                }
+                None => faults.push(Fault::new(
+                    "simulation",
+                    "every transaction is simulated",
+                    format!("transaction {} was not", at + 1),
+                )),
+            }
+        }
+        let own = self.legs().count();
+        if self.framed.order().is_some() && self.simulation.outcomes.len() <= own {
+            faults.push(Fault::new("simulation", "the order's settlement is simulated", "it was not"));
+        }
+        for end in self.simulation.outcomes.iter().skip(own) {
+            let (why, would_pass) = match &end.status {
+                Status::Success => continue,
+                Status::Reverted(reason) => (format!("it reverts: {reason}"), passes(reason)),
+                Status::Halted(why) => (format!("it breaks: {why}"), "an order that can be settled"),
+            };
+            faults.push(Fault::new("simulation", "the order can be settled at its worst", why).passing(would_pass));
+        }
+        for gap in &self.changes().gaps {
+            faults.push(Fault::new("simulation_complete", "every change is looked for", format!("{gap:?}")));
+        }
+        for silent in &self.changes().unreadable {
+            let found = format!("{} does not answer {}: {:?}", silent.contract, silent.question, silent.failure);
+            faults.push(Fault::new("simulation_complete", "every token answers", found));
+        }
+    }
+
+    /// One main leg at most; the others only give and take back allowances.
+    fn plan(&self, faults: &mut Vec<Fault>) {
+        let mains = self.framed.legs().iter().filter(|leg| leg.purpose == Purpose::Main).count();
+        let mains = mains + usize::from(self.framed.order().is_some());
+        if mains > 1 {
+            faults.push(Fault::new("plan", "one transaction that moves tokens", format!("{mains} of them")));
+        }
+        for (at, leg, end) in self.legs() {
+            let Some(changes) = end.and_then(|end| end.changes.as_ref()) else { continue };
+            let gained_or_lost = changes
+                .balances
+                .iter()
+                .filter(|change| self.framed.exposed().contains(&change.holder) && change.balance.moved());
+            if leg.purpose != Purpose::Main {
+                for change in gained_or_lost {
+                    faults.push(Fault::new(
+                        "plan",
+                        "transactions beside the main one move no tokens",
+                        format!("transaction {} moves {}", at + 1, self.name(TokenId::Erc20(change.token))),
+                    ));
+                }
+            }
+            for change in &changes.allowances {
+                if self.framed.exposed().contains(&change.owner) && change.allowance.after > change.allowance.before {
+                    self.allowance_on_the_way(at, change.token, change.spender, change.allowance.after, faults);
+                }
+            }
+            for change in &changes.permit2_allowances {
+                let (before, after) = (&change.allowance.before, &change.allowance.after);
+                if self.framed.exposed().contains(&change.owner) && after.amount > before.amount {
+                    self.allowance_on_the_way(at, change.token, change.spender, after.amount, faults);
+                }
+            }
+        }
+    }
+
+    fn outflow(&self, token: TokenId) -> U256 {
+        if !self.main_is_to_come() {
+            return U256::ZERO;
+        }
+        let flows = self.framed.proposal().outflows.iter().filter(|flow| flow.token.id == token);
+        flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount))
+    }
+
+    /// The least of a token that must come to somebody; `None` if nothing of it is to come.
+    fn inflow(&self, token: TokenId, to: Address) -> Option<U256> {
+        let to_come = self.main_is_to_come();
+        let inflows = self.framed.proposal().inflows.iter();
+        inflows
+            .filter(|inflow| to_come && inflow.token.id == token && inflow.recipient == to)
+            .fold(None, |sum, inflow| Some(sum.unwrap_or(U256::ZERO).saturating_add(inflow.at_least)))
+    }
+
+    /// Whether the leg that moves tokens is among those simulated.
+    fn main_is_to_come(&self) -> bool {
+        self.framed.order().is_some()
+            || self.framed.legs().iter().skip(self.from).any(|leg| leg.purpose == Purpose::Main)
+    }
+
+    /// The balance of `holder` in `token`, gas apart; `None` if nothing was found to have moved.
+    fn moved(&self, token: TokenId, holder: Address) -> Option<Move> {
+        match token {
+            TokenId::Native => {
+                let change = self.changes().account(holder)?;
+                let gas = if holder == self.framed.payer() { self.gas_cost() } else { U256::ZERO };
+                // A coin balance cannot come near 2^256.
+                let after = change.balance.after.saturating_add(gas);
+                Some(Move { token, before: change.balance.before, after })
+            }
+            TokenId::Erc20(address) => {
+                let change = self.changes().balance(address, holder)?;
+                Some(Move { token, before: change.before, after: change.after })
+            }
+        }
+    }
+
+    /// The account itself: coin balance, nonce, code, delegation.
+    fn account(&self, one: Address, faults: &mut Vec<Fault>) {
+        let sent = if one == self.framed.signer() { self.legs().count() as u64 } else { 0 };
+        let Some(change) = self.changes().account(one) else {
+            if sent > 0 {
+                faults.push(Fault::new("nonce", format!("{sent} transactions sent by {one}"), "none"));
+            }
+            return;
+        };
+        let used = change.nonce.after.checked_sub(change.nonce.before);
+        if used != Some(sent) {
+            faults.push(Fault::new(
+                "nonce",
+                format!("{sent} transactions sent by {one}"),
+                format!("its nonce goes from {} to {}", change.nonce.before, change.nonce.after),
+            ));
+        }
+        if change.code_hash.moved() {
+            faults.push(Fault::new("code", format!("the code of {one} stays"), "it changes"));
+        }
+        if change.delegation.moved() {
+            let to = change.delegation.after.map_or("nobody".to_owned(), |to| to.to_string());
+            faults.push(Fault::new("delegation", format!("the delegation of {one} stays"), format!("to {to}")));
+        }
+        self.held_to_bounds(one, TokenId::Native, faults);
+    }
+
+    fn balances(&self, one: Address, faults: &mut Vec<Fault>) {
+        let proposal = self.framed.proposal();
+        let declared = proposal.outflows.iter().map(|flow| flow.token.id);
+        let declared = declared.chain(proposal.inflows.iter().map(|inflow| inflow.token.id));
+        let found = self.changes().balances.iter().filter(|change| change.holder == one);
+        let tokens: BTreeSet<TokenId> = declared
+            .filter(|token| *token != TokenId::Native)
+            .chain(found.map(|change| TokenId::Erc20(change.token)))
+            .collect();
+        for token in tokens {
+            self.held_to_bounds(one, token, faults);
+        }
+        // Without an entry for the coin the account was not touched at all.
+        if self.changes().account(one).is_none()
+            && let Some(least) = self.inflow(TokenId::Native, one).filter(|least| !least.is_zero())
+        {
+            let declared = format!("at least {} to {one}", self.figure(TokenId::Native, least));
+            faults.push(Fault::new("inflow", declared, "nothing"));
+        }
+    }
+
+    /// So much of a token, for a person.
+    fn figure(&self, token: TokenId, raw: U256) -> String {
+        figure(self.framed.proposal(), token, raw)
+    }
+
+    fn name(&self, token: TokenId) -> String {
+        name(self.framed.proposal(), token)
+    }
+
+    /// No more out than declared, no less in, and nothing in that was not expected.
+    fn held_to_bounds(&self, one: Address, token: TokenId, faults: &mut Vec<Fault>) {
+        let is_account = one == self.framed.account();
+        let out = if is_account { self.outflow(token) } else { U256::ZERO };
+        let least = self.inflow(token, one);
+        let Some(moved) = self.moved(token, one) else {
+            if let Some(least) = least.filter(|least| !least.is_zero()) {
+                let declared = format!("at least {} to {one}", self.figure(token, least));
+                faults.push(Fault::new("inflow", declared, "nothing"));
+            }
+            return;
+        };
+        if moved.after < moved.before && least.is_none_or(|least| least.is_zero()) {
+            let lost = moved.before.saturating_sub(moved.after);
+            if lost > out {
+                let declared = format!("at most {} from {one}", self.figure(token, out));
+                faults.push(Fault::new("outflow", declared, self.figure(token, lost)));
+            }
+            return;
+        }
+        match least {
+            Some(least) => {
+                // Bounds of one token both ways are held together: after + out ≥ before + least.
+                let enough = moved.after.saturating_add(out) >= moved.before.saturating_add(least);
+                if !enough {
+                    let came = moved.after.saturating_sub(moved.before);
+                    let (told, declared) = (self.figure(token, came), self.figure(token, least));
+                    let fault = Fault::new("inflow", format!("at least {declared} to {one}"), &told);
+                    faults.push(match came.is_zero() {
+                        true => fault,
+                        false => fault.passing(format_args!("a least of {told} or below, as a new quote may give it")),
+                    });
+                }
+            }
+            None if moved.after > moved.before => {
+                let came = self.figure(token, moved.after.saturating_sub(moved.before));
+                faults.push(Fault::new("undeclared_inflow", format!("nothing of {} to {one}", self.name(token)), came));
+            }
+            None => {}
+        }
+    }
+
+    /// What somebody who is not exposed is to get.
+    fn inflows_of_others(&self, faults: &mut Vec<Fault>) {
+        let exposed = self.framed.exposed();
+        let mut seen = BTreeSet::new();
+        for inflow in &self.framed.proposal().inflows {
+            let key = (inflow.token.id, inflow.recipient);
+            if !exposed.contains(&inflow.recipient) && seen.insert(key) {
+                self.held_to_bounds(inflow.recipient, inflow.token.id, faults);
+            }
+        }
+    }
+
+    /// Whatever else somebody can own or allow: no tool declares it, so none of it may change.
+    fn everything_else(&self, one: Address, faults: &mut Vec<Fault>) {
+        let changes = self.changes();
+        for change in changes.permit2_nonces.iter().filter(|change| change.owner == one && change.bits.moved()) {
+            let used = change.bits.before ^ change.bits.after;
+            if used != self.signed_bits(one, change.word) {
+                faults.push(Fault::new(
+                    "permit2_nonce",
+                    "only the nonces signed here are used",
+                    format!("word {}: {used:#x}", change.word),
+                ));
+            }
+        }
+        for change in changes.permit_nonces.iter().filter(|change| change.owner == one && change.nonce.moved()) {
+            faults.push(Fault::new("permit_nonce", format!("that of {} stays", change.token), change.nonce.after));
+        }
+        for change in changes.account_nonces.iter().filter(|change| change.account == one && change.nonce.moved()) {
+            let rule = format!("that at {} stays", change.entry_point);
+            faults.push(Fault::new("account_nonce", rule, change.nonce.after));
+        }
+        for change in changes.operators.iter().filter(|change| change.owner == one && change.approved.moved()) {
+            let found = format!("{} becomes {}", change.operator, change.approved.after);
+            faults.push(Fault::new("operator", format!("the operators of {} stay", change.collection), found));
+        }
+        for change in &changes.nft_owners {
+            if change.who.moved() && (change.who.before == one || change.who.after == one) {
+                let found = format!("{} {} goes to {}", change.collection, change.id, change.who.after);
+                faults.push(Fault::new("nft", "no single token moves", found));
+            }
+        }
+        for change in &changes.nft_approvals {
+            // Whose token it is cannot be told from here, so any counts.
+            if change.who.moved() && !change.who.after.is_zero() {
+                let found = format!("{} may take {} {}", change.who.after, change.collection, change.id);
+                faults.push(Fault::new("nft", "nobody may take a single token", found));
+            }
+        }
+        for change in changes.multi_balances.iter().filter(|change| change.holder == one && change.balance.moved()) {
+            let found = format!("{} {}: {}", change.collection, change.id, change.balance.after);
+            faults.push(Fault::new("nft", "no token of many kinds moves", found));
+        }
+        // What a call of PolicyCage writes is the rules that its calldata spells out (`safety::calldata` reads them back).
+        let legs = &self.framed.proposal().legs;
+        let by_policy_cage =
+            |at: Address| self.framed.proposal().intent == Intent::PolicyCage && legs.iter().any(|leg| leg.to == at);
+        let unexplained = changes.unexplained().filter(|write| write.concerns(one) && !by_policy_cage(write.account));
+        for write in unexplained {
+            let found = format!("{} writes slot {:#x}", write.account, write.slot);
+            faults.push(Fault::new(
+                "unexplained_write",
+                format!("nothing about {one} is written that cannot be told"),
+                found,
+            ));
+        }
+    }
+
+    /// The bits of Permit2's bitmap that the signatures in the calldata use up in one word.
+    fn signed_bits(&self, owner: Address, word: U256) -> U256 {
+        let slots = self.legs().flat_map(|(_, leg, _)| &leg.slots).filter(|slot| slot.signer == owner);
+        let order = self.framed.order().filter(|order| order.signer == owner);
+        let nonces = slots.map(|slot| &slot.message).chain(order.map(|order| &order.message));
+        let nonces = nonces.filter_map(TypedMessage::unordered_nonce);
+        // What a call of the account's own makes void is declared by that call.
+        let void = self.voided().filter(|call| call.wordPos == word).fold(U256::ZERO, |bits, call| bits | call.mask);
+        nonces
+            .filter(|nonce| (*nonce >> 8usize) == word)
+            .fold(void, |bits, nonce| bits | (U256::from(1u8) << (nonce & U256::from(0xffu8)).saturating_to::<usize>()))
+    }
+
+    /// The calls by which the account makes signatures of its own void.
+    fn voided(&self) -> impl Iterator<Item = Permit2::invalidateUnorderedNoncesCall> {
+        let own = self.framed.proposal().legs.iter().filter(|leg| Some(leg.to) == self.around.permit2);
+        own.filter_map(|leg| Permit2::invalidateUnorderedNoncesCall::abi_decode(&leg.data).ok())
+    }
+
+    /// Every balance of `holder` that moved, gas apart.
+    fn moves(&self, holder: Address) -> Vec<Move> {
+        let tokens = self.changes().balances.iter().filter(|change| change.holder == holder);
+        let tokens = tokens.map(|change| TokenId::Erc20(change.token));
+        let all: BTreeSet<TokenId> = std::iter::once(TokenId::Native).chain(tokens).collect();
+        let moves = all.into_iter().filter_map(|token| self.moved(token, holder));
+        moves.filter(|moved| moved.before != moved.after).collect()
+    }
+
+    /// Everybody who is not exposed and has more of something than before.
+    fn paid(&self) -> Vec<Address> {
+        let exposed = self.framed.exposed();
+        let tokens = self.changes().balances.iter().filter(|change| change.balance.after > change.balance.before);
+        let coins = self.changes().accounts.iter().filter(|change| change.balance.after > change.balance.before);
+        let all: BTreeSet<Address> =
+            tokens.map(|change| change.holder).chain(coins.map(|change| change.account)).collect();
+        all.into_iter().filter(|one| !exposed.contains(one)).collect()
+    }
+
+    /// Where nothing comes back, everybody who gets something of what is given must be named.
+    fn recipients(&self, paid: &[Address], faults: &mut Vec<Fault>) {
+        let proposal = self.framed.proposal();
+        let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
+        if comes_back || proposal.outflows.is_empty() {
+            return;
+        }
+        let given: BTreeSet<TokenId> = proposal.outflows.iter().map(|flow| flow.token.id).collect();
+        // Who settles an order has it for as long as that takes; its code is known.
+        let settler = self.framed.order().and_then(|order| super::settler(&order.message)).map(|(_, at)| at);
+        for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && Some(**one) != settler) {
+            let gets = given.iter().any(|token| {
+                let gain =
+                    self.moved(*token, *one).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
+                // Who makes the block has the tips, and nobody gives them as a gift.
+                let tips = *token == TokenId::Native && self.around.producer == Some(*one) && gain <= self.gas_cost();
+                !gain.is_zero() && !tips
+            });
+            if gets {
+                faults.push(Fault::new("recipient", "only the named recipients get anything", one));
+            }
+        }
+    }
+
+    /// Class, whether it only leaves positions, and whether it only revokes. What the bytes and the intent say bounds all
+    /// three: what an endpoint reports can make an action stricter, never looser.
+    fn class(&self, moves: &[Move]) -> (ActionClass, bool, bool) {
+        let more_allowed = self.more_allowed();
+        let lost: Vec<&Move> = moves.iter().filter(|moved| moved.after < moved.before).collect();
+        let gained: Vec<&Move> = moves.iter().filter(|moved| moved.after > moved.before).collect();
+        let arrives = self.framed.proposal().order.as_ref().is_some_and(|order| order.arrival.is_some());
+        let class = match self.framed.proposal().intent {
+            // What goes out here comes in over there: held against its value like a trade.
+            Intent::Bridge if arrives && gained.is_empty() && !more_allowed => ActionClass::Rebalance,
+            Intent::Swap
+            | Intent::Approve
+            | Intent::Revoke
+            | Intent::Transfer
+            | Intent::PlaceOrder
+            | Intent::CancelOrder
+            | Intent::Bridge
+            | Intent::Refund
+            | Intent::Identity
+            | Intent::PolicyCage => classify(&lost, &gained, more_allowed, self.around),
+        };
+        let revokes = revocation::only_revokes(self.framed.proposal(), self.from, self.around);
+        let declared = declared_class(self.framed.proposal(), revokes, self.around);
+        // Ordered from the riskiest on.
+        let class = class.min(declared);
+        let leaves = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
+            && declared == ActionClass::ClosePosition
+            && !revokes
+            && !lost.is_empty()
+            && !more_allowed;
+        let refunds = self.framed.proposal().intent == Intent::Refund;
+        let takes_back = revokes
+            && lost.is_empty()
+            && !more_allowed
+            && (refunds || gained.is_empty() && self.takes_something_back());
+        (class, leaves, takes_back)
+    }
+}

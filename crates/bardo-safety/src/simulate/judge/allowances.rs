@@ -1,0 +1,239 @@
+//! What others may take of the exposed, before, on the way and afterwards, against what was declared.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall as _;
+
+use super::Judge;
+use bardo_abi::erc20::Erc20;
+use golem_chain::fork::Permit2Allowance;
+use golem_chain::token::TokenId;
+use crate::proposal::{AllowanceBound, AllowanceKind, Intent};
+use crate::simulate::{Fault, when};
+
+impl Judge<'_> {
+    /// Between two legs an allowance may be what the action needs, and no more: whoever stops the
+    /// plan there could take it.
+    pub(super) fn allowance_on_the_way(
+        &self,
+        leg: usize,
+        token: Address,
+        spender: Address,
+        is: U256,
+        faults: &mut Vec<Fault>,
+    ) {
+        let id = TokenId::Erc20(token);
+        let declared =
+            self.framed.proposal().allowances.iter().filter(|bound| bound.token.id == id && bound.spender == spender);
+        let Some(stays) = declared.map(|bound| self.may_stay(bound)).max() else {
+            faults.push(Fault::new(
+                "allowance",
+                format!("none of {} for {spender}", self.name(id)),
+                format!("{} after transaction {}", self.figure(id, is), leg + 1),
+            ));
+            return;
+        };
+        // What may stay stays, and what this action takes comes on top.
+        let needed = stays.saturating_add(self.outflow(id));
+        if is > needed {
+            faults.push(Fault::new(
+                "allowance",
+                format!("at most {} for {spender}", self.figure(id, needed)),
+                format!("{} after transaction {}", self.figure(id, is), leg + 1),
+            ));
+        }
+    }
+
+    /// The most that a declared allowance may be in the end. A trade is made once: it leaves Permit2 what open orders
+    /// may still take, everybody else nothing, and it cannot declare more for itself.
+    fn may_stay(&self, bound: &AllowanceBound) -> U256 {
+        if !self.framed.proposal().is_trade() {
+            return bound.at_most;
+        }
+        let promised = match bound.kind {
+            AllowanceKind::Erc20 => self.around.promised_to(bound.token.id, bound.spender),
+            AllowanceKind::Permit2 { .. } => U256::ZERO,
+        };
+        bound.at_most.min(promised)
+    }
+
+    pub(super) fn allowances(&self, one: Address, faults: &mut Vec<Fault>) {
+        let proposal = self.framed.proposal();
+        let bound = |token: Address, spender: Address, permit2: bool| {
+            proposal.allowances.iter().find(|bound| {
+                bound.token.id == TokenId::Erc20(token)
+                    && bound.spender == spender
+                    && matches!(bound.kind, AllowanceKind::Permit2 { .. }) == permit2
+            })
+        };
+        let spends = |token: Address| !self.outflow(TokenId::Erc20(token)).is_zero();
+        for change in self.changes().allowances.iter().filter(|change| change.owner == one && change.allowance.moved())
+        {
+            let (before, after) = (change.allowance.before, change.allowance.after);
+            let id = TokenId::Erc20(change.token);
+            let (whom, stands) = (change.spender, self.figure(id, after));
+            match bound(change.token, whom, false) {
+                Some(bound) if after > before && after > self.may_stay(bound) => {
+                    let most = self.figure(id, self.may_stay(bound));
+                    faults.push(Fault::new("allowance", format!("at most {most} for {whom} in the end"), stands));
+                }
+                None if after > before => {
+                    faults.push(Fault::new("allowance", format!("none of {} for {whom}", self.name(id)), stands));
+                }
+                // Used up by what is spent: that is declared as spent.
+                None if !spends(change.token) => {
+                    let before = self.figure(id, before);
+                    faults.push(Fault::new("allowance", format!("that of {whom} stays {before}"), stands));
+                }
+                _ => {}
+            }
+            let promised = self.around.promised_to(id, whom);
+            // Taking back is the operator's to do, a trade's it is not: it would make open orders void.
+            if self.framed.proposal().is_trade() && after < before && after < promised {
+                let (promised, after) = (self.figure(id, promised), self.figure(id, after));
+                let declared = format!("{promised} for {whom}, which open orders may take");
+                let fault = Fault::new("allowance", declared, after);
+                faults.push(fault.passing("the same once the open orders have ended"));
+            }
+        }
+        for change in self.changes().permit2_allowances.iter().filter(|change| change.owner == one) {
+            let (before, after) = (change.allowance.before, change.allowance.after);
+            if before == after {
+                continue;
+            }
+            let id = TokenId::Erc20(change.token);
+            let (of, whom) = (self.name(id), format!("{} in Permit2", change.spender));
+            if self.around.permit2 != Some(change.permit2) {
+                let found = format!("{} keeps one", change.permit2);
+                let declared = format!("none of {of} for {} but in the known Permit2", change.spender);
+                faults.push(Fault::new("allowance", declared, found));
+                continue;
+            }
+            let stands = || format!("{} until {}", self.figure(id, after.amount), when(after.expiration));
+            self.permit2_nonce(one, change.token, change.spender, before, after, faults);
+            let later = after.expiration > before.expiration;
+            if after.amount.is_zero() || !(after.amount > before.amount || later) {
+                // Its nonce alone is told above.
+                let moved = (after.amount, after.expiration) != (before.amount, before.expiration);
+                if moved && bound(change.token, change.spender, true).is_none() && !spends(change.token) {
+                    let before = self.figure(id, before.amount);
+                    faults.push(Fault::new("allowance", format!("that of {whom} stays {before}"), stands()));
+                }
+                continue;
+            }
+            match bound(change.token, change.spender, true).map(|bound| (self.may_stay(bound), bound.kind)) {
+                Some((at_most, AllowanceKind::Permit2 { expires_at })) => {
+                    if after.amount > at_most || after.expiration > expires_at {
+                        let most = self.figure(id, at_most);
+                        let declared = format!("at most {most} for {whom} until {} in the end", when(expires_at));
+                        faults.push(Fault::new("allowance", declared, stands()));
+                    }
+                }
+                Some((_, AllowanceKind::Erc20)) | None => {
+                    faults.push(Fault::new("allowance", format!("none of {of} for {whom}"), stands()));
+                }
+            }
+        }
+    }
+
+    /// Where an allowance is all that an action is for, it must be set: a token can accept `approve` and keep what it had.
+    pub(super) fn approvals(&self, faults: &mut Vec<Fault>) {
+        let proposal = self.framed.proposal();
+        let revokes = match proposal.intent {
+            Intent::Revoke => true,
+            Intent::Approve => false,
+            Intent::Swap
+            | Intent::Transfer
+            | Intent::PlaceOrder
+            | Intent::CancelOrder
+            | Intent::Bridge
+            | Intent::Refund
+            | Intent::Identity
+            | Intent::PolicyCage => return,
+        };
+        let calls = proposal.legs.iter().skip(self.from).filter(|leg| Some(leg.to) != self.around.permit2);
+        let calls = calls.filter_map(|leg| Some((leg.to, Erc20::approveCall::abi_decode(&leg.data).ok()?)));
+        // The last one for a spender stands.
+        let asked: BTreeMap<_, _> = calls.map(|(token, call)| ((token, call.spender), call.value)).collect();
+        for ((token, spender), value) in asked {
+            let mut found = self.changes().allowances.iter();
+            let found = found.find(|one| (one.owner, one.token, one.spender) == (proposal.account, token, spender));
+            let Some(allowance) = found.map(|one| &one.allowance) else { continue };
+            // Some tokens cap what they are asked for: then it has moved all the same.
+            let fails = if revokes { allowance.after > value } else { allowance.after != value && !allowance.moved() };
+            if fails {
+                let id = TokenId::Erc20(token);
+                let declared = format!("{} for {spender} afterwards", self.figure(id, value));
+                let fault = Fault::new("allowance", declared, self.figure(id, allowance.after));
+                faults.push(fault.passing("another token: this one does not keep to what it is told"));
+            }
+        }
+    }
+
+    /// An ordered nonce of Permit2 moves by the signatures in the calldata and by nothing else.
+    fn permit2_nonce(
+        &self,
+        owner: Address,
+        token: Address,
+        spender: Address,
+        before: Permit2Allowance,
+        after: Permit2Allowance,
+        faults: &mut Vec<Fault>,
+    ) {
+        let signed = self.legs().flat_map(|(_, leg, _)| &leg.slots).filter(|slot| {
+            slot.signer == owner
+                && slot
+                    .message
+                    .takes()
+                    .iter()
+                    .any(|takes| takes.ordered && takes.token == token && takes.spender == spender)
+        });
+        let expected = before.nonce.saturating_add(signed.count() as u64);
+        if after.nonce != expected {
+            faults.push(Fault::new(
+                "permit2_nonce",
+                format!("the nonce of {} for {spender} becomes {expected}", self.name(TokenId::Erc20(token))),
+                after.nonce,
+            ));
+        }
+    }
+
+    /// Whether somebody may take more of the exposed afterwards than before.
+    pub(super) fn more_allowed(&self) -> bool {
+        let exposed = self.framed.exposed();
+        let of_tokens = self
+            .changes()
+            .allowances
+            .iter()
+            .any(|change| exposed.contains(&change.owner) && change.allowance.after > change.allowance.before);
+        let of_permit2 = self.changes().permit2_allowances.iter().any(|change| {
+            let (before, after) = (change.allowance.before, change.allowance.after);
+            exposed.contains(&change.owner)
+                && !after.amount.is_zero()
+                && (after.amount > before.amount || after.expiration > before.expiration)
+        });
+        let of_all =
+            self.changes().operators.iter().any(|change| exposed.contains(&change.owner) && change.approved.after);
+        of_tokens || of_permit2 || of_all
+    }
+
+    pub(super) fn takes_something_back(&self) -> bool {
+        let exposed = self.framed.exposed();
+        let of_tokens = self
+            .changes()
+            .allowances
+            .iter()
+            .any(|change| exposed.contains(&change.owner) && change.allowance.after < change.allowance.before);
+        let of_permit2 = self.changes().permit2_allowances.iter().any(|change| {
+            exposed.contains(&change.owner) && change.allowance.after.amount < change.allowance.before.amount
+        });
+        let of_signatures = self.voided().next().is_some()
+            && self
+                .changes()
+                .permit2_nonces
+                .iter()
+                .any(|change| exposed.contains(&change.owner) && change.bits.moved());
+        of_tokens || of_permit2 || of_signatures
+    }
+}

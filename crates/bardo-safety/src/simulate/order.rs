@@ -1,0 +1,269 @@
+//! An order that others settle: what is wrong with it before anything is run, and the worst that its settlement can
+//! do, run on the fork through the real contracts. Who fills there is nobody: a made-up address that is given what
+//! the order brings, at the least price and with the least favourable word of the cosigner.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{Address, B256, Bytes, U256, address};
+use alloy::sol_types::SolCall as _;
+
+use super::figures::{figure, figure_of, when};
+use super::{Fault, Surroundings};
+use bardo_abi::erc20::Erc20;
+use bardo_abi::uniswapx::{Reactor, SignedOrder as EncodedSigned};
+use golem_chain::evm::{BlockContext, PLACEHOLDER_SIGNATURE, StandIn};
+use golem_chain::fork::{Call, Fees};
+use golem_chain::network::{AddressBook, Contract};
+use golem_chain::token::TokenId;
+use golem_protocols::intents;
+use crate::framed::Framed;
+use crate::typed::TypedMessage;
+use golem_protocols::uniswap::order::{Expectation, Order, OrderKind};
+
+/// Who fills in a simulation. Nobody has its key: it is the start of a hash.
+const FILLER: Address = address!("5bd1e995c9a1f3b0a7d2c4e8f60718293a4b5c6d");
+
+/// What it is given for gas, in wei.
+const FILLER_COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
+
+/// Gas of a token's transfer or approval, and of a fill.
+const STEP_GAS: u64 = 200_000;
+const FILL_GAS: u64 = 1_200_000;
+
+/// The calls of a worst settlement, and the signatures that stand in for those it takes.
+pub(super) struct Settlement {
+    pub(super) calls: Vec<Call>,
+    pub(super) signatures: Vec<StandIn>,
+}
+
+/// The contract that settles an order, as the book names it.
+pub fn settler(message: &TypedMessage) -> Option<(Contract, Address)> {
+    match message {
+        TypedMessage::UniswapxOrder { order, .. } => {
+            reactor_role(order.kind()).map(|role| (role, order.info().reactor))
+        }
+        TypedMessage::CrossChainOrder { intent, .. } => Some((Contract::OriginSettler, intent.origin_settler)),
+        TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => None,
+    }
+}
+
+/// The role of the reactor of a kind; none for kinds that are not signed here.
+pub const fn reactor_role(kind: OrderKind) -> Option<Contract> {
+    match kind {
+        // No cosigner stands between it and whoever fills, and no network here has its reactor.
+        OrderKind::Dutch => None,
+        OrderKind::DutchV2 => Some(Contract::V2DutchReactor),
+        OrderKind::DutchV3 => Some(Contract::V3DutchReactor),
+        OrderKind::Priority => Some(Contract::PriorityReactor),
+    }
+}
+
+/// Everything that stands against the order of `framed` before it is run. `code` is the hash of the code of the
+/// contract that settles it, as the chain has it; `now` the time of the block to come.
+pub fn order_faults(framed: &Framed, book: &AddressBook, now: u64, code: Option<B256>) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let proposal = framed.proposal();
+    let (Some(order), Some(proposed)) = (framed.order(), &proposal.order) else { return faults };
+    let Some((role, at)) = settler(&order.message) else {
+        faults.push(Fault::new("order", "an order that a known contract settles", order.message.kind()));
+        return faults;
+    };
+    if !framed.exposed().contains(&order.signer) {
+        faults.push(Fault::new("order", "a signature of the account", format!("one of {}", order.signer)));
+    }
+    if book.contract(Contract::Permit2) != Some(order.message.verifier()) {
+        faults.push(Fault::new("order", "one for the known Permit2", format!("one for {}", order.message.verifier())));
+    }
+    if framed.exposed().contains(&proposed.holder) || proposed.holder == FILLER {
+        faults.push(Fault::new("order", "a filler that is somebody else", proposed.holder));
+    }
+    match book.contract(role) {
+        Some(known) if known == at => {}
+        known => {
+            let known = known.map_or_else(|| "none".to_owned(), |known| known.to_string());
+            faults.push(Fault::new("order", format!("the {} of the address book: {known}", role.key()), at));
+        }
+    }
+    match (book.code_hash(role), code) {
+        (Some(known), Some(found)) if known == found => {}
+        (Some(known), found) => {
+            let found = found.map_or_else(|| "code that cannot be read".to_owned(), |found| found.to_string());
+            faults.push(Fault::new("order", format!("code with the hash {known} at {at}"), found));
+        }
+        (None, _) => faults.push(Fault::new(
+            "order",
+            "a contract whose code is known",
+            format!("the address book has no code hash for its {}", role.key()),
+        )),
+    }
+    match &order.message {
+        TypedMessage::UniswapxOrder { order: signed, .. } => uniswapx(framed, signed, at, book, now, &mut faults),
+        TypedMessage::CrossChainOrder { intent, .. } => cross_chain(framed, intent, at, now, &mut faults),
+        TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {}
+    }
+    for takes in order.message.takes() {
+        let id = TokenId::Erc20(takes.token);
+        let flows = proposal.outflows.iter().filter(|flow| flow.token.id == id);
+        let most = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
+        if takes.amount > most {
+            let found = format!("{} may be taken", figure(proposal, id, takes.amount));
+            faults.push(Fault::new("order", format!("at most {} out", figure(proposal, id, most)), found));
+        }
+    }
+    faults
+}
+
+fn uniswapx(framed: &Framed, order: &Order, reactor: Address, book: &AddressBook, now: u64, faults: &mut Vec<Fault>) {
+    let proposal = framed.proposal();
+    let account = framed.account();
+    let Some(cosigner) = book.contract(Contract::OrderCosigner) else {
+        faults.push(Fault::new("order", "a cosigner that is known", "the address book names none"));
+        return;
+    };
+    let expected =
+        Expectation { chain_id: proposal.chain_id, now, reactor, swapper: account, recipient: account, cosigner };
+    for fault in order.faults(&expected) {
+        faults.push(Fault::new("order", "a sound order of the account for itself", fault));
+    }
+    if order.cosigner().is_none() {
+        faults.push(Fault::new("order", "an order that the service's cosigner has to sign", "one without a cosigner"));
+    }
+    // Decoded from its own encoding it must be the same: what is sent is what was checked.
+    if Order::decode(order.kind(), &order.encode()).ok().as_ref() != Some(order) {
+        faults.push(Fault::new("order", "an order in its one encoding", "one that reads back otherwise"));
+    }
+    let bounds = order.bounds();
+    for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == account) {
+        let certain = bounds.least_out.iter().filter(|output| {
+            let token = if output.token.is_zero() { TokenId::Native } else { TokenId::Erc20(output.token) };
+            output.recipient == account && token == inflow.token.id
+        });
+        let certain = certain.fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount));
+        if certain < inflow.at_least {
+            let (wanted, certain) =
+                (figure(proposal, inflow.token.id, inflow.at_least), figure(proposal, inflow.token.id, certain));
+            let declared = format!("at least {wanted} in, whatever happens");
+            faults.push(Fault::new("order", declared, format!("only {certain} certain by the order")));
+        }
+    }
+    if proposal.trade.as_ref().is_none_or(|trade| order.info().deadline > U256::from(trade.deadline)) {
+        let until = proposal
+            .trade
+            .as_ref()
+            .map_or_else(|| "a deadline that a trade names".to_owned(), |trade| when(trade.deadline));
+        let found = format!("void after {}", when(order.info().deadline.saturating_to()));
+        faults.push(Fault::new("order", format!("void after {until}"), found));
+    }
+}
+
+fn cross_chain(framed: &Framed, intent: &intents::Intent, settler: Address, now: u64, faults: &mut Vec<Fault>) {
+    let proposal = framed.proposal();
+    let account = framed.account();
+    let Some(arrival) = proposal.order.as_ref().and_then(|order| order.arrival.as_ref()) else {
+        faults.push(Fault::new("order", "an order that says what arrives", "one that does not"));
+        return;
+    };
+    let expected = intents::Expectation {
+        now,
+        origin_chain_id: proposal.chain_id,
+        destination_chain_id: arrival.chain_id,
+        origin_settler: settler,
+        user: account,
+        recipient: account,
+    };
+    for fault in intent.faults(&expected) {
+        faults.push(Fault::new("order", "a sound order of the account for itself", fault));
+    }
+    if intents::Intent::decode(&intent.encode()).ok().as_ref() != Some(intent) {
+        faults.push(Fault::new("order", "an order in its one encoding", "one that reads back otherwise"));
+    }
+    let token = TokenId::Erc20(intent.data.outputToken);
+    if token != arrival.token.id || intent.data.outputAmount < arrival.at_least {
+        let found = match token == arrival.token.id {
+            true => figure_of(&arrival.token, intent.data.outputAmount),
+            false => format!("{} smallest units of {}", intent.data.outputAmount, intent.data.outputToken),
+        };
+        let wanted = format!("at least {} arrive", figure_of(&arrival.token, arrival.at_least));
+        faults.push(Fault::new("order", wanted, found));
+    }
+}
+
+/// The worst settlement of the order of `framed` in the block `next`.
+///
+/// # Errors
+/// In words, why it cannot be run at all; then nothing is known of what the order does.
+pub(super) fn worst(framed: &Framed, next: &BlockContext, around: &Surroundings) -> Result<Option<Settlement>, String> {
+    let (Some(framed_order), Some(proposed)) = (framed.order(), &framed.proposal().order) else { return Ok(None) };
+    let chain_id = framed.proposal().chain_id;
+    let mut signatures = vec![StandIn { digest: framed_order.message.digest(chain_id), signer: framed_order.signer }];
+    let step = |from, to, data: Vec<u8>| Call::new(from, to, data).with_gas_limit(STEP_GAS);
+    let mut calls = Vec::new();
+    match &framed_order.message {
+        TypedMessage::UniswapxOrder { order, .. } => {
+            let order = least_favourable(order, next);
+            if let (Some(digest), Some(signer)) = (order.cosigner_digest(chain_id), order.cosigner()) {
+                signatures.push(StandIn { digest, signer });
+            }
+            let wrapped = around.wrapped.ok_or("no contract is known that wraps the chain's coin")?;
+            let reactor = order.info().reactor;
+            let (mut coin, mut tokens) = (U256::ZERO, BTreeMap::<Address, U256>::new());
+            for output in order.bounds().least_out {
+                let sum = if output.token.is_zero() { &mut coin } else { tokens.entry(output.token).or_default() };
+                *sum = sum.checked_add(output.amount).ok_or("its outputs are too large")?;
+            }
+            let given = FILLER_COIN.checked_add(coin).ok_or("its outputs are too large")?;
+            calls.push(step(wrapped, FILLER, Vec::new()).with_value(given));
+            let mut nonce = 0;
+            for (token, amount) in tokens {
+                calls.push(step(
+                    proposed.holder,
+                    token,
+                    Erc20::transferCall { to: FILLER, value: amount }.abi_encode(),
+                ));
+                calls.push(step(FILLER, token, Erc20::approveCall { spender: reactor, value: amount }.abi_encode()));
+                nonce += 1;
+            }
+            let signed = EncodedSigned { order: order.encode(), sig: Bytes::from(PLACEHOLDER_SIGNATURE) };
+            // Exactly the base fee: a Priority order then brings its least.
+            let fees = Fees::Dynamic { max_fee: next.base_fee.into(), max_priority_fee: 0 };
+            let fill = Call::new(FILLER, reactor, Reactor::executeCall { order: signed }.abi_encode());
+            calls.push(fill.with_value(coin).with_gas_limit(FILL_GAS).paid(nonce, fees));
+        }
+        TypedMessage::CrossChainOrder { intent, .. } => {
+            let data = intent.open_for(Bytes::from(PLACEHOLDER_SIGNATURE), Bytes::new());
+            calls.push(Call::new(FILLER, intent.origin_settler, data).with_gas_limit(FILL_GAS));
+        }
+        TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
+            return Err("nobody is known who would settle it".to_owned());
+        }
+    }
+    Ok(Some(Settlement { calls, signatures }))
+}
+
+/// The order as a cosigner who means ill would have it: at its end already, with a signature to be made.
+fn least_favourable(order: &Order, next: &BlockContext) -> Order {
+    let mut order = order.clone();
+    match &mut order {
+        Order::Dutch(_) => {}
+        Order::DutchV2(order) => {
+            // Over since long ago.
+            order.cosignerData.decayStartTime = U256::ZERO;
+            order.cosignerData.decayEndTime = U256::from(1);
+            order.cosignerData.exclusiveFiller = Address::ZERO;
+            order.cosignerData.exclusivityOverrideBps = U256::ZERO;
+            order.cosignerData.inputAmount = U256::ZERO;
+            order.cosignerData.outputAmounts = vec![U256::ZERO; order.baseOutputs.len()];
+        }
+        Order::DutchV3(order) => {
+            // A curve reaches at most 65,535 blocks far.
+            let start = next.number.saturating_sub(u64::from(u16::MAX));
+            order.cosignerData.decayStartBlock = U256::from(start);
+            order.cosignerData.exclusiveFiller = Address::ZERO;
+            order.cosignerData.exclusivityOverrideBps = U256::ZERO;
+            order.cosignerData.inputAmount = U256::ZERO;
+            order.cosignerData.outputAmounts = vec![U256::ZERO; order.baseOutputs.len()];
+        }
+        Order::Priority(order) => order.cosignerData.auctionTargetBlock = U256::from(next.number),
+    }
+    order.with_cosignature(Bytes::from(PLACEHOLDER_SIGNATURE))
+}

@@ -1,0 +1,75 @@
+//! What a simulation found, as people read it: each balance that moves, and the gas.
+
+use alloy::primitives::U256;
+
+use super::Simulated;
+use bardo_base::text::SafeText;
+use bardo_base::units::TokenAmount;
+use golem_chain::token::{Token, TokenId};
+use bardo_base::fabric::SimulatedChange;
+use crate::framed::Framed;
+
+/// Decimals of every chain's coin.
+const COIN_DECIMALS: u8 = 18;
+/// Characters kept of a figure: more than the longest has.
+const FIGURE: usize = 120;
+
+impl Simulated {
+    /// The balances of the account that move, in the order of [`Simulated::moves`], and after them what the gas takes from
+    /// the coin, which the moves leave out as if it were free. `declared` are the tokens that the action names; nothing else
+    /// moves in what can be signed.
+    pub fn told<'t>(
+        &self,
+        framed: &Framed,
+        declared: impl Iterator<Item = &'t Token> + Clone,
+        coin: &str,
+    ) -> Vec<SimulatedChange> {
+        let moved = self.moves.iter().map(|moved| {
+            let token = declared.clone().find(|token| token.id == moved.token);
+            let (symbol, decimals) = match (token, moved.token) {
+                (Some(token), _) => (token.symbol.clone(), token.decimals),
+                (None, TokenId::Native) => (SafeText::clean(coin, FIGURE), COIN_DECIMALS),
+                (None, TokenId::Erc20(address)) => (SafeText::clean(&address.to_string(), FIGURE), 0),
+            };
+            let delta = moved.after.abs_diff(moved.before);
+            SimulatedChange {
+                symbol,
+                address: match moved.token {
+                    TokenId::Native => None,
+                    TokenId::Erc20(address) => Some(address),
+                },
+                change: signed(moved.after >= moved.before, &amount(delta, decimals)),
+                before: figure(moved.before, decimals),
+                after: figure(moved.after, decimals),
+                gas: false,
+            }
+        });
+        let held = self.simulation.changes.account(framed.payer()).map(|change| change.balance);
+        // The fork has taken the gas: what the coin's own row leaves is that much more.
+        let (before, after) = held.map_or_else(Default::default, |balance| {
+            let free = balance.after.saturating_add(self.gas_cost);
+            (figure(free, COIN_DECIMALS), figure(balance.after, COIN_DECIMALS))
+        });
+        let gas = SimulatedChange {
+            symbol: SafeText::clean(coin, FIGURE),
+            address: None,
+            change: signed(false, &amount(self.gas_cost, COIN_DECIMALS)),
+            before,
+            after,
+            gas: true,
+        };
+        moved.chain([gas]).collect()
+    }
+}
+
+fn amount(raw: U256, decimals: u8) -> String {
+    TokenAmount::new(raw, decimals).map_or_else(|_| raw.to_string(), |amount| amount.to_string())
+}
+
+fn figure(raw: U256, decimals: u8) -> SafeText {
+    SafeText::clean(&amount(raw, decimals), FIGURE)
+}
+
+fn signed(comes: bool, figure: &str) -> SafeText {
+    SafeText::clean(&format!("{}{figure}", if comes { "+" } else { "−" }), FIGURE)
+}

@@ -1,0 +1,164 @@
+//! What an allowance counts for beside orders that are still open. Expected figures are reckoned here by hand.
+
+use alloy::primitives::address;
+
+use super::*;
+use bardo_base::units::BasisPoints;
+use crate::proposal::{Flow, Inflow, Intent, Proposal};
+use crate::sample::{self, token};
+
+const ME: Address = address!("00000000000000000000000000000000000000a1");
+const PERMIT2: Address = address!("00000000000000000000000000000000000000b2");
+const ROUTER: Address = address!("00000000000000000000000000000000000000c3");
+const WETH: Address = address!("00000000000000000000000000000000000000d4");
+const USDC: Address = address!("00000000000000000000000000000000000000e5");
+const UNI: Address = address!("00000000000000000000000000000000000000f6");
+
+/// A hundredth of a coin, in wei.
+const CENTI: u64 = 10_000_000_000_000_000;
+
+fn usd(text: &str) -> Usd {
+    text.parse().unwrap()
+}
+
+/// 0.36 WETH sold, with this allowance of WETH declared to stand afterwards. 200,000 gas at 10 gwei at most.
+fn framed(trade: bool, spender: Address, kind: AllowanceKind, at_most: U256) -> Framed {
+    let (weth, usdc) = (token(WETH, "WETH", 18), token(USDC, "USDC", 6));
+    let (sold, least) = (U256::from(36 * CENTI), U256::from(1_200_000_000u64));
+    let made = Trade {
+        token_in: weth.clone(),
+        token_out: usdc.clone(),
+        amount_in: sold,
+        expected_out: U256::from(1_224_000_000u64),
+        min_out: least,
+        slippage: BasisPoints::new(200).unwrap(),
+        price_impact: BasisPoints::new(1).unwrap(),
+        impact_reached: BasisPoints::new(1).unwrap(),
+        quoted_at: 0,
+        deadline: 1,
+        pools: vec![],
+        exact_output: false,
+    };
+    let intent = if trade { Intent::Swap } else { Intent::Approve };
+    let mut proposal = sample::proposal(ME, intent, sample::leg(ROUTER, vec![1, 2, 3, 4]));
+    if trade {
+        proposal.outflows = vec![Flow { token: weth.clone(), amount: sold }];
+        proposal.inflows = vec![Inflow { token: usdc, at_least: least, expected: least, recipient: ME }];
+        proposal.trade = Some(made);
+    }
+    proposal.allowances = vec![AllowanceBound { token: weth, spender, kind, at_most }];
+    Framed::new(sample::frame(proposal)).unwrap()
+}
+
+/// Its values with WETH at 3,400 dollars, one WETH held, and 0.07 WETH promised to open orders.
+fn counted(framed: &Framed) -> Values {
+    let tokens = [
+        token(WETH, "WETH", 18),
+        token(USDC, "USDC", 6),
+        Token {
+            id: TokenId::Native,
+            symbol: SafeText::clean("ETH", 5),
+            name: SafeText::clean("ETH", 5),
+            decimals: 18,
+            listed: true,
+        },
+    ];
+    let spreads = Spreads {
+        of: [("3400", WETH), ("1", USDC)]
+            .map(|(price, token)| (token, Ok(Spread::lagging(Band::of(usd(price), None)))))
+            .into(),
+        wrapped: Some(WETH),
+    };
+    let around = Surroundings {
+        permit2: Some(PERMIT2),
+        promised: [(WETH, U256::from(7 * CENTI)), (UNI, U256::from(9 * CENTI))].into(),
+        ..Surroundings::default()
+    };
+    let held = [(TokenId::Erc20(WETH), U256::from(100 * CENTI))].into();
+    let tokens = tokens.into_iter().map(|token| (token.id, token)).collect();
+    values(framed, &tokens, &spreads, &held, &around, Unpriced::Doubt).unwrap()
+}
+
+#[test]
+fn what_open_orders_may_take_is_not_counted_again_by_a_swap_beside_them() {
+    let erc20 = AllowanceKind::Erc20;
+    // 0.36 · 3,400 = 1,224.00 dollars out; gas 200,000 · 10 gwei = 0.002 coins, 6.80 dollars.
+    let beside = counted(&framed(true, PERMIT2, erc20, U256::from(7 * CENTI)));
+    assert_eq!((beside.gas, beside.spent), (usd("6.8"), usd("1230.8")));
+    assert_eq!(beside.takeable, []);
+    let alone = counted(&framed(true, PERMIT2, erc20, U256::ZERO));
+    assert_eq!(beside, alone, "an open order makes the swap neither dearer nor cheaper");
+    // Whatever it declares beyond them counts: 0.10 − 0.07 = 0.03 WETH, 102 dollars.
+    let beyond = counted(&framed(true, PERMIT2, erc20, U256::from(10 * CENTI)));
+    assert_eq!(beyond.spent, usd("1332.8"));
+    assert_eq!(beyond.takeable[0].amount, U256::from(3 * CENTI));
+    // Less than is promised frees nothing.
+    assert_eq!(counted(&framed(true, PERMIT2, erc20, U256::from(2 * CENTI))).spent, usd("1230.8"));
+}
+
+#[test]
+fn only_a_trades_allowance_of_permit2_is_that_of_open_orders() {
+    let (seven, erc20) = (U256::from(7 * CENTI), AllowanceKind::Erc20);
+    let in_permit2 = AllowanceKind::Permit2 { expires_at: 1 };
+    // 0.07 · 3,400 = 238 dollars beside the 1,230.80.
+    assert_eq!(counted(&framed(true, ROUTER, erc20, seven)).spent, usd("1468.8"), "somebody else's");
+    assert_eq!(counted(&framed(true, PERMIT2, in_permit2, seven)).spent, usd("1468.8"), "one inside Permit2");
+    assert_eq!(counted(&framed(false, PERMIT2, erc20, seven)).spent, usd("244.8"), "nothing but an allowance");
+    // Without limit it is all that is held: one WETH.
+    assert_eq!(counted(&framed(true, PERMIT2, erc20, U256::MAX)).spent, usd("4630.8"));
+}
+
+#[test]
+fn what_the_quote_makes_of_an_amount_counts_where_it_is_worse_than_the_price() {
+    let quoted = |expected_out: u64| {
+        let sound = framed(true, PERMIT2, AllowanceKind::Erc20, U256::ZERO);
+        let mut proposal = sound.proposal().clone();
+        proposal.trade.as_mut().unwrap().expected_out = U256::from(expected_out);
+        let values = counted(&Framed::new(sample::frame(proposal)).unwrap());
+        (values.outflows[0].usd, values.received)
+    };
+    // 0.36 WETH are 1,224 dollars by the price. The quote gives 1,300 for them: they are worth that to somebody, and
+    // the 1,200 that are certain are 1,200 / 1,300 of the 1,224 given, 1,129.84….
+    let (out, certain) = quoted(1_300_000_000);
+    assert_eq!(out, usd("1300"));
+    assert!(certain > usd("1129.84") && certain < usd("1129.85"), "{certain}");
+    // It gives 1,210: the price counts on either side.
+    assert_eq!(quoted(1_210_000_000), (usd("1224"), usd("1200")));
+}
+
+#[test]
+fn what_comes_back_without_a_price_counts_for_nothing_and_what_goes_out_must_have_one() {
+    let mut proposal = framed(false, PERMIT2, AllowanceKind::Erc20, U256::ZERO).proposal().clone();
+    proposal.outflows.clear();
+    let (at_least, expected) = (U256::from(1), U256::from(1));
+    let token = sample::token(Address::repeat_byte(0x77), "SILENT", 18);
+    let recipient = proposal.account;
+    proposal.inflows = vec![Inflow { token: token.clone(), at_least, expected, recipient }];
+    let weighed = |proposal: &Proposal, incoming| {
+        let tokens = [(token.id, token.clone())].into();
+        let spreads =
+            Spreads { of: [(WETH, Ok(Spread::lagging(Band::of(usd("3400"), None))))].into(), wrapped: Some(WETH) };
+        let coin = [(TokenId::Native, Token { id: TokenId::Native, ..token.clone() })];
+        let tokens: BTreeMap<TokenId, Token> = coin.into_iter().chain::<BTreeMap<_, _>>(tokens).collect();
+        let framed = Framed::new(sample::frame(proposal.clone())).unwrap();
+        values(&framed, &tokens, &spreads, &BTreeMap::new(), &Surroundings::default(), incoming)
+    };
+    assert!(weighed(&proposal, Unpriced::Doubt).is_err());
+    let back = weighed(&proposal, Unpriced::Nothing).unwrap();
+    // 200,000 · 10 gwei = 0.002 coins at 3,400.
+    assert_eq!((back.received, back.spent), (usd("0"), usd("6.8")));
+    proposal.outflows = vec![Flow { token: token.clone(), amount: U256::from(1) }];
+    assert!(weighed(&proposal, Unpriced::Nothing).is_err(), "what goes out is never worth nothing");
+    // Nor does a coin without a price keep anybody from taking back, and from nothing else.
+    let coin = Token { id: TokenId::Native, ..token.clone() };
+    let unpriced = |outflows: Vec<Flow>, incoming| {
+        let framed = Framed::new(sample::frame(Proposal { outflows, inflows: vec![], ..proposal.clone() })).unwrap();
+        let tokens = [(TokenId::Native, coin.clone())].into();
+        let spreads = Spreads { of: BTreeMap::new(), wrapped: Some(WETH) };
+        values(&framed, &tokens, &spreads, &BTreeMap::new(), &Surroundings::default(), incoming)
+    };
+    assert!(unpriced(vec![], Unpriced::Doubt).is_err());
+    assert_eq!(unpriced(vec![], Unpriced::Nothing).unwrap().spent, usd("0"));
+    let gives = vec![Flow { token: coin.clone(), amount: U256::from(1) }];
+    assert!(unpriced(gives, Unpriced::Nothing).is_err());
+}

@@ -1,0 +1,266 @@
+//! Both chains of the devnet, from nothing to alive.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::Address;
+
+use super::cast::Cast;
+use super::error::SandboxError;
+use super::genesis::{Deployment, Stage, empty_chain, furnish};
+use super::keys::Party;
+use super::plan::{CHAINS, ChainPlan};
+use super::relayers::Relayers;
+use super::residents::{MarketMode, Residents};
+use super::target::Prices;
+use bardo_base::clock::Clock;
+use bardo_base::id::InstanceId;
+use golem_chain::devnet::{Chain, Devnet, HookPolicy, Mining, RunningConfig};
+use golem_chain::network::{ChainDescription, DescribedFeed, DescribedToken, Description};
+
+/// How long the market has been going on when the devnet starts, in seconds.
+pub const PAST_SECONDS: u64 = 7_200;
+
+/// Blocks of that past are this far apart, in seconds.
+const PAST_BLOCK_SECONDS: u64 = 60;
+
+/// Price feeds are written in every so many of them.
+const PAST_FEED_BLOCKS: u64 = 5;
+
+/// How blocks are made once the devnet has started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// By the clock: ethereum every 2 s, base every second.
+    Live,
+    /// By the clock, at an interval of one's own.
+    Every(Duration),
+    /// One as soon as a transaction waits.
+    OnTransaction,
+    /// When asked.
+    Manual,
+}
+
+/// How the devnet is to be.
+#[derive(Clone)]
+pub struct SandboxConfig {
+    /// Decides everything the market does.
+    pub seed: u64,
+    /// Timestamp of the last block of the past, seconds since the epoch. Blocks after it follow the clock.
+    pub start_time: u64,
+    /// How blocks are made.
+    pub pace: Pace,
+    /// Tells the time; without one, a second passes with every block, on every run the same.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// Whether the market goes on after the past.
+    pub market: MarketMode,
+    /// Whether price feeds are written after the past.
+    pub keeper: bool,
+}
+
+/// News of a boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// The chain.
+    pub chain: &'static str,
+    /// What it has come to.
+    pub stage: Stage,
+}
+
+/// One chain of the devnet.
+#[derive(Debug, Clone)]
+pub struct SandboxChain {
+    /// The chain, on its thread.
+    pub devnet: Devnet,
+    /// Who lives there.
+    pub residents: Residents,
+    /// What stands there.
+    pub deployment: Arc<Deployment>,
+}
+
+/// Both chains. A clone is the same chains.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    instance: InstanceId,
+    chains: Vec<SandboxChain>,
+    accounts: Vec<Address>,
+}
+
+impl Sandbox {
+    /// Builds both chains, each on a thread of its own, and lets them go. `report` hears of every step, from
+    /// either thread.
+    pub fn boot(config: &SandboxConfig, report: &(dyn Fn(Progress) + Sync)) -> Result<Self, SandboxError> {
+        let genesis_time = config
+            .start_time
+            .checked_sub(PAST_SECONDS)
+            .ok_or(SandboxError::StartTooEarly { start: config.start_time, past: PAST_SECONDS })?;
+        let cast = Cast::new()?;
+        let accounts = Party::development_accounts()?;
+        let built: Vec<Result<SandboxChain, SandboxError>> = std::thread::scope(|scope| {
+            let builders: Vec<_> = CHAINS
+                .into_iter()
+                .map(|plan| scope.spawn(|| build(config, plan, &cast, &accounts, genesis_time, report)))
+                .collect();
+            // A builder that panicked has said so itself; its chain is simply not there.
+            builders.into_iter().map(|builder| builder.join().unwrap_or(Err(SandboxError::BuilderLost))).collect()
+        });
+        let chains: Vec<SandboxChain> = built.into_iter().collect::<Result<_, _>>()?;
+        let relayers = Relayers::new(config.seed, cast, chains.iter().map(|chain| Arc::clone(&chain.deployment)));
+        for chain in &chains {
+            chain.residents.join(relayers.clone());
+        }
+        Ok(Self { instance: InstanceId::random(), chains, accounts: accounts.iter().map(Party::address).collect() })
+    }
+
+    /// Which devnet this is; another boot of the same seed is another one.
+    pub fn instance(&self) -> InstanceId {
+        self.instance
+    }
+
+    /// The chains, ethereum first.
+    pub fn chains(&self) -> &[SandboxChain] {
+        &self.chains
+    }
+
+    /// The chain of this name or id.
+    pub fn chain(&self, name: &str) -> Option<&SandboxChain> {
+        self.chains.iter().find(|chain| {
+            let plan = chain.deployment.plan;
+            plan.name == name || plan.chain_id.to_string() == name
+        })
+    }
+
+    /// The development accounts, the demo wallet first.
+    pub fn accounts(&self) -> &[Address] {
+        &self.accounts
+    }
+
+    /// What the devnet says of itself. Whoever serves it fills in where it answers.
+    pub fn description(&self) -> Description {
+        Description {
+            chains: self.chains.iter().map(|chain| describe(&chain.deployment, &self.accounts)).collect(),
+            instance: Some(self.instance),
+            order_service: None,
+            intent_service: None,
+        }
+    }
+}
+
+/// A chain of `plan` with two hours of past, before it is given a thread.
+pub fn build_chain(
+    seed: u64,
+    plan: &'static ChainPlan,
+    cast: &Cast,
+    accounts: &[Party],
+    genesis_time: u64,
+    report: &dyn Fn(Stage),
+) -> Result<(Chain, Residents), SandboxError> {
+    let mut chain = empty_chain(plan, cast, accounts, genesis_time)?;
+    let demo = accounts.first().map(Party::address).unwrap_or_default();
+    let prices = Prices::at(seed, 0, 0, &[]);
+    let deployment = Arc::new(furnish(&mut chain, plan, cast, demo, &prices, report)?);
+    let residents = Residents::new(seed, genesis_time, deployment, cast.clone());
+    live_through_the_past(&mut chain, &residents, genesis_time, report)?;
+    chain.set_next_base_fee(plan.base_fee);
+    Ok((chain, residents))
+}
+
+fn build(
+    config: &SandboxConfig,
+    plan: &'static ChainPlan,
+    cast: &Cast,
+    accounts: &[Party],
+    genesis_time: u64,
+    report: &(dyn Fn(Progress) + Sync),
+) -> Result<SandboxChain, SandboxError> {
+    let tell = |stage| report(Progress { chain: plan.name, stage });
+    let (chain, residents) = build_chain(config.seed, plan, cast, accounts, genesis_time, &tell)?;
+    if config.market == MarketMode::Off {
+        residents.set_market(&chain, MarketMode::Off);
+    }
+    residents.set_keeper_rests(!config.keeper);
+
+    let acting = residents.clone();
+    let hook = move |chain: &mut Chain| {
+        if let Err(error) = acting.act(chain) {
+            tracing::warn!(chain = plan.name, %error, "an inhabitant of the devnet could not act");
+        }
+    };
+    let mining = match config.pace {
+        Pace::Live => Mining::Interval(Duration::from_millis(plan.block_millis)),
+        Pace::Every(interval) => Mining::Interval(interval),
+        Pace::OnTransaction => Mining::OnTransaction,
+        Pace::Manual => Mining::Manual,
+    };
+    let devnet = Devnet::adopt(
+        chain,
+        RunningConfig {
+            mining,
+            clock: config.clock.clone(),
+            hook: Some((Box::new(hook), HookPolicy { on_transaction: true, on_request: true })),
+        },
+    )?;
+    tell(Stage::Ready);
+    let deployment = Arc::clone(residents.deployment());
+    Ok(SandboxChain { devnet, residents, deployment })
+}
+
+fn live_through_the_past(
+    chain: &mut Chain,
+    residents: &Residents,
+    genesis_time: u64,
+    report: &dyn Fn(Stage),
+) -> Result<(), SandboxError> {
+    let of = PAST_SECONDS / PAST_BLOCK_SECONDS;
+    for done in 1..=of {
+        chain.set_next_timestamp(genesis_time + done * PAST_BLOCK_SECONDS)?;
+        residents.set_keeper_rests(done % PAST_FEED_BLOCKS != 0);
+        residents.act(chain)?;
+        let block = chain.mine();
+        if let Some(failure) = block.receipts.iter().find_map(|receipt| receipt.failure.clone()) {
+            return Err(SandboxError::Failed { step: "the market of the past", failure });
+        }
+        report(Stage::Past { done, of });
+    }
+    Ok(())
+}
+
+fn describe(deployment: &Deployment, accounts: &[Address]) -> ChainDescription {
+    let plan = deployment.plan;
+    let mut contracts: BTreeMap<String, Address> = BTreeMap::new();
+    contracts.extend(deployment.contracts.iter().map(|(name, address)| ((*name).to_owned(), *address)));
+    contracts.extend(deployment.enforcers.iter().map(|(name, address)| (enforcer_key(name), *address)));
+    let (bad, good): (Vec<_>, Vec<_>) = deployment.tokens.iter().partition(|(token, _)| token.is_bad());
+    contracts.extend(bad.into_iter().map(|(token, address)| (token.plan().key.to_owned(), *address)));
+    contracts.insert("orderCosigner".to_owned(), deployment.cosigner);
+    ChainDescription {
+        name: plan.name.to_owned(),
+        chain_id: plan.chain_id,
+        rpc: String::new(),
+        contracts,
+        code_hashes: deployment.code_hashes.iter().map(|(name, hash)| ((*name).to_owned(), *hash)).collect(),
+        tokens: good
+            .into_iter()
+            .map(|(token, address)| {
+                let made = token.plan();
+                let token = DescribedToken { address: *address, decimals: made.decimals, name: made.name.to_owned() };
+                (made.key.to_owned(), token)
+            })
+            .collect(),
+        feeds: deployment
+            .feeds
+            .iter()
+            .map(|(asset, address)| {
+                (format!("{} / USD", asset.ticker()), DescribedFeed { address: *address, decimals: 8 })
+            })
+            .collect(),
+        accounts: accounts.to_vec(),
+    }
+}
+
+/// `AllowedTargetsEnforcer` becomes `allowedTargetsEnforcer`, and `ERC20StreamingEnforcer` `erc20StreamingEnforcer`.
+fn enforcer_key(name: &str) -> String {
+    let capitals = name.chars().take_while(char::is_ascii_uppercase).count();
+    let lowered = if capitals > 1 { capitals } else { 1 };
+    name.chars().enumerate().map(|(at, c)| if at < lowered { c.to_ascii_lowercase() } else { c }).collect()
+}

@@ -1,0 +1,323 @@
+//! The devnet's contract bundle: the protocols' published bytecode, as data, and the facts about it that
+//! the chain itself must confirm. `assets/contracts/NOTICE.md` says where each came from.
+//!
+//! Not here: where a contract is deployed and with which arguments (see `genesis`).
+
+use alloy::primitives::{Address, B256, Bytes, address, b256, hex};
+
+/// What can be wrong with the bundle.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ContractError {
+    /// A file is not hexadecimal.
+    #[error("the bundled code of {name} is not hexadecimal: rebuild it with scripts/rebuild-contracts.mjs")]
+    NotHexadecimal {
+        /// The contract.
+        name: &'static str,
+    },
+    /// A library's slot lies outside the code.
+    #[error("the link slot at byte {offset} lies outside the {length} bytes of code")]
+    LinkOutside {
+        /// Where the library's address belongs.
+        offset: usize,
+        /// How long the code is.
+        length: usize,
+    },
+}
+
+macro_rules! bundle {
+    ($($(#[$meta:meta])* $variant:ident = $name:literal,)+) => {
+        /// A contract of the bundle.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Contract {
+            $($(#[$meta])* $variant,)+
+        }
+
+        impl Contract {
+            /// Every contract of the bundle, in the manifest's order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The contract's name, as in its source.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// The file as bundled: hexadecimal without prefix, ending in a newline.
+            const fn file(self) -> &'static str {
+                match self {
+                    $(Self::$variant => include_str!(concat!("../../../assets/contracts/", $name, ".hex")),)+
+                }
+            }
+        }
+    };
+}
+
+bundle! {
+    /// Wrapped ether.
+    Weth9 = "WETH9",
+    /// Uniswap V2 factory; the pair's creation code lies inside it.
+    UniswapV2Factory = "UniswapV2Factory",
+    /// Uniswap V2 router.
+    UniswapV2Router02 = "UniswapV2Router02",
+    /// Uniswap V3 factory; the pool's creation code lies inside it.
+    UniswapV3Factory = "UniswapV3Factory",
+    /// Library that draws a position's picture; linked into the descriptor.
+    NFTDescriptor = "NFTDescriptor",
+    /// Describes V3 positions; needs [`link_descriptor`].
+    NonfungibleTokenPositionDescriptor = "NonfungibleTokenPositionDescriptor",
+    /// V3 positions as ERC-721 tokens.
+    NonfungiblePositionManager = "NonfungiblePositionManager",
+    /// Quotes V3 swaps by running and reverting them.
+    QuoterV2 = "QuoterV2",
+    /// Reads the initialised ticks of a V3 pool in bulk.
+    TickLens = "TickLens",
+    /// Router over V2 and V3.
+    SwapRouter02 = "SwapRouter02",
+    /// Universal Router 2.1.0.
+    UniversalRouter = "UniversalRouter",
+    /// Permit2; canonical by CREATE2, see [`PERMIT2`].
+    Permit2 = "Permit2",
+    /// UniswapX V2 Dutch orders.
+    V2DutchOrderReactor = "V2DutchOrderReactor",
+    /// UniswapX V3 Dutch orders.
+    V3DutchOrderReactor = "V3DutchOrderReactor",
+    /// UniswapX Priority orders.
+    PriorityOrderReactor = "PriorityOrderReactor",
+    /// Runs a UniswapX order against itself and reports what it would do.
+    OrderQuoter = "OrderQuoter",
+    /// A well-behaved ERC-20 that anyone may mint.
+    MockERC20 = "MockERC20",
+    /// ERC-4337 entry point 0.7; canonical by CREATE2, see [`ENTRY_POINT`].
+    EntryPoint = "EntryPoint",
+    /// The delegation framework's manager.
+    DelegationManager = "DelegationManager",
+    /// Account code that an EIP-7702 authorisation points at.
+    Eip7702StatelessDeleGator = "EIP7702StatelessDeleGator",
+    /// Caveat enforcer of the delegation framework.
+    AllowedCalldataEnforcer = "AllowedCalldataEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    AllowedMethodsEnforcer = "AllowedMethodsEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    AllowedTargetsEnforcer = "AllowedTargetsEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ApprovalRevocationEnforcer = "ApprovalRevocationEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ArgsEqualityCheckEnforcer = "ArgsEqualityCheckEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    BlockNumberEnforcer = "BlockNumberEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    DeployedEnforcer = "DeployedEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ERC1155BalanceChangeEnforcer = "ERC1155BalanceChangeEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ERC20BalanceChangeEnforcer = "ERC20BalanceChangeEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ERC20PeriodTransferEnforcer = "ERC20PeriodTransferEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ERC20StreamingEnforcer = "ERC20StreamingEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ERC20TransferAmountEnforcer = "ERC20TransferAmountEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ERC721BalanceChangeEnforcer = "ERC721BalanceChangeEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ERC721TransferEnforcer = "ERC721TransferEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ExactCalldataBatchEnforcer = "ExactCalldataBatchEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ExactCalldataEnforcer = "ExactCalldataEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ExactExecutionBatchEnforcer = "ExactExecutionBatchEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ExactExecutionEnforcer = "ExactExecutionEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    IdEnforcer = "IdEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    LimitedCallsEnforcer = "LimitedCallsEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    LogicalOrWrapperEnforcer = "LogicalOrWrapperEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    MultiTokenPeriodEnforcer = "MultiTokenPeriodEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    NativeBalanceChangeEnforcer = "NativeBalanceChangeEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    NativeTokenPaymentEnforcer = "NativeTokenPaymentEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    NativeTokenPeriodTransferEnforcer = "NativeTokenPeriodTransferEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    NativeTokenStreamingEnforcer = "NativeTokenStreamingEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    NativeTokenTransferAmountEnforcer = "NativeTokenTransferAmountEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    NonceEnforcer = "NonceEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    OwnershipTransferEnforcer = "OwnershipTransferEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    RedeemerEnforcer = "RedeemerEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    SpecificActionERC20TransferBatchEnforcer = "SpecificActionERC20TransferBatchEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    TimestampEnforcer = "TimestampEnforcer",
+    /// Caveat enforcer of the delegation framework.
+    ValueLteEnforcer = "ValueLteEnforcer",
+    /// Runtime code; its canonical address is [`MULTICALL3`].
+    Multicall3 = "Multicall3",
+    /// Ours: delivers one percent less than was sent.
+    FeeOnTransferToken = "FeeOnTransferToken",
+    /// Ours: name and symbol are any bytes.
+    HostileSymbolToken = "HostileSymbolToken",
+    /// Ours: transfer and approve return nothing.
+    NoReturnToken = "NoReturnToken",
+    /// Ours: no transfer succeeds.
+    RevertingToken = "RevertingToken",
+    /// Ours: what an owner allows a delegate, as a caveat enforcer.
+    PolicyCage = "PolicyCage",
+    /// Ours: writes all feeds of a chain in one transaction.
+    FeedKeeper = "FeedKeeper",
+    /// Ours: AggregatorV3 price feed with fault switches.
+    PriceFeed = "PriceFeed",
+    /// Ours: fills cross-chain intents on their destination.
+    DestinationSettler = "DestinationSettler",
+    /// Ours: opens cross-chain intents, and repays or refunds them.
+    OriginSettler = "OriginSettler",
+}
+
+/// Arachnid's deterministic deployment proxy: CREATE2 with a salt of the caller's, at one address on every chain.
+pub const DEPLOYMENT_PROXY: Address = address!("0x4e59b44847b379578588920cA78FbF26c0B4956C");
+/// Runtime code of [`DEPLOYMENT_PROXY`]: reads a salt from the first word and creates the rest.
+pub const DEPLOYMENT_PROXY_CODE: &[u8] = &hex!(
+    "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3"
+);
+/// Where Permit2 lies on every chain.
+pub const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
+/// The salt that puts Permit2 there.
+pub const PERMIT2_SALT: B256 = b256!("0x0000000000000000000000000000000000000000d3af2663da51c10215000000");
+/// Where EntryPoint 0.7 lies on every chain.
+pub const ENTRY_POINT: Address = address!("0x0000000071727De22E5E9d8BAf0edAc6f37da032");
+/// The salt that puts EntryPoint 0.7 there.
+pub const ENTRY_POINT_SALT: B256 = b256!("0x90d8084deab30c2a37c45e8d47f49f2f7965183cb6990a98943ef94940681de3");
+/// Where Multicall3 lies on every chain.
+pub const MULTICALL3: Address = address!("0xcA11bde05977b3631167028862bE2a173976CA11");
+/// Hash of the V2 pair's creation code, which fixes every pair's address.
+pub const V2_PAIR_INIT_HASH: B256 = b256!("0x96e8ac4277198ff8b6f785478aa9a39f403cb768dd02cbee326c3e7da348845f");
+/// Hash of the V3 pool's creation code, which fixes every pool's address.
+pub const V3_POOL_INIT_HASH: B256 = b256!("0xe34f199b19b2b4f47f68442619d555527d244f78a3297ea89325f843f87b8b54");
+
+/// Where the address of [`Contract::NFTDescriptor`] belongs in the descriptor's creation code.
+const DESCRIPTOR_LINK_OFFSET: usize = 1681;
+
+impl Contract {
+    /// The contract's code: creation code without constructor arguments, but for [`Contract::Multicall3`], which is
+    /// bundled as runtime code.
+    pub fn code(self) -> Result<Bytes, ContractError> {
+        match hex::decode(self.file().trim_end()) {
+            Ok(code) => Ok(code.into()),
+            Err(_) => Err(ContractError::NotHexadecimal { name: self.name() }),
+        }
+    }
+
+    /// The contract's creation code followed by its ABI-encoded constructor arguments.
+    pub fn creation(self, arguments: &[u8]) -> Result<Bytes, ContractError> {
+        let code = self.code()?;
+        Ok([code.as_ref(), arguments].concat().into())
+    }
+}
+
+/// The creation code of [`Contract::NonfungibleTokenPositionDescriptor`] with the library's address in its slot.
+pub fn link_descriptor(library: Address) -> Result<Bytes, ContractError> {
+    let mut code = Contract::NonfungibleTokenPositionDescriptor.code()?.to_vec();
+    let length = code.len();
+    let slot = code
+        .get_mut(DESCRIPTOR_LINK_OFFSET..DESCRIPTOR_LINK_OFFSET + Address::len_bytes())
+        .ok_or(ContractError::LinkOutside { offset: DESCRIPTOR_LINK_OFFSET, length })?;
+    slot.copy_from_slice(library.as_slice());
+    Ok(code.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy::primitives::keccak256;
+    use serde_json::Value;
+
+    fn manifest() -> Vec<Value> {
+        let manifest: Value = serde_json::from_str(include_str!("../../../assets/contracts/manifest.json")).unwrap();
+        manifest["contracts"].as_array().unwrap().clone()
+    }
+
+    fn entry(contract: Contract) -> Value {
+        manifest().into_iter().find(|entry| entry["name"] == contract.name()).unwrap()
+    }
+
+    #[test]
+    fn every_file_has_the_hash_its_manifest_entry_states() {
+        let manifest = manifest();
+        assert_eq!(manifest.len(), Contract::ALL.len());
+        for (contract, entry) in Contract::ALL.iter().zip(&manifest) {
+            let code = contract.code().unwrap();
+            assert_eq!(entry["name"], contract.name());
+            assert_eq!(entry["file"], format!("{}.hex", contract.name()));
+            assert_eq!(entry["bytes"], code.len());
+            assert_eq!(entry["keccak256"], keccak256(&code).to_string(), "{}", contract.name());
+            assert!(!entry["spdx"].as_str().unwrap().is_empty());
+            for embedded in entry["embeds"].as_array().unwrap() {
+                let at = usize::try_from(embedded["offset"].as_u64().unwrap()).unwrap();
+                let length = usize::try_from(embedded["length"].as_u64().unwrap()).unwrap();
+                assert_eq!(embedded["keccak256"], keccak256(&code[at..at + length]).to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn creation_code_is_within_the_limit_of_eip_3860() {
+        for contract in Contract::ALL {
+            assert!(contract.code().unwrap().len() <= 49_152 - 1_024, "{}", contract.name());
+        }
+    }
+
+    #[test]
+    fn the_factories_hold_the_canonical_pair_and_pool() {
+        assert_eq!(entry(Contract::UniswapV2Factory)["embeds"][0]["keccak256"], V2_PAIR_INIT_HASH.to_string());
+        assert_eq!(entry(Contract::UniswapV3Factory)["embeds"][0]["keccak256"], V3_POOL_INIT_HASH.to_string());
+    }
+
+    #[test]
+    fn create2_puts_permit2_and_the_entry_point_at_their_canonical_addresses() {
+        for (contract, salt, expected) in
+            [(Contract::Permit2, PERMIT2_SALT, PERMIT2), (Contract::EntryPoint, ENTRY_POINT_SALT, ENTRY_POINT)]
+        {
+            assert_eq!(DEPLOYMENT_PROXY.create2_from_code(salt, contract.code().unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn preset_codes_have_the_hashes_they_have_on_mainnet() {
+        assert_eq!(
+            keccak256(Contract::Multicall3.code().unwrap()),
+            b256!("0xd5c15df687b16f2ff992fc8d767b4216323184a2bbc6ee2f9c398c318e770891")
+        );
+        assert_eq!(
+            keccak256(DEPLOYMENT_PROXY_CODE),
+            b256!("0x2fa86add0aed31f33a762c9d88e807c475bd51d0f52bd0955754b2608f7e4989")
+        );
+    }
+
+    #[test]
+    fn linking_fills_exactly_the_slot_the_manifest_lists() {
+        let library = address!("0x10112233445566778899aabbccddeeff01112233");
+        let links = entry(Contract::NonfungibleTokenPositionDescriptor)["links"].clone();
+        assert_eq!(links.as_array().unwrap().len(), 1);
+        assert_eq!(links[0]["library"], "NFTDescriptor");
+        assert_eq!(links[0]["offset"], DESCRIPTOR_LINK_OFFSET);
+        assert_eq!(links[0]["length"], 20);
+
+        let before = Contract::NonfungibleTokenPositionDescriptor.code().unwrap();
+        let after = link_descriptor(library).unwrap();
+        assert_eq!(after[DESCRIPTOR_LINK_OFFSET..DESCRIPTOR_LINK_OFFSET + 20], library[..]);
+        let changed = (0..before.len()).filter(|&at| before[at] != after[at]).count();
+        assert_eq!(changed, 20);
+        for contract in Contract::ALL.iter().filter(|c| **c != Contract::NonfungibleTokenPositionDescriptor) {
+            assert_eq!(entry(*contract)["links"].as_array().unwrap().len(), 0, "{}", contract.name());
+        }
+    }
+}

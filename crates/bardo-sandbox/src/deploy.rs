@@ -1,0 +1,231 @@
+//! The contracts: every constructor with its arguments, in the order in which they need each other.
+//!
+//! Not here: pools and money (see `liquidity`).
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{Address, B256, Bytes, U256, aliases::I24, aliases::U24, keccak256};
+use alloy::sol_types::{SolCall, SolValue};
+
+use super::cast::Role;
+use super::contracts::{self, Contract};
+use super::error::SandboxError;
+use super::genesis::{Deployment, Pool, TokenAt};
+use super::plan::{CHAINS, ChainPlan, PoolPlan, Token, Venue};
+use super::target::Asset;
+use super::works::Works;
+use bardo_abi::erc7683::OriginSettler;
+use bardo_abi::uniswap_v3::UniswapV3Factory;
+
+/// How long after an intent's fill deadline its refund must wait, so that a fill in the last block is still reported.
+pub const REFUND_DELAY_SECONDS: u32 = 30;
+
+/// An address without code, given to constructors for what is not on the devnet (Uniswap V4, the bridge).
+const ABSENT: Address = Address::ZERO;
+
+/// Sends every constructor and says where everything will be.
+pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<Deployment, SandboxError> {
+    let treasury = works.cast.address(Role::Treasury);
+    let keeper = works.cast.address(Role::Keeper);
+
+    let weth = works.create(Contract::Weth9, &[])?;
+    works.create2(Contract::Permit2, &[], contracts::PERMIT2_SALT)?;
+    works.create2(Contract::EntryPoint, &[], contracts::ENTRY_POINT_SALT)?;
+
+    let v2_factory = works.create(Contract::UniswapV2Factory, &(treasury,).abi_encode_params())?;
+    let v2_router = works.create(Contract::UniswapV2Router02, &(v2_factory, weth).abi_encode_params())?;
+    let v3_factory = works.create(Contract::UniswapV3Factory, &[])?;
+    let tier = UniswapV3Factory::enableFeeAmountCall { fee: U24::from(100), tickSpacing: I24::ONE };
+    works.call(Role::Treasury, v3_factory, tier.abi_encode(), 100_000, "enabling the 0.01 % tier")?;
+
+    let library = works.create(Contract::NFTDescriptor, &[])?;
+    let label = B256::right_padding_from(b"ETH");
+    let code = [contracts::link_descriptor(library)?.as_ref(), &(weth, label).abi_encode_params()].concat();
+    let descriptor = works.create_code(code.into(), Contract::NonfungibleTokenPositionDescriptor.name())?;
+    let position_manager =
+        works.create(Contract::NonfungiblePositionManager, &(v3_factory, weth, descriptor).abi_encode_params())?;
+    let quoter = works.create(Contract::QuoterV2, &(v3_factory, weth).abi_encode_params())?;
+    let tick_lens = works.create(Contract::TickLens, &[])?;
+    let swap_router =
+        works.create(Contract::SwapRouter02, &(v2_factory, v3_factory, position_manager, weth).abi_encode_params())?;
+    let universal_router = works.create(
+        Contract::UniversalRouter,
+        &(
+            contracts::PERMIT2,
+            weth,
+            v2_factory,
+            v3_factory,
+            contracts::V2_PAIR_INIT_HASH,
+            contracts::V3_POOL_INIT_HASH,
+            ABSENT,
+            position_manager,
+            ABSENT,
+            ABSENT,
+        )
+            .abi_encode_params(),
+    )?;
+
+    let reactor = (contracts::PERMIT2, treasury).abi_encode_params();
+    let dutch_v2 = works.create(Contract::V2DutchOrderReactor, &reactor)?;
+    let dutch_v3 = works.create(Contract::V3DutchOrderReactor, &reactor)?;
+    let priority = works.create(Contract::PriorityOrderReactor, &reactor)?;
+    let order_quoter = works.create(Contract::OrderQuoter, &[])?;
+
+    let manager = works.create(Contract::DelegationManager, &(treasury,).abi_encode_params())?;
+    let delegator =
+        works.create(Contract::Eip7702StatelessDeleGator, &(manager, contracts::ENTRY_POINT).abi_encode_params())?;
+    let mut enforcers = BTreeMap::new();
+    for &contract in ENFORCERS {
+        let equality = enforcers.get(Contract::ArgsEqualityCheckEnforcer.name()).copied().unwrap_or_default();
+        let arguments = match contract {
+            Contract::NativeTokenPaymentEnforcer => (manager, equality).abi_encode_params(),
+            Contract::LogicalOrWrapperEnforcer => (manager,).abi_encode_params(),
+            _ => Vec::new(),
+        };
+        enforcers.insert(contract.name(), works.create(contract, &arguments)?);
+    }
+
+    // Feeds before tokens, so that both chains have them at the same addresses.
+    let feed_keeper = works.create(Contract::FeedKeeper, &(keeper,).abi_encode_params())?;
+    let mut feeds = BTreeMap::new();
+    for asset in Asset::FED {
+        let description = format!("{} / USD", asset.ticker());
+        let arguments = (description, U256::from(8), feed_keeper).abi_encode_params();
+        feeds.insert(asset, works.create(Contract::PriceFeed, &arguments)?);
+    }
+
+    let mut tokens = BTreeMap::from([(Token::Weth, weth)]);
+    for &token in plan.tokens {
+        let made = token.plan();
+        let decimals = U256::from(made.decimals);
+        let arguments = match made.contract {
+            Contract::Weth9 => continue,
+            Contract::MockERC20 => (made.name.to_owned(), made.symbol.to_owned(), decimals).abi_encode_params(),
+            _ => (Bytes::from(made.name), Bytes::from(made.symbol), decimals).abi_encode_params(),
+        };
+        tokens.insert(token, works.create(made.contract, &arguments)?);
+    }
+
+    // After the tokens, so that it moves no address that was there before it.
+    let cage = works.create(Contract::PolicyCage, &(manager,).abi_encode_params())?;
+
+    let (origin_settler, destination_settler) = settlers(works, plan)?;
+
+    let contracts = BTreeMap::from([
+        ("wrappedNative", weth),
+        ("permit2", contracts::PERMIT2),
+        ("multicall3", contracts::MULTICALL3),
+        ("v2Factory", v2_factory),
+        ("v2Router", v2_router),
+        ("v3Factory", v3_factory),
+        ("v3PositionManager", position_manager),
+        ("quoterV2", quoter),
+        ("tickLens", tick_lens),
+        ("swapRouter02", swap_router),
+        ("universalRouter", universal_router),
+        ("v2DutchReactor", dutch_v2),
+        ("v3DutchReactor", dutch_v3),
+        ("priorityReactor", priority),
+        ("orderQuoter", order_quoter),
+        ("entryPoint", contracts::ENTRY_POINT),
+        ("delegationManager", manager),
+        ("eip7702StatelessDeleGator", delegator),
+        ("policyCage", cage),
+        ("feedKeeper", feed_keeper),
+        ("originSettler", origin_settler),
+        ("destinationSettler", destination_settler),
+    ]);
+    let mut deployment = Deployment {
+        plan,
+        contracts,
+        enforcers,
+        tokens,
+        feeds,
+        pools: Vec::new(),
+        weth,
+        swap_router,
+        v2_router,
+        feed_keeper,
+        cosigner: works.cast.cosigner().address(),
+        code_hashes: BTreeMap::new(),
+    };
+    for pool in plan.pools {
+        let located = locate(&deployment, pool, v2_factory, v3_factory)?;
+        deployment.pools.push(located);
+    }
+    Ok(deployment)
+}
+
+/// The settlers of cross-chain intents, at one address on both chains, so that each knows the other's.
+fn settlers(works: &mut Works<'_>, plan: &ChainPlan) -> Result<(Address, Address), SandboxError> {
+    let (owner, attester) = (works.cast.address(Role::Treasury), works.cast.address(Role::Messenger));
+    let arguments = (contracts::PERMIT2, owner, attester, REFUND_DELAY_SECONDS).abi_encode_params();
+    let origin = works.create2(Contract::OriginSettler, &arguments, B256::ZERO)?;
+    let destination = works.create2(Contract::DestinationSettler, &[], B256::ZERO)?;
+    for other in CHAINS.into_iter().filter(|other| other.chain_id != plan.chain_id) {
+        let call =
+            OriginSettler::setDestinationCall { chainId: U256::from(other.chain_id), settler: destination.into_word() };
+        works.call(Role::Treasury, origin, call.abi_encode(), 100_000, "naming the destination of intents")?;
+    }
+    Ok((origin, destination))
+}
+
+/// The enforcers, those that others need first.
+const ENFORCERS: &[Contract] = &[
+    Contract::ArgsEqualityCheckEnforcer,
+    Contract::AllowedCalldataEnforcer,
+    Contract::AllowedMethodsEnforcer,
+    Contract::AllowedTargetsEnforcer,
+    Contract::ApprovalRevocationEnforcer,
+    Contract::BlockNumberEnforcer,
+    Contract::DeployedEnforcer,
+    Contract::ERC1155BalanceChangeEnforcer,
+    Contract::ERC20BalanceChangeEnforcer,
+    Contract::ERC20PeriodTransferEnforcer,
+    Contract::ERC20StreamingEnforcer,
+    Contract::ERC20TransferAmountEnforcer,
+    Contract::ERC721BalanceChangeEnforcer,
+    Contract::ERC721TransferEnforcer,
+    Contract::ExactCalldataBatchEnforcer,
+    Contract::ExactCalldataEnforcer,
+    Contract::ExactExecutionBatchEnforcer,
+    Contract::ExactExecutionEnforcer,
+    Contract::IdEnforcer,
+    Contract::LimitedCallsEnforcer,
+    Contract::LogicalOrWrapperEnforcer,
+    Contract::MultiTokenPeriodEnforcer,
+    Contract::NativeBalanceChangeEnforcer,
+    Contract::NativeTokenPaymentEnforcer,
+    Contract::NativeTokenPeriodTransferEnforcer,
+    Contract::NativeTokenStreamingEnforcer,
+    Contract::NativeTokenTransferAmountEnforcer,
+    Contract::NonceEnforcer,
+    Contract::OwnershipTransferEnforcer,
+    Contract::RedeemerEnforcer,
+    Contract::SpecificActionERC20TransferBatchEnforcer,
+    Contract::TimestampEnforcer,
+    Contract::ValueLteEnforcer,
+];
+
+/// Where a planned pool will be, by the factories' CREATE2 rules.
+fn locate(
+    deployment: &Deployment,
+    plan: &PoolPlan,
+    v2_factory: Address,
+    v3_factory: Address,
+) -> Result<Pool, SandboxError> {
+    let at = |token| deployment.token(token).map(|address| TokenAt { token, address });
+    let (a, b) = (at(plan.a)?, at(plan.b)?);
+    let (token0, token1) = if a.address < b.address { (a, b) } else { (b, a) };
+    let address = match plan.venue {
+        Venue::V2 => {
+            let salt = keccak256((token0.address, token1.address).abi_encode_packed());
+            v2_factory.create2(salt, contracts::V2_PAIR_INIT_HASH)
+        }
+        Venue::V3(fee) => {
+            let salt = keccak256((token0.address, token1.address, U256::from(fee)).abi_encode());
+            v3_factory.create2(salt, contracts::V3_POOL_INIT_HASH)
+        }
+    };
+    Ok(Pool { address, venue: plan.venue, token0, token1, dollars: plan.dollars })
+}

@@ -1,0 +1,46 @@
+//! The faucet: gives ether or tokens to whoever asks, in ordinary transactions of its own.
+
+use alloy::primitives::{Address, TxKind, U256};
+use alloy::sol_types::SolCall;
+
+use super::cast::{Order, Role, TIP};
+use super::error::SandboxError;
+use super::genesis::Deployment;
+use super::plan::Token;
+use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
+
+/// What the faucet can give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gift {
+    /// Ether, in wei.
+    Ether(U256),
+    /// A token, raw.
+    Token(Token, U256),
+}
+
+/// The transactions that bring `gift` to `to`, in order.
+pub fn orders(deployment: &Deployment, to: Address, gift: Gift) -> Result<Vec<Order>, SandboxError> {
+    let call = |target, input| Order::call(Role::Faucet, target, input, 150_000, "a gift of the faucet");
+    Ok(match gift {
+        Gift::Ether(value) => {
+            // Room for a recipient that has code.
+            let step = "a gift of the faucet";
+            vec![Order {
+                role: Role::Faucet,
+                to: TxKind::Call(to),
+                value,
+                input: Default::default(),
+                gas: 100_000,
+                tip: TIP,
+                step,
+            }]
+        }
+        Gift::Token(Token::Weth, value) => vec![
+            Order { value, ..call(deployment.weth, Weth9::depositCall {}.abi_encode()) },
+            call(deployment.weth, Erc20::transferCall { to, value }.abi_encode()),
+        ],
+        Gift::Token(token, value) => {
+            vec![call(deployment.token(token)?, OpenMint::mintCall { to, value }.abi_encode())]
+        }
+    })
+}

@@ -1,0 +1,124 @@
+//! Keys of the devnet's inhabitants and of its development accounts. They are public knowledge, so each of
+//! them signs for the devnet's two chains and for no other.
+//!
+//! Not here: any key of a user (see `custody`).
+
+use alloy::consensus::{SignableTransaction, TxEip1559, TxEnvelope};
+use alloy::primitives::{Address, B256, Bytes, keccak256};
+use alloy_signer::SignerSync;
+use alloy_signer_local::{MnemonicBuilder, PrivateKeySigner};
+
+pub use golem_chain::devnet::MNEMONIC;
+
+/// The chains a sandbox key signs for: the devnet's `ethereum` and `base`.
+pub const SANDBOX_CHAIN_IDS: [u64; 2] = [31337, 31338];
+
+/// How many accounts of [`MNEMONIC`] the devnet funds.
+pub const DEVELOPMENT_ACCOUNTS: usize = 10;
+
+/// Why a key could not be made or did not sign.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// Something for a chain that is not the devnet's.
+    #[error("a devnet key signs for chains 31337 and 31338 only, not for chain {0}")]
+    ForeignChain(u64),
+    /// Derivation failed.
+    #[error("a devnet key could not be derived: {0}")]
+    Derivation(#[from] alloy_signer_local::LocalSignerError),
+    /// A label hashed to a number that is no key.
+    #[error("the label {0:?} gives no valid key: choose another")]
+    Label(&'static str),
+    /// The signature could not be made.
+    #[error("a devnet transaction could not be signed: {0}")]
+    Signing(#[from] alloy_signer::Error),
+}
+
+/// One who acts on the devnet with a key of its own.
+#[derive(Clone)]
+pub struct Party {
+    signer: PrivateKeySigner,
+}
+
+impl Party {
+    /// The inhabitant with this label: the same key on every devnet, so that addresses do not depend on the seed.
+    pub fn inhabitant(label: &'static str) -> Result<Self, KeyError> {
+        let secret = keccak256(format!("bardo devnet inhabitant: {label}"));
+        let signer = PrivateKeySigner::from_bytes(&secret).map_err(|_| KeyError::Label(label))?;
+        Ok(Self { signer })
+    }
+
+    /// The first [`DEVELOPMENT_ACCOUNTS`] accounts of [`MNEMONIC`], at m/44'/60'/0'/0/i.
+    pub fn development_accounts() -> Result<Vec<Self>, KeyError> {
+        let parent = MnemonicBuilder::from_phrase(MNEMONIC).build_parent_key()?;
+        let accounts: Result<Vec<_>, _> = parent.children().take(DEVELOPMENT_ACCOUNTS).collect();
+        Ok(accounts?.into_iter().map(|signer| Self { signer }).collect())
+    }
+
+    /// This party's address.
+    pub fn address(&self) -> Address {
+        self.signer.address()
+    }
+
+    /// Signs a transaction for one of the devnet's chains.
+    pub fn sign(&self, transaction: TxEip1559) -> Result<TxEnvelope, KeyError> {
+        if !SANDBOX_CHAIN_IDS.contains(&transaction.chain_id) {
+            return Err(KeyError::ForeignChain(transaction.chain_id));
+        }
+        let signature = self.signer.sign_hash_sync(&transaction.signature_hash())?;
+        Ok(transaction.into_signed(signature).into())
+    }
+
+    /// Signs a digest that belongs to one of the devnet's chains: r, s, and v of 27 or 28.
+    pub fn sign_digest(&self, chain_id: u64, digest: B256) -> Result<Bytes, KeyError> {
+        if !SANDBOX_CHAIN_IDS.contains(&chain_id) {
+            return Err(KeyError::ForeignChain(chain_id));
+        }
+        Ok(self.signer.sign_hash_sync(&digest)?.as_bytes().into())
+    }
+}
+
+impl std::fmt::Debug for Party {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Party({})", self.address())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy::consensus::transaction::SignerRecoverable;
+    use alloy::primitives::address;
+
+    #[test]
+    fn development_accounts_are_the_well_known_ones() {
+        let accounts = Party::development_accounts().unwrap();
+        assert_eq!(accounts.len(), 10);
+        assert_eq!(accounts[0].address(), address!("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
+        assert_eq!(accounts[1].address(), address!("0x70997970C51812dc3A010C7d01b50e0d17dc79C8"));
+        assert_eq!(accounts[9].address(), address!("0xa0Ee7A142d267C1f36714E4a8F75612F20a79720"));
+    }
+
+    #[test]
+    fn a_key_signs_for_the_devnet_and_refuses_every_other_chain() {
+        let mut parties = Party::development_accounts().unwrap();
+        parties.push(Party::inhabitant("test").unwrap());
+        for party in parties {
+            for chain_id in SANDBOX_CHAIN_IDS {
+                let signed = party.sign(TxEip1559 { chain_id, ..Default::default() }).unwrap();
+                assert_eq!(signed.recover_signer().unwrap(), party.address());
+            }
+            for chain_id in [0, 1, 10, 137, 8453, 42161, 11_155_111, 31336, 31339, u64::MAX] {
+                let refused = party.sign(TxEip1559 { chain_id, ..Default::default() });
+                assert!(matches!(refused, Err(KeyError::ForeignChain(id)) if id == chain_id));
+                let refused = party.sign_digest(chain_id, B256::ZERO);
+                assert!(matches!(refused, Err(KeyError::ForeignChain(id)) if id == chain_id));
+            }
+        }
+    }
+
+    #[test]
+    fn debug_shows_an_address_and_no_secret() {
+        let party = Party::inhabitant("test").unwrap();
+        assert_eq!(format!("{party:?}"), format!("Party({})", party.address()));
+    }
+}

@@ -1,0 +1,219 @@
+//! Pools and money: creates the pools, hands out what everybody starts with, and fills the pools.
+//!
+//! Not here: the contracts (see `deploy`).
+
+use alloy::primitives::{Address, Bytes, U256, aliases::I24, aliases::U24, aliases::U160};
+use alloy::sol_types::SolCall;
+
+use super::cast::{Order, Role};
+use super::contracts;
+use super::error::SandboxError;
+use super::genesis::{Deployment, Pool};
+use super::math::{Quoted, amount_for, sqrt_price_x96};
+use super::plan::{OBSERVATIONS, STAIRS, Token, Venue, ranges_of};
+use super::works::Works;
+use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
+use bardo_abi::multicall3::Multicall3;
+use bardo_abi::uniswap_v2::{UniswapV2Factory, UniswapV2Pair};
+use bardo_abi::uniswap_v3::{NonfungiblePositionManager, UniswapV3Pool};
+use golem_chain::devnet::Chain;
+use golem_chain::evm::TRANSACTION_GAS_CAP;
+
+/// What the arbitrageur and the traders own of every token, in dollars.
+const ARBITRAGEUR_DOLLARS: u64 = 2_000_000_000;
+const TRADER_DOLLARS: u64 = 50_000_000;
+
+/// Creates the pools at the current prices.
+pub(super) fn make_pools(
+    works: &mut Works<'_>,
+    deployment: &Deployment,
+    quoted: &impl Fn(Token) -> Quoted,
+) -> Result<(), SandboxError> {
+    let named = |name: &'static str| deployment.contracts.get(name).copied().unwrap_or_default();
+    for pool in &deployment.pools {
+        match pool.venue {
+            Venue::V2 => {
+                let create =
+                    UniswapV2Factory::createPairCall { tokenA: pool.token0.address, tokenB: pool.token1.address };
+                works.call(Role::Treasury, named("v2Factory"), create.abi_encode(), 3_500_000, "creating a V2 pair")?;
+            }
+            Venue::V3(fee) => {
+                let price = sqrt_price_x96(quoted(pool.token0.token), quoted(pool.token1.token));
+                let create = NonfungiblePositionManager::createAndInitializePoolIfNecessaryCall {
+                    token0: pool.token0.address,
+                    token1: pool.token1.address,
+                    fee: U24::saturating_from(fee),
+                    sqrtPriceX96: U160::saturating_from(price),
+                };
+                let manager = named("v3PositionManager");
+                works.call(Role::Treasury, manager, create.abi_encode(), 6_000_000, "creating a V3 pool")?;
+                let grow =
+                    UniswapV3Pool::increaseObservationCardinalityNextCall { observationCardinalityNext: OBSERVATIONS };
+                let gas = 100_000 + u64::from(OBSERVATIONS) * 23_000;
+                works.call(Role::Treasury, pool.address, grow.abi_encode(), gas, "growing a pool's memory")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Mints and wraps what everybody starts with, and lets the traders' routers take it.
+pub(super) fn fund(
+    works: &mut Works<'_>,
+    deployment: &Deployment,
+    demo: Address,
+    quoted: &impl Fn(Token) -> Quoted,
+) -> Result<(), SandboxError> {
+    let cast = works.cast;
+    let at = |role| cast.address(role);
+    let mut gifts: Vec<(Token, Address, U256)> = Vec::new();
+    for &token in deployment.tokens.keys() {
+        if !token.is_bad() {
+            gifts.push((token, at(Role::Arbitrageur), amount_for(ARBITRAGEUR_DOLLARS, quoted(token))));
+            for trader in [Role::FirstTrader, Role::SecondTrader] {
+                gifts.push((token, at(trader), amount_for(TRADER_DOLLARS, quoted(token))));
+            }
+            let pooled: u64 = deployment.plan.pools.iter().map(|pool| pool.dollars).sum();
+            gifts.push((token, at(Role::Treasury), amount_for(pooled, quoted(token))));
+        }
+    }
+    gifts.extend(deployment.plan.demo_tokens.iter().map(|(token, amount)| (*token, demo, *amount)));
+    for pool in &deployment.pools {
+        if pool.venue == Venue::V2 {
+            for side in [pool.token0, pool.token1] {
+                gifts.push((side.token, pool.address, amount_for(pool.dollars / 2, quoted(side.token))));
+            }
+        }
+    }
+
+    let wrapped: U256 = gifts.iter().filter(|gift| gift.0 == Token::Weth).map(|gift| gift.2).sum();
+    works.send(Order {
+        value: wrapped,
+        ..Order::call(Role::Treasury, deployment.weth, Weth9::depositCall {}.abi_encode(), 100_000, "wrapping ether")
+    })?;
+    let mut mints = Vec::new();
+    for (token, to, value) in gifts {
+        if token == Token::Weth {
+            if to != at(Role::Treasury) {
+                let transfer = Erc20::transferCall { to, value }.abi_encode();
+                works.call(Role::Treasury, deployment.weth, transfer, 100_000, "handing out wrapped ether")?;
+            }
+        } else {
+            mints.push(Multicall3::Call3 {
+                target: deployment.token(token)?,
+                allowFailure: false,
+                callData: OpenMint::mintCall { to, value }.abi_encode().into(),
+            });
+        }
+    }
+    let gas = 200_000 + 90_000 * u64::try_from(mints.len()).unwrap_or(u64::MAX);
+    let mint = Multicall3::aggregate3Call { calls: mints }.abi_encode();
+    works.call(Role::Treasury, contracts::MULTICALL3, mint, gas, "minting tokens")?;
+
+    let manager = deployment.contracts.get("v3PositionManager").copied().unwrap_or_default();
+    for (&token, &address) in &deployment.tokens {
+        if token.is_bad() {
+            continue;
+        }
+        for (role, spender) in [
+            (Role::Treasury, manager),
+            (Role::Arbitrageur, deployment.swap_router),
+            (Role::FirstTrader, deployment.swap_router),
+            (Role::FirstTrader, deployment.v2_router),
+            (Role::SecondTrader, deployment.swap_router),
+            (Role::SecondTrader, deployment.v2_router),
+        ] {
+            let approve = Erc20::approveCall { spender, value: U256::MAX }.abi_encode();
+            works.call(role, address, approve, 80_000, "approving a router")?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts the planned liquidity into every pool.
+pub(super) fn fill_pools(
+    works: &mut Works<'_>,
+    deployment: &Deployment,
+    quoted: &impl Fn(Token) -> Quoted,
+) -> Result<(), SandboxError> {
+    let treasury = works.cast.address(Role::Treasury);
+    let manager = deployment.contracts.get("v3PositionManager").copied().unwrap_or_default();
+    for pool in &deployment.pools {
+        match pool.venue {
+            Venue::V2 => {
+                // The tokens are already there; the pair takes what it finds.
+                let mint = UniswapV2Pair::mintCall { to: treasury }.abi_encode();
+                works.call(Role::Treasury, pool.address, mint, 300_000, "filling a V2 pair")?;
+            }
+            Venue::V3(fee) => {
+                let tick = v3_tick(works.chain, pool.address);
+                let positions: Vec<Bytes> = positions(pool, fee, tick, treasury, quoted)
+                    .into_iter()
+                    .map(|params| NonfungiblePositionManager::mintCall { params }.abi_encode().into())
+                    .collect();
+                let gas = 200_000 + 550_000 * u64::try_from(positions.len()).unwrap_or(u64::MAX);
+                let fill = NonfungiblePositionManager::multicallCall { data: positions }.abi_encode();
+                works.call(Role::Treasury, manager, fill, gas.min(TRANSACTION_GAS_CAP), "filling a V3 pool")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The tick a pool stands at, from the word that also holds its price.
+fn v3_tick(chain: &Chain, pool: Address) -> i32 {
+    let slot0 = chain.state().storage_at(pool, U256::ZERO);
+    let tick: U256 = (slot0 >> 160_usize) & U256::from(0xff_ffff);
+    let unsigned = tick.saturating_to::<i32>();
+    if unsigned >= 1 << 23 { unsigned - (1 << 24) } else { unsigned }
+}
+
+/// Positions over everything a pool is filled with: half of it around the price, a tenth over the whole range,
+/// the rest in one-sided stairs above and below.
+fn positions(
+    pool: &Pool,
+    fee: u32,
+    tick: i32,
+    owner: Address,
+    quoted: &impl Fn(Token) -> Quoted,
+) -> Vec<NonfungiblePositionManager::MintParams> {
+    let spacing = match fee {
+        100 => 1,
+        500 => 10,
+        3_000 => 60,
+        _ => 200,
+    };
+    let (widths, step) = ranges_of(fee);
+    let dollars = pool.dollars;
+    let floor = |tick: i32| tick.div_euclid(spacing) * spacing;
+    let params = |lower: i32, upper: i32, dollars0: u64, dollars1: u64| NonfungiblePositionManager::MintParams {
+        token0: pool.token0.address,
+        token1: pool.token1.address,
+        fee: U24::saturating_from(fee),
+        tickLower: I24::try_from(lower).unwrap_or_default(),
+        tickUpper: I24::try_from(upper).unwrap_or_default(),
+        amount0Desired: amount_for(dollars0, quoted(pool.token0.token)),
+        amount1Desired: amount_for(dollars1, quoted(pool.token1.token)),
+        amount0Min: U256::ZERO,
+        amount1Min: U256::ZERO,
+        recipient: owner,
+        deadline: U256::MAX,
+    };
+
+    let everywhere = floor(887_272);
+    let whole = dollars / 20;
+    let mut made = vec![params(-everywhere, everywhere, whole, whole)];
+    let around = dollars / 2 / u64::try_from(widths.len()).unwrap_or(1).max(1) / 2;
+    for width in widths {
+        made.push(params(floor(tick - width), floor(tick + width) + spacing, around, around));
+    }
+    let stair = dollars * 2 / 5 / u64::from(STAIRS.unsigned_abs() * 2).max(1);
+    let (above, below) = (floor(tick) + spacing, floor(tick));
+    for index in 0..STAIRS {
+        let lower = floor(above + index * step);
+        made.push(params(lower, floor(lower + step), stair, 0));
+        let upper = floor(below - index * step);
+        made.push(params(floor(upper - step), upper, 0, stair));
+    }
+    made
+}

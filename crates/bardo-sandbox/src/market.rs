@@ -1,0 +1,218 @@
+//! The market: two traders who buy and sell at random, and an arbitrageur who brings every pool back to what the
+//! market holds its tokens to be worth. What they do in a block depends on the seed, the block and the state
+//! before it, and on nothing else.
+//!
+//! Not here: what things are worth (see `target`), and sending (see `residents`).
+
+use alloy::primitives::{Address, U256, aliases::U24, aliases::U160, keccak256};
+use alloy::sol_types::SolCall;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::cast::{Cast, Order, Role};
+use super::genesis::{Deployment, Pool, TokenAt};
+use super::math::{Quoted, amount_for, pair_payment, pair_sqrt_price, shift, sqrt_price_x96};
+use super::plan::{Token, Venue};
+use super::target::Prices;
+use bardo_abi::uniswap_v2::UniswapV2Router02;
+use bardo_abi::uniswap_v3::SwapRouter02;
+use golem_chain::devnet::State;
+
+/// The most the arbitrageur offers to one pool, in dollars. The pool takes what it needs to reach the price.
+const LARGEST_ARBITRAGE: u64 = 100_000_000;
+
+/// Trades in a thousand seconds, over both traders.
+const TRADES_IN_THOUSAND_SECONDS: u64 = 150;
+
+/// However long a block took, a trader acts in it with a chance of at most this many in a thousand.
+const LARGEST_CHANCE: u64 = 500;
+
+/// Trades are between these many dollars, small ones likelier.
+const TRADE_DOLLARS: (u64, u64) = (150, 9_000);
+
+/// No trade is more than this part of what its pool was filled with: one moves a V2 pair by 0.2 % at most.
+const SMALLEST_POOL_IN_TRADES: u64 = 2_000;
+
+/// A trader lets go of this share of what the market promises, in percent, rather than see the swap fail.
+const TRADER_SLIPPAGE_PERCENT: u64 = 5;
+
+/// The slot where a V2 pair keeps its reserves.
+const PAIR_RESERVES_SLOT: u64 = 8;
+
+const SWAP_GAS: u64 = 400_000;
+
+/// The block the market acts in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The market's seed.
+    pub seed: u64,
+    /// Height of the block to be made.
+    pub block: u64,
+    /// Its timestamp, seconds since the epoch.
+    pub timestamp: u64,
+    /// Its parent's.
+    pub parent_timestamp: u64,
+}
+
+/// What the market sends in one block.
+pub fn orders(deployment: &Deployment, cast: &Cast, state: &State, moment: &Moment, prices: &Prices) -> Vec<Order> {
+    let quoted = |token: Token| Quoted { price: prices.of(token.plan().asset), decimals: token.plan().decimals };
+    let arbitrageur = |pool: &Pool| arbitrage(state, pool, &quoted);
+    let swaps: Vec<_> = deployment.pools.iter().filter(|pool| is_sound(pool)).filter_map(arbitrageur).collect();
+
+    let mut orders = Vec::new();
+    if !swaps.is_empty() {
+        let gas = 100_000 + SWAP_GAS * u64::try_from(swaps.len()).unwrap_or(u64::MAX);
+        let deadline = U256::from(moment.timestamp.saturating_add(600));
+        let call =
+            SwapRouter02::multicallCall { deadline, data: swaps.into_iter().map(Into::into).collect() }.abi_encode();
+        orders.push(Order::call(Role::Arbitrageur, deployment.swap_router, call, gas, "arbitrage"));
+    }
+    orders.extend(trades(deployment, cast, moment, &quoted));
+    orders
+}
+
+/// Whether both tokens of a pool behave.
+fn is_sound(pool: &Pool) -> bool {
+    !pool.token0.token.is_bad() && !pool.token1.token.is_bad()
+}
+
+/// The square-root price a pool stands at, read from the word where its contract keeps it.
+pub fn standing(state: &State, pool: &Pool) -> U256 {
+    match pool.venue {
+        Venue::V2 => {
+            let (reserve0, reserve1) = reserves(state, pool.address);
+            pair_sqrt_price(reserve0, reserve1)
+        }
+        Venue::V3(_) => state.storage_at(pool.address, U256::ZERO) & U256::from(U160::MAX),
+    }
+}
+
+fn reserves(state: &State, pair: Address) -> (U256, U256) {
+    let word = state.storage_at(pair, U256::from(PAIR_RESERVES_SLOT));
+    let mask = (U256::ONE << 112_usize) - U256::ONE;
+    (word & mask, (word >> 112_usize) & mask)
+}
+
+/// The swap that brings a pool back inside its fee, as calldata for SwapRouter02; none while it is inside.
+fn arbitrage(state: &State, pool: &Pool, quoted: &impl Fn(Token) -> Quoted) -> Option<Vec<u8>> {
+    let target = sqrt_price_x96(quoted(pool.token0.token), quoted(pool.token1.token));
+    let at = standing(state, pool);
+    if at.is_zero() {
+        return None;
+    }
+    // Acts at nine tenths of the fee and stops at half of it, so that a pool is not swapped in every block.
+    let fee = i32::try_from(pool.venue.fee()).unwrap_or(i32::MAX);
+    let (edge, stop) = (fee * 9 / 10, fee / 2);
+    let (give, take, limit) = if at < shift(target, -edge) {
+        (pool.token1, pool.token0, shift(target, -stop))
+    } else if at > shift(target, edge) {
+        (pool.token0, pool.token1, shift(target, stop))
+    } else {
+        return None;
+    };
+    match pool.venue {
+        Venue::V3(fee) => Some(
+            SwapRouter02::exactInputSingleCall {
+                params: SwapRouter02::ExactInputSingleParams {
+                    tokenIn: give.address,
+                    tokenOut: take.address,
+                    fee: U24::saturating_from(fee),
+                    recipient: RECIPIENT_SENDER,
+                    amountIn: amount_for(LARGEST_ARBITRAGE, quoted(give.token)),
+                    amountOutMinimum: U256::ZERO,
+                    sqrtPriceLimitX96: U160::saturating_from(limit),
+                },
+            }
+            .abi_encode(),
+        ),
+        Venue::V2 => {
+            let (reserve0, reserve1) = reserves(state, pool.address);
+            let (payment0, payment1) = pair_payment(reserve0, reserve1, limit);
+            let amount = if give == pool.token0 { payment0 } else { payment1 };
+            (!amount.is_zero()).then(|| {
+                SwapRouter02::swapExactTokensForTokensCall {
+                    amountIn: amount,
+                    amountOutMin: U256::ZERO,
+                    path: vec![give.address, take.address],
+                    to: RECIPIENT_SENDER,
+                }
+                .abi_encode()
+            })
+        }
+    }
+}
+
+/// What SwapRouter02 reads as "whoever sent this".
+const RECIPIENT_SENDER: Address = Address::with_last_byte(1);
+
+fn trades(deployment: &Deployment, cast: &Cast, moment: &Moment, quoted: &impl Fn(Token) -> Quoted) -> Vec<Order> {
+    let seed = keccak256(format!("market/{}/{}/{}", moment.seed, deployment.plan.chain_id, moment.block));
+    let mut random = ChaCha8Rng::from_seed(seed.0);
+    let pools: Vec<&Pool> = deployment.pools.iter().filter(|pool| is_sound(pool)).collect();
+    let seconds = moment.timestamp.saturating_sub(moment.parent_timestamp);
+
+    let mut orders = Vec::new();
+    for role in [Role::FirstTrader, Role::SecondTrader] {
+        let chance = (seconds.saturating_mul(TRADES_IN_THOUSAND_SECONDS) / 2).min(LARGEST_CHANCE);
+        if random.random_range(0..1_000) >= chance {
+            continue;
+        }
+        let Some(pool) = pools.get(random.random_range(0..pools.len().max(1))) else { continue };
+        let (give, take) = if random.random() { (pool.token0, pool.token1) } else { (pool.token1, pool.token0) };
+        let (least, largest) = TRADE_DOLLARS;
+        let most = largest.min(pool.dollars / SMALLEST_POOL_IN_TRADES).max(least);
+        let ceiling = random.random_range(least..=most);
+        let dollars = random.random_range(least..=ceiling);
+        let wish = Wish { role, pool, give, take, dollars };
+        orders.push(trade(deployment, cast, moment, &wish, quoted));
+    }
+    orders
+}
+
+/// What a trader has in mind.
+struct Wish<'a> {
+    role: Role,
+    pool: &'a Pool,
+    give: TokenAt,
+    take: TokenAt,
+    dollars: u64,
+}
+
+fn trade(
+    deployment: &Deployment,
+    cast: &Cast,
+    moment: &Moment,
+    wish: &Wish<'_>,
+    quoted: &impl Fn(Token) -> Quoted,
+) -> Order {
+    let Wish { role, pool, give, take, dollars } = *wish;
+    let amount = amount_for(dollars, quoted(give.token));
+    let least = amount_for(dollars, quoted(take.token)) * U256::from(100 - TRADER_SLIPPAGE_PERCENT) / U256::from(100);
+    match pool.venue {
+        Venue::V2 => {
+            let call = UniswapV2Router02::swapExactTokensForTokensCall {
+                amountIn: amount,
+                amountOutMin: least,
+                path: vec![give.address, take.address],
+                to: cast.address(role),
+                deadline: U256::from(moment.timestamp.saturating_add(600)),
+            };
+            Order::call(role, deployment.v2_router, call.abi_encode(), SWAP_GAS, "a trade")
+        }
+        Venue::V3(fee) => {
+            let call = SwapRouter02::exactInputSingleCall {
+                params: SwapRouter02::ExactInputSingleParams {
+                    tokenIn: give.address,
+                    tokenOut: take.address,
+                    fee: U24::saturating_from(fee),
+                    recipient: RECIPIENT_SENDER,
+                    amountIn: amount,
+                    amountOutMinimum: least,
+                    sqrtPriceLimitX96: U160::ZERO,
+                },
+            };
+            Order::call(role, deployment.swap_router, call.abi_encode(), SWAP_GAS, "a trade")
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The fillers: each with a key, a purse, a margin and a pace of its own, and each with something that goes wrong.
+//! They fill from their own pockets through the reactor, when what the order takes is worth what it pays.
+//!
+//! Which order a filler overlooks depends on the seed and on how many came before it alone, not on the order's hash:
+//! salts and times are in that, and the same seed would tell another story every time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy::primitives::{Address, B256, U256, U512, keccak256};
+use alloy::sol_types::{SolCall, SolValue};
+
+use super::{Entry, ask};
+use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
+use bardo_abi::uniswapx::{Reactor, SignedOrder};
+use bardo_base::text::SafeText;
+use golem_chain::devnet::Chain;
+use crate::cast::{self, Cast, Role, TIP};
+use crate::genesis::Deployment;
+use crate::math::{Quoted, amount_for};
+use crate::plan::Token;
+use crate::target::Prices;
+use golem_protocols::uniswap::gateway::BestBid;
+use golem_protocols::uniswap::order::{At, Order};
+
+/// Gas of a fill with room to spare; a V2 Dutch fill takes about 150,000.
+const FILL_GAS: u64 = 500_000;
+/// What a fill is reckoned to cost.
+const FILL_GAS_EXPECTED: u64 = 180_000;
+/// A filler that sent a fill waits this many blocks before it tries the same order again.
+const PATIENCE_BLOCKS: u64 = 4;
+/// The most a filler adds to the base fee to win a Priority order, wei per gas.
+const HIGHEST_TIP: u128 = 200_000_000_000;
+/// The most fills that a filler sends for one block.
+const MOST_FILLS: usize = 8;
+
+/// How a filler is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Filler {
+    /// Who.
+    pub role: Role,
+    /// What it wants to be left with, in hundredths of a percent of what it pays.
+    pub margin_bps: u64,
+    /// Blocks it takes to notice an order.
+    pub latency: u64,
+    /// Of a hundred orders it overlooks so many.
+    pub overlooks: u64,
+    /// Dollars of each token it starts with; when they are gone it fills no more orders for that token.
+    pub purse_dollars: u64,
+}
+
+/// All of them: a steady one, a quick and greedy one, and a cheap one that is slow and soon runs dry.
+pub const FILLERS: [Filler; 3] = [
+    Filler { role: Role::FirstFiller, margin_bps: 8, latency: 0, overlooks: 10, purse_dollars: 2_000_000 },
+    Filler { role: Role::SecondFiller, margin_bps: 15, latency: 0, overlooks: 30, purse_dollars: 500_000 },
+    Filler { role: Role::ThirdFiller, margin_bps: 3, latency: 3, overlooks: 50, purse_dollars: 4_000 },
+];
+
+/// What fillers have done that the chain does not tell.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    /// The block for which a filler last sent a fill of an order.
+    sent: BTreeMap<(Role, B256), u64>,
+    /// Who has filled its purse with what.
+    stocked: BTreeSet<(Role, Address)>,
+    /// Who lets which reactor have what.
+    approved: BTreeSet<(Role, Address, Address)>,
+}
+
+/// The filler to whom the cosigner gives an order first.
+pub(super) fn quickest(cast: &Cast, number: u64) -> Address {
+    // In turn the two that are quick enough for it to matter.
+    let role = if number.is_multiple_of(2) { Role::FirstFiller } else { Role::SecondFiller };
+    cast.address(role)
+}
+
+/// What they send in the block that is made next.
+pub(super) fn decide<'a>(
+    seed: u64,
+    chain: &Chain,
+    deployment: &Deployment,
+    cast: &Cast,
+    prices: &Prices,
+    open: impl Iterator<Item = (&'a B256, &'a Entry)>,
+    attempts: &mut Attempts,
+) -> Vec<cast::Order> {
+    let mut open: Vec<_> = open.collect();
+    open.sort_by_key(|(_, entry)| entry.number);
+    let mut orders = Vec::new();
+    if open.is_empty() {
+        return orders;
+    }
+    let market = Market { chain, deployment, cast, prices };
+    for filler in FILLERS {
+        let address = cast.address(filler.role);
+        if chain.pending_nonce(address) > chain.state().nonce(address) {
+            // What it sent before is not in a block yet.
+            continue;
+        }
+        let mut spent: BTreeMap<Address, U256> = BTreeMap::new();
+        let mut sent = 0;
+        for (hash, entry) in &open {
+            if sent == MOST_FILLS {
+                break;
+            }
+            if !filler.looks_at(seed, **hash, entry, chain, attempts) {
+                continue;
+            }
+            let Some(bid) = market.bid(&filler, address, &entry.order) else { continue };
+            let reactor = entry.order.info().reactor;
+            for (token, amount) in &bid.pays {
+                market.prepare(&filler, *token, reactor, attempts, &mut orders);
+                *spent.entry(*token).or_default() += *amount;
+            }
+            let affords = bid.pays.iter().all(|(token, _)| {
+                let spent = spent.get(token).copied().unwrap_or_default();
+                let has = ask(chain, *token, Erc20::balanceOfCall { owner: address });
+                let lets = ask(chain, *token, Erc20::allowanceCall { owner: address, spender: reactor });
+                has.is_some_and(|has| has >= spent) && lets.is_some_and(|lets| lets >= spent)
+            });
+            if affords {
+                let signed = SignedOrder { order: entry.order.encode(), sig: entry.signature.clone() };
+                let call = Reactor::executeCall { order: signed }.abi_encode();
+                let fill = cast::Order::call(filler.role, reactor, call, FILL_GAS, "filling an order");
+                orders.push(cast::Order { tip: bid.tip, ..fill });
+                sent += 1;
+                attempts.sent.insert((filler.role, **hash), chain.next_context().number);
+            } else {
+                for (token, amount) in &bid.pays {
+                    if let Some(spent) = spent.get_mut(token) {
+                        *spent -= *amount;
+                    }
+                }
+            }
+        }
+    }
+    orders
+}
+
+impl Filler {
+    /// Whether the order is among those it sees, and it is not waiting for an attempt of its own.
+    fn looks_at(&self, seed: u64, hash: B256, entry: &Entry, chain: &Chain, attempts: &Attempts) -> bool {
+        let overlooked = self.overlooks_it(seed, chain.rules().chain_id, entry.number);
+        let next = chain.next_context().number;
+        let noticed = next > entry.posted_at + self.latency;
+        let waits = attempts.sent.get(&(self.role, hash)).is_some_and(|sent| next < sent + PATIENCE_BLOCKS);
+        !overlooked && noticed && !waits
+    }
+
+    fn overlooks_it(&self, seed: u64, chain_id: u64, number: u64) -> bool {
+        let draw = keccak256([seed, self.purse_dollars, chain_id, number].map(U256::from).abi_encode());
+        u64::from(draw.0[0]) * 100 / 256 < self.overlooks
+    }
+}
+
+/// The best that a filler who looks at an order would deliver of its first output: what leaves it exactly its margin.
+pub(super) fn best_bid(
+    seed: u64,
+    chain: &Chain,
+    deployment: &Deployment,
+    cast: &Cast,
+    prices: &Prices,
+    entry: &Entry,
+) -> Option<BestBid> {
+    let order = &entry.order;
+    let market = Market { chain, deployment, cast, prices };
+    let token = order.bounds().least_out.first()?.token;
+    let looking = FILLERS.iter().filter(|filler| !filler.overlooks_it(seed, chain.rules().chain_id, entry.number));
+    let bids =
+        looking.filter_map(|filler| Some((filler, market.most(filler, order.token_in(), order.most_in(), token)?)));
+    let (filler, output) = bids.max_by_key(|(_, output)| *output)?;
+    let name = SafeText::clean(filler.role.label(), 40);
+    Some(BestBid { filler: cast.address(filler.role), name, output })
+}
+
+/// What a filler would do with an order.
+struct Bid {
+    /// What it pays, by token.
+    pays: Vec<(Address, U256)>,
+    /// What it adds to the base fee, wei per gas.
+    tip: u128,
+}
+
+/// What everybody can see.
+struct Market<'a> {
+    chain: &'a Chain,
+    deployment: &'a Deployment,
+    cast: &'a Cast,
+    prices: &'a Prices,
+}
+
+impl Market<'_> {
+    /// The bid of a filler in the next block, if the order is worth it.
+    fn bid(&self, filler: &Filler, address: Address, order: &Order) -> Option<Bid> {
+        let mut tip = match order {
+            // The fee is the bid, and buys the swapper something from the first wei.
+            Order::Priority(_) => 0,
+            Order::Dutch(_) | Order::DutchV2(_) | Order::DutchV3(_) => TIP,
+        };
+        let mut resolved = order.resolve(&self.at(address, tip)).ok()?;
+        if let Order::Priority(_) = order {
+            // As much as leaves the margin, found by halving.
+            let (mut low, mut high) = (tip, HIGHEST_TIP);
+            for _ in 0..48 {
+                let middle = low + (high - low) / 2;
+                let better = order.resolve(&self.at(address, middle)).ok();
+                match better.filter(|better| self.leaves(filler, better, middle)) {
+                    Some(better) => (low, tip, resolved) = (middle, middle, better),
+                    None => high = middle,
+                }
+            }
+        }
+        if !self.leaves(filler, &resolved, tip) {
+            return None;
+        }
+        let mut pays: BTreeMap<Address, U256> = BTreeMap::new();
+        for output in &resolved.outputs {
+            let sum = pays.entry(output.token).or_default();
+            *sum = sum.checked_add(output.amount)?;
+        }
+        Some(Bid { pays: pays.into_iter().collect(), tip })
+    }
+
+    fn at(&self, filler: Address, tip: u128) -> At {
+        let next = self.chain.next_context();
+        At {
+            chain_id: self.chain.rules().chain_id,
+            timestamp: next.timestamp,
+            block: next.number,
+            base_fee: next.base_fee.into(),
+            priority_fee: tip,
+            filler,
+        }
+    }
+
+    /// Whether what comes in is worth what goes out, the gas and the filler's margin.
+    fn leaves(&self, filler: &Filler, resolved: &golem_protocols::uniswap::order::Resolved, tip: u128) -> bool {
+        let Some(income) = self.dollars(resolved.token_in, resolved.amount_in) else { return false };
+        let outgo = resolved.outputs.iter().map(|output| self.dollars(output.token, output.amount));
+        let Some(outgo) = outgo.sum::<Option<U512>>() else { return false };
+        let price = u128::from(self.chain.next_context().base_fee).saturating_add(tip);
+        let wei = U256::from(price) * U256::from(FILL_GAS_EXPECTED);
+        let Some(gas) = self.dollars(self.deployment.weth, wei) else { return false };
+        income * U512::from(10_000) >= outgo * U512::from(10_000 + filler.margin_bps) + gas * U512::from(10_000)
+    }
+
+    /// The most of `token_out` that leaves a filler its margin when it is given `amount` of `token_in`.
+    fn most(&self, filler: &Filler, token_in: Address, amount: U256, token_out: Address) -> Option<U256> {
+        let income = self.dollars(token_in, amount)?;
+        let price = u128::from(self.chain.next_context().base_fee).saturating_add(TIP);
+        let gas = self.dollars(self.deployment.weth, U256::from(price) * U256::from(FILL_GAS_EXPECTED))?;
+        let left = income.checked_sub(gas)? * U512::from(10_000) / U512::from(10_000 + filler.margin_bps);
+        let one = self.dollars(token_out, U256::from(1))?;
+        let most = left.checked_div(one)?;
+        (most <= U512::from(U256::MAX)).then(|| U256::from(most))
+    }
+
+    /// What an amount is worth, in units far below a cent; nothing for a token that nobody here deals in.
+    fn dollars(&self, token: Address, amount: U256) -> Option<U512> {
+        let quoted = self.quoted(token)?;
+        let scale = U512::from(10).pow(U512::from(36 - u32::from(quoted.decimals.min(36))));
+        Some(U512::from(amount) * U512::from(quoted.price) * scale)
+    }
+
+    fn quoted(&self, token: Address) -> Option<Quoted> {
+        let plan = self.token(token)?.plan();
+        Some(Quoted { price: self.prices.of(plan.asset), decimals: plan.decimals })
+    }
+
+    fn token(&self, address: Address) -> Option<Token> {
+        let known = self.deployment.tokens.iter().find(|(token, at)| **at == address && !token.is_bad());
+        known.map(|(token, _)| *token)
+    }
+
+    /// Fills the purse the first time a token is asked for, and lets the reactor have it.
+    fn prepare(
+        &self,
+        filler: &Filler,
+        token: Address,
+        reactor: Address,
+        attempts: &mut Attempts,
+        orders: &mut Vec<cast::Order>,
+    ) {
+        let (Some(known), Some(quoted)) = (self.token(token), self.quoted(token)) else { return };
+        let call = |input| cast::Order::call(filler.role, token, input, 150_000, "a filler's purse");
+        if attempts.stocked.insert((filler.role, token)) {
+            let value = amount_for(filler.purse_dollars, quoted);
+            if known == Token::Weth {
+                orders.push(cast::Order { value, ..call(Weth9::depositCall {}.abi_encode()) });
+            } else {
+                let to = self.cast.address(filler.role);
+                orders.push(call(OpenMint::mintCall { to, value }.abi_encode()));
+            }
+        }
+        if attempts.approved.insert((filler.role, token, reactor)) {
+            orders.push(call(Erc20::approveCall { spender: reactor, value: U256::MAX }.abi_encode()));
+        }
+    }
+}

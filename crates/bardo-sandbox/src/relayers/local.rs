@@ -1,0 +1,63 @@
+//! The relayers of a devnet in this process, behind the seam that intents are handed in through.
+
+use alloy::primitives::{B256, Bytes};
+use futures::future::BoxFuture;
+
+use super::Relayers;
+use bardo_base::service::ServiceError;
+use bardo_base::text::SafeText;
+use golem_chain::devnet::Devnet;
+use golem_protocols::intents::Intent;
+use golem_protocols::intents::gateway::{IntentGateway, RelayerBid, Wish};
+use crate::residents::Residents;
+
+/// The relayers, as they are met on one origin chain in this process.
+#[derive(Debug, Clone)]
+pub struct LocalRelayers {
+    relayers: Relayers,
+    devnet: Devnet,
+    residents: Residents,
+}
+
+impl LocalRelayers {
+    /// The relayers, asked on the chain that money leaves.
+    pub fn new(relayers: Relayers, devnet: Devnet, residents: Residents) -> Self {
+        Self { relayers, devnet, residents }
+    }
+}
+
+fn clean(error: &dyn std::fmt::Display) -> SafeText {
+    SafeText::clean(&error.to_string(), 300)
+}
+
+impl IntentGateway for LocalRelayers {
+    fn name(&self) -> &str {
+        "the devnet's relayers"
+    }
+
+    fn quote<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
+        let (relayers, residents, wish) = (self.relayers.clone(), self.residents.clone(), wish.clone());
+        Box::pin(async move {
+            let asked = self.devnet.run(move |chain| relayers.quote(chain, &residents.prices(chain), &wish)).await;
+            let bids = asked.map_err(|error| ServiceError::Unreachable(clean(&error)))?;
+            bids.map_err(|error| ServiceError::Refused(clean(&error)))
+        })
+    }
+
+    fn submit<'a>(&'a self, intent: &'a Intent, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
+        let (relayers, residents) = (self.relayers.clone(), self.residents.clone());
+        let (intent, signature) = (intent.clone(), signature.clone());
+        Box::pin(async move {
+            let asked = self
+                .devnet
+                .run(move |chain| relayers.submit(chain, &residents.prices(chain), &intent, &signature))
+                .await;
+            let taken = asked.map_err(|error| ServiceError::Unreachable(clean(&error)))?;
+            taken.map_err(|error| ServiceError::Refused(clean(&error)))
+        })
+    }
+
+    fn bids(&self, id: B256) -> BoxFuture<'_, Result<Option<Vec<RelayerBid>>, ServiceError>> {
+        Box::pin(async move { Ok(self.relayers.bids_for(id)) })
+    }
+}

@@ -1,0 +1,523 @@
+//! The devnet's relayers: outside parties with keys and purses on both chains. They bid for intents, the best bidder
+//! locks the user's money on the origin with the user's signature, somebody delivers on the destination, and the
+//! messenger tells the origin, which pays whoever delivered. Each has its margin, its pace and what goes wrong with
+//! it; which intent it ignores, drops after winning or leaves undelivered follows from the seed and from how many came
+//! before it alone: an id would be another one every time.
+//!
+//! Not here: HTTP, and anything that acts for a user.
+
+mod local;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use alloy::primitives::{Address, B256, Bytes, Signature, U256, U512, keccak256};
+use alloy::sol_types::{SolCall, SolValue};
+
+pub use local::LocalRelayers;
+
+use super::cast::{self, Cast, Role, TIP};
+use super::contracts::PERMIT2;
+use super::genesis::Deployment;
+use super::math::{Quoted, amount_for};
+use super::order_service::ask;
+use super::plan::Token;
+use super::target::Prices;
+use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
+use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
+use bardo_abi::permit2::Permit2;
+use bardo_base::signer::signer_of;
+use bardo_base::text::SafeText;
+use golem_chain::devnet::Chain;
+use golem_chain::permit2::{Domain, nonce_position, nonce_used};
+use golem_protocols::intents::gateway::{RelayerBid, Wish};
+use golem_protocols::intents::{Expectation, Fault, Intent};
+
+/// The most intents that are under way at a time.
+pub const MOST_OPEN: usize = 1_000;
+
+/// Gas of opening and of delivering, with room to spare.
+const OPEN_GAS: u64 = 600_000;
+const FILL_GAS: u64 = 300_000;
+const REPAY_GAS: u64 = 150_000;
+/// What both together are reckoned to cost.
+const GAS_EXPECTED: u64 = 420_000;
+/// Who was chosen has so many blocks of a chain; then the next may try.
+const PATIENCE_BLOCKS: u64 = 6;
+/// Whoever sent something waits so many blocks before it sends it again.
+const AGAIN_BLOCKS: u64 = 4;
+
+/// How a relayer is. Parts are of a hundred intents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Relayer {
+    /// Who.
+    pub role: Role,
+    /// What it keeps, in hundredths of a percent.
+    pub margin_bps: u64,
+    /// Blocks it takes to notice something.
+    pub latency: u64,
+    /// How many it never bids for.
+    pub ignores: u64,
+    /// How many it bids for and then does not lock.
+    pub drops: u64,
+    /// How many it does not deliver although they are locked.
+    pub forgets: u64,
+    /// Dollars of each token it starts with on each chain; when they are gone it delivers no more of that token.
+    pub purse_dollars: u64,
+}
+
+/// All of them: a steady one, a quick and dear one, and a cheap one that often fails and soon runs dry.
+pub const RELAYERS: [Relayer; 3] = [
+    Relayer {
+        role: Role::FirstRelayer,
+        margin_bps: 10,
+        latency: 1,
+        ignores: 10,
+        drops: 5,
+        forgets: 5,
+        purse_dollars: 1_000_000,
+    },
+    Relayer {
+        role: Role::SecondRelayer,
+        margin_bps: 20,
+        latency: 0,
+        ignores: 20,
+        drops: 5,
+        forgets: 5,
+        purse_dollars: 300_000,
+    },
+    Relayer {
+        role: Role::ThirdRelayer,
+        margin_bps: 6,
+        latency: 2,
+        ignores: 50,
+        drops: 25,
+        forgets: 25,
+        purse_dollars: 4_000,
+    },
+];
+
+/// Which fault is drawn for.
+#[derive(Debug, Clone, Copy)]
+enum Slip {
+    Ignores,
+    Drops,
+    Forgets,
+}
+
+impl Relayer {
+    fn slips(&self, seed: u64, number: u64, slip: Slip) -> bool {
+        let (part, salt) = match slip {
+            Slip::Ignores => (self.ignores, 1u64),
+            Slip::Drops => (self.drops, 2),
+            Slip::Forgets => (self.forgets, 3),
+        };
+        let draw = keccak256([seed, self.margin_bps, salt, number].map(U256::from).abi_encode());
+        u64::from(draw.0[0]) * 100 / 256 < part
+    }
+}
+
+/// Why the relayers do not take an intent.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    /// No such origin or destination here.
+    #[error("chain {0} is none of the devnet's")]
+    Chain(u64),
+    /// It is not as it must be.
+    #[error("the intent is not sound: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Faults(Vec<Fault>),
+    /// The signature is not the user's.
+    #[error("the signature is not {user}'s over this intent")]
+    Signature {
+        /// Who should have signed.
+        user: Address,
+    },
+    /// Nobody would deliver that much, or deals in that token.
+    #[error("no relayer would deliver that much of this token")]
+    NoBid,
+    /// Too much is under way.
+    #[error("{MOST_OPEN} intents are under way: wait until some have ended")]
+    Full,
+}
+
+/// An intent the relayers know.
+#[derive(Debug, Clone)]
+struct Posted {
+    intent: Intent,
+    /// How many intents were known before it.
+    number: u64,
+    signature: Bytes,
+    bids: Vec<(Relayer, RelayerBid)>,
+    posted_at: u64,
+    /// The origin's height when it was locked.
+    locked: bool,
+    /// The destination's height when it was first seen locked there.
+    seen_locked_at: Option<u64>,
+    /// To whom the origin owes its money, once it is delivered.
+    owed_to: Option<Address>,
+    /// Nothing is left to do.
+    over: bool,
+}
+
+/// When each party last acted for an order, by chain.
+type Sent = BTreeMap<(u64, Role, B256), u64>;
+
+/// What a party has done once for a token or contract, by chain.
+type Once = BTreeSet<(u64, Role, Address)>;
+
+#[derive(Debug, Default)]
+struct Board {
+    posted: BTreeMap<B256, Posted>,
+    /// The block for which somebody last sent something for an intent.
+    sent: Sent,
+    stocked: Once,
+    approved: Once,
+}
+
+/// The relayers of both chains. A clone is the same people.
+#[derive(Debug, Clone)]
+pub struct Relayers {
+    seed: u64,
+    cast: Cast,
+    deployments: Arc<BTreeMap<u64, Arc<Deployment>>>,
+    board: Arc<Mutex<Board>>,
+    /// Nobody delivers for the time being.
+    rest: Arc<AtomicBool>,
+}
+
+impl Relayers {
+    /// Relayers between these chains.
+    pub fn new(seed: u64, cast: Cast, deployments: impl IntoIterator<Item = Arc<Deployment>>) -> Self {
+        let deployments = deployments.into_iter().map(|one| (one.plan.chain_id, one)).collect();
+        Self { seed, cast, deployments: Arc::new(deployments), board: Arc::default(), rest: Arc::default() }
+    }
+
+    /// Has all of them take their time: they lock what they are to deliver, and deliver nothing until they go on.
+    pub fn set_rest(&self, rest: bool) {
+        self.rest.store(rest, Ordering::SeqCst);
+    }
+
+    fn deployment(&self, chain_id: u64) -> Result<&Arc<Deployment>, RelayError> {
+        self.deployments.get(&chain_id).ok_or(RelayError::Chain(chain_id))
+    }
+
+    fn contract(&self, chain_id: u64, name: &str) -> Result<Address, RelayError> {
+        self.deployment(chain_id)?.contracts.get(name).copied().ok_or(RelayError::Chain(chain_id))
+    }
+
+    /// What relayers would deliver at present, the best first. Asked on the origin's thread.
+    ///
+    /// # Errors
+    /// [`RelayError::Chain`].
+    pub fn quote(&self, chain: &Chain, prices: &Prices, wish: &Wish) -> Result<Vec<RelayerBid>, RelayError> {
+        Ok(self.bids(chain, prices, wish, None)?.into_iter().map(|(_, bid)| bid).collect())
+    }
+
+    fn bids(
+        &self,
+        chain: &Chain,
+        prices: &Prices,
+        wish: &Wish,
+        number: Option<u64>,
+    ) -> Result<Vec<(Relayer, RelayerBid)>, RelayError> {
+        let (origin, destination) =
+            (self.deployment(wish.origin_chain_id)?, self.deployment(wish.destination_chain_id)?);
+        let (Some(paid), Some(wanted)) =
+            (quoted(origin, wish.token_in, prices), quoted(destination, wish.token_out, prices))
+        else {
+            return Ok(Vec::new());
+        };
+        let price = u128::from(chain.next_context().base_fee).saturating_add(TIP);
+        let ether = quoted(origin, origin.weth, prices);
+        let gas = ether.map(|ether| dollars(U256::from(price) * U256::from(GAS_EXPECTED), ether)).unwrap_or_default();
+        let income = dollars(wish.amount_in, paid);
+        let one = dollars(U256::from(1), wanted).max(U512::from(1));
+        let mut bids = Vec::new();
+        for relayer in RELAYERS {
+            if number.is_some_and(|number| relayer.slips(self.seed, number, Slip::Ignores)) {
+                continue;
+            }
+            let kept = U512::from(10_000_u64.saturating_sub(relayer.margin_bps));
+            let left = (income * kept / U512::from(10_000)).saturating_sub(gas);
+            let output = left / one;
+            if output.is_zero() || output > U512::from(U256::MAX) {
+                continue;
+            }
+            let blocks = relayer.latency * 2 + 4;
+            let bid = RelayerBid {
+                relayer: self.cast.address(relayer.role),
+                name: SafeText::clean(relayer.role.label(), 40),
+                output: U256::from(output),
+                seconds: blocks * destination.plan.block_millis.max(origin.plan.block_millis) / 1_000,
+                chosen: false,
+            };
+            bids.push((relayer, bid));
+        }
+        bids.sort_by_key(|(_, bid)| std::cmp::Reverse(bid.output));
+        Ok(bids)
+    }
+
+    /// Takes in a signed intent, on the origin's thread; returns its id. One that is known already stays as it is.
+    ///
+    /// # Errors
+    /// [`RelayError`] that says what is wrong.
+    pub fn submit(
+        &self,
+        chain: &Chain,
+        prices: &Prices,
+        intent: &Intent,
+        signature: &Bytes,
+    ) -> Result<B256, RelayError> {
+        let origin = chain.rules().chain_id;
+        let destination = u64::try_from(intent.data.destinationChainId).map_err(|_| RelayError::Chain(u64::MAX))?;
+        self.deployment(destination)?;
+        let expected = Expectation {
+            now: chain.next_context().timestamp,
+            origin_chain_id: origin,
+            destination_chain_id: destination,
+            origin_settler: self.contract(origin, "originSettler")?,
+            user: intent.user,
+            recipient: intent.user,
+        };
+        let mut faults = intent.faults(&expected);
+        // Who receives is the user's own affair.
+        faults.retain(|fault| !matches!(fault, Fault::Recipient { .. }));
+        if !faults.is_empty() {
+            return Err(RelayError::Faults(faults));
+        }
+        let digest = intent.permit().digest(&Domain { chain_id: origin, permit2: PERMIT2 });
+        let signer = Signature::from_raw(signature).ok().and_then(|it| signer_of(&it, &digest));
+        if signer != Some(intent.user) {
+            return Err(RelayError::Signature { user: intent.user });
+        }
+        let id = intent.id();
+        let wish = Wish {
+            origin_chain_id: origin,
+            destination_chain_id: destination,
+            token_in: intent.data.inputToken,
+            amount_in: intent.data.inputAmount,
+            token_out: intent.data.outputToken,
+        };
+        let mut board = self.lock();
+        if board.posted.contains_key(&id) {
+            return Ok(id);
+        }
+        let number = u64::try_from(board.posted.len()).unwrap_or(u64::MAX);
+        let mut bids = self.bids(chain, prices, &wish, Some(number))?;
+        bids.retain(|(_, bid)| bid.output >= intent.data.outputAmount);
+        if bids.is_empty() && self.bids(chain, prices, &wish, None)?.is_empty() {
+            return Err(RelayError::NoBid);
+        }
+        if let Some((_, first)) = bids.first_mut() {
+            first.chosen = true;
+        }
+        if board.posted.values().filter(|posted| !posted.over).count() >= MOST_OPEN {
+            return Err(RelayError::Full);
+        }
+        let posted = Posted {
+            intent: intent.clone(),
+            number,
+            signature: signature.clone(),
+            bids,
+            posted_at: chain.number(),
+            locked: false,
+            seen_locked_at: None,
+            owed_to: None,
+            over: false,
+        };
+        board.posted.insert(id, posted);
+        Ok(id)
+    }
+
+    /// The bids for a known intent.
+    pub fn bids_for(&self, id: B256) -> Option<Vec<RelayerBid>> {
+        let board = self.lock();
+        board.posted.get(&id).map(|posted| posted.bids.iter().map(|(_, bid)| bid.clone()).collect())
+    }
+
+    /// What relayers and messenger send in the block of this chain that is made next.
+    pub(super) fn act(&self, chain: &Chain, prices: &Prices) -> Vec<cast::Order> {
+        let here = chain.rules().chain_id;
+        let mut orders = Vec::new();
+        let mut board = self.lock();
+        let Board { posted, sent, stocked, approved } = &mut *board;
+        let mut open: Vec<_> = posted.iter_mut().filter(|(_, posted)| !posted.over).collect();
+        open.sort_by_key(|(_, posted)| posted.number);
+        for (id, posted) in open {
+            if posted.intent.origin_chain_id == here {
+                self.on_origin(chain, *id, posted, sent, &mut orders);
+            } else if posted.intent.data.destinationChainId == U256::from(here) {
+                self.on_destination(chain, prices, *id, posted, (sent, stocked, approved), &mut orders);
+            }
+        }
+        orders
+    }
+
+    fn on_origin(&self, chain: &Chain, id: B256, posted: &mut Posted, sent: &mut Sent, orders: &mut Vec<cast::Order>) {
+        let here = chain.rules().chain_id;
+        let Ok(settler) = self.contract(here, "originSettler") else { return };
+        let next = chain.next_context();
+        let deposit = ask(chain, settler, OriginSettler::depositsCall { orderId: id });
+        let status = deposit.map_or(0, |deposit| deposit.status);
+        posted.locked = status == 1;
+        if status > 1 {
+            posted.over = true;
+            return;
+        }
+        let mut may = |role: Role| {
+            let key = (here, role, id);
+            let waits = sent.get(&key).is_some_and(|block| next.number < block + AGAIN_BLOCKS);
+            let busy = chain.pending_nonce(self.cast.address(role)) > chain.state().nonce(self.cast.address(role));
+            if waits || busy {
+                return false;
+            }
+            sent.insert(key, next.number);
+            true
+        };
+        if status == 0 {
+            let (word, _) = nonce_position(posted.intent.nonce);
+            let bits = ask(chain, PERMIT2, Permit2::nonceBitmapCall { owner: posted.intent.user, word });
+            let void = bits.is_some_and(|bits| nonce_used(posted.intent.nonce, bits));
+            if void || u64::from(posted.intent.open_deadline) < next.timestamp {
+                posted.over = true;
+                return;
+            }
+            // The best bidder first; whoever drops it leaves it to the next after a while.
+            for (place, (relayer, _)) in posted.bids.iter().enumerate() {
+                let turn = posted.posted_at + relayer.latency + PATIENCE_BLOCKS * (place as u64);
+                if next.number > turn && !relayer.slips(self.seed, posted.number, Slip::Drops) && may(relayer.role) {
+                    let data = posted.intent.open_for(posted.signature.clone(), Bytes::new());
+                    orders.push(cast::Order::call(relayer.role, settler, data.to_vec(), OPEN_GAS, "locking an intent"));
+                    return;
+                }
+            }
+        } else if let Some(to) = posted.owed_to
+            && may(Role::Messenger)
+        {
+            let call = OriginSettler::repayCall { orderId: id, repayTo: to }.abi_encode();
+            orders.push(cast::Order::call(Role::Messenger, settler, call, REPAY_GAS, "telling of a delivery"));
+        }
+    }
+
+    fn on_destination(
+        &self,
+        chain: &Chain,
+        prices: &Prices,
+        id: B256,
+        posted: &mut Posted,
+        (sent, stocked, approved): (&mut Sent, &mut Once, &mut Once),
+        orders: &mut Vec<cast::Order>,
+    ) {
+        if !posted.locked || posted.owed_to.is_some() || self.rest.load(Ordering::SeqCst) {
+            return;
+        }
+        let here = chain.rules().chain_id;
+        let (Ok(settler), Ok(deployment)) = (self.contract(here, "destinationSettler"), self.deployment(here)) else {
+            return;
+        };
+        let next = chain.next_context();
+        let filled = ask(chain, settler, DestinationSettler::filledForCall { orderId: id }).unwrap_or_default();
+        if !filled.is_zero() {
+            posted.owed_to = Some(filled);
+            return;
+        }
+        if u64::from(posted.intent.fill_deadline) < next.timestamp {
+            return;
+        }
+        let first_seen = *posted.seen_locked_at.get_or_insert(next.number);
+        let (token, amount) = (posted.intent.data.outputToken, posted.intent.data.outputAmount);
+        for (place, (relayer, _)) in posted.bids.iter().enumerate() {
+            let turn = first_seen + relayer.latency + PATIENCE_BLOCKS * (place as u64);
+            if next.number < turn || relayer.slips(self.seed, posted.number, Slip::Forgets) {
+                continue;
+            }
+            let address = self.cast.address(relayer.role);
+            if chain.pending_nonce(address) > chain.state().nonce(address) {
+                continue;
+            }
+            if stock(chain, deployment, prices, relayer, token, stocked, orders, address)
+                | allow(chain, relayer, token, settler, approved, orders)
+            {
+                // It delivers once its purse is filled.
+                return;
+            }
+            let key = (here, relayer.role, id);
+            if sent.get(&key).is_some_and(|block| next.number < block + AGAIN_BLOCKS) {
+                continue;
+            }
+            let has = ask(chain, token, Erc20::balanceOfCall { owner: address });
+            if has.is_none_or(|has| has < amount) {
+                // It has run dry.
+                continue;
+            }
+            sent.insert(key, next.number);
+            let told = posted.intent.relay(posted.intent.deposit_id()).abi_encode().into();
+            let call =
+                DestinationSettler::fillCall { orderId: id, originData: told, fillerData: address.abi_encode().into() };
+            orders.push(cast::Order::call(relayer.role, settler, call.abi_encode(), FILL_GAS, "delivering an intent"));
+            return;
+        }
+    }
+
+    /// Nothing panics while it holds this lock, and what it guards is sound at every moment.
+    fn lock(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Fills a purse the first time a token is asked for; true if it has to be waited for.
+#[allow(clippy::too_many_arguments)]
+fn stock(
+    chain: &Chain,
+    deployment: &Deployment,
+    prices: &Prices,
+    relayer: &Relayer,
+    token: Address,
+    stocked: &mut Once,
+    orders: &mut Vec<cast::Order>,
+    to: Address,
+) -> bool {
+    let known = deployment.tokens.iter().find(|(known, at)| **at == token && !known.is_bad()).map(|(known, _)| *known);
+    let (Some(known), Some(price)) = (known, quoted(deployment, token, prices)) else { return false };
+    if !stocked.insert((chain.rules().chain_id, relayer.role, token)) {
+        return false;
+    }
+    let value = amount_for(relayer.purse_dollars, price);
+    let call = |input| cast::Order::call(relayer.role, token, input, 150_000, "a relayer's purse");
+    if known == Token::Weth {
+        orders.push(cast::Order { value, ..call(Weth9::depositCall {}.abi_encode()) });
+    } else {
+        orders.push(call(OpenMint::mintCall { to, value }.abi_encode()));
+    }
+    true
+}
+
+/// Lets the settler have a relayer's token, once; true if it has to be waited for.
+fn allow(
+    chain: &Chain,
+    relayer: &Relayer,
+    token: Address,
+    settler: Address,
+    approved: &mut Once,
+    orders: &mut Vec<cast::Order>,
+) -> bool {
+    if !approved.insert((chain.rules().chain_id, relayer.role, token)) {
+        return false;
+    }
+    let call = Erc20::approveCall { spender: settler, value: U256::MAX }.abi_encode();
+    orders.push(cast::Order::call(relayer.role, token, call, 150_000, "a relayer's purse"));
+    true
+}
+
+fn quoted(deployment: &Deployment, address: Address, prices: &Prices) -> Option<Quoted> {
+    let found = deployment.tokens.iter().find(|(token, at)| **at == address && !token.is_bad());
+    let plan = found.map(|(token, _)| token.plan())?;
+    Some(Quoted { price: prices.of(plan.asset), decimals: plan.decimals })
+}
+
+/// What an amount is worth, in units far below a cent.
+fn dollars(amount: U256, token: Quoted) -> U512 {
+    let scale = U512::from(10).pow(U512::from(36 - u32::from(token.decimals.min(36))));
+    U512::from(amount) * U512::from(token.price) * scale
+}

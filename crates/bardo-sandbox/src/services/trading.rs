@@ -1,0 +1,426 @@
+//! The devnet's quotes, approvals, calls and status of swaps, in the documented shapes of Uniswap's Trading API. Routes
+//! come from Bardo's own router over the devnet's pools; any key is accepted, and none is refused, as the real one does.
+//!
+//! What it does not have: fees of integrators, bridges, V4. Typed data for orders is left out (`permitData` null):
+//! whoever signs an order makes it anew.
+
+use std::str::FromStr as _;
+use std::sync::Arc;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::providers::Provider as _;
+use alloy::sol_types::SolCall as _;
+use serde_json::{Value, json};
+
+use super::{Answer, address, at, bytes, invalid, number, refused, request_id, text};
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::units::BasisPoints;
+use golem_chain::multicall::Calls;
+use golem_chain::network::{Contract, Network};
+use golem_chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
+use golem_chain::provider::ChainClient;
+use crate::{Sandbox, SandboxChain};
+use golem_protocols::uniswap::claim::{self, Asked};
+use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader, PoolSnapshot, Reach};
+use golem_protocols::uniswap::order::{Auction, Draft, Legs, OrderKind};
+use golem_protocols::uniswap::pool::{Exact, Version};
+use golem_protocols::uniswap::ratio::Ratio;
+use golem_protocols::uniswap::router::{Recipient, SwapRequest, Version as RouterVersion, plan};
+use golem_protocols::uniswap::routing::{GasCost, PoolSet, Route, RouteError, RouteRequest, best_route};
+use golem_protocols::uniswap::service::order_info;
+use golem_protocols::uniswap::trading::SwapStatus;
+
+/// How long an order of a quote is open, in seconds.
+const ORDER_SECONDS: u64 = 120;
+/// How long the permit of a quote holds, in seconds; the allowance as long.
+const PERMIT_SECONDS: u64 = 1_800;
+/// What slippage is where it is left to the service, in basis points.
+const AUTO_SLIPPAGE: u32 = 50;
+/// Blocks that a V3 order falls over.
+const FALLS_OVER: u16 = 30;
+/// Up to this impact a route over the ticks near the price is the best, in basis points.
+const NEAR_IMPACT_BPS: u64 = 1_000;
+/// The most transactions that are asked of at once.
+const MOST_HASHES: usize = 50;
+
+/// One chain of the devnet, as somebody who asks it.
+struct Desk<'a> {
+    chain: &'a SandboxChain,
+    network: Network,
+    client: ChainClient,
+    pools: PoolReader,
+}
+
+impl<'a> Desk<'a> {
+    fn open(sandbox: &'a Sandbox, chain_id: u64) -> Result<Self, Answer> {
+        let unknown = || invalid(format_args!("chain {chain_id} is none of this devnet's"));
+        let chain = sandbox.chain(&chain_id.to_string()).ok_or_else(unknown)?;
+        let networks = sandbox.description().networks();
+        let network = networks.into_iter().find(|network| network.chain_id == chain_id).ok_or_else(unknown)?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let client = ChainClient::devnet(network.clone(), chain.devnet.clone(), clock).map_err(|error| ill(&error))?;
+        let pools = PoolReader::new(client.provider().clone(), &network).map_err(|error| ill(&error))?;
+        Ok(Self { chain, network, client, pools })
+    }
+
+    fn contract(&self, contract: Contract) -> Result<Address, Answer> {
+        self.network.book.contract(contract).ok_or_else(|| ill(&format_args!("no {} here", contract.key())))
+    }
+
+    /// What pools know a token by: the zero address is the chain's coin.
+    fn pooled(&self, token: Address) -> Result<Address, Answer> {
+        if token.is_zero() { self.contract(Contract::WrappedNative) } else { Ok(token) }
+    }
+}
+
+fn ill(error: &dyn std::fmt::Display) -> Answer {
+    refused(503, "ServiceUnavailable", error)
+}
+
+fn unfound(error: DiscoveryError) -> Answer {
+    match error {
+        DiscoveryError::Route(error) => no_route(&error),
+        other => ill(&other),
+    }
+}
+
+fn no_route(error: &RouteError) -> Answer {
+    match error {
+        RouteError::NoRoute { .. } | RouteError::InsufficientLiquidity { .. } | RouteError::AmountTooSmall { .. } => {
+            refused(404, "ResourceNotFound", "No quotes available")
+        }
+        RouteError::SameToken { .. } | RouteError::ZeroAmount | RouteError::AmountTooLarge => invalid(error),
+    }
+}
+
+fn digits(value: &Value, name: &str) -> Result<U256, Answer> {
+    let said = text(value, &[name])?;
+    let plain = !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if plain { U256::from_str_radix(said, 10).ok() } else { None };
+    number.ok_or_else(|| invalid(format_args!("\"{name}\" is no amount")))
+}
+
+/// A percentage as the API takes it, in basis points.
+fn slippage(value: Option<&Value>) -> Result<BasisPoints, Answer> {
+    let wrong = || invalid("\"slippageTolerance\" is no percentage");
+    let points = match value {
+        None => Some(AUTO_SLIPPAGE),
+        Some(percent) => {
+            let percent = percent.as_f64().filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(wrong)?;
+            // At most 10,000 after the range above.
+            format!("{:.0}", percent * 100.0).parse().ok()
+        }
+    };
+    points.and_then(|points| BasisPoints::new(points).ok()).ok_or_else(wrong)
+}
+
+/// `POST /quote`.
+pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
+    let chain_id = number(body, &["tokenInChainId"])?;
+    if number(body, &["tokenOutChainId"])? != chain_id {
+        return Err(invalid("bridges are not quoted here"));
+    }
+    if at(body, &["slippageTolerance"]).is_some() == at(body, &["autoSlippage"]).is_some() {
+        return Err(invalid("one of \"slippageTolerance\" and \"autoSlippage\" must be given, and not both"));
+    }
+    let slippage = slippage(at(body, &["slippageTolerance"]))?;
+    let desk = Desk::open(sandbox, chain_id)?;
+    let amount = digits(body, "amount")?;
+    let exact = match text(body, &["type"])? {
+        "EXACT_INPUT" => Exact::In(amount),
+        "EXACT_OUTPUT" => Exact::Out(amount),
+        _ => return Err(invalid("\"type\" is EXACT_INPUT or EXACT_OUTPUT")),
+    };
+    let asked = Asked {
+        chain_id,
+        token_in: address(body, "tokenIn")?,
+        token_out: address(body, "tokenOut")?,
+        exact,
+        swapper: address(body, "swapper")?,
+    };
+    let protocols: Vec<&str> = match at(body, &["protocols"]) {
+        None => vec!["V2", "V3"],
+        Some(listed) => {
+            let words = listed.as_array().map(|listed| listed.iter().filter_map(Value::as_str).collect());
+            words.filter(|words: &Vec<&str>| !words.is_empty()).ok_or_else(|| invalid("\"protocols\" is no list"))?
+        }
+    };
+    let pools_too = protocols.iter().any(|protocol| matches!(*protocol, "V2" | "V3"));
+    let versions = |version: Version| {
+        !pools_too
+            || protocols.contains(match version {
+                Version::V2 => &"V2",
+                Version::V3 => &"V3",
+            })
+    };
+    let (route, snapshot) = best(&desk, &asked, versions).await?;
+    let kind = protocols.iter().find_map(|protocol| auction(&desk, protocol));
+    match (kind, exact) {
+        (Some(kind), Exact::In(_)) if !asked.token_in.is_zero() => {
+            order(&desk, kind, &asked, &route, slippage, &snapshot)
+        }
+        _ if pools_too => classic(&desk, &asked, &route, slippage, &snapshot).await,
+        _ => Err(refused(404, "ResourceNotFound", "No quotes available")),
+    }
+}
+
+/// The auction that a protocol's word means on this chain.
+fn auction(desk: &Desk<'_>, protocol: &str) -> Option<OrderKind> {
+    let kind = match (protocol, desk.network.name.as_str()) {
+        ("UNISWAPX_V3", _) => OrderKind::DutchV3,
+        ("UNISWAPX_V2" | "UNISWAPX", "base") => OrderKind::Priority,
+        ("UNISWAPX_V2" | "UNISWAPX", _) => OrderKind::DutchV2,
+        _ => return None,
+    };
+    desk.chain.residents.order_service().reactor(kind).map(|_| kind)
+}
+
+async fn best(
+    desk: &Desk<'_>,
+    asked: &Asked,
+    versions: impl Fn(Version) -> bool,
+) -> Result<(Route, Arc<PoolSnapshot>), Answer> {
+    let (token_in, token_out) = (desk.pooled(asked.token_in)?, desk.pooled(asked.token_out)?);
+    let pair = [token_in, token_out];
+    let near = desk.pools.pools(&pair, BlockId::latest(), Reach::Near).await.map_err(unfound)?;
+    let gas_price = desk.client.provider().get_gas_price().await.map_err(|_| ill(&"the chain does not answer"))?;
+    let mut request = RouteRequest::new(token_in, token_out, asked.exact);
+    let open = if matches!(asked.exact, Exact::In(_)) { token_out } else { token_in };
+    let wrapped = desk.contract(Contract::WrappedNative)?;
+    request.gas = near.pools.token_per_native(wrapped, open).and_then(|price| GasCost::new(gas_price, &price));
+    let over = |pools: &PoolSnapshot| {
+        let allowed = pools.pools.pools().iter().filter(|pool| versions(pool.version())).cloned();
+        best_route(&PoolSet::new(allowed), &request)
+    };
+    // As the own router does: all ticks only where those near the price do not decide it.
+    let bound = Ratio::of(U256::from(NEAR_IMPACT_BPS), U256::from(10_000));
+    match over(&near) {
+        Ok(route) if bound.is_some_and(|bound| route.price_impact <= bound) => return Ok((route, near)),
+        Ok(_) | Err(RouteError::InsufficientLiquidity { .. }) => {}
+        Err(error) => return Err(no_route(&error)),
+    }
+    let block = BlockId::from(near.block_hash);
+    let whole = desk.pools.pools(&pair, block, Reach::Whole).await.map_err(unfound)?;
+    Ok((over(&whole).map_err(|error| no_route(&error))?, whole))
+}
+
+async fn classic(
+    desk: &Desk<'_>,
+    asked: &Asked,
+    route: &Route,
+    slippage: BasisPoints,
+    snapshot: &PoolSnapshot,
+) -> Result<Answer, Answer> {
+    let mut quote = claim::written(route, asked, snapshot.block_number);
+    if let Value::Object(fields) = &mut quote {
+        let percent = f64::from(slippage.get()) / 100.0;
+        fields.insert("slippage".to_owned(), percent.into());
+        fields.insert("quoteId".to_owned(), request_id().into());
+        fields.insert("priceImpact".to_owned(), route.price_impact.to_percent(2).parse::<f64>().unwrap_or(0.0).into());
+    }
+    let permit = permit(desk, asked, route.amount_in, snapshot.timestamp).await?;
+    let answer = json!({ "requestId": request_id(), "routing": "CLASSIC", "quote": quote, "permitData": permit });
+    Ok((200, answer))
+}
+
+/// The permit that the router would still need, as typed data.
+async fn permit(desk: &Desk<'_>, asked: &Asked, amount: U256, now: u64) -> Result<Value, Answer> {
+    if asked.token_in.is_zero() {
+        return Ok(Value::Null);
+    }
+    let (permit2, router) = (desk.contract(Contract::Permit2)?, desk.contract(Contract::UniversalRouter)?);
+    let mut calls = Calls::default();
+    let (owner, token) = (asked.swapper, asked.token_in);
+    let standing = calls.push(permit2, &Permit2::allowanceCall { owner, token, spender: router });
+    let multicall = desk.contract(Contract::Multicall3)?;
+    let answers =
+        calls.send(desk.client.provider(), multicall, BlockId::latest()).await.map_err(|error| ill(&error))?;
+    let standing = standing.take(&answers).ok_or_else(|| ill(&"Permit2 does not answer"))?;
+    if U256::from(standing.amount) >= amount && standing.expiration.to::<u64>() > now {
+        return Ok(Value::Null);
+    }
+    let field = |name: &str, kind: &str| json!({ "name": name, "type": kind });
+    Ok(json!({
+        "domain": { "name": "Permit2", "chainId": asked.chain_id, "verifyingContract": permit2 },
+        "types": {
+            "PermitDetails": [
+                field("token", "address"), field("amount", "uint160"),
+                field("expiration", "uint48"), field("nonce", "uint48"),
+            ],
+            "PermitSingle": [
+                field("details", "PermitDetails"), field("spender", "address"), field("sigDeadline", "uint256"),
+            ],
+        },
+        "values": {
+            "details": {
+                "token": token,
+                "amount": amount.min(U256::from(UNLIMITED)).to_string(),
+                "expiration": now.saturating_add(PERMIT_SECONDS).to_string(),
+                "nonce": standing.nonce.to_string(),
+            },
+            "spender": router,
+            "sigDeadline": now.saturating_add(PERMIT_SECONDS).to_string(),
+        },
+    }))
+}
+
+fn order(
+    desk: &Desk<'_>,
+    kind: OrderKind,
+    asked: &Asked,
+    route: &Route,
+    slippage: BasisPoints,
+    snapshot: &PoolSnapshot,
+) -> Result<Answer, Answer> {
+    let house = desk.chain.residents.order_service();
+    let reactor = house.reactor(kind).ok_or_else(|| invalid("orders of this kind are not settled here"))?;
+    let least_out = slippage.minimum_out(route.amount_out);
+    let auction = match kind {
+        OrderKind::Dutch | OrderKind::DutchV2 => Auction::CosignedTimes,
+        OrderKind::DutchV3 => Auction::CosignedBlocks { over: FALLS_OVER, base_fee: 0, per_gwei: U256::ZERO },
+        OrderKind::Priority => Auction::PriorityFee {
+            start_block: snapshot.block_number.saturating_add(3),
+            baseline: 0,
+            mps_per_wei: U256::from(1),
+        },
+    };
+    let draft = Draft {
+        reactor,
+        swapper: asked.swapper,
+        recipient: asked.swapper,
+        nonce: U256::from_be_bytes(rand::random::<[u8; 32]>()),
+        deadline: snapshot.timestamp.saturating_add(ORDER_SECONDS),
+        cosigner: desk.chain.deployment.cosigner,
+        token_in: asked.token_in,
+        token_out: asked.token_out,
+        legs: Legs::ExactIn { amount_in: route.amount_in, start_out: route.amount_out, least_out },
+        auction,
+    };
+    let order = draft.order().map_err(invalid)?;
+    let quote = json!({
+        "encodedOrder": order.encode(),
+        "orderId": order.hash(),
+        "quoteId": request_id(),
+        "slippageTolerance": f64::from(slippage.get()) / 100.0,
+        "orderInfo": order_info(asked.chain_id, &order),
+    });
+    let answer = json!({ "requestId": request_id(), "routing": kind.name(), "quote": quote, "permitData": null });
+    Ok((200, answer))
+}
+
+/// `POST /check_approval`.
+pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
+    let chain_id = number(body, &["chainId"])?;
+    let desk = Desk::open(sandbox, chain_id)?;
+    let (owner, token) = (address(body, "walletAddress")?, address(body, "token")?);
+    let amount = digits(body, "amount")?;
+    let mut told = json!({ "requestId": request_id(), "approval": null, "cancel": null });
+    if token.is_zero() {
+        return Ok((200, told));
+    }
+    let permit2 = desk.contract(Contract::Permit2)?;
+    let mut calls = Calls::default();
+    let standing = calls.push(token, &Erc20::allowanceCall { owner, spender: permit2 });
+    let multicall = desk.contract(Contract::Multicall3)?;
+    let answers =
+        calls.send(desk.client.provider(), multicall, BlockId::latest()).await.map_err(|error| ill(&error))?;
+    let standing = standing.take(&answers).ok_or_else(|| invalid("\"token\" is none"))?;
+    if standing < amount
+        && let Value::Object(fields) = &mut told
+    {
+        let call = Erc20::approveCall { spender: permit2, value: U256::MAX }.abi_encode();
+        let transaction = json!({
+            "to": token, "from": owner, "value": "0x00", "chainId": chain_id, "data": Bytes::from(call),
+        });
+        fields.insert("approval".to_owned(), transaction);
+    }
+    Ok((200, told))
+}
+
+/// `POST /swap`.
+pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
+    let quote = at(body, &["quote"]).ok_or_else(|| invalid("\"quote\" is missing"))?;
+    let chain_id = number(quote, &["chainId"])?;
+    let desk = Desk::open(sandbox, chain_id)?;
+    let side = |name: &'static str| {
+        let side = at(quote, &[name]).ok_or_else(|| invalid(format_args!("\"quote.{name}\" is missing")))?;
+        Ok::<_, Answer>((address(side, "token")?, digits(side, "amount")?))
+    };
+    let ((token_in, amount_in), (token_out, amount_out)) = (side("input")?, side("output")?);
+    let exact = match text(quote, &["tradeType"])? {
+        "EXACT_INPUT" => Exact::In(amount_in),
+        _ => Exact::Out(amount_out),
+    };
+    let asked = Asked { chain_id, token_in, token_out, exact, swapper: address(quote, "swapper")? };
+    let claim = claim::read(quote, &asked).map_err(invalid)?;
+    let request = RouteRequest::new(desk.pooled(token_in)?, desk.pooled(token_out)?, exact);
+    let along = desk.pools.along(&request, &claim.paths, &claim.tokens, BlockId::latest()).await.map_err(unfound)?;
+    let (route, _) = along.map_err(invalid)?;
+    let permit = match (at(body, &["permitData"]), at(body, &["signature"])) {
+        (None, None) => None,
+        (Some(permit), Some(_)) => Some((read_permit(permit)?, bytes(body, &["signature"])?)),
+        _ => return Err(invalid("\"signature\" and \"permitData\" go together or not at all")),
+    };
+    let trade = plan(&SwapRequest {
+        route: &route,
+        native_in: token_in.is_zero(),
+        native_out: token_out.is_zero(),
+        slippage: slippage(at(quote, &["slippage"]))?,
+        recipient: Recipient::Account(asked.swapper),
+        permit,
+        portion: None,
+        one_bound: false,
+        deadline: at(body, &["deadline"]).and_then(Value::as_u64).map(U256::from),
+    });
+    let trade = trade.map_err(invalid)?;
+    let transaction = json!({
+        "to": desk.contract(Contract::UniversalRouter)?,
+        "from": asked.swapper,
+        "data": trade.execution.encode(RouterVersion::V2_0),
+        "value": format!("{:#x}", trade.value),
+        "chainId": chain_id,
+        "gasLimit": route.gas_units.saturating_mul(2).to_string(),
+    });
+    Ok((200, json!({ "requestId": request_id(), "swap": transaction })))
+}
+
+fn read_permit(permit: &Value) -> Result<PermitSingle, Answer> {
+    let values = at(permit, &["values"]).ok_or_else(|| invalid("\"permitData.values\" is missing"))?;
+    let details = at(values, &["details"]).ok_or_else(|| invalid("\"permitData.values.details\" is missing"))?;
+    let sized = |name| digits(details, name).map(|number| number.saturating_to::<u64>());
+    Ok(PermitSingle {
+        details: PermitDetails {
+            token: address(details, "token")?,
+            amount: digits(details, "amount")?.saturating_to(),
+            expiration: sized("expiration")?.try_into().map_err(|_| invalid("\"expiration\" is no time"))?,
+            nonce: sized("nonce")?.try_into().map_err(|_| invalid("\"nonce\" is no count"))?,
+        },
+        spender: address(values, "spender")?,
+        sigDeadline: digits(values, "sigDeadline")?,
+    })
+}
+
+/// `GET /swaps`.
+pub(super) async fn swaps(sandbox: &Sandbox, query: &[(String, String)]) -> Result<Answer, Answer> {
+    let of = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let asked = of("txHashes").filter(|asked| !asked.is_empty()).ok_or_else(|| invalid("\"txHashes\" is missing"))?;
+    let chain_id = of("chainId").map_or(Ok(1), str::parse).map_err(|_| invalid("\"chainId\" is no number"))?;
+    let desk = Desk::open(sandbox, chain_id)?;
+    let provider = desk.client.provider();
+    let mut found = Vec::new();
+    for hash in asked.split(',').take(MOST_HASHES) {
+        let hash = B256::from_str(hash).map_err(|_| invalid("a transaction hash is none"))?;
+        let silent = |_| ill(&"the chain does not answer");
+        let status = match provider.get_transaction_receipt(hash).await.map_err(silent)? {
+            Some(receipt) if receipt.status() => SwapStatus::Success,
+            Some(_) => SwapStatus::Failed,
+            None if provider.get_transaction_by_hash(hash).await.map_err(silent)?.is_some() => SwapStatus::Pending,
+            None => SwapStatus::NotFound,
+        };
+        found.push(json!({ "swapType": "CLASSIC", "status": status.word(), "txHash": hash }));
+    }
+    Ok((200, json!({ "requestId": request_id(), "swaps": found })))
+}

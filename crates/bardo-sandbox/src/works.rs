@@ -1,0 +1,94 @@
+//! A chain under construction: signed orders go in, blocks come out, and nothing may fail.
+//!
+//! Not here: what is built (see `deploy`, `liquidity`).
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
+
+use super::cast::{Cast, Order, Role, TIP, send};
+use super::contracts::{self, Contract};
+use super::error::SandboxError;
+use golem_chain::devnet::Chain;
+use golem_chain::evm::TRANSACTION_GAS_CAP;
+
+/// A chain under construction: orders go in, blocks come out, nothing may fail.
+pub(super) struct Works<'a> {
+    pub(super) chain: &'a mut Chain,
+    pub(super) cast: &'a Cast,
+    steps: BTreeMap<B256, &'static str>,
+}
+
+impl<'a> Works<'a> {
+    pub(super) fn new(chain: &'a mut Chain, cast: &'a Cast) -> Self {
+        Self { chain, cast, steps: BTreeMap::new() }
+    }
+
+    pub(super) fn send(&mut self, order: Order) -> Result<(), SandboxError> {
+        let step = order.step;
+        let hash = send(self.chain, self.cast, order)?;
+        self.steps.insert(hash, step);
+        Ok(())
+    }
+
+    pub(super) fn call(
+        &mut self,
+        role: Role,
+        to: Address,
+        input: Vec<u8>,
+        gas: u64,
+        step: &'static str,
+    ) -> Result<(), SandboxError> {
+        self.send(Order::call(role, to, input, gas, step))
+    }
+
+    /// Sends a creation by the treasury; returns where the contract will be.
+    pub(super) fn create(&mut self, contract: Contract, arguments: &[u8]) -> Result<Address, SandboxError> {
+        self.create_code(contract.creation(arguments)?, contract.name())
+    }
+
+    pub(super) fn create_code(&mut self, input: Bytes, step: &'static str) -> Result<Address, SandboxError> {
+        let treasury = self.cast.address(Role::Treasury);
+        let address = treasury.create(self.chain.pending_nonce(treasury));
+        let gas = deployment_gas(input.len());
+        self.send(Order { role: Role::Treasury, to: TxKind::Create, value: U256::ZERO, input, gas, tip: TIP, step })?;
+        Ok(address)
+    }
+
+    /// Creates a contract through the deployment proxy: at an address that depends on its code and arguments only.
+    pub(super) fn create2(
+        &mut self,
+        contract: Contract,
+        arguments: &[u8],
+        salt: B256,
+    ) -> Result<Address, SandboxError> {
+        let code = contract.creation(arguments)?;
+        let gas = deployment_gas(code.len());
+        let input = [salt.as_slice(), code.as_ref()].concat();
+        self.call(Role::Treasury, contracts::DEPLOYMENT_PROXY, input, gas, contract.name())?;
+        Ok(contracts::DEPLOYMENT_PROXY.create2_from_code(salt, code))
+    }
+
+    /// Makes blocks, one second apart, until all that was sent is in one; fails if any of it failed.
+    pub(super) fn seal(&mut self) -> Result<(), SandboxError> {
+        while self.chain.has_ready() {
+            let block = self.chain.mine();
+            for (transaction, receipt) in block.transactions.iter().zip(&block.receipts) {
+                let step = self.steps.remove(&transaction.hash).unwrap_or("a transaction");
+                if let Some(failure) = &receipt.failure {
+                    return Err(SandboxError::Failed { step, failure: failure.clone() });
+                }
+            }
+        }
+        match self.steps.first_key_value() {
+            None => Ok(()),
+            Some((first, _)) => Err(SandboxError::Stuck { waiting: self.steps.len(), first: *first }),
+        }
+    }
+}
+
+/// Enough for any constructor of the bundle: 200 gas a byte of code stored, 16 a byte sent, and its work.
+fn deployment_gas(length: usize) -> u64 {
+    let length = u64::try_from(length).unwrap_or(u64::MAX);
+    length.saturating_mul(260).saturating_add(700_000).min(TRANSACTION_GAS_CAP)
+}

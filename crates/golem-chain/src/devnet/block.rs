@@ -1,0 +1,187 @@
+//! What a devnet chain consists of: transactions with their sender, receipts, and sealed blocks.
+//!
+//! Not here: how a block comes to be (see `chain` and `produce`).
+
+use std::sync::Arc;
+
+use alloy::consensus::constants::EMPTY_WITHDRAWALS;
+use alloy::consensus::proofs::ordered_trie_root_with_encoder;
+use alloy::consensus::{
+    EMPTY_OMMER_ROOT_HASH, Header, ReceiptEnvelope, Signed, TxEnvelope, TxReceipt, TypedTransaction,
+};
+use alloy::eips::eip2718::{Decodable2718, Encodable2718};
+use alloy::eips::eip7685::EMPTY_REQUESTS_HASH;
+use alloy::primitives::{Address, B64, B256, Bloom, Bytes, Log, Signature, U256, keccak256};
+use revm::context::result::HaltReason;
+
+use super::error::SubmitError;
+use crate::evm::BlockContext;
+use crate::signed::sender_of;
+
+/// A transaction with its sender, which was recovered once.
+#[derive(Debug, Clone)]
+pub struct ChainTransaction {
+    /// The transaction as signed. That of an impersonated sender carries a placeholder signature.
+    pub envelope: TxEnvelope,
+    /// Who sent it.
+    pub sender: Address,
+    /// Its hash; for an impersonated sender one that also covers the sender.
+    pub hash: B256,
+    /// Whether nobody signed it.
+    pub impersonated: bool,
+}
+
+/// What became of one transaction of a block.
+#[derive(Debug, Clone)]
+pub struct Receipt {
+    /// The receipt as consensus defines it: type, status, cumulative gas, logs, bloom.
+    pub envelope: ReceiptEnvelope<Log>,
+    /// Gas this transaction used, refunds and floor included.
+    pub gas_used: u64,
+    /// Wei per gas it paid.
+    pub effective_gas_price: u128,
+    /// The contract it created, also where the creation failed.
+    pub contract_address: Option<Address>,
+    /// How many logs of the block come before its first.
+    pub first_log_index: u64,
+    /// Why it failed; `None` for success.
+    pub failure: Option<Failure>,
+}
+
+/// Why an execution failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// By REVERT, with this data.
+    Reverted(Bytes),
+    /// By an exceptional halt, which takes all gas.
+    Halted(HaltReason),
+}
+
+/// A sealed block.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// The header. Its `state_root` is the commitment described at
+    /// [`State::commitment`](super::state::State::commitment), not a Merkle Patricia root.
+    pub header: Header,
+    /// Keccak hash of the header.
+    pub hash: B256,
+    /// In order.
+    pub transactions: Vec<Arc<ChainTransaction>>,
+    /// One per transaction.
+    pub receipts: Vec<Receipt>,
+}
+
+impl ChainTransaction {
+    /// Recovers the sender of a signed transaction.
+    pub fn signed(envelope: TxEnvelope) -> Result<Self, SubmitError> {
+        let sender = sender_of(&envelope).ok_or(SubmitError::InvalidSignature)?;
+        let hash = *envelope.tx_hash();
+        Ok(Self { envelope, sender, hash, impersonated: false })
+    }
+
+    /// Decodes what `eth_sendRawTransaction` takes ([EIP-2718](https://eips.ethereum.org/EIPS/eip-2718)).
+    pub fn decode(raw: &[u8]) -> Result<Self, SubmitError> {
+        let mut rest = raw;
+        let envelope = TxEnvelope::decode_2718(&mut rest).map_err(|_| SubmitError::Malformed)?;
+        if !rest.is_empty() {
+            return Err(SubmitError::Malformed);
+        }
+        Self::signed(envelope)
+    }
+
+    /// A transaction nobody signed, in the name of `sender`.
+    pub fn impersonated(transaction: TypedTransaction, sender: Address) -> Self {
+        // A valid-looking signature that no key made; the hash covers the sender, since two
+        // senders may send the same bytes.
+        let signature = Signature::new(U256::from(1), U256::from(1), false);
+        let mut bytes = transaction.clone().into_envelope(signature).encoded_2718();
+        bytes.extend_from_slice(sender.as_slice());
+        let hash = keccak256(&bytes);
+        let envelope = match transaction {
+            TypedTransaction::Legacy(tx) => TxEnvelope::Legacy(Signed::new_unchecked(tx, signature, hash)),
+            TypedTransaction::Eip2930(tx) => TxEnvelope::Eip2930(Signed::new_unchecked(tx, signature, hash)),
+            TypedTransaction::Eip1559(tx) => TxEnvelope::Eip1559(Signed::new_unchecked(tx, signature, hash)),
+            TypedTransaction::Eip4844(tx) => TxEnvelope::Eip4844(Signed::new_unchecked(tx, signature, hash)),
+            TypedTransaction::Eip7702(tx) => TxEnvelope::Eip7702(Signed::new_unchecked(tx, signature, hash)),
+        };
+        Self { envelope, sender, hash, impersonated: true }
+    }
+}
+
+impl Receipt {
+    /// Whether the execution succeeded.
+    pub fn is_success(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    /// The logs, in order.
+    pub fn logs(&self) -> &[Log] {
+        self.envelope.logs()
+    }
+}
+
+impl Block {
+    /// Height.
+    pub fn number(&self) -> u64 {
+        self.header.number
+    }
+
+    /// What its transactions could see of it.
+    pub fn context(&self) -> BlockContext {
+        BlockContext {
+            number: self.header.number,
+            timestamp: self.header.timestamp,
+            base_fee: self.header.base_fee_per_gas.unwrap_or_default(),
+            gas_limit: self.header.gas_limit,
+            coinbase: self.header.beneficiary,
+            prevrandao: self.header.mix_hash,
+            excess_blob_gas: self.header.excess_blob_gas.unwrap_or_default(),
+        }
+    }
+
+    /// Seals a block: header with the roots of what it holds, and its hash.
+    pub(super) fn seal(
+        context: &BlockContext,
+        parent_hash: B256,
+        state_commitment: B256,
+        extra_data: Bytes,
+        transactions: Vec<Arc<ChainTransaction>>,
+        receipts: Vec<Receipt>,
+    ) -> Self {
+        let transactions_root = ordered_trie_root_with_encoder(&transactions, |transaction, buffer| {
+            transaction.envelope.encode_2718(buffer)
+        });
+        let receipts_root =
+            ordered_trie_root_with_encoder(&receipts, |receipt, buffer| receipt.envelope.encode_2718(buffer));
+        let mut logs_bloom = Bloom::default();
+        for receipt in &receipts {
+            logs_bloom |= receipt.envelope.bloom();
+        }
+        let header = Header {
+            parent_hash,
+            ommers_hash: EMPTY_OMMER_ROOT_HASH,
+            beneficiary: context.coinbase,
+            state_root: state_commitment,
+            transactions_root,
+            receipts_root,
+            logs_bloom,
+            difficulty: U256::ZERO,
+            number: context.number,
+            gas_limit: context.gas_limit,
+            gas_used: receipts.last().map_or(0, |receipt| receipt.envelope.cumulative_gas_used()),
+            timestamp: context.timestamp,
+            extra_data,
+            mix_hash: context.prevrandao,
+            nonce: B64::ZERO,
+            base_fee_per_gas: Some(context.base_fee),
+            withdrawals_root: Some(EMPTY_WITHDRAWALS),
+            blob_gas_used: Some(0),
+            excess_blob_gas: Some(context.excess_blob_gas),
+            parent_beacon_block_root: Some(B256::ZERO),
+            requests_hash: Some(EMPTY_REQUESTS_HASH),
+            ..Default::default()
+        };
+        let hash = header.hash_slow();
+        Self { header, hash, transactions, receipts }
+    }
+}

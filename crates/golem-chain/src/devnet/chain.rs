@@ -1,0 +1,453 @@
+//! The devnet chain itself: synchronous and deterministic. It has no clock, no thread and no I/O;
+//! the same calls in the same order give the same blocks, hash for hash.
+//!
+//! Not here: execution without a block (`call`), fees asked for (`fees`), time travel and history
+//! rewriting (`rewind`), the thread (`handle`) and JSON-RPC (`rpc`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use alloy::consensus::TypedTransaction;
+use alloy::eips::eip2935::{HISTORY_STORAGE_ADDRESS, HISTORY_STORAGE_CODE};
+use alloy::eips::{BlockId, BlockNumberOrTag};
+use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
+
+use super::block::{Block, ChainTransaction};
+use super::error::{BlockError, SubmitError, TimestampError};
+use super::events::{ChainEvent, Journal};
+use super::ledger::{History, Included, Ledger};
+use super::pool::Pool;
+use super::produce::produce;
+use super::rewind::Snapshots;
+use super::state::{InvalidCode, State};
+use super::time::Timekeeper;
+use crate::evm::{BlockContext, ChainRules, next_base_fee};
+
+/// How a chain begins, and what stays fixed about it.
+#[derive(Debug, Clone)]
+pub struct ChainConfig {
+    /// Chain id and hardfork.
+    pub rules: ChainRules,
+    /// Timestamp of block 0, seconds since the Unix epoch.
+    pub genesis_time: u64,
+    /// Base fee of blocks 0 and 1, wei per gas.
+    pub base_fee: u64,
+    /// The base fee never falls below this, wei per gas. EIP-1559 itself knows no floor but 0, and
+    /// on a quiet chain ends at 7 wei.
+    pub least_base_fee: u64,
+    /// Gas of every block.
+    pub gas_limit: u64,
+    /// Who receives the priority fees.
+    pub coinbase: Address,
+    /// What `eth_maxPriorityFeePerGas` suggests, wei per gas.
+    pub suggested_tip: u128,
+    /// Accounts with a balance from the start, in wei. They are what `eth_accounts` lists.
+    pub balances: Vec<(Address, U256)>,
+    /// Contracts that are there from the start, at addresses of their own.
+    pub codes: Vec<(Address, Bytes)>,
+    /// How much is remembered.
+    pub history: History,
+}
+
+/// A chain. See the module's documentation.
+pub struct Chain {
+    pub(super) config: ChainConfig,
+    pub(super) state: State,
+    pub(super) ledger: Ledger,
+    pub(super) pool: Pool,
+    pub(super) time: Timekeeper,
+    pub(super) next_base_fee: u64,
+    pub(super) impersonated: BTreeSet<Address>,
+    pub(super) impersonate_all: bool,
+    pub(super) snapshots: Snapshots,
+    pub(super) journal: Journal,
+    pub(super) reorgs: u64,
+}
+
+/// State and surroundings in which to execute something.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// The state.
+    pub state: State,
+    /// The block.
+    pub context: BlockContext,
+}
+
+/// What a fork of this chain starts from.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Chain id and hardfork.
+    pub rules: ChainRules,
+    /// The state after the block.
+    pub state: State,
+    /// The block.
+    pub block: BlockContext,
+    /// Hash of the block.
+    pub hash: B256,
+    /// The block after it, as it will be if it is made next with what is known now.
+    pub next: BlockContext,
+}
+
+impl Default for ChainConfig {
+    /// Chain 31337 under Osaka at 1 gwei and 30 M gas a block, with nobody on it.
+    fn default() -> Self {
+        Self {
+            rules: ChainRules::osaka(31_337),
+            genesis_time: 1_700_000_000,
+            base_fee: 1_000_000_000,
+            least_base_fee: 0,
+            gas_limit: 30_000_000,
+            coinbase: Address::ZERO,
+            suggested_tip: 1_000_000_000,
+            balances: Vec::new(),
+            codes: Vec::new(),
+            history: History { blocks: 8_192, states: 256 },
+        }
+    }
+}
+
+impl Chain {
+    /// Begins a chain with block 0.
+    pub fn new(config: ChainConfig) -> Result<Self, InvalidCode> {
+        let mut state = State::default();
+        state.set_code(HISTORY_STORAGE_ADDRESS, HISTORY_STORAGE_CODE.clone())?;
+        state.set_nonce(HISTORY_STORAGE_ADDRESS, 1);
+        for (address, code) in &config.codes {
+            state.set_code(*address, code.clone())?;
+            state.set_nonce(*address, 1);
+        }
+        for (address, balance) in &config.balances {
+            state.set_balance(*address, *balance);
+        }
+        let context = BlockContext {
+            number: 0,
+            timestamp: config.genesis_time,
+            base_fee: config.base_fee,
+            gas_limit: config.gas_limit,
+            coinbase: config.coinbase,
+            prevrandao: B256::ZERO,
+            excess_blob_gas: 0,
+        };
+        let genesis =
+            Arc::new(Block::seal(&context, B256::ZERO, state.commitment(), Bytes::new(), Vec::new(), Vec::new()));
+        state.push_block_hash(0, genesis.hash);
+        Ok(Self {
+            next_base_fee: config.base_fee,
+            ledger: Ledger::new(config.history, genesis, state.clone()),
+            config,
+            state,
+            pool: Pool::default(),
+            time: Timekeeper::default(),
+            impersonated: BTreeSet::new(),
+            impersonate_all: false,
+            snapshots: Snapshots::default(),
+            journal: Journal::default(),
+            reorgs: 0,
+        })
+    }
+
+    // --- sending and mining -----------------------------------------------------------------
+
+    /// Lets a transaction wait for the next block; returns its hash.
+    pub fn submit(&mut self, transaction: ChainTransaction) -> Result<B256, SubmitError> {
+        self.admit(&transaction)?;
+        let transaction = Arc::new(transaction);
+        self.pool.insert(Arc::clone(&transaction))?;
+        let hash = transaction.hash;
+        self.journal.push(ChainEvent::Pending(transaction));
+        Ok(hash)
+    }
+
+    /// [`submit`](Self::submit) of an encoded, signed transaction.
+    pub fn submit_raw(&mut self, raw: &[u8]) -> Result<B256, SubmitError> {
+        self.submit(ChainTransaction::decode(raw)?)
+    }
+
+    /// [`submit`](Self::submit) in the name of any account, unsigned. Signing costs more than most
+    /// executions do, and on a devnet some senders need no key.
+    pub fn submit_as(&mut self, sender: Address, transaction: TypedTransaction) -> Result<B256, SubmitError> {
+        self.submit(ChainTransaction::impersonated(transaction, sender))
+    }
+
+    /// Makes the next block of what waits, in the order of tips.
+    pub fn mine(&mut self) -> Arc<Block> {
+        let context = self.next_context();
+        self.seal(context, Bytes::new())
+    }
+
+    /// Makes the next block at `timestamp`.
+    pub fn mine_at(&mut self, timestamp: u64) -> Result<Arc<Block>, TimestampError> {
+        self.set_next_timestamp(timestamp)?;
+        Ok(self.mine())
+    }
+
+    /// Whether some waiting transaction could go into the next block.
+    pub fn has_ready(&self) -> bool {
+        self.pool.has_ready(&self.state, self.next_base_fee)
+    }
+
+    pub(super) fn seal(&mut self, context: BlockContext, extra_data: Bytes) -> Arc<Block> {
+        let parent_hash = self.head().hash;
+        let production = produce(&self.config.rules, &context, parent_hash, self.state.clone(), &self.pool);
+        for rejected in production.rejected {
+            self.pool.remove(rejected);
+        }
+        let mut state = production.state;
+        let block = Arc::new(Block::seal(
+            &context,
+            parent_hash,
+            state.commitment(),
+            extra_data,
+            production.transactions,
+            production.receipts,
+        ));
+        state.push_block_hash(context.number, block.hash);
+        for transaction in &block.transactions {
+            self.pool.remove(transaction.hash);
+        }
+        if !self.pool.is_empty() {
+            self.pool.remove_stale(&state);
+        }
+        self.next_base_fee = self.base_fee_after(&block);
+        self.time.advance(context.timestamp);
+        self.state = state.clone();
+        self.ledger.push(Arc::clone(&block), state);
+        self.journal.push(ChainEvent::Added(Arc::clone(&block)));
+        block
+    }
+
+    // --- looking ----------------------------------------------------------------------------
+
+    /// Chain id and hardfork.
+    pub fn rules(&self) -> &ChainRules {
+        &self.config.rules
+    }
+
+    /// How the chain began.
+    pub fn config(&self) -> &ChainConfig {
+        &self.config
+    }
+
+    /// The newest block.
+    pub fn head(&self) -> &Arc<Block> {
+        self.ledger.head()
+    }
+
+    /// Height of the newest block.
+    pub fn number(&self) -> u64 {
+        self.head().number()
+    }
+
+    /// The state after the newest block.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// What waits for a block.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// What happened lately.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Gas of the next block.
+    pub fn gas_limit(&self) -> u64 {
+        self.config.gas_limit
+    }
+
+    /// Wei per gas the next block burns.
+    pub fn next_base_fee(&self) -> u64 {
+        self.next_base_fee
+    }
+
+    /// The block `id` means, if it is there. `safe` and `finalized` are the newest block: there is
+    /// no consensus to wait for. `pending` is none of the chain's blocks; see [`pending_block`](Self::pending_block).
+    pub fn block(&self, id: BlockId) -> Option<&Arc<Block>> {
+        match id {
+            BlockId::Hash(hash) => self.ledger.block_by_hash(hash.block_hash),
+            BlockId::Number(BlockNumberOrTag::Number(number)) => self.ledger.block(number),
+            BlockId::Number(BlockNumberOrTag::Earliest) => self.ledger.block(0),
+            BlockId::Number(BlockNumberOrTag::Pending) => None,
+            BlockId::Number(_) => Some(self.head()),
+        }
+    }
+
+    /// The kept blocks of a range, both ends included.
+    pub fn blocks(&self, from: u64, to: u64) -> impl DoubleEndedIterator<Item = &Arc<Block>> {
+        self.ledger.blocks(from, to)
+    }
+
+    /// A mined transaction with its block and receipt.
+    pub fn transaction(&self, hash: B256) -> Option<Included> {
+        self.ledger.transaction(hash)
+    }
+
+    /// The next block as it would be now. It is not kept, and its hash means nothing.
+    pub fn pending_block(&self) -> (Block, State) {
+        let context = self.next_context();
+        let parent_hash = self.head().hash;
+        let made = produce(&self.config.rules, &context, parent_hash, self.state.clone(), &self.pool);
+        let commitment = made.state.commitment();
+        (Block::seal(&context, parent_hash, commitment, Bytes::new(), made.transactions, made.receipts), made.state)
+    }
+
+    /// State and surroundings at `id`: for a block, its own; for `pending`, the next block's after
+    /// what waits now.
+    pub fn view(&self, id: BlockId) -> Result<View, BlockError> {
+        if id == BlockId::pending() {
+            let context = self.next_context();
+            let state = if self.pool.is_empty() { self.state.clone() } else { self.pending_block().1 };
+            return Ok(View { state, context });
+        }
+        let head = self.number();
+        let block = self.block(id).ok_or(BlockError::NotFound { asked: id, head })?;
+        let state = self.ledger.state(block.number()).ok_or_else(|| BlockError::StatePruned {
+            number: block.number(),
+            oldest: self.ledger.oldest_state(),
+            head,
+        })?;
+        Ok(View { state: state.clone(), context: block.context() })
+    }
+
+    /// What a fork at `id` starts from, at no cost. For `pending`, the newest block.
+    pub fn snapshot(&self, id: BlockId) -> Result<Snapshot, BlockError> {
+        let id = if id == BlockId::pending() { BlockId::latest() } else { id };
+        let View { state, context: block } = self.view(id)?;
+        let hash = state.block_hash(block.number);
+        let next = match self.ledger.block(block.number + 1) {
+            Some(child) => child.context(),
+            None => self.next_context(),
+        };
+        Ok(Snapshot { rules: self.config.rules, state, block, hash, next })
+    }
+
+    /// The next block, as it will be if it is made now.
+    pub fn next_context(&self) -> BlockContext {
+        let head = self.head();
+        BlockContext {
+            number: head.number() + 1,
+            timestamp: self.time.peek(head.header.timestamp),
+            base_fee: self.next_base_fee,
+            gas_limit: self.config.gas_limit,
+            coinbase: self.config.coinbase,
+            prevrandao: self.prevrandao(head.hash),
+            excess_blob_gas: 0,
+        }
+    }
+
+    /// Nonce of the next transaction, those that wait counted.
+    pub fn pending_nonce(&self, address: Address) -> u64 {
+        self.pool.next_nonce(address, self.state.nonce(address))
+    }
+
+    /// The base fee of the block after `block`. Block 0 holds nothing, and block 1 costs what it cost.
+    pub(super) fn base_fee_after(&self, block: &Block) -> u64 {
+        let context = block.context();
+        if context.number == 0 {
+            return self.config.base_fee;
+        }
+        next_base_fee(block.header.gas_used, context.gas_limit, context.base_fee).max(self.config.least_base_fee)
+    }
+
+    /// Randomness that is the same on every run: from the parent's hash and the number of reorganisations.
+    pub(super) fn prevrandao(&self, parent: B256) -> B256 {
+        let mut seed = [0_u8; 40];
+        let (hash, count) = seed.split_at_mut(32);
+        hash.copy_from_slice(parent.as_slice());
+        count.copy_from_slice(&self.reorgs.to_be_bytes());
+        keccak256(seed)
+    }
+
+    // --- what only a devnet lets you do -----------------------------------------------------
+
+    /// Tells the time; see [`Timekeeper::set_wall`].
+    pub fn set_wall(&mut self, now: u64) {
+        self.time.set_wall(now);
+    }
+
+    /// The next block's timestamp, exactly.
+    pub fn set_next_timestamp(&mut self, timestamp: u64) -> Result<(), TimestampError> {
+        self.time.set_next(timestamp, self.head().header.timestamp)
+    }
+
+    /// Every next block is this many seconds after its parent; `None` goes back to the wall.
+    pub fn set_timestamp_interval(&mut self, seconds: Option<u64>) {
+        self.time.set_interval(seconds);
+    }
+
+    /// Moves time on for the next block; returns how far all moves have brought it, in seconds.
+    pub fn increase_time(&mut self, seconds: u64) -> i64 {
+        self.time.increase(seconds)
+    }
+
+    /// The next block's base fee, wei per gas; later ones follow from it.
+    pub fn set_next_base_fee(&mut self, base_fee: u64) {
+        self.next_base_fee = base_fee;
+    }
+
+    /// Who receives the priority fees from the next block on.
+    pub fn set_coinbase(&mut self, coinbase: Address) {
+        self.config.coinbase = coinbase;
+    }
+
+    /// Sets a balance in wei, at once and without a block.
+    pub fn set_balance(&mut self, address: Address, balance: U256) {
+        self.edit(|state| state.set_balance(address, balance));
+    }
+
+    /// Sets a nonce, at once and without a block.
+    pub fn set_nonce(&mut self, address: Address, nonce: u64) {
+        self.edit(|state| state.set_nonce(address, nonce));
+    }
+
+    /// Sets code, at once and without a block.
+    pub fn set_code(&mut self, address: Address, code: Bytes) -> Result<(), InvalidCode> {
+        self.edit(|state| state.set_code(address, code))
+    }
+
+    /// Sets a storage slot, at once and without a block.
+    pub fn set_storage_at(&mut self, address: Address, slot: U256, value: U256) {
+        self.edit(|state| state.set_storage_at(address, slot, value));
+    }
+
+    /// Lets `address` send without signing through JSON-RPC, or no longer.
+    pub fn set_impersonated(&mut self, address: Address, impersonated: bool) {
+        if impersonated {
+            self.impersonated.insert(address);
+        } else {
+            self.impersonated.remove(&address);
+        }
+    }
+
+    /// Lets every account send without signing through JSON-RPC, or no longer.
+    pub fn set_impersonate_all(&mut self, impersonate_all: bool) {
+        self.impersonate_all = impersonate_all;
+    }
+
+    /// Whether `address` may send without signing through JSON-RPC.
+    pub fn is_impersonated(&self, address: Address) -> bool {
+        self.impersonate_all || self.impersonated.contains(&address)
+    }
+
+    /// The accounts that were let in one by one.
+    pub fn impersonated(&self) -> impl Iterator<Item = Address> + '_ {
+        self.impersonated.iter().copied()
+    }
+
+    /// Takes a waiting transaction out.
+    pub fn drop_transaction(&mut self, hash: B256) -> Option<Arc<ChainTransaction>> {
+        self.pool.remove(hash)
+    }
+
+    fn edit<T>(&mut self, edit: impl FnOnce(&mut State) -> T) -> T {
+        let result = edit(&mut self.state);
+        self.ledger.replace_head_state(self.state.clone());
+        if !self.pool.is_empty() {
+            self.pool.remove_stale(&self.state);
+        }
+        result
+    }
+}

@@ -1,0 +1,137 @@
+//! What clients ask about fees, and filling in what an unsigned request leaves out.
+
+use alloy::consensus::Transaction;
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, B256, TxKind};
+use alloy::rpc::types::{FeeHistory, TransactionRequest};
+
+use super::block::{Block, ChainTransaction};
+use super::chain::Chain;
+use super::error::{BlockError, SubmitError};
+use crate::evm::call_env;
+
+/// The most blocks one fee history covers.
+const HISTORY_BLOCKS: u64 = 1_024;
+
+/// What a blob costs per gas here, where no block ever has one: the minimum, one wei.
+const BLOB_BASE_FEE: u128 = 1;
+
+impl Chain {
+    /// What `eth_gasPrice` suggests: the next base fee and the suggested tip, wei per gas.
+    pub fn gas_price(&self) -> u128 {
+        u128::from(self.next_base_fee()).saturating_add(self.config().suggested_tip)
+    }
+
+    /// Fees of `count` blocks up to `newest` and, for each of `percentiles`, the tip below which
+    /// that share of a block's gas was bought.
+    pub fn fee_history(&self, count: u64, newest: BlockId, percentiles: &[f64]) -> Result<FeeHistory, BlockError> {
+        let head = self.number();
+        let newest_number = if newest == BlockId::pending() {
+            head
+        } else {
+            self.block(newest).ok_or(BlockError::NotFound { asked: newest, head })?.number()
+        };
+        let count = count.min(HISTORY_BLOCKS).min(newest_number + 1);
+        let oldest = (newest_number + 1).saturating_sub(count);
+        let mut history = FeeHistory { oldest_block: oldest, ..Default::default() };
+        let mut rewards = Vec::new();
+        for block in self.blocks(oldest, newest_number).filter(|_| count > 0) {
+            let context = block.context();
+            history.base_fee_per_gas.push(u128::from(context.base_fee));
+            history.base_fee_per_blob_gas.push(BLOB_BASE_FEE);
+            history.blob_gas_used_ratio.push(0.0);
+            // A ratio is what the method is defined to return; nothing is computed from it here.
+            history.gas_used_ratio.push(block.header.gas_used as f64 / context.gas_limit.max(1) as f64);
+            rewards.push(tips_at(block, percentiles));
+        }
+        if count > 0 {
+            let after = match self.block(BlockId::number(newest_number + 1)) {
+                Some(child) => child.context().base_fee,
+                None => self.next_base_fee(),
+            };
+            history.base_fee_per_gas.push(u128::from(after));
+            history.base_fee_per_blob_gas.push(BLOB_BASE_FEE);
+        }
+        history.reward = (!percentiles.is_empty()).then_some(rewards);
+        Ok(history)
+    }
+
+    /// Fills in what `request` leaves out (nonce, gas, fees) and lets it wait, unsigned, in the
+    /// name of its sender, who must be impersonated.
+    pub fn send(&mut self, request: TransactionRequest) -> Result<B256, SubmitError> {
+        let transaction = self.prepare(request)?;
+        self.submit(transaction)
+    }
+
+    /// What [`send`](Self::send) would submit.
+    pub(super) fn prepare(&self, request: TransactionRequest) -> Result<ChainTransaction, SubmitError> {
+        let sender = request.from.unwrap_or_default();
+        if !self.is_impersonated(sender) {
+            return Err(SubmitError::NotImpersonated(sender));
+        }
+        let filled = self.fill(request, sender)?;
+        let transaction = filled.build_typed_tx().map_err(|_| SubmitError::Malformed)?;
+        Ok(ChainTransaction::impersonated(transaction, sender))
+    }
+
+    fn fill(&self, mut request: TransactionRequest, sender: Address) -> Result<TransactionRequest, SubmitError> {
+        // The same rules as for a call: contradictions are refused, not resolved.
+        call_env(&request, self.rules(), &self.next_context(), self.gas_limit())?;
+        if let Some(input) = request.input.input.take().or_else(|| request.input.data.take()) {
+            request.input = input.into();
+        }
+        request.from = Some(sender);
+        request.to = Some(request.to.unwrap_or(TxKind::Create));
+        request.chain_id = Some(self.rules().chain_id);
+        request.nonce = Some(request.nonce.unwrap_or_else(|| self.pending_nonce(sender)));
+        if request.gas_price.is_none() {
+            let tip = request.max_priority_fee_per_gas.unwrap_or(self.config().suggested_tip);
+            // Twice the base fee stays enough for six full blocks.
+            let cap = u128::from(self.next_base_fee()).saturating_mul(2).saturating_add(tip);
+            let cap = *request.max_fee_per_gas.get_or_insert(cap);
+            request.max_priority_fee_per_gas.get_or_insert(tip.min(cap));
+        }
+        if request.access_list.is_none() && request.gas_price.is_none() {
+            request.access_list = Some(Default::default());
+        }
+        if request.gas.is_none() {
+            let mut free = request.clone();
+            free.gas_price = None;
+            free.max_fee_per_gas = None;
+            free.max_priority_fee_per_gas = None;
+            let gas = self
+                .estimate_gas(&free, BlockId::pending(), None, None)
+                .map_err(|error| SubmitError::Estimate(Box::new(error)))?;
+            request.gas = Some(gas);
+        }
+        Ok(request)
+    }
+}
+
+/// For each percentile, the tip of the transaction at which that share of the block's gas is reached.
+fn tips_at(block: &Block, percentiles: &[f64]) -> Vec<u128> {
+    let base_fee = block.context().base_fee;
+    let mut tips: Vec<(u128, u64)> = block
+        .transactions
+        .iter()
+        .zip(&block.receipts)
+        .map(|(transaction, receipt)| {
+            (transaction.envelope.effective_tip_per_gas(base_fee).unwrap_or_default(), receipt.gas_used)
+        })
+        .collect();
+    tips.sort_unstable();
+    percentiles
+        .iter()
+        .map(|percentile| {
+            let threshold = (block.header.gas_used as f64 * percentile.clamp(0.0, 100.0) / 100.0) as u64;
+            let mut sum = 0_u64;
+            for (tip, gas) in &tips {
+                sum = sum.saturating_add(*gas);
+                if sum >= threshold {
+                    return *tip;
+                }
+            }
+            tips.last().map_or(0, |(tip, _)| *tip)
+        })
+        .collect()
+}

@@ -1,0 +1,107 @@
+//! Turning waiting transactions into a block: execution in order, receipts, gas.
+//!
+//! Not here: which block comes next and when (see `chain`).
+
+use std::sync::Arc;
+
+use alloy::consensus::{Eip658Value, Receipt as ConsensusReceipt, ReceiptEnvelope, Transaction};
+use alloy::eips::eip2935::{HISTORY_SERVE_WINDOW, HISTORY_STORAGE_ADDRESS};
+use alloy::primitives::{B256, U256};
+use revm::context::result::ExecutionResult;
+
+use super::block::{ChainTransaction, Failure, Receipt};
+use super::pool::Pool;
+use super::state::State;
+use crate::evm::{self, BlockContext, ChainRules, Checks};
+
+/// The inside of a block before it is sealed.
+pub(super) struct Production {
+    /// After every transaction.
+    pub(super) state: State,
+    /// In order.
+    pub(super) transactions: Vec<Arc<ChainTransaction>>,
+    /// One per transaction.
+    pub(super) receipts: Vec<Receipt>,
+    /// What turned out not to be executable at all, and must leave the pool.
+    pub(super) rejected: Vec<B256>,
+}
+
+/// Fills a block in `context` on `state` from the pool, best tip first, until its gas is used up.
+pub(super) fn produce(
+    rules: &ChainRules,
+    context: &BlockContext,
+    parent_hash: B256,
+    mut state: State,
+    pool: &Pool,
+) -> Production {
+    record_parent(&mut state, context, parent_hash);
+    let mut candidates = pool.candidates(&state, context.base_fee);
+    let mut production = Production { state, transactions: Vec::new(), receipts: Vec::new(), rejected: Vec::new() };
+    let mut gas_left = context.gas_limit;
+    while let Some(transaction) = candidates.next_best() {
+        if transaction.envelope.gas_limit() > gas_left {
+            continue;
+        }
+        if production.execute(rules, context, &transaction) {
+            gas_left = gas_left.saturating_sub(production.receipts.last().map_or(0, |receipt| receipt.gas_used));
+            candidates.advance(&transaction);
+        } else {
+            production.rejected.push(transaction.hash);
+        }
+    }
+    production
+}
+
+/// Writes the parent's hash where [EIP-2935](https://eips.ethereum.org/EIPS/eip-2935) keeps it. The
+/// EIP lets a client write the slot itself in place of the system call, which does just this.
+fn record_parent(state: &mut State, context: &BlockContext, parent_hash: B256) {
+    if let Some(parent) = context.number.checked_sub(1)
+        && !state.code(HISTORY_STORAGE_ADDRESS).is_empty()
+    {
+        let slot = U256::from(parent % HISTORY_SERVE_WINDOW as u64);
+        state.set_storage_at(HISTORY_STORAGE_ADDRESS, slot, parent_hash.into());
+    }
+}
+
+impl Production {
+    /// Executes one transaction and keeps its receipt; false if it cannot be part of any block now.
+    fn execute(&mut self, rules: &ChainRules, context: &BlockContext, transaction: &Arc<ChainTransaction>) -> bool {
+        let envelope = &transaction.envelope;
+        let checks = if transaction.impersonated { Checks::Impersonated } else { Checks::Transaction };
+        let environment = evm::tx_env(envelope, transaction.sender);
+        let Ok(execution) = evm::transact(&self.state, rules, context, checks, environment) else { return false };
+        self.state.apply(execution.state);
+
+        let (cumulative, first_log_index) = self.receipts.last().map_or((0, 0), |last| {
+            let logs = u64::try_from(last.logs().len()).unwrap_or(u64::MAX);
+            (cumulative_gas(last), last.first_log_index.saturating_add(logs))
+        });
+        let gas_used = execution.result.tx_gas_used();
+        let failure = match &execution.result {
+            ExecutionResult::Success { .. } => None,
+            ExecutionResult::Revert { output, .. } => Some(Failure::Reverted(output.clone())),
+            ExecutionResult::Halt { reason, .. } => Some(Failure::Halted(reason.clone())),
+        };
+        // What failed has no logs, even if the interpreter saw some before.
+        let logs = if failure.is_none() { execution.result.into_logs() } else { Vec::new() };
+        let receipt = ConsensusReceipt {
+            status: Eip658Value::Eip658(failure.is_none()),
+            cumulative_gas_used: cumulative.saturating_add(gas_used),
+            logs,
+        };
+        self.receipts.push(Receipt {
+            envelope: ReceiptEnvelope::from_typed(envelope.tx_type(), receipt),
+            gas_used,
+            effective_gas_price: envelope.effective_gas_price(Some(context.base_fee)),
+            contract_address: envelope.is_create().then(|| transaction.sender.create(envelope.nonce())),
+            first_log_index,
+            failure,
+        });
+        self.transactions.push(Arc::clone(transaction));
+        true
+    }
+}
+
+fn cumulative_gas(receipt: &Receipt) -> u64 {
+    receipt.envelope.cumulative_gas_used()
+}

@@ -1,0 +1,300 @@
+//! A devnet chain on a loopback port: HTTP and WebSocket on the same one, batches and
+//! subscriptions included. Nothing else of the network can reach it. A web page of somebody else is
+//! refused: by the `Host` header if it resolves its own name to this machine, by the `Origin` header
+//! if it names this machine as it is.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use alloy::rpc::types::Filter;
+use alloy::transports::http::reqwest::StatusCode;
+use futures::future::Either;
+use jsonrpsee::core::SubscriptionError;
+use jsonrpsee::core::SubscriptionResult;
+use jsonrpsee::core::server::{SubscriptionMessage, SubscriptionSink};
+use jsonrpsee::core::traits::IdProvider;
+use jsonrpsee::server::middleware::http::HostFilterLayer;
+use jsonrpsee::server::{
+    BatchRequestConfig, HttpBody, HttpRequest, HttpResponse, PendingSubscriptionSink, RpcModule,
+    Server as JsonRpcServer, ServerConfig, ServerHandle,
+};
+use jsonrpsee::types::{ErrorObjectOwned, Params, SubscriptionId};
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::broadcast::error::RecvError;
+use tower::Service;
+use url::{Host, Url};
+
+use super::events::ChainEvent;
+use super::handle::Devnet;
+use super::rpc::{self, RpcError, event_logs, render};
+
+/// The largest request, in bytes: a contract creation at the gas cap fits well.
+const MAX_REQUEST_BYTES: u32 = 8 * 1024 * 1024;
+/// The largest answer, in bytes.
+const MAX_RESPONSE_BYTES: u32 = 64 * 1024 * 1024;
+/// Requests in one batch.
+const MAX_BATCH: u32 = 1_000;
+/// Connections at a time.
+const MAX_CONNECTIONS: u32 = 256;
+
+/// A running server; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    handle: ServerHandle,
+}
+
+/// Why a port cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Somebody else has it.
+    #[error("port {0} on 127.0.0.1 is taken: stop what listens there, or choose another with --port")]
+    PortTaken(u16),
+    /// The system does not let us.
+    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
+    Listen {
+        /// The port.
+        port: u16,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A method's name is there twice.
+    #[error("the method table cannot be served: {0}")]
+    Methods(String),
+}
+
+impl Server {
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The address as HTTP clients want it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Ends it, and waits until it has ended.
+    pub async fn stop(self) {
+        // It may have ended already.
+        let _ = self.handle.stop();
+        self.handle.stopped().await;
+    }
+}
+
+/// Serves `devnet` on 127.0.0.1 at `port`; 0 lets the system choose one.
+pub async fn serve(devnet: Devnet, port: u16) -> Result<Server, ServeError> {
+    let config = ServerConfig::builder()
+        .max_request_body_size(MAX_REQUEST_BYTES)
+        .max_response_body_size(MAX_RESPONSE_BYTES)
+        .max_connections(MAX_CONNECTIONS)
+        .set_batch_request_config(BatchRequestConfig::Limit(MAX_BATCH))
+        .set_id_provider(Counter::default())
+        .set_tcp_no_delay(true)
+        .build();
+    let failed = |source: std::io::Error| match source.kind() {
+        std::io::ErrorKind::AddrInUse => ServeError::PortTaken(port),
+        _ => ServeError::Listen { port, source },
+    };
+    let hosts = HostFilterLayer::new(["127.0.0.1:*", "localhost:*", "[::1]:*"])
+        .map_err(|error| ServeError::Methods(error.to_string()))?;
+    let server = JsonRpcServer::builder()
+        .set_config(config)
+        .set_http_middleware(tower::ServiceBuilder::new().layer(hosts).layer_fn(Origins))
+        .build(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        .await
+        .map_err(failed)?;
+    let addr = server.local_addr().map_err(failed)?;
+    let handle = server.start(module(devnet)?);
+    Ok(Server { addr, handle })
+}
+
+/// Refuses what a page of another machine asks for. Browsers say in `Origin` whose page asks, in
+/// WebSocket upgrades too, which no same-origin rule holds back; programs say nothing there.
+#[derive(Debug, Clone)]
+struct Origins<S>(S);
+
+impl<S, B> Service<HttpRequest<B>> for Origins<S>
+where
+    S: Service<HttpRequest<B>, Response = HttpResponse>,
+{
+    type Response = HttpResponse;
+    type Error = S::Error;
+    type Future = Either<S::Future, std::future::Ready<Result<HttpResponse, S::Error>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
+        let mut origins = request.headers().get_all("origin").iter();
+        if origins.all(|origin| origin.to_str().is_ok_and(is_of_this_machine)) {
+            return Either::Left(self.0.call(request));
+        }
+        let mut refusal = HttpResponse::new(HttpBody::from("Pages of other machines are not served here.\n"));
+        *refusal.status_mut() = StatusCode::FORBIDDEN;
+        Either::Right(std::future::ready(Ok(refusal)))
+    }
+}
+
+/// Whether an origin is a page served by this machine. `null`, said by sandboxed pages and files, is nobody's.
+fn is_of_this_machine(origin: &str) -> bool {
+    match Url::parse(origin).ok().as_ref().and_then(Url::host) {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// Hex ids in the order they were given out, as clients expect them.
+#[derive(Debug, Default)]
+struct Counter(AtomicU64);
+
+impl IdProvider for Counter {
+    fn next_id(&self) -> SubscriptionId<'static> {
+        let id = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        SubscriptionId::Str(format!("{id:#x}").into())
+    }
+}
+
+fn module(devnet: Devnet) -> Result<RpcModule<Devnet>, ServeError> {
+    let mut module = RpcModule::new(devnet);
+    let failed = |error: jsonrpsee::core::RegisterMethodError| ServeError::Methods(error.to_string());
+    for name in rpc::served_names() {
+        module
+            .register_async_method(name, move |params, devnet, _| async move {
+                request(&devnet, name, &params).await.map_err(error_object)
+            })
+            .map_err(failed)?;
+    }
+    module
+        .register_subscription("eth_subscribe", "eth_subscription", "eth_unsubscribe", |params, pending, devnet, _| {
+            subscribe(params, pending, (*devnet).clone())
+        })
+        .map_err(failed)?;
+    Ok(module)
+}
+
+async fn request(devnet: &Devnet, method: &'static str, params: &Params<'static>) -> Result<Box<RawValue>, RpcError> {
+    let params = match params.as_str() {
+        None => None,
+        Some(text) => Some(
+            RawValue::from_string(text.to_owned()).map_err(|_| RpcError::internal("the parameters are not JSON"))?,
+        ),
+    };
+    devnet
+        .engine(move |engine| rpc::dispatch(engine, method, params.as_deref()))
+        .await
+        .map_err(|gone| RpcError::internal(gone.to_string()))?
+}
+
+fn error_object(error: RpcError) -> ErrorObjectOwned {
+    // Every code in use fits; one that did not would still be an error.
+    let code = i32::try_from(error.code).unwrap_or(-32603);
+    ErrorObjectOwned::owned(code, error.message, error.data)
+}
+
+/// What a client subscribed to.
+enum Topic {
+    Heads,
+    Logs(Box<Filter>),
+    PendingTransactions,
+}
+
+async fn subscribe(params: Params<'static>, pending: PendingSubscriptionSink, devnet: Devnet) -> SubscriptionResult {
+    let topic = match topic(&params) {
+        Ok(topic) => topic,
+        Err(message) => {
+            pending.reject(ErrorObjectOwned::owned(-32602, message, None::<()>)).await;
+            return Ok(());
+        }
+    };
+    // Before the client is told, so that nothing that happens after it knows is missed.
+    let mut events = devnet.events();
+    // The chain must be able to end while somebody listens.
+    drop(devnet);
+    let sink = pending.accept().await?;
+    loop {
+        tokio::select! {
+            () = sink.closed() => return Ok(()),
+            event = events.recv() => match event {
+                Ok(ChainEvent::Missed(missed)) => return Err(behind(missed)),
+                Ok(event) => {
+                    for message in messages(&topic, &event) {
+                        if !deliver(&sink, message).await {
+                            return Ok(());
+                        }
+                    }
+                }
+                Err(RecvError::Closed) => return Ok(()),
+                // Going on with a gap would be a lie. An error is told to the client; a plain end would not be.
+                Err(RecvError::Lagged(missed)) => return Err(behind(missed)),
+            },
+        }
+    }
+}
+
+fn behind(missed: u64) -> SubscriptionError {
+    format!("{missed} events were missed; subscribe again").into()
+}
+
+fn topic(params: &Params<'static>) -> Result<Topic, String> {
+    let mut sequence = params.sequence();
+    let name: String =
+        sequence.next().map_err(|_| "say what to subscribe to: newHeads, logs or newPendingTransactions".to_owned())?;
+    match name.as_str() {
+        "newHeads" => Ok(Topic::Heads),
+        "newPendingTransactions" => Ok(Topic::PendingTransactions),
+        "logs" => {
+            let filter: Option<Filter> = sequence
+                .optional_next()
+                .map_err(|_| "the second parameter must be a filter: {address, topics}".to_owned())?;
+            Ok(Topic::Logs(Box::new(filter.unwrap_or_default())))
+        }
+        _ => Err("no such subscription: newHeads, logs and newPendingTransactions are there".to_owned()),
+    }
+}
+
+fn messages(topic: &Topic, event: &ChainEvent) -> Vec<Box<RawValue>> {
+    match (topic, event) {
+        (Topic::Heads, ChainEvent::Added(block)) => to_raw_value(&render::header(block)).into_iter().collect(),
+        (Topic::Logs(filter), event) => {
+            event_logs(filter, event).iter().filter_map(|log| to_raw_value(log).ok()).collect()
+        }
+        (Topic::PendingTransactions, ChainEvent::Pending(transaction)) => {
+            to_raw_value(&transaction.hash).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+async fn deliver(sink: &SubscriptionSink, message: Box<RawValue>) -> bool {
+    sink.send(SubscriptionMessage::from(message)).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::devnet::{ChainConfig, DevnetConfig, Mining, RunningConfig};
+    use serde_json::Value;
+
+    #[tokio::test]
+    async fn a_subscription_ends_with_an_error_when_more_happened_at_once_than_is_kept() {
+        let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+        let devnet = Devnet::spawn(DevnetConfig { chain: ChainConfig::default(), running }).expect("spawns");
+        let module = module(devnet.clone()).expect("methods");
+        let mut events = devnet.events();
+        let subscribe = r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
+        let (_, mut told) = module.raw_json_request(subscribe, 16_384).await.expect("subscribed");
+        // The journal keeps 4,096 events: of these blocks, the first four are gone before anybody is told.
+        let mine = |blocks: usize| devnet.run(move |chain| (0..blocks).for_each(|_| drop(chain.mine())));
+        mine(4_100).await.expect("alive");
+        assert!(matches!(events.recv().await, Ok(ChainEvent::Missed(4))));
+        let Some(last) = told.recv().await else { panic!("an end without a word") };
+        let last: Value = serde_json::from_str(last.get()).expect("JSON");
+        assert_eq!(last["params"]["error"], "4 events were missed; subscribe again");
+        assert!(told.recv().await.is_none());
+    }
+}

@@ -1,0 +1,91 @@
+//! Signatures that do not exist yet, for a simulation of calldata that will carry them.
+//!
+//! What will be signed is known before it is signed, so the framed bytes are simulated with
+//! [`PLACEHOLDER_SIGNATURE`] where the signature will stand, and `ecrecover` answers as it will answer
+//! for the real one: for exactly one digest with exactly the placeholder, the one signer. Gas is the
+//! precompile's own. Everything else is recovered as ever.
+//!
+//! The placeholder can never be taken for a signature anywhere else: its r is above the order of
+//! secp256k1, so every real chain recovers nobody from it.
+
+use alloy::primitives::{Address, B256, Bytes, b256, hex};
+use revm::context::Cfg;
+use revm::context_interface::ContextTr;
+use revm::handler::{EthPrecompiles, PrecompileProvider};
+use revm::interpreter::{CallInputs, InterpreterResult};
+use revm::primitives::{AddressSet, hardfork::SpecId};
+
+/// What stands in calldata for a signature that will be made: r, s, v. It has no zero byte, so that its
+/// calldata costs what a signature's costs at most, a low s, and v 27.
+pub const PLACEHOLDER_SIGNATURE: [u8; 65] = hex!(
+    "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "1111111111111111111111111111111111111111111111111111111111111111"
+    "1b"
+);
+
+/// r and s of the placeholder, as `ecrecover` gets them.
+const PLACEHOLDER_R: B256 = b256!("ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff");
+const PLACEHOLDER_S: B256 = b256!("1111111111111111111111111111111111111111111111111111111111111111");
+const PLACEHOLDER_V: B256 = b256!("000000000000000000000000000000000000000000000000000000000000001b");
+
+/// The precompile that recovers signers.
+const ECRECOVER: Address = revm::precompile::u64_to_address(1);
+
+/// One signature that will exist: over `digest`, by `signer`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StandIn {
+    /// What will be signed.
+    pub digest: B256,
+    /// Who will sign it.
+    pub signer: Address,
+}
+
+/// The precompiles, with some signatures standing in.
+#[derive(Clone)]
+pub(in crate) struct Precompiles {
+    inner: EthPrecompiles,
+    stand_ins: Vec<StandIn>,
+}
+
+impl Precompiles {
+    pub(in crate) fn new(spec: SpecId, stand_ins: &[StandIn]) -> Self {
+        Self { inner: EthPrecompiles::new(spec), stand_ins: stand_ins.to_vec() }
+    }
+
+    /// Whose placeholder this input of `ecrecover` holds.
+    fn signer(&self, input: &[u8]) -> Option<Address> {
+        let (digest, rest) = input.split_first_chunk::<32>()?;
+        let placeholder = [PLACEHOLDER_V, PLACEHOLDER_R, PLACEHOLDER_S].concat();
+        // Bytes past the fourth word are none of the precompile's business.
+        if !rest.starts_with(&placeholder) {
+            return None;
+        }
+        self.stand_ins.iter().find(|stand_in| stand_in.digest == *digest).map(|stand_in| stand_in.signer)
+    }
+}
+
+impl<CTX: ContextTr<Cfg: Cfg<Spec = SpecId>>> PrecompileProvider<CTX> for Precompiles {
+    type Output = InterpreterResult;
+
+    fn set_spec(&mut self, spec: SpecId) -> bool {
+        <EthPrecompiles as PrecompileProvider<CTX>>::set_spec(&mut self.inner, spec)
+    }
+
+    fn run(&mut self, context: &mut CTX, inputs: &CallInputs) -> Result<Option<InterpreterResult>, String> {
+        let answer = self.inner.run(context, inputs)?;
+        if self.stand_ins.is_empty() || inputs.bytecode_address != ECRECOVER {
+            return Ok(answer);
+        }
+        let signer = self.signer(&inputs.input.as_bytes(context));
+        Ok(answer.map(|mut answer| {
+            if let (Some(signer), true) = (signer, answer.result.is_ok()) {
+                answer.output = Bytes::copy_from_slice(signer.into_word().as_slice());
+            }
+            answer
+        }))
+    }
+
+    fn warm_addresses(&self) -> &AddressSet {
+        self.inner.warm_addresses()
+    }
+}

@@ -1,0 +1,253 @@
+//! Which questions to ask about what a simulation changed: from what the caller declares, from
+//! storage slots and the mapping keys that lead to them, and from events.
+//!
+//! A candidate is a question and nothing more. What an event claims is not used, only whom it names;
+//! what counts is in [`changes`](super::changes).
+
+use alloy::{
+    primitives::{Address, Log, U256},
+    sol_types::{SolEvent, SolEventInterface as _},
+};
+
+use super::{
+    call::Call,
+    changes::{Asked, Survey, Watch, moved},
+    question::Question,
+    trail::{address_in, looks_hashed},
+};
+use bardo_abi::{
+    erc20::Erc20,
+    nft::{Erc721, Erc1155},
+    permit2::Permit2,
+};
+
+impl Survey<'_> {
+    /// Questions from declarations, slots and events.
+    pub(super) fn first_round(&mut self, calls: &[Call], logs: &[Log], watch: &Watch) {
+        for &token in &watch.tokens {
+            self.tokens.insert(token);
+            for &owner in &watch.owners {
+                self.declare(Question::Balance { token, holder: owner });
+                for &spender in &watch.spenders {
+                    self.declare(Question::Allowance { token, owner, spender });
+                }
+            }
+        }
+        for log in logs {
+            self.suggest_from(log);
+        }
+        let mut senders: Vec<Address> = Vec::new();
+        for call in calls {
+            if !senders.contains(&call.from) {
+                senders.push(call.from);
+            }
+        }
+        let mut contract = None;
+        for index in 0..self.writes.len() {
+            let Some(write) = self.writes.get(index) else { break };
+            let account = write.account;
+            let questions = from_keys(account, &write.keys);
+            if contract != Some(account) {
+                contract = Some(account);
+                for &holder in &senders {
+                    self.consider(Question::Balance { token: account, holder }, false);
+                }
+            }
+            if let Some(question) = questions {
+                self.consider(question, false);
+            }
+        }
+    }
+
+    /// Other readings of what the first round left unexplained; false if there is nothing to ask.
+    pub(super) fn second_round(&mut self, calls: &[Call]) -> bool {
+        let before = self.asked.len();
+        let mut involved: Option<Vec<Address>> = None;
+        let answering: Vec<Address> = {
+            let mut answering: Vec<Address> = self.answering.iter().copied().collect();
+            answering.sort_unstable();
+            answering
+        };
+        for index in 0..self.writes.len() {
+            let Some(write) = self.writes.get(index) else { break };
+            if !moved(&write.values) || !write.read_by.is_empty() {
+                continue;
+            }
+            let (account, slot, keys) = (write.account, write.slot, write.keys.clone());
+            let answers = self.answering.contains(&account);
+            if let Some(question) = Question::account_nonce(account, &keys) {
+                self.consider(question, false);
+                continue;
+            }
+            let addresses: Vec<Address> = keys.iter().filter_map(|key| address_in(*key)).collect();
+            match (addresses.as_slice(), keys.as_slice()) {
+                (&[owner, other], _) => {
+                    self.consider(Question::Operator { collection: account, owner, operator: other }, false);
+                    self.consider(Question::Operator { collection: account, owner: other, operator: owner }, false);
+                    self.consider(Question::Allowance { token: account, owner: other, spender: owner }, false);
+                    if !answers {
+                        // A token that keeps its books in another contract.
+                        for &token in &answering {
+                            self.consider(Question::Allowance { token, owner, spender: other }, false);
+                        }
+                    }
+                }
+                (&[holder], &[_]) => {
+                    self.consider(Question::PermitNonce { token: account, owner: holder }, false);
+                    if !answers {
+                        for &token in &answering {
+                            self.consider(Question::Balance { token, holder }, false);
+                        }
+                    }
+                }
+                (&[holder], &[first, second]) => {
+                    let id = if address_in(first).is_some() { second } else { first };
+                    self.consider(Question::MultiBalance { collection: account, holder, id }, false);
+                }
+                (&[], &[id]) if answers => {
+                    self.consider(Question::NftOwner { collection: account, id }, false);
+                    self.consider(Question::NftApproved { collection: account, id }, false);
+                }
+                (&[], &[]) if answers && !looks_hashed(slot) => {
+                    self.consider(Question::Supply { token: account }, false);
+                }
+                (&[], &[]) if answers => {
+                    let involved = involved.get_or_insert_with(|| self.involved(calls));
+                    for holder in involved.clone() {
+                        self.consider(Question::Balance { token: account, holder }, false);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.asked.len() > before
+    }
+
+    /// Every account that took part, and every address in the calldata.
+    fn involved(&self, calls: &[Call]) -> Vec<Address> {
+        let mut involved: Vec<Address> = self.accounts.iter().map(|(address, _)| *address).collect();
+        for call in calls {
+            let words = call.data.get(4..).unwrap_or_default().chunks_exact(32);
+            involved.extend(words.filter_map(U256::try_from_be_slice).filter_map(address_in));
+        }
+        involved.sort_unstable();
+        involved.dedup();
+        involved
+    }
+
+    /// Questions that an event suggests. Its claims are not used, only its addresses.
+    fn suggest_from(&mut self, log: &Log) {
+        let contract = log.address;
+        let topics = log.topics();
+        match topics {
+            [Erc20::Transfer::SIGNATURE_HASH, rest @ ..] => {
+                self.tokens.insert(contract);
+                match rest {
+                    [from, to, id @ ..] => {
+                        self.insist_on_balance(contract, Address::from_word(*from));
+                        self.insist_on_balance(contract, Address::from_word(*to));
+                        if let [id] = id {
+                            let id = U256::from_be_bytes(id.0);
+                            self.consider(Question::NftOwner { collection: contract, id }, true);
+                            self.consider(Question::NftApproved { collection: contract, id }, true);
+                        }
+                    }
+                    // From before topics were agreed on: both addresses stand in the data.
+                    _ => {
+                        let words = log.data.data.chunks_exact(32).take(2).filter_map(U256::try_from_be_slice);
+                        for holder in words.filter_map(address_in) {
+                            self.insist_on_balance(contract, holder);
+                        }
+                    }
+                }
+            }
+            [Erc20::Approval::SIGNATURE_HASH, owner, spender, id @ ..] => {
+                self.tokens.insert(contract);
+                match id {
+                    [id] => {
+                        let id = U256::from_be_bytes(id.0);
+                        self.consider(Question::NftOwner { collection: contract, id }, true);
+                        self.consider(Question::NftApproved { collection: contract, id }, true);
+                    }
+                    _ => {
+                        let (owner, spender) = (Address::from_word(*owner), Address::from_word(*spender));
+                        self.consider(Question::Allowance { token: contract, owner, spender }, true);
+                    }
+                }
+            }
+            [Erc721::ApprovalForAll::SIGNATURE_HASH, owner, operator, ..] => {
+                let (owner, operator) = (Address::from_word(*owner), Address::from_word(*operator));
+                self.consider(Question::Operator { collection: contract, owner, operator }, true);
+            }
+            [Erc1155::TransferSingle::SIGNATURE_HASH | Erc1155::TransferBatch::SIGNATURE_HASH, ..] => {
+                let (from, to, ids) = match Erc1155::Erc1155Events::decode_log(log).map(|log| log.data) {
+                    Ok(Erc1155::Erc1155Events::TransferSingle(event)) => (event.from, event.to, vec![event.id]),
+                    Ok(Erc1155::Erc1155Events::TransferBatch(event)) => (event.from, event.to, event.ids),
+                    Err(_) => return,
+                };
+                for id in ids {
+                    for holder in [from, to].into_iter().filter(|holder| !holder.is_zero()) {
+                        self.consider(Question::MultiBalance { collection: contract, holder, id }, true);
+                    }
+                }
+            }
+            _ => self.suggest_from_permit2(log),
+        }
+    }
+
+    fn suggest_from_permit2(&mut self, log: &Log) {
+        let permit2 = log.address;
+        let Ok(event) = Permit2::Permit2Events::decode_log(log) else { return };
+        let (owner, token, spender) = match event.data {
+            Permit2::Permit2Events::Approval(event) => (event.owner, event.token, event.spender),
+            Permit2::Permit2Events::Permit(event) => (event.owner, event.token, event.spender),
+            Permit2::Permit2Events::Lockdown(event) => (event.owner, event.token, event.spender),
+            Permit2::Permit2Events::NonceInvalidation(event) => (event.owner, event.token, event.spender),
+            Permit2::Permit2Events::UnorderedNonceInvalidation(event) => {
+                self.consider(Question::NonceWord { permit2, owner: event.owner, word: event.word }, true);
+                return;
+            }
+        };
+        self.consider(Question::Permit2Allowance { permit2, owner, token, spender }, true);
+    }
+
+    fn insist_on_balance(&mut self, token: Address, holder: Address) {
+        // The zero address stands for minting and burning; many tokens refuse to speak of it.
+        if !holder.is_zero() {
+            self.consider(Question::Balance { token, holder }, true);
+        }
+    }
+
+    fn consider(&mut self, question: Question, insist: bool) {
+        if self.known.insert(question) {
+            self.asked.push(Asked::new(question, insist, false, self.points));
+        }
+    }
+
+    fn declare(&mut self, question: Question) {
+        if self.known.insert(question) {
+            self.asked.push(Asked::new(question, true, true, self.points));
+        }
+    }
+}
+
+/// The question that mapping keys suggest at first sight.
+fn from_keys(contract: Address, keys: &[U256]) -> Option<Question> {
+    match *keys {
+        [holder] => Some(Question::Balance { token: contract, holder: address_in(holder)? }),
+        [owner, second] => {
+            let owner = address_in(owner)?;
+            Some(match address_in(second) {
+                Some(spender) => Question::Allowance { token: contract, owner, spender },
+                None => Question::NonceWord { permit2: contract, owner, word: second },
+            })
+        }
+        [owner, token, spender] => Some(Question::Permit2Allowance {
+            permit2: contract,
+            owner: address_in(owner)?,
+            token: address_in(token)?,
+            spender: address_in(spender)?,
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,448 @@
+//! Finds what a simulation changed for owners, without taking a token's events at their word.
+//!
+//! Which questions to ask is the matter of [`candidates`](super::candidates). What counts is only
+//! what the contracts answer before and after. A storage write that no answer accounts for is
+//! reported as such; if it names an account and the contract refused to speak about it, the whole
+//! report is incomplete.
+
+use alloy::primitives::{Address, B256, KECCAK256_EMPTY, Log, U256, map::HashSet};
+use revm::state::AccountInfo;
+
+use super::{
+    Options,
+    call::Call,
+    machine::Machine,
+    outcome::{
+        AccountChange, AccountNonceChange, AllowanceChange, BalanceChange, Change, Changes, Explained, Failure, Gap,
+        MultiBalanceChange, NftChange, NonceWordChange, OperatorChange, Permit2AllowanceChange, PermitNonceChange,
+        StorageWrite, SupplyChange, Unreadable,
+    },
+    question::{Question, Reading},
+    run::{Effort, Place},
+    trail::Trails,
+};
+use crate::evm::EvmError;
+
+/// What a caller wants to know about in any case: every declared token's balance of every declared
+/// owner, and its allowance to every declared spender, whether they change or not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// Token contracts.
+    pub tokens: Vec<Address>,
+    /// Holders of them.
+    pub owners: Vec<Address>,
+    /// Who could be allowed to take them.
+    pub spenders: Vec<Address>,
+}
+
+/// Bounds on the questions asked to find changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Questions, each asked once per point in time.
+    pub questions: usize,
+    /// Gas one question may use.
+    pub question_gas: u64,
+    /// Gas all questions may use together, over RPC those of every speculative run too.
+    pub total_gas: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { questions: 1024, question_gas: 1_000_000, total_gas: 100_000_000 }
+    }
+}
+
+/// Why a run did not come to its end.
+#[derive(Debug)]
+pub(super) enum Unfinished {
+    /// The machine failed at this call, or at the questions after the last.
+    Failed {
+        /// Which call of the plan, from 0.
+        index: usize,
+        /// How.
+        error: EvmError,
+    },
+    /// The balance of this token cannot be put in place.
+    NotShifted(Address),
+    /// Nobody waits for it any more.
+    Cancelled,
+    /// The questions take too long to be asked in this place.
+    TooLong,
+}
+
+/// Changes of each call, and of all together as the last element.
+pub(super) fn find(
+    machine: &mut Machine<'_>,
+    calls: &[Call],
+    logs: &[Log],
+    options: &Options,
+    effort: &Effort,
+    place: Place,
+) -> Result<Vec<Changes>, Unfinished> {
+    let Options { watch, limits, .. } = options;
+    let failed = |error| Unfinished::Failed { index: calls.len(), error };
+    let mut survey = Survey::new(machine, calls, limits, effort, place).map_err(failed)?;
+    survey.first_round(calls, logs, watch);
+    survey.ask(machine)?;
+    survey.explain();
+    if survey.second_round(calls) {
+        survey.ask(machine)?;
+        survey.explain();
+    }
+    survey.find_silence(machine, calls, watch).map_err(failed)?;
+    effort.spend(survey.gas);
+    let steps = calls.len();
+    let mut found = Vec::with_capacity(steps + 1);
+    if steps > 1 {
+        found.extend((0..steps).map(|step| survey.changes(step, step + 1)));
+    }
+    found.push(survey.changes(0, steps));
+    Ok(found)
+}
+
+/// Everything known about one simulation while its changes are being looked for.
+pub(super) struct Survey<'l> {
+    limits: &'l Limits,
+    effort: &'l Effort,
+    place: Place,
+    /// Points in time: before the first call, and after each.
+    pub(super) points: usize,
+    caller: Address,
+    pub(super) accounts: Vec<(Address, Vec<AccountInfo>)>,
+    pub(super) writes: Vec<Write>,
+    pub(super) asked: Vec<Asked>,
+    /// Questions known, asked or not, to ask none twice.
+    pub(super) known: HashSet<Question>,
+    /// Contracts that a caller or an event names as tokens.
+    pub(super) tokens: HashSet<Address>,
+    /// Contracts that named a balance other than zero.
+    pub(super) answering: HashSet<Address>,
+    /// How many of `asked` have been asked and looked at.
+    pub(super) answered: usize,
+    explained_up_to: usize,
+    gas: u64,
+    gaps: Vec<Gap>,
+}
+
+/// A slot that some call left with another value.
+pub(super) struct Write {
+    pub(super) account: Address,
+    pub(super) slot: U256,
+    /// One per point in time.
+    pub(super) values: Vec<U256>,
+    /// Mapping keys that lead here, outermost first.
+    pub(super) keys: Vec<U256>,
+    /// Questions whose moving answer is computed from this slot.
+    pub(super) read_by: Vec<usize>,
+    /// The question this slot suggests that its contract does not answer, if it is about an account.
+    pub(super) silent: Option<usize>,
+}
+
+/// A question and what came of it.
+pub(super) struct Asked {
+    pub(super) question: Question,
+    /// Whether no answer is worth a report even from a contract not known to be a token.
+    insist: bool,
+    /// The caller wants the answer even if nothing moved.
+    declared: bool,
+    /// One per point in time.
+    pub(super) readings: Vec<Reading>,
+    reads: Vec<(Address, U256)>,
+}
+
+impl Asked {
+    /// A question to be asked at `points` points in time.
+    pub(super) fn new(question: Question, insist: bool, declared: bool, points: usize) -> Self {
+        Self { question, insist, declared, readings: Vec::with_capacity(points), reads: Vec::new() }
+    }
+}
+
+impl<'l> Survey<'l> {
+    fn new(
+        machine: &mut Machine<'_>,
+        calls: &[Call],
+        limits: &'l Limits,
+        effort: &'l Effort,
+        place: Place,
+    ) -> Result<Self, EvmError> {
+        let mut touched: Vec<Address> = Vec::new();
+        let mut slots: Vec<(Address, U256)> = Vec::new();
+        for (address, account) in machine.calls().iter().flatten() {
+            if account.is_touched() {
+                touched.push(*address);
+            }
+            slots.extend(account.changed_storage_slots().map(|(slot, _)| (*address, *slot)));
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        slots.sort_unstable();
+        slots.dedup();
+        let points = calls.len() + 1;
+        let mut survey = Self {
+            limits,
+            effort,
+            place,
+            points,
+            caller: calls.first().map(|call| call.from).unwrap_or_default(),
+            accounts: touched.into_iter().map(|address| (address, Vec::with_capacity(points))).collect(),
+            writes: Vec::with_capacity(slots.len()),
+            asked: Vec::with_capacity(16),
+            known: HashSet::default(),
+            tokens: HashSet::default(),
+            answering: HashSet::default(),
+            answered: 0,
+            explained_up_to: 0,
+            gas: 0,
+            gaps: Vec::new(),
+        };
+        for point in 0..points {
+            machine.turn_to(point);
+            for (address, infos) in &mut survey.accounts {
+                infos.push(machine.account(*address)?.unwrap_or_default());
+            }
+        }
+        let mut writes: Vec<Write> = slots
+            .into_iter()
+            .map(|(account, slot)| Write {
+                account,
+                slot,
+                values: Vec::with_capacity(points),
+                keys: Vec::new(),
+                read_by: Vec::new(),
+                silent: None,
+            })
+            .collect();
+        for point in 0..points {
+            machine.turn_to(point);
+            for write in &mut writes {
+                write.values.push(machine.storage(write.account, write.slot)?);
+            }
+        }
+        if machine.recorder().overflowed() {
+            survey.gaps.push(Gap::Preimages);
+        }
+        let trails = Trails::new(machine.recorder());
+        for write in &mut writes {
+            write.keys = trails.keys(write.slot);
+        }
+        survey.writes = writes;
+        Ok(survey)
+    }
+
+    /// Asks what has not been asked yet, at every point in time, within the limits.
+    fn ask(&mut self, machine: &mut Machine<'_>) -> Result<(), Unfinished> {
+        let total_gas = self.effort.question_gas();
+        let gas_here = self.place.question_gas();
+        let index = self.points - 1;
+        if self.asked.len() > self.limits.questions {
+            self.gap(Gap::Questions(self.asked.len() - self.limits.questions));
+            self.asked.truncate(self.limits.questions);
+        }
+        let calldata: Vec<_> = self.asked.iter().skip(self.answered).map(|asked| asked.question.calldata()).collect();
+        for point in 0..self.points {
+            if self.effort.is_cancelled() {
+                return Err(Unfinished::Cancelled);
+            }
+            machine.turn_to(point);
+            let mut left = 0;
+            for (asked, calldata) in self.asked.iter_mut().skip(self.answered).zip(&calldata) {
+                if self.gas >= total_gas {
+                    asked.readings.push(Reading::Failed(Failure::OutOfGas));
+                    left += 1;
+                    continue;
+                }
+                if self.gas >= gas_here {
+                    return Err(Unfinished::TooLong);
+                }
+                let contract = asked.question.contract();
+                let (answer, gas) = machine
+                    .ask(self.caller, contract, calldata.clone(), self.limits.question_gas)
+                    .map_err(|error| Unfinished::Failed { index, error })?;
+                self.gas = self.gas.saturating_add(gas);
+                asked.reads.extend_from_slice(machine.reads());
+                asked.readings.push(asked.question.read(&answer));
+            }
+            if left > 0 {
+                self.gap(Gap::Gas(left));
+            }
+        }
+        self.settle_approvals();
+        for asked in self.asked.iter().skip(self.answered) {
+            if let Question::Balance { token, .. } = asked.question
+                && asked
+                    .readings
+                    .iter()
+                    .any(|reading| matches!(reading, Reading::Value(value) if !value.number().is_zero()))
+            {
+                self.answering.insert(token);
+            }
+        }
+        self.answered = self.asked.len();
+        Ok(())
+    }
+
+    /// Notes a bound that was hit; one of a kind, with the larger number.
+    fn gap(&mut self, gap: Gap) {
+        for known in &mut self.gaps {
+            match (known, gap) {
+                (Gap::Questions(known), Gap::Questions(left)) | (Gap::Gas(known), Gap::Gas(left)) => {
+                    *known = left.max(*known);
+                    return;
+                }
+                _ => {}
+            }
+        }
+        self.gaps.push(gap);
+    }
+
+    /// Connects writes with the questions whose answers moved and are computed from them.
+    fn explain(&mut self) {
+        for (index, asked) in self.asked.iter().enumerate().skip(self.explained_up_to) {
+            if !moved(&asked.readings) {
+                continue;
+            }
+            for (account, slot) in &asked.reads {
+                let at = self.writes.binary_search_by_key(&(*account, *slot), |write| (write.account, write.slot));
+                if let Some(write) = at.ok().and_then(|at| self.writes.get_mut(at))
+                    && write.read_by.last() != Some(&index)
+                {
+                    write.read_by.push(index);
+                }
+            }
+        }
+        self.explained_up_to = self.asked.len();
+    }
+
+    /// What differs between two points in time.
+    fn changes(&self, from: usize, to: usize) -> Changes {
+        let mut changes = Changes { gaps: self.gaps.clone(), ..Changes::default() };
+        for (account, infos) in &self.accounts {
+            let (Some(before), Some(after)) = (infos.get(from), infos.get(to)) else { continue };
+            let change = AccountChange {
+                account: *account,
+                balance: Change { before: before.balance, after: after.balance },
+                nonce: Change { before: before.nonce, after: after.nonce },
+                code_hash: Change { before: code_hash(before), after: code_hash(after) },
+                delegation: Change { before: delegation(before), after: delegation(after) },
+            };
+            if change.balance.moved() || change.nonce.moved() || change.code_hash.moved() {
+                changes.accounts.push(change);
+            }
+        }
+        for asked in &self.asked {
+            self.report(asked, from, to, &mut changes);
+        }
+        for write in &self.writes {
+            let (Some(&before), Some(&after)) = (write.values.get(from), write.values.get(to)) else { continue };
+            if before != after {
+                let explained = self.explanation(write, after.wrapping_sub(before), from, to);
+                if explained == Explained::No {
+                    self.report_silence(write, from, to, &mut changes);
+                }
+                changes.writes.push(StorageWrite {
+                    account: write.account,
+                    slot: write.slot,
+                    value: Change { before, after },
+                    keys: write.keys.clone(),
+                    explained,
+                });
+            }
+        }
+        changes
+    }
+
+    fn explanation(&self, write: &Write, delta: U256, from: usize, to: usize) -> Explained {
+        let mut best = Explained::No;
+        for asked in write.read_by.iter().filter_map(|index| self.asked.get(*index)) {
+            let (Some(Reading::Value(before)), Some(Reading::Value(after))) =
+                (asked.readings.get(from), asked.readings.get(to))
+            else {
+                continue;
+            };
+            if before == after {
+                continue;
+            }
+            if after.stored().wrapping_sub(before.stored()) == delta {
+                return Explained::Exactly;
+            }
+            best = Explained::Partly;
+        }
+        best
+    }
+
+    fn report(&self, asked: &Asked, from: usize, to: usize, changes: &mut Changes) {
+        let (Some(earlier), Some(later)) = (asked.readings.get(from), asked.readings.get(to)) else { return };
+        let (before, after) = match (earlier, later) {
+            (Reading::Value(before), Reading::Value(after)) => (before, after),
+            (Reading::Failed(failure), _) | (_, Reading::Failed(failure)) => {
+                let contract = asked.question.contract();
+                let of_a_token = matches!(asked.question, Question::Balance { .. })
+                    && (self.tokens.contains(&contract) || self.answering.contains(&contract));
+                if asked.insist || of_a_token {
+                    changes.unreadable.push(Unreadable {
+                        contract,
+                        question: asked.question.describe(),
+                        failure: *failure,
+                    });
+                }
+                return;
+            }
+        };
+        if before == after && !asked.declared {
+            return;
+        }
+        let number = Change { before: before.number(), after: after.number() };
+        match asked.question {
+            Question::Balance { token, holder } => {
+                changes.balances.push(BalanceChange { token, holder, balance: number });
+            }
+            Question::Allowance { token, owner, spender } => {
+                changes.allowances.push(AllowanceChange { token, owner, spender, allowance: number });
+            }
+            Question::Permit2Allowance { permit2, owner, token, spender } => {
+                let allowance = Change { before: before.permit2(), after: after.permit2() };
+                changes.permit2_allowances.push(Permit2AllowanceChange { permit2, owner, token, spender, allowance });
+            }
+            Question::NonceWord { permit2, owner, word } => {
+                changes.permit2_nonces.push(NonceWordChange { permit2, owner, word, bits: number });
+            }
+            Question::Supply { token } => changes.supplies.push(SupplyChange { token, supply: number }),
+            Question::PermitNonce { token, owner } => {
+                changes.permit_nonces.push(PermitNonceChange { token, owner, nonce: number });
+            }
+            Question::AccountNonce { entry_point, account, key } => {
+                changes.account_nonces.push(AccountNonceChange { entry_point, account, key, nonce: number });
+            }
+            Question::Operator { collection, owner, operator } => {
+                let approved = Change { before: before.truth(), after: after.truth() };
+                changes.operators.push(OperatorChange { collection, owner, operator, approved });
+            }
+            Question::NftOwner { collection, id } => {
+                let who = Change { before: before.address(), after: after.address() };
+                changes.nft_owners.push(NftChange { collection, id, who });
+            }
+            Question::NftApproved { collection, id } => {
+                let who = Change { before: before.address(), after: after.address() };
+                changes.nft_approvals.push(NftChange { collection, id, who });
+            }
+            Question::MultiBalance { collection, holder, id } => {
+                changes.multi_balances.push(MultiBalanceChange { collection, holder, id, balance: number });
+            }
+        }
+    }
+}
+
+/// Whether any two neighbouring points in time differ.
+pub(super) fn moved<T: PartialEq>(values: &[T]) -> bool {
+    values.windows(2).any(|pair| pair.first() != pair.last())
+}
+
+/// An account that does not exist has the hash of no code, as one without code has.
+pub(super) fn code_hash(info: &AccountInfo) -> B256 {
+    if info.code_hash.is_zero() { KECCAK256_EMPTY } else { info.code_hash }
+}
+
+/// Where an account delegates to.
+pub(super) fn delegation(info: &AccountInfo) -> Option<Address> {
+    info.code.as_ref().and_then(|code| code.eip7702_address())
+}

@@ -1,0 +1,393 @@
+//! A chain behind an endpoint, as forks see it: blocks to pin, code that many blocks share, and
+//! questions asked in batches.
+//!
+//! Not here: what a pinned block's state is (see [`pinned`](super::pinned)); retry, failover and time
+//! limits (see `chain::provider`).
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use alloy::{
+    eips::{BlockId, BlockNumberOrTag},
+    primitives::{Address, B256, Bytes, U64, U256},
+    providers::{DynProvider, Provider},
+    rpc::{client::BatchRequest, json_rpc::RpcRecv, types::Header},
+};
+use futures::future::try_join_all;
+use revm::state::Bytecode;
+use serde_json::{Value, json};
+
+use super::{Fork, ForkError, NextBlock, outcome::Pinned, pinned::PinnedState};
+use crate::{
+    evm::{self, BlockContext, ChainRules, SpecId},
+    provider::{Batching, EndpointStack, ProviderError, Said, Testimony, reached},
+};
+
+/// Blocks whose caches are kept.
+const BLOCKS_KEPT: usize = 4;
+/// Code seen unchanged over this many blocks is taken to stay: since Cancun deployed code cannot
+/// change, and a reorganisation that deep is not expected on any chain here.
+const SETTLED_AFTER: u64 = 64;
+
+/// Calls to a request where an endpoint failed at larger ones.
+const GENTLE_BATCH: usize = 10;
+
+/// State of a chain behind an endpoint, for forks of its blocks. Share it: caches live here.
+#[derive(Debug)]
+pub struct Remote {
+    provider: DynProvider,
+    /// All endpoints of the chain, where there are several: what a simulation has read is compared on each of them.
+    witnesses: Option<EndpointStack>,
+    rules: ChainRules,
+    limits: RemoteLimits,
+    round_trips: AtomicU64,
+    codes: Mutex<imbl::HashMap<Address, KnownCode>>,
+    /// Hashes of code that every endpoint has confirmed.
+    confirmed: Mutex<imbl::HashMap<Address, B256>>,
+    blocks: Mutex<VecDeque<Arc<PinnedState>>>,
+}
+
+/// Bounds on what one simulation may ask of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RemoteLimits {
+    /// Runs until one misses nothing, at most.
+    pub rounds: usize,
+    /// Calls in one JSON-RPC batch. A round that needs more sends several batches at the same time.
+    pub batch: usize,
+    /// Values fetched in one round.
+    pub reads: usize,
+}
+
+impl Default for RemoteLimits {
+    fn default() -> Self {
+        Self { rounds: 24, batch: 100, reads: 4096 }
+    }
+}
+
+/// Accounts and slots that a caller knows will be read, to be fetched before the first run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// Accounts: balance, nonce, code, and the slots that contracts read first.
+    pub accounts: Vec<Address>,
+    /// Single slots.
+    pub slots: Vec<(Address, U256)>,
+}
+
+#[derive(Debug, Clone)]
+struct KnownCode {
+    code: Bytecode,
+    hash: B256,
+    first_seen: u64,
+    settled: bool,
+}
+
+impl Remote {
+    /// The chain behind `provider`, which must have the id of `rules`.
+    pub fn new(provider: DynProvider, rules: ChainRules, limits: RemoteLimits) -> Arc<Self> {
+        Self::witnessed_by(provider, None, rules, limits)
+    }
+
+    /// The chain behind `provider`, where every value that a simulation reads must be the same on the endpoints of
+    /// `witnesses`.
+    pub fn witnessed_by(
+        provider: DynProvider,
+        witnesses: Option<EndpointStack>,
+        rules: ChainRules,
+        limits: RemoteLimits,
+    ) -> Arc<Self> {
+        let witnesses = witnesses.filter(|stack| stack.endpoints().len() > 1);
+        Arc::new(Self {
+            provider,
+            witnesses,
+            rules,
+            limits,
+            round_trips: AtomicU64::new(0),
+            codes: Mutex::default(),
+            confirmed: Mutex::default(),
+            blocks: Mutex::default(),
+        })
+    }
+
+    /// All endpoints of the chain, where there are several.
+    pub(super) fn witnesses(&self) -> Option<&EndpointStack> {
+        self.witnesses.as_ref()
+    }
+
+    /// Asks every endpoint the same calls at the same time: one round trip.
+    pub(super) async fn ask_each(
+        &self,
+        witnesses: &EndpointStack,
+        gently: bool,
+        calls: impl Fn(usize) -> Vec<(&'static str, Value)>,
+    ) -> Vec<Testimony> {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
+        let batching = match gently {
+            false => Batching { calls: self.limits.batch, requests: usize::MAX },
+            true => Batching { calls: self.limits.batch.min(GENTLE_BATCH), requests: 1 },
+        };
+        witnesses.testimonies(batching, calls).await
+    }
+
+    /// The bounds on one simulation.
+    pub(super) fn limits(&self) -> RemoteLimits {
+        self.limits
+    }
+
+    /// Round trips made so far, one after the other. Batches sent at the same time count as one.
+    pub fn round_trips(&self) -> u64 {
+        self.round_trips.load(Ordering::Relaxed)
+    }
+
+    /// Pins `block`: one round trip. A block pinned before keeps its cache.
+    ///
+    /// # Errors
+    /// Endpoint errors, an unknown block, or another chain behind the endpoint.
+    pub async fn pin(self: &Arc<Self>, block: BlockId, next: NextBlock) -> Result<Fork, ForkError> {
+        let header_call = match block {
+            BlockId::Hash(hash) => ("eth_getBlockByHash", json!([hash.block_hash, false])),
+            BlockId::Number(number) => ("eth_getBlockByNumber", json!([number, false])),
+        };
+        let calls = vec![("eth_chainId", json!([])), header_call];
+        let told = match &self.witnesses {
+            Some(witnesses) => self.common_block(witnesses, &calls, block.is_latest()).await,
+            None => None,
+        };
+        let told = match told {
+            Some(told) => told,
+            None => self.ask(calls).await?,
+        };
+        let [chain_id, header] = told
+            .try_into()
+            .map_err(|_| ForkError::Malformed { what: "a batch of two calls has not two answers".to_owned() })?;
+        let found: U64 = decoded(chain_id, "eth_chainId")?;
+        if found.to::<u64>() != self.rules.chain_id {
+            return Err(ForkError::WrongChain { expected: self.rules.chain_id, found: found.to() });
+        }
+        let header: Option<Header> = decoded(header, "the block")?;
+        let header = header.ok_or(ForkError::UnknownBlock { block })?;
+        let meant = match block {
+            BlockId::Hash(asked) => header.hash == asked.block_hash,
+            BlockId::Number(BlockNumberOrTag::Number(asked)) => header.number == asked,
+            BlockId::Number(_) => true,
+        };
+        if !meant {
+            return Err(ForkError::Malformed {
+                what: "the endpoint tells of another block than was asked for".to_owned(),
+            });
+        }
+        let mut context = self.after(&header);
+        next.correct(&mut context);
+        let pinned = Pinned { chain_id: self.rules.chain_id, number: header.number, hash: header.hash };
+        let state = self.state_of(header);
+        Ok(Fork::on_remote(pinned, self.rules, context, state))
+    }
+
+    /// What one endpoint answers about the block to pin, of the endpoints that are of this chain and know it: for the
+    /// latest block, one that two endpoints have reached. `None` where no endpoint answers in time.
+    async fn common_block(
+        &self,
+        witnesses: &EndpointStack,
+        calls: &[(&'static str, Value)],
+        latest: bool,
+    ) -> Option<Vec<Value>> {
+        let told = self.ask_each(witnesses, false, |_| calls.to_vec()).await;
+        let expected = json!(U64::from(self.rules.chain_id));
+        let known: Vec<_> = told
+            .into_iter()
+            .filter_map(|testimony| match testimony.said.as_slice() {
+                [Said::Value(chain_id), Said::Value(header)] if *chain_id == expected => {
+                    let number = header.get("number").and_then(|number| quantity(number, "a block number").ok())?;
+                    let number = u64::try_from(number).ok()?;
+                    Some((number, testimony.stands_still, vec![chain_id.clone(), header.clone()]))
+                }
+                [..] => None,
+            })
+            .collect();
+        let heads: Vec<(u64, bool)> = known.iter().map(|(number, still, _)| (*number, *still)).collect();
+        let place = if latest { reached(&heads)? } else { 0 };
+        known.into_iter().nth(place).map(|(_, _, told)| told)
+    }
+
+    /// The block after `parent`, as far as the parent tells.
+    fn after(&self, parent: &Header) -> BlockContext {
+        BlockContext {
+            number: parent.number.saturating_add(1),
+            timestamp: parent.timestamp.saturating_add(1),
+            base_fee: parent
+                .base_fee_per_gas
+                .map_or(0, |fee| evm::next_base_fee(parent.gas_used, parent.gas_limit, fee)),
+            gas_limit: parent.gas_limit,
+            coinbase: parent.beneficiary,
+            prevrandao: parent.mix_hash,
+            excess_blob_gas: parent.next_block_excess_blob_gas(self.rules.blob_params()).unwrap_or_default(),
+        }
+    }
+
+    fn state_of(self: &Arc<Self>, header: Header) -> Arc<PinnedState> {
+        let mut blocks = locked(&self.blocks);
+        blocks.retain(|state| !state.is_gone());
+        if let Some(known) = blocks.iter().find(|state| state.hash() == header.hash) {
+            return Arc::clone(known);
+        }
+        let state = Arc::new(PinnedState::new(Arc::clone(self), header));
+        blocks.push_back(Arc::clone(&state));
+        if blocks.len() > BLOCKS_KEPT {
+            blocks.pop_front();
+        }
+        state
+    }
+
+    /// Asks all `calls` at once and returns their answers in order: one round trip.
+    pub(super) async fn ask(&self, calls: Vec<(&'static str, Value)>) -> Result<Vec<Value>, ForkError> {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
+        let batches = calls.chunks(self.limits.batch.max(1)).map(|calls| self.ask_batch(calls));
+        Ok(try_join_all(batches).await?.into_iter().flatten().collect())
+    }
+
+    async fn ask_batch(&self, calls: &[(&'static str, Value)]) -> Result<Vec<Value>, ForkError> {
+        let mut batch = BatchRequest::new(self.provider.client());
+        let mut waiting = Vec::with_capacity(calls.len());
+        for (method, params) in calls {
+            waiting.push(batch.add_call::<_, Value>(*method, params).map_err(ProviderError::from)?);
+        }
+        batch.send().await.map_err(ProviderError::from)?;
+        Ok(try_join_all(waiting).await.map_err(ProviderError::from)?)
+    }
+
+    /// Code of `account` that need not be fetched again for block `number`.
+    pub(super) fn settled_code(&self, account: Address, number: u64) -> Option<(Bytecode, B256)> {
+        let codes = locked(&self.codes);
+        let known = codes.get(&account)?;
+        (known.settled && known.first_seen <= number).then(|| (known.code.clone(), known.hash))
+    }
+
+    /// Whether code need not be compared again for block `number`: it is settled, and all endpoints have confirmed it.
+    pub(super) fn is_confirmed(&self, account: Address, number: u64) -> bool {
+        let settled = self.settled_code(account, number).map(|(_, hash)| hash);
+        settled.is_some() && locked(&self.confirmed).get(&account).copied() == settled
+    }
+
+    /// Remembers code that two or more endpoints have confirmed, and none contradicts.
+    pub(super) fn confirm_code(&self, account: Address, hash: B256) {
+        locked(&self.confirmed).insert(account, hash);
+    }
+
+    /// Forgets code that a majority of endpoints contradicts.
+    pub(super) fn forget_code(&self, account: Address) {
+        locked(&self.codes).remove(&account);
+        locked(&self.confirmed).remove(&account);
+    }
+
+    /// Remembers code that was fetched, and gives back an analysed copy if it is a known one.
+    pub(super) fn learn_code(
+        &self,
+        account: Address,
+        number: u64,
+        bytes: Bytes,
+    ) -> Result<(Bytecode, B256), ForkError> {
+        let mut codes = locked(&self.codes);
+        if let Some(known) = codes.get_mut(&account)
+            && known.code.original_byte_slice() == bytes.as_ref()
+        {
+            known.settled |= number >= known.first_seen.saturating_add(SETTLED_AFTER);
+            return Ok((known.code.clone(), known.hash));
+        }
+        let code = Bytecode::new_raw_checked(bytes).map_err(|_| ForkError::Malformed {
+            what: format!("the code of {account} begins like a delegation and is none"),
+        })?;
+        let hash = code.hash_slow();
+        // A delegation can change with every block, and so can an account that has no code yet.
+        if !code.is_empty() && !code.is_eip7702() && self.rules.spec.is_enabled_in(SpecId::CANCUN) {
+            let known = KnownCode { code: code.clone(), hash, first_seen: number, settled: false };
+            codes.insert(account, known);
+        }
+        Ok((code, hash))
+    }
+}
+
+pub(super) fn decoded<T: RpcRecv>(answer: Value, what: &str) -> Result<T, ForkError> {
+    serde_json::from_value(answer).map_err(|_| not_of_its_type(what))
+}
+
+/// A number as the wire has it: `0x` and 1 to 64 hex digits. An endpoint that lacks the state may answer `0x`,
+/// which lenient parsers read as zero; zero is a balance, and nothing is not.
+pub(super) fn quantity(answer: &Value, what: &str) -> Result<U256, ForkError> {
+    answer
+        .as_str()
+        .and_then(|text| text.strip_prefix("0x"))
+        .filter(|digits| (1..=64).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        .and_then(|digits| U256::from_str_radix(digits, 16).ok())
+        .ok_or_else(|| not_of_its_type(what))
+}
+
+pub(super) fn not_of_its_type(what: &str) -> ForkError {
+    ForkError::Malformed { what: format!("the answer to {what} is not of its type") }
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while holding one of these locks; if it did, the maps would still be whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::{
+        providers::ProviderBuilder,
+        rpc::{
+            client::RpcClient,
+            json_rpc::{RequestPacket, Response, ResponsePacket, ResponsePayload},
+        },
+        transports::{TransportError, TransportFut},
+    };
+    use std::task::{Context, Poll};
+
+    use super::*;
+
+    /// Tells of one block, whichever is asked for.
+    #[derive(Clone)]
+    struct OneBlock(Value);
+
+    impl tower::Service<RequestPacket> for OneBlock {
+        type Response = ResponsePacket;
+        type Error = TransportError;
+        type Future = TransportFut<'static>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, packet: RequestPacket) -> Self::Future {
+            let block = self.0.clone();
+            let says = move |request: &alloy::rpc::json_rpc::SerializedRequest| {
+                let answer = if request.method() == "eth_chainId" { json!("0x7a69") } else { block.clone() };
+                let raw = serde_json::value::to_raw_value(&answer).unwrap();
+                Response { id: request.id().clone(), payload: ResponsePayload::Success(raw) }
+            };
+            Box::pin(async move { Ok(ResponsePacket::Batch(packet.requests().iter().map(says).collect())) })
+        }
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_tells_of_another_block_is_not_believed() {
+        let header = Header::new(alloy::consensus::Header { number: 7, ..Default::default() });
+        let hash = header.hash;
+        let transport = OneBlock(serde_json::to_value(&header).unwrap());
+        let client = RpcClient::new(transport, true);
+        let provider = ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased();
+        let rules = ChainRules { chain_id: 31_337, spec: SpecId::OSAKA };
+        let remote = Remote::new(provider, rules, RemoteLimits::default());
+        for block in [BlockId::hash(hash), BlockId::number(7), BlockId::latest()] {
+            let fork = remote.pin(block, NextBlock::default()).await.unwrap();
+            assert_eq!(fork.pinned().hash, hash, "{block:?}");
+        }
+        for block in [BlockId::hash(B256::repeat_byte(3)), BlockId::number(8)] {
+            let refused = remote.pin(block, NextBlock::default()).await;
+            assert!(matches!(refused, Err(ForkError::Malformed { .. })), "{block:?}");
+        }
+    }
+}

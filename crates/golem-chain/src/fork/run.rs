@@ -1,0 +1,278 @@
+//! One run of a plan on a state, from the first call to the last question, and what it may spend.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use revm::context::result::{EVMError, ExecutionResult, Output};
+
+use super::{
+    Fork, ForkError, MAX_TEXT, Options,
+    call::{Call, Payment},
+    changes::{self, Limits, Unfinished},
+    machine::Machine,
+    outcome::{Outcome, Simulation, Status},
+    revert::Reason,
+    shift::NotShifted,
+};
+use bardo_base::text::SafeText;
+use crate::evm::{DynDatabase, EvmError};
+
+/// A plan that may use this much gas at most runs where it is called, and so do questions while they have not used
+/// more: it ends within a few milliseconds. Anything larger moves to a thread that may block.
+const DIRECT_GAS: u64 = 3_000_000;
+
+/// Where a run takes place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Where it is called, in between what else that thread does.
+    Here,
+    /// On a thread that may block.
+    Elsewhere,
+}
+
+/// What is left to spend on one simulation, over all of its runs, and whether anybody waits for it.
+#[derive(Debug)]
+pub(super) struct Effort {
+    question_gas: AtomicU64,
+    cancelled: AtomicBool,
+}
+
+/// Somebody waits; nobody does once this is dropped.
+pub(super) struct Awaited(Arc<Effort>);
+
+impl Effort {
+    /// Everything that `limits` allow.
+    pub(super) fn of(limits: &Limits) -> Arc<Self> {
+        Arc::new(Self { question_gas: AtomicU64::new(limits.total_gas), cancelled: AtomicBool::new(false) })
+    }
+
+    /// To be held by whoever waits.
+    pub(super) fn awaited(self: &Arc<Self>) -> Awaited {
+        Awaited(Arc::clone(self))
+    }
+
+    /// Whether nobody waits any more.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Gas that questions may still use.
+    pub(super) fn question_gas(&self) -> u64 {
+        self.question_gas.load(Ordering::Acquire)
+    }
+
+    /// Takes off what questions have used.
+    pub(super) fn spend(&self, gas: u64) {
+        // One run of a simulation at a time, so that nothing comes in between.
+        self.question_gas.store(self.question_gas().saturating_sub(gas), Ordering::Release);
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.0.cancelled.store(true, Ordering::Release);
+    }
+}
+
+impl Place {
+    /// Gas that questions may use in this place before the run has to move.
+    pub(super) fn question_gas(self) -> u64 {
+        match self {
+            Self::Here => DIRECT_GAS,
+            Self::Elsewhere => u64::MAX,
+        }
+    }
+}
+
+/// Whether a plan is small enough to begin where it is called.
+pub(super) fn may_run_here(calls: &[Call], limits: &Limits) -> bool {
+    limits.question_gas <= DIRECT_GAS
+        && calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.gas_limit)) <= DIRECT_GAS
+}
+
+/// Runs `calls` on `state` and finds what they changed. `None` if the questions take too long for this place.
+pub(super) fn run(
+    fork: &Fork,
+    state: &DynDatabase<'_>,
+    calls: &[Call],
+    options: &Options,
+    effort: &Effort,
+    place: Place,
+) -> Option<Result<Simulation, ForkError>> {
+    match attempt(fork, state, calls, options, effort, place) {
+        Ok(simulation) => Some(Ok(simulation)),
+        Err(Unfinished::TooLong) => None,
+        Err(Unfinished::Cancelled) => Some(Err(ForkError::Stopped)),
+        Err(Unfinished::NotShifted(token)) => Some(Err(ForkError::Shift { token })),
+        Err(Unfinished::Failed { index, error }) => Some(Err(fork_error(index, error))),
+    }
+}
+
+fn attempt(
+    fork: &Fork,
+    state: &DynDatabase<'_>,
+    calls: &[Call],
+    options: &Options,
+    effort: &Effort,
+    place: Place,
+) -> Result<Simulation, Unfinished> {
+    let Fork { pinned, rules, next, .. } = fork;
+    let mut machine = Machine::new(*rules, next, pinned.hash, state, &options.signatures);
+    machine.shift(&options.shifts).map_err(|failed| match failed {
+        NotShifted::NoSlot(token) => Unfinished::NotShifted(token),
+        NotShifted::Machine(error) => Unfinished::Failed { index: 0, error },
+    })?;
+    let mut outcomes = Vec::with_capacity(calls.len());
+    let mut logs = Vec::new();
+    for (index, call) in calls.iter().enumerate() {
+        if effort.is_cancelled() {
+            return Err(Unfinished::Cancelled);
+        }
+        let failed = |error| Unfinished::Failed { index, error };
+        let nonce = match call.payment {
+            Payment::Exact { nonce, .. } => nonce,
+            Payment::Free => {
+                machine.turn_to(index);
+                machine.account(call.from).map_err(failed)?.unwrap_or_default().nonce
+            }
+        };
+        let result = machine.execute(call.environment(rules.chain_id, nonce), call.checks()).map_err(failed)?;
+        let outcome = outcome(result);
+        logs.extend_from_slice(&outcome.logs);
+        outcomes.push(outcome);
+    }
+    let mut found = changes::find(&mut machine, calls, &logs, options, effort, place)?;
+    // `find` always ends with the changes of all calls together.
+    let changes = found.pop().unwrap_or_default();
+    for (outcome, changes) in outcomes.iter_mut().zip(found) {
+        outcome.changes = Some(changes);
+    }
+    Ok(Simulation { pinned: *pinned, outcomes, changes })
+}
+
+fn outcome(result: ExecutionResult) -> Outcome {
+    let gas_used = result.tx_gas_used();
+    let (status, output, created, logs) = match result {
+        ExecutionResult::Success { output: Output::Call(output), logs, .. } => (Status::Success, output, None, logs),
+        ExecutionResult::Success { output: Output::Create(output, created), logs, .. } => {
+            (Status::Success, output, created, logs)
+        }
+        ExecutionResult::Revert { output, .. } => (Status::Reverted(Reason::decode(&output)), output, None, Vec::new()),
+        ExecutionResult::Halt { reason, .. } => {
+            let reason = SafeText::clean(&reason.to_string(), MAX_TEXT);
+            (Status::Halted(reason), Default::default(), None, Vec::new())
+        }
+    };
+    Outcome { status, gas_used, output, created, logs, changes: None }
+}
+
+fn fork_error(index: usize, error: EvmError) -> ForkError {
+    match error {
+        EVMError::Transaction(reason) => {
+            ForkError::Rejected { index, reason: SafeText::clean(&reason.to_string(), MAX_TEXT) }
+        }
+        EVMError::Database(error) => ForkError::State(SafeText::clean(&error.to_string(), MAX_TEXT)),
+        other => ForkError::Machine(SafeText::clean(&other.to_string(), MAX_TEXT)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use alloy::primitives::{Address, B256, Bytes, U256, bytes};
+    use revm::{
+        database_interface::DatabaseRef,
+        state::{AccountInfo, Bytecode},
+    };
+
+    use super::*;
+    use crate::{
+        devnet::{Snapshot, State},
+        evm::{BlockContext, ChainRules, DatabaseError},
+        fork::Watch,
+    };
+
+    const SENDER: Address = Address::repeat_byte(1);
+    const TOKEN: Address = Address::repeat_byte(2);
+    /// Answers everything with its first slot: `PUSH0 SLOAD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`.
+    const READER: Bytes = bytes!("5f545f5260205ff3");
+
+    /// A state whose reader stops waiting at the first slot that is read.
+    struct Impatient<'a> {
+        state: &'a State,
+        awaited: Cell<Option<Awaited>>,
+        reads: Cell<usize>,
+    }
+
+    impl DatabaseRef for Impatient<'_> {
+        type Error = DatabaseError;
+
+        fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, DatabaseError> {
+            self.state.basic_ref(address)
+        }
+
+        fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, DatabaseError> {
+            self.state.code_by_hash_ref(hash)
+        }
+
+        fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, DatabaseError> {
+            self.reads.set(self.reads.get() + 1);
+            drop(self.awaited.take());
+            self.state.storage_ref(address, slot)
+        }
+
+        fn block_hash_ref(&self, number: u64) -> Result<B256, DatabaseError> {
+            self.state.block_hash_ref(number)
+        }
+    }
+
+    /// Simulates on a state with one contract; says how often its storage was read when it ended.
+    fn interrupted(calls: &[Call], watch: Watch) -> usize {
+        let mut state = State::default();
+        state.set_code(TOKEN, READER).expect("code");
+        let next = BlockContext {
+            number: 2,
+            timestamp: 1_800_000_000,
+            base_fee: 0,
+            gas_limit: 30_000_000,
+            coinbase: Address::ZERO,
+            prevrandao: B256::ZERO,
+            excess_blob_gas: 0,
+        };
+        let block = BlockContext { number: 1, ..next };
+        let rules = ChainRules::osaka(31_337);
+        let fork = Fork::on_devnet(Snapshot { rules, state: state.clone(), block, hash: B256::ZERO, next });
+        let options = Options { watch, ..Options::default() };
+        let effort = Effort::of(&options.limits);
+        let awaited = Cell::new(Some(effort.awaited()));
+        let database = Impatient { state: &state, awaited, reads: Cell::new(0) };
+        let result = run(&fork, &database, calls, &options, &effort, Place::Elsewhere);
+        assert!(matches!(result, Some(Err(ForkError::Stopped))), "{result:?}");
+        database.reads.get()
+    }
+
+    #[test]
+    fn nobody_waiting_ends_a_plan_before_its_next_call() {
+        let call = Call::new(SENDER, TOKEN, []);
+        assert_eq!(interrupted(&[call.clone(), call.clone(), call], Watch::default()), 1);
+    }
+
+    #[test]
+    fn nobody_waiting_ends_the_questions_before_the_next_point_in_time() {
+        let watch = Watch { tokens: vec![TOKEN], owners: vec![SENDER], ..Watch::default() };
+        // Before and after the call the balance is asked for: twice, if somebody waited.
+        assert_eq!(interrupted(&[Call::new(SENDER, SENDER, [])], watch), 1);
+    }
+
+    #[test]
+    fn a_plan_or_a_question_that_may_take_long_does_not_begin_here() {
+        let small = Call::new(SENDER, TOKEN, []).with_gas_limit(1_000_000);
+        let limits = Limits::default();
+        assert!(may_run_here(&[small.clone(), small.clone(), small.clone()], &limits));
+        assert!(!may_run_here(&[small.clone(), small.clone(), small.clone(), small.clone()], &limits));
+        assert!(!may_run_here(&[small], &Limits { question_gas: 10_000_000, ..limits }));
+    }
+}

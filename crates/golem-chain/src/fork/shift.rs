@@ -1,0 +1,161 @@
+//! Balances that a simulation begins with and the chain does not have: those of paper trading.
+//!
+//! A coin's balance is part of the account. A token's is in a storage slot that only its contract knows: the slots that
+//! `balanceOf` reads are tried, and one counts if the contract answers the shifted balance once it holds it.
+
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::{SolCall as _, SolValue as _};
+
+use super::machine::{Answer, Machine};
+use bardo_abi::erc20::Erc20;
+use crate::evm::EvmError;
+
+/// Gas that a contract may use to answer `balanceOf`.
+const QUESTION_GAS: u64 = 1_000_000;
+
+/// A balance that differs from the chain's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BalanceShift {
+    /// The token's contract; `None` for the chain's coin.
+    pub token: Option<Address>,
+    /// Holder of the balance.
+    pub holder: Address,
+    /// Raw units that it has more than on the chain.
+    pub came: U256,
+    /// Raw units that it has less.
+    pub went: U256,
+}
+
+impl BalanceShift {
+    /// The balance in place of `on_chain`; never below zero.
+    pub fn apply(&self, on_chain: U256) -> U256 {
+        on_chain.saturating_add(self.came).saturating_sub(self.went)
+    }
+}
+
+/// Reason for a shift that is not in place.
+pub(super) enum NotShifted {
+    /// No single slot holds the balance.
+    NoSlot(Address),
+    /// The state could not be read.
+    Machine(EvmError),
+}
+
+impl From<EvmError> for NotShifted {
+    fn from(error: EvmError) -> Self {
+        Self::Machine(error)
+    }
+}
+
+impl Machine<'_> {
+    /// Puts balances in place, before the first call.
+    pub(super) fn shift(&mut self, shifts: &[BalanceShift]) -> Result<(), NotShifted> {
+        for shift in shifts {
+            match shift.token {
+                None => self.shift_coin(shift.clone()),
+                Some(token) => self.shift_token(token, shift)?,
+            }
+        }
+        self.turn_to(0);
+        Ok(())
+    }
+
+    fn shift_token(&mut self, token: Address, shift: &BalanceShift) -> Result<(), NotShifted> {
+        let before = self.balance(token, shift.holder)?.ok_or(NotShifted::NoSlot(token))?;
+        let wanted = shift.apply(before);
+        if wanted == before {
+            return Ok(());
+        }
+        let mut tried: Vec<(Address, U256)> = self.reads().to_vec();
+        tried.dedup();
+        for (contract, slot) in tried {
+            if self.storage(contract, slot)? != before {
+                continue;
+            }
+            self.shift_slot(contract, slot, Some(wanted));
+            if self.balance(token, shift.holder)? == Some(wanted) {
+                return Ok(());
+            }
+            self.shift_slot(contract, slot, None);
+        }
+        Err(NotShifted::NoSlot(token))
+    }
+
+    fn balance(&mut self, token: Address, holder: Address) -> Result<Option<U256>, EvmError> {
+        self.turn_to(0);
+        let question = Erc20::balanceOfCall { owner: holder }.abi_encode().into();
+        let (answer, _) = self.ask(Address::ZERO, token, question, QUESTION_GAS)?;
+        Ok(match answer {
+            Answer::Returned(bytes) => U256::abi_decode(&bytes).ok(),
+            Answer::NoCode | Answer::Reverted | Answer::OutOfGas | Answer::Halted => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{B256, Bytes, bytes};
+
+    use super::*;
+    use crate::devnet::{Snapshot, State};
+    use crate::evm::{BlockContext, ChainRules};
+    use crate::fork::{Call, Fork, ForkError, Options, Watch};
+
+    const HOLDER: Address = Address::repeat_byte(1);
+    const TOKEN: Address = Address::repeat_byte(2);
+    /// Answers everything with its first slot: `PUSH0 SLOAD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`.
+    const ONE_SLOT: Bytes = bytes!("5f545f5260205ff3");
+    /// Answers with the sum of its first two slots: `PUSH0 SLOAD PUSH1 1 SLOAD ADD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`.
+    const TWO_SLOTS: Bytes = bytes!("5f54600154015f5260205ff3");
+
+    /// A fork on which the contract of the token has this code, and 70 and 30 in its slots.
+    fn fork(code: Bytes) -> Fork {
+        let mut state = State::default();
+        state.set_code(TOKEN, code).expect("code");
+        state.set_storage_at(TOKEN, U256::ZERO, U256::from(70));
+        state.set_storage_at(TOKEN, U256::ONE, U256::from(30));
+        state.set_balance(HOLDER, U256::from(500));
+        let next = BlockContext {
+            number: 2,
+            timestamp: 1_800_000_000,
+            base_fee: 0,
+            gas_limit: 30_000_000,
+            coinbase: Address::ZERO,
+            prevrandao: B256::ZERO,
+            excess_blob_gas: 0,
+        };
+        let block = BlockContext { number: 1, ..next };
+        Fork::on_devnet(Snapshot { rules: ChainRules::osaka(31_337), state, block, hash: B256::ZERO, next })
+    }
+
+    fn shift(token: Option<Address>, came: u64, went: u64) -> BalanceShift {
+        BalanceShift { token, holder: HOLDER, came: U256::from(came), went: U256::from(went) }
+    }
+
+    async fn simulated(code: Bytes, shifts: Vec<BalanceShift>, coins: u64) -> Result<(U256, bool), ForkError> {
+        let watch = Watch { tokens: vec![TOKEN], owners: vec![HOLDER], ..Watch::default() };
+        let options = Options { watch, shifts, ..Options::default() };
+        // The token's own answer, as the call returns it, and a payment of so many coins.
+        let ask = Call::new(HOLDER, TOKEN, Erc20::balanceOfCall { owner: HOLDER }.abi_encode());
+        let pay = Call::new(HOLDER, Address::repeat_byte(3), []).with_value(U256::from(coins));
+        let simulation = fork(code).simulate_with(&[ask, pay], &options).await?;
+        let answer = U256::abi_decode(&simulation.outcomes[0].output).expect("a word");
+        Ok((answer, simulation.outcomes[1].status == crate::fork::Status::Success))
+    }
+
+    #[tokio::test]
+    async fn a_call_meets_the_balances_that_were_put_in_place_and_no_others() {
+        assert_eq!(simulated(ONE_SLOT, vec![], 500).await.unwrap(), (U256::from(70), true));
+        let shifts = vec![shift(Some(TOKEN), 9, 4), shift(None, 100, 0)];
+        assert_eq!(simulated(ONE_SLOT, shifts, 600).await.unwrap(), (U256::from(75), true));
+        // More went than there is: nothing is left, never less.
+        assert_eq!(simulated(ONE_SLOT, vec![shift(Some(TOKEN), 0, 71)], 0).await.unwrap().0, U256::ZERO);
+    }
+
+    #[tokio::test]
+    async fn a_balance_that_no_single_slot_holds_is_no_simulation() {
+        let found = simulated(TWO_SLOTS, vec![shift(Some(TOKEN), 1, 0)], 0).await;
+        assert!(matches!(found, Err(ForkError::Shift { token: TOKEN })), "{found:?}");
+        assert_eq!(simulated(TWO_SLOTS, vec![shift(Some(TOKEN), 2, 2)], 0).await.unwrap().0, U256::from(100));
+    }
+}

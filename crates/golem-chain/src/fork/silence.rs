@@ -1,0 +1,86 @@
+//! What contracts keep silent about: questions without an answer that nevertheless mean something changed.
+
+use alloy::primitives::KECCAK256_EMPTY;
+use revm::state::AccountInfo;
+
+use super::{
+    call::Call,
+    changes::{Asked, Survey, Watch, Write, code_hash, delegation, moved},
+    machine::Machine,
+    outcome::{Changes, Failure, Unreadable},
+    question::{Question, Reading, Value},
+    trail::address_in,
+};
+use crate::evm::EvmError;
+
+impl Survey<'_> {
+    /// `getApproved` of a token that nobody owns reverts, and then nobody may take it. That it reverts
+    /// for a token with an owner is a refusal to answer.
+    pub(super) fn settle_approvals(&mut self) {
+        for index in self.answered..self.asked.len() {
+            let Some(Asked { question: Question::NftApproved { collection, id }, .. }) = self.asked.get(index) else {
+                continue;
+            };
+            let ownership = Question::NftOwner { collection: *collection, id: *id };
+            let owners = self.asked.iter().find(|asked| asked.question == ownership);
+            let owners = owners.map(|asked| asked.readings.clone()).unwrap_or_default();
+            let Some(asked) = self.asked.get_mut(index) else { continue };
+            for (reading, owner) in asked.readings.iter_mut().zip(owners) {
+                if *reading == Reading::Failed(Failure::Reverted) && owner == Reading::Value(Value::default()) {
+                    *reading = owner;
+                }
+            }
+        }
+    }
+
+    /// Finds the writes that nothing accounts for although their keys name an account: if the
+    /// contract does not answer what such a write suggests, somebody's assets may have changed and
+    /// nobody can say how.
+    pub(super) fn find_silence(
+        &mut self,
+        machine: &mut Machine<'_>,
+        calls: &[Call],
+        watch: &Watch,
+    ) -> Result<(), EvmError> {
+        machine.turn_to(0);
+        for write in &mut self.writes {
+            if !write.read_by.is_empty() || !moved(&write.values) {
+                continue;
+            }
+            let answering = self.answering.contains(&write.account);
+            let silent = self.asked.iter().position(|asked| {
+                asked.readings.iter().any(|reading| matches!(reading, Reading::Failed(_)))
+                    && asked.question.contract() == write.account
+                    && asked.question.is_suggested_by(&write.keys, answering)
+            });
+            let Some(silent) = silent else { continue };
+            let concerns = match write.keys.iter().find_map(|key| address_in(*key)) {
+                // A single token of an owner who is not in the keys.
+                None => true,
+                Some(owner) if calls.iter().any(|call| call.from == owner) || watch.owners.contains(&owner) => true,
+                // Registries keep contracts by their addresses: pools by tokens, stakes by managers.
+                Some(owner) => machine.account(owner)?.is_none_or(|info| !is_contract(&info)),
+            };
+            write.silent = concerns.then_some(silent);
+        }
+        Ok(())
+    }
+
+    /// Reports the question about `write` that stayed without an answer between two points in time, if there is one.
+    pub(super) fn report_silence(&self, write: &Write, from: usize, to: usize, changes: &mut Changes) {
+        let Some(asked) = write.silent.and_then(|silent| self.asked.get(silent)) else { return };
+        for reading in [asked.readings.get(from), asked.readings.get(to)].into_iter().flatten() {
+            let Reading::Failed(failure) = *reading else { continue };
+            let entry = Unreadable { contract: write.account, question: asked.question.describe(), failure };
+            if !changes.unreadable.contains(&entry) {
+                changes.unreadable.push(entry);
+            }
+            return;
+        }
+    }
+}
+
+/// Whether an account is code and not a person's: one that delegates is still its owner's.
+fn is_contract(info: &AccountInfo) -> bool {
+    code_hash(info) != KECCAK256_EMPTY && delegation(info).is_none()
+}

@@ -1,0 +1,446 @@
+//! The values that a simulation read, compared on every endpoint of the chain: one round trip after the last run.
+//!
+//! The run itself uses whatever one endpoint answered, so it is as fast as with one endpoint. What counts is what the
+//! others say about the same accounts and slots of the same block. A strict majority corrects a value, and the calls run
+//! again on it; without a majority there is no simulation. Either way the contradiction is on record with the endpoints
+//! (`EndpointStack::disputes_since`), so that the caller can refuse what increases risk.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use alloy::{
+    eips::BlockNumberOrTag,
+    primitives::{Address, B256, Bytes, U256, keccak256, map::HashMap, map::HashSet},
+    rpc::types::Header,
+};
+use revm::state::{AccountInfo, Bytecode};
+use serde_json::{Value, json};
+
+use super::{
+    ForkError,
+    pinned::{PinnedState, Wanted},
+    remote::{locked, quantity},
+};
+use crate::provider::{Dispute, EndpointStack, Said, Testimony};
+
+/// Attempts at an endpoint that does not have the block yet.
+const ATTEMPTS: usize = 4;
+/// Wait before an endpoint without the block is asked again.
+const CATCHING_UP: Duration = Duration::from_millis(200);
+
+/// What the comparison came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verification {
+    /// Every value that was read is confirmed.
+    Confirmed,
+    /// A majority gives other values, which are in the cache now.
+    Corrected,
+}
+
+/// What is known to be the same on all endpoints, for one block.
+#[derive(Debug, Default)]
+pub(super) struct Verified {
+    header: bool,
+    items: HashSet<Item>,
+    /// A contradiction that a majority settled: it stays one for every later simulation on this block.
+    settled: Option<(Vec<usize>, String)>,
+    /// Endpoints that do not take a block by its hash (before EIP-1898).
+    by_number: HashSet<usize>,
+}
+
+/// One value that a simulation can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Item {
+    Balance(Address),
+    Nonce(Address),
+    Code(Address),
+    Slot(Address, U256),
+    BlockHash(u64),
+}
+
+impl std::fmt::Display for Item {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Balance(account) => write!(f, "the balance of {account}"),
+            Self::Nonce(account) => write!(f, "the nonce of {account}"),
+            Self::Code(account) => write!(f, "the code of {account}"),
+            Self::Slot(account, slot) => write!(f, "storage slot {slot:#x} of {account}"),
+            Self::BlockHash(number) => write!(f, "the hash of block {number}"),
+        }
+    }
+}
+
+/// An endpoint's view of the pinned block.
+struct View {
+    endpoint: usize,
+    /// Its values, in the order of the items; `None` for one that cannot be read.
+    values: Vec<Option<Reading>>,
+}
+
+/// One value as an endpoint gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reading {
+    Word(U256),
+    Code { hash: B256, bytes: Bytes },
+}
+
+impl Reading {
+    /// What two readings of one item are compared by.
+    fn key(&self) -> U256 {
+        match self {
+            Self::Word(word) => *word,
+            Self::Code { hash, .. } => (*hash).into(),
+        }
+    }
+}
+
+/// What became of asking one endpoint.
+enum Heard {
+    View(View),
+    /// It does not have the block; whether it has come to a stand by its own latest block.
+    Lacks {
+        endpoint: usize,
+        stands_still: bool,
+    },
+    /// It answers something else than the pinned block's header for the pinned hash.
+    OtherHeader(usize),
+    /// It has to be asked by number.
+    ByNumber(usize),
+    Nothing,
+}
+
+impl PinnedState {
+    /// Compares what a run has read on all endpoints of the chain; nothing where there is one endpoint.
+    ///
+    /// # Errors
+    /// [`ForkError::Disputed`] where endpoints differ without a majority; [`ForkError::Unverified`] where none answers.
+    pub(super) async fn verify(&self, touched: Wanted) -> Result<Verification, ForkError> {
+        let Some(witnesses) = self.remote.witnesses() else { return Ok(Verification::Confirmed) };
+        let items = self.open(&touched);
+        self.remind(witnesses);
+        if items.is_empty() && locked(&self.verified).header {
+            return Ok(Verification::Confirmed);
+        }
+        let views = self.views(witnesses, &items).await?;
+        self.compare(witnesses, &items, views)
+    }
+
+    /// Puts a contradiction that was settled on this block on record again: whoever simulates here now is to know of it.
+    fn remind(&self, witnesses: &EndpointStack) {
+        let settled = locked(&self.verified).settled.clone();
+        if let Some((outvoted, subject)) = settled {
+            witnesses.note(&subject, &outvoted, true);
+        }
+    }
+
+    /// What was read and is not confirmed yet.
+    fn open(&self, touched: &Wanted) -> Vec<Item> {
+        let verified = locked(&self.verified);
+        let accounts = touched.accounts.iter();
+        let accounts =
+            accounts.flat_map(|account| [Item::Balance(*account), Item::Nonce(*account), Item::Code(*account)]);
+        let slots = touched.slots.iter().map(|(account, slot)| Item::Slot(*account, *slot));
+        let hashes = touched.hashes.iter().map(|number| Item::BlockHash(*number));
+        let settled = |item: &Item| match item {
+            Item::Code(account) => self.remote.is_confirmed(*account, self.header.number),
+            Item::Balance(_) | Item::Nonce(_) | Item::Slot(..) | Item::BlockHash(_) => false,
+        };
+        let all = accounts.chain(slots).chain(hashes);
+        let mut open: Vec<Item> = all.filter(|item| !verified.items.contains(item) && !settled(item)).collect();
+        // A fixed order makes answers, records and tests repeatable.
+        open.sort_unstable();
+        open
+    }
+
+    /// What each endpoint says of the pinned block.
+    async fn views(&self, witnesses: &EndpointStack, items: &[Item]) -> Result<Vec<View>, ForkError> {
+        // Before anybody fails at these questions: a run that only one endpoint can keep up with must not make it the only
+        // one that is heard.
+        let expected = witnesses.expected();
+        for attempt in 1..=ATTEMPTS {
+            let heard = self.hear(witnesses, items, attempt > 1).await;
+            let others: Vec<usize> = heard
+                .iter()
+                .filter_map(|heard| if let Heard::OtherHeader(one) = heard { Some(*one) } else { None })
+                .collect();
+            let by_number: Vec<usize> = heard
+                .iter()
+                .filter_map(|heard| if let Heard::ByNumber(one) = heard { Some(*one) } else { None })
+                .collect();
+            let lacking: Vec<usize> = heard
+                .iter()
+                .filter_map(|heard| match heard {
+                    Heard::Lacks { endpoint, stands_still: false } => Some(*endpoint),
+                    Heard::Lacks { .. }
+                    | Heard::View(_)
+                    | Heard::OtherHeader(_)
+                    | Heard::ByNumber(_)
+                    | Heard::Nothing => None,
+                })
+                .collect();
+            let spoke: Vec<usize> = heard
+                .iter()
+                .filter_map(|heard| match heard {
+                    Heard::View(view) => Some(view.endpoint),
+                    Heard::Lacks { endpoint, .. } | Heard::OtherHeader(endpoint) | Heard::ByNumber(endpoint) => {
+                        Some(*endpoint)
+                    }
+                    Heard::Nothing => None,
+                })
+                .collect();
+            let views: Vec<View> = heard
+                .into_iter()
+                .filter_map(|heard| if let Heard::View(view) = heard { Some(view) } else { None })
+                .collect();
+            if !by_number.is_empty() {
+                locked(&self.verified).by_number.extend(by_number);
+                continue;
+            }
+            if !others.is_empty() {
+                let outvoted = views.len() > others.len() && views.len() > 1;
+                let named =
+                    if outvoted { others } else { views.iter().map(|view| view.endpoint).chain(others).collect() };
+                let subject = format!("block {} ({})", self.header.number, self.header.hash);
+                let dispute = witnesses.note(&subject, &named, outvoted);
+                if !outvoted {
+                    return Err(ForkError::Disputed(dispute));
+                }
+                locked(&self.verified).settled = Some((named, subject));
+                return Ok(views);
+            }
+            // A block that only one endpoint has may be its invention; one that two have is not.
+            // One alone confirms only where no other works: a run that only one can keep up with would make it the judge.
+            let decided = views.len() > 1 || (lacking.is_empty() && !witnesses.misses(&expected, &spoke).await);
+            if decided {
+                return if views.is_empty() { Err(ForkError::Unverified) } else { Ok(views) };
+            }
+            if attempt == ATTEMPTS {
+                if views.is_empty() && lacking.is_empty() {
+                    return Err(ForkError::Unverified);
+                }
+                let subject = match lacking.is_empty() {
+                    true => format!("block {}, of which only one of them can be read", self.header.number),
+                    false => format!("block {} ({})", self.header.number, self.header.hash),
+                };
+                let views: Vec<usize> = views.iter().map(|view| view.endpoint).collect();
+                let others = lacking.into_iter().chain(expected.iter().copied()).filter(|one| !views.contains(one));
+                let others: BTreeSet<usize> = others.collect();
+                let named: Vec<usize> = views.into_iter().chain(others).collect();
+                return Err(ForkError::Disputed(witnesses.note(&subject, &named, false)));
+            }
+            tokio::time::sleep(CATCHING_UP).await;
+        }
+        Err(ForkError::Unverified)
+    }
+
+    /// Asks every endpoint for the header and all items in one round trip.
+    ///
+    /// `gently` asks little at a time, one request after another.
+    async fn hear(&self, witnesses: &EndpointStack, items: &[Item], gently: bool) -> Vec<Heard> {
+        let by_number = locked(&self.verified).by_number.clone();
+        let number = json!(BlockNumberOrTag::Number(self.header.number));
+        let calls = |endpoint: usize| {
+            let numbered = by_number.contains(&endpoint);
+            let block = if numbered { number.clone() } else { json!({ "blockHash": self.header.hash }) };
+            let mut calls = vec![("eth_getBlockByHash", json!([self.header.hash, false]))];
+            calls.extend(items.iter().map(|item| item.call(&block)));
+            if numbered {
+                // The number must mean the same block before and after what was read by it.
+                calls.insert(1, ("eth_getBlockByNumber", json!([number, false])));
+                calls.push(("eth_getBlockByNumber", json!([number, false])));
+            }
+            calls
+        };
+        let told = self.remote.ask_each(witnesses, gently, calls).await;
+        told.into_iter().map(|testimony| self.heard(testimony, items, &by_number)).collect()
+    }
+
+    fn heard(&self, testimony: Testimony, items: &[Item], by_number: &HashSet<usize>) -> Heard {
+        let Testimony { endpoint, stands_still, mut said } = testimony;
+        if said.contains(&Said::Behind) {
+            return Heard::Lacks { endpoint, stands_still };
+        }
+        if said.is_empty() {
+            return Heard::Nothing;
+        }
+        match said.remove(0) {
+            Said::Value(Value::Null) => return Heard::Lacks { endpoint, stands_still },
+            Said::Value(header) if self.is_the_header(&header) => {}
+            Said::Value(_) => return Heard::OtherHeader(endpoint),
+            Said::Behind | Said::BadParams | Said::Failed => return Heard::Nothing,
+        }
+        if by_number.contains(&endpoint) {
+            let after = said.pop();
+            let before = (!said.is_empty()).then(|| said.remove(0));
+            let same = |said: Option<Said>| matches!(said, Some(Said::Value(header)) if self.is_the_header(&header));
+            if !same(before) || !same(after) {
+                return Heard::Lacks { endpoint, stands_still };
+            }
+        } else if said.contains(&Said::BadParams) {
+            return Heard::ByNumber(endpoint);
+        }
+        if said.len() != items.len() || said.contains(&Said::Failed) {
+            return Heard::Nothing;
+        }
+        let values = items.iter().zip(said).map(|(item, said)| item.read(said)).collect();
+        Heard::View(View { endpoint, values })
+    }
+
+    /// Whether a header is the pinned one in all that a simulation takes from it.
+    fn is_the_header(&self, header: &Value) -> bool {
+        let Ok(header) = serde_json::from_value::<Header>(header.clone()) else { return false };
+        let fields = |header: &Header| {
+            (
+                (header.hash, header.parent_hash, header.number, header.timestamp),
+                (header.gas_limit, header.gas_used, header.base_fee_per_gas, header.beneficiary),
+                (header.mix_hash, header.excess_blob_gas, header.blob_gas_used),
+            )
+        };
+        fields(&header) == fields(&self.header)
+    }
+
+    /// Takes over what endpoints agree on, or a majority of them.
+    fn compare(&self, witnesses: &EndpointStack, items: &[Item], views: Vec<View>) -> Result<Verification, ForkError> {
+        let mut corrected: BTreeMap<Item, Reading> = BTreeMap::new();
+        let mut outvoted: HashMap<usize, Item> = HashMap::default();
+        for (place, item) in items.iter().enumerate() {
+            let cached = self.cached(*item);
+            let told: Vec<(usize, Option<&Reading>)> =
+                views.iter().map(|view| (view.endpoint, view.values.get(place).and_then(Option::as_ref))).collect();
+            if told.iter().all(|(_, reading)| reading.is_some_and(|reading| Some(reading.key()) == cached)) {
+                continue;
+            }
+            let most = told
+                .iter()
+                .filter_map(|(_, reading)| *reading)
+                .map(|reading| {
+                    (
+                        told.iter()
+                            .filter(|(_, other)| other.is_some_and(|other| other.key() == reading.key()))
+                            .count(),
+                        reading,
+                    )
+                })
+                .max_by_key(|(votes, _)| *votes)
+                .filter(|(votes, _)| *votes > 1 && votes * 2 > told.len());
+            let Some((_, majority)) = most else {
+                let named: Vec<usize> = told.iter().map(|(endpoint, _)| *endpoint).collect();
+                return Err(ForkError::Disputed(witnesses.note(&item.to_string(), &named, false)));
+            };
+            for (endpoint, reading) in &told {
+                if reading.is_none_or(|reading| reading.key() != majority.key()) {
+                    outvoted.insert(*endpoint, *item);
+                }
+            }
+            if cached != Some(majority.key()) {
+                corrected.insert(*item, majority.clone());
+            }
+        }
+        if outvoted.is_empty() && corrected.is_empty() {
+            let mut verified = locked(&self.verified);
+            verified.header = true;
+            verified.items.extend(items.iter().copied());
+            drop(verified);
+            // One voice confirms no code: it would not be compared again when the others are back.
+            for item in items.iter().filter(|_| views.len() > 1) {
+                if let (Item::Code(account), Some(hash)) = (item, self.cached(*item)) {
+                    self.remote.confirm_code(*account, hash.into());
+                }
+            }
+            return Ok(Verification::Confirmed);
+        }
+        let subject = outvoted.values().next().or(corrected.keys().next()).map(Item::to_string).unwrap_or_default();
+        let mut named: Vec<usize> = outvoted.into_keys().collect();
+        named.sort_unstable();
+        let changed = !corrected.is_empty();
+        self.correct(corrected)?;
+        {
+            let mut verified = locked(&self.verified);
+            verified.header = true;
+            verified.items.extend(items.iter().copied());
+            verified.settled = Some((named.clone(), subject.clone()));
+        }
+        let _noted: Dispute = witnesses.note(&subject, &named, true);
+        Ok(if changed { Verification::Corrected } else { Verification::Confirmed })
+    }
+
+    /// The value that the run used, to compare by.
+    fn cached(&self, item: Item) -> Option<U256> {
+        let data = locked(&self.data);
+        match item {
+            Item::Balance(account) => data.accounts.get(&account).map(|info| info.balance),
+            Item::Nonce(account) => data.accounts.get(&account).map(|info| U256::from(info.nonce)),
+            Item::Code(account) => data.accounts.get(&account).map(|info| info.code_hash.into()),
+            Item::Slot(account, slot) => data.slots.get(&(account, slot)).copied(),
+            Item::BlockHash(number) => data.hashes.get(&number).map(|hash| (*hash).into()),
+        }
+    }
+
+    /// Puts the majority's values in the place of those that the run used.
+    fn correct(&self, corrected: BTreeMap<Item, Reading>) -> Result<(), ForkError> {
+        let mut data = locked(&self.data);
+        for (item, reading) in corrected {
+            match (item, reading) {
+                (Item::Balance(account), Reading::Word(balance)) => {
+                    data.accounts.entry(account).or_default().balance = balance;
+                }
+                (Item::Nonce(account), Reading::Word(nonce)) => {
+                    let nonce = u64::try_from(nonce).map_err(|_| malformed(item))?;
+                    data.accounts.entry(account).or_default().nonce = nonce;
+                }
+                (Item::Code(account), Reading::Code { bytes, .. }) => {
+                    let code = Bytecode::new_raw_checked(bytes).map_err(|_| malformed(item))?;
+                    self.remote.forget_code(account);
+                    let known = data.accounts.entry(account).or_default();
+                    *known = AccountInfo::new(known.balance, known.nonce, code.hash_slow(), code);
+                }
+                (Item::Slot(account, slot), Reading::Word(value)) => {
+                    data.slots.insert((account, slot), value);
+                }
+                (Item::BlockHash(number), Reading::Word(hash)) => {
+                    data.hashes.insert(number, hash.into());
+                }
+                (Item::Balance(_) | Item::Nonce(_) | Item::Slot(..) | Item::BlockHash(_), Reading::Code { .. })
+                | (Item::Code(_), Reading::Word(_)) => return Err(malformed(item)),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn malformed(item: Item) -> ForkError {
+    ForkError::Malformed { what: format!("the answer about {item} is not of its type") }
+}
+
+impl Item {
+    /// The question for it.
+    fn call(self, block: &Value) -> (&'static str, Value) {
+        match self {
+            Self::Balance(account) => ("eth_getBalance", json!([account, block])),
+            Self::Nonce(account) => ("eth_getTransactionCount", json!([account, block])),
+            Self::Code(account) => ("eth_getCode", json!([account, block])),
+            Self::Slot(account, slot) => ("eth_getStorageAt", json!([account, B256::from(slot), block])),
+            Self::BlockHash(number) => ("eth_getBlockByNumber", json!([BlockNumberOrTag::Number(number), false])),
+        }
+    }
+
+    /// Its value in an answer; `None` if the answer is not of its type.
+    fn read(self, said: Said) -> Option<Reading> {
+        let Said::Value(value) = said else { return None };
+        match self {
+            Self::Balance(_) | Self::Nonce(_) | Self::Slot(..) => quantity(&value, "a word").ok().map(Reading::Word),
+            Self::Code(_) => {
+                let bytes: Bytes = serde_json::from_value(value).ok()?;
+                // As revm names code that is empty.
+                let hash = if bytes.is_empty() { revm::primitives::KECCAK_EMPTY } else { keccak256(&bytes) };
+                Some(Reading::Code { hash, bytes })
+            }
+            Self::BlockHash(_) => {
+                let header: Header = serde_json::from_value(value).ok()?;
+                Some(Reading::Word(header.hash.into()))
+            }
+        }
+    }
+}

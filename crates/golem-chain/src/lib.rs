@@ -1,0 +1,30 @@
+//! A chain, whatever it is: networks and their address books, tokens, prices, the provider
+//! stack, the embedded devnet (bare: no contracts of anyone's), and the fork simulation.
+//!
+//! Not here: anything that knows a protocol (see `uniswap`) or signs for a user (see `custody`).
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::dbg_macro
+    )
+)]
+
+pub mod devnet;
+pub mod evm;
+mod faults;
+pub mod fork;
+pub mod multicall;
+pub mod network;
+pub mod permit2;
+pub mod price;
+pub mod provider;
+pub mod sender;
+pub mod service;
+pub mod signed;
+pub mod token;

@@ -1,0 +1,223 @@
+//! What an address book file may say of a chain that Bardo brings a book for.
+//!
+//! A book file vouches for contracts that money is sent to. For such chains it may repeat the bundled entries. It may add
+//! others only where the configuration trusts each of them by a line of its own, with its full address and code hash, and
+//! it may change none.
+
+use super::book::bundled_never;
+use super::{ChainDescription, Contract, DEVNET_BASE, DEVNET_ETHEREUM, Description, Network, by_id, named, resolve};
+use bardo_base::text::SafeText;
+
+/// The longest entry that is shown, in characters.
+const MAX_ENTRY: usize = 240;
+
+/// Why an address book file is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OverlayError {
+    /// It calls a chain by another chain's name.
+    #[error("it calls chain {chain_id} '{name}', which is another chain's name; use {right}")]
+    Name {
+        /// The chain's id.
+        chain_id: u64,
+        /// The name in the file.
+        name: SafeText,
+        /// What it may be called.
+        right: String,
+    },
+    /// It changes an entry that is bundled.
+    #[error(
+        "it changes an entry that Bardo brings for {chain}: `{entry}`, where Bardo has {bundled}. Remove the entry"
+    )]
+    Changes {
+        /// The chain.
+        chain: String,
+        /// The entry, as a line of `trusted_entries`.
+        entry: SafeText,
+        /// What is bundled.
+        bundled: String,
+    },
+    /// It adds entries that nobody has decided about.
+    #[error(
+        "it adds to the book that Bardo brings for {chain}, and no file may do so by itself. Compare each entry with the \
+         project's own documentation, and add those you trust to trusted_entries in the configuration file:{}",
+        entries.iter().map(|entry| format!("\n  \"{entry}\"")).collect::<String>()
+    )]
+    Adds {
+        /// The chain.
+        chain: String,
+        /// The entries, as lines of `trusted_entries`.
+        entries: Vec<SafeText>,
+    },
+}
+
+/// Checks an address book file against the bundled books. `trusted` are the lines of `trusted_entries`.
+///
+/// # Errors
+/// An [`OverlayError`] for the first chain that something is wrong with.
+pub fn check(description: &Description, trusted: &[&str]) -> Result<(), OverlayError> {
+    description.chains.iter().try_for_each(|chain| match by_id(chain.chain_id) {
+        Some(bundled) => over_bundled(chain, bundled, trusted),
+        None if matches!(chain.chain_id, DEVNET_ETHEREUM | DEVNET_BASE) => Ok(()),
+        None => match resolve(&chain.name, named()) {
+            Ok(other) => Err(OverlayError::Name {
+                chain_id: chain.chain_id,
+                name: SafeText::clean(&chain.name, MAX_ENTRY),
+                right: format!("a name that is not one of {other}"),
+            }),
+            Err(_) => Ok(()),
+        },
+    })
+}
+
+fn over_bundled(chain: &ChainDescription, bundled: &Network, trusted: &[&str]) -> Result<(), OverlayError> {
+    if resolve(&chain.name, std::slice::from_ref(bundled)).is_err() {
+        return Err(OverlayError::Name {
+            chain_id: chain.chain_id,
+            name: SafeText::clean(&chain.name, MAX_ENTRY),
+            right: format!("'{}'", bundled.name),
+        });
+    }
+    let (id, book) = (chain.chain_id, &bundled.book);
+    let clean = |entry: &str| SafeText::clean(entry, MAX_ENTRY);
+    let mut added = Vec::new();
+    let mut compare = |entry: String, same: Option<bool>, has: String| match same {
+        Some(true) => Ok(()),
+        Some(false) => Err(OverlayError::Changes { chain: bundled.to_string(), entry: clean(&entry), bundled: has }),
+        None => {
+            if !trusted.contains(&entry.as_str()) {
+                added.push(clean(&entry));
+            }
+            Ok(())
+        }
+    };
+    for (key, address) in &chain.contracts {
+        let role = Contract::from_key(key);
+        let known = role.and_then(|role| book.contract(role));
+        let never = bundled_never(*address).filter(|_| role.is_none_or(|role| role.spender_role().is_ok()));
+        let (same, has) = match (known, never) {
+            (Some(known), _) => (Some(known == *address), known.to_string()),
+            (None, Some((name, _))) => (Some(false), format!("{name} at that address")),
+            (None, None) => (None, String::new()),
+        };
+        let hash = chain.code_hashes.get(key).map_or_else(String::new, |hash| format!(" {hash}"));
+        // With a code hash the contract and what vouches for it are one decision.
+        let same = if same == Some(true) && !hash.is_empty() { None } else { same };
+        compare(format!("{id} contract {key} {address}{hash}"), same, has)?;
+    }
+    for (key, hash) in chain.code_hashes.iter().filter(|(key, _)| !chain.contracts.contains_key(*key)) {
+        let same = Contract::from_key(key).and_then(|role| book.code_hash(role)).map(|known| known == *hash);
+        compare(format!("{id} code_hash {key} {hash}"), same, "another code hash".to_owned())?;
+    }
+    for (symbol, token) in &chain.tokens {
+        let by_symbol = book.tokens().iter().find(|known| known.symbol == *symbol);
+        let known = by_symbol.or_else(|| book.tokens().iter().find(|known| known.address == token.address));
+        let same = known.map(|known| {
+            (&known.symbol, known.address, known.decimals) == (symbol, token.address, token.decimals)
+                && (token.name.is_empty() || token.name == known.name)
+        });
+        let has = known.map(|known| format!("{} at {}", known.symbol, known.address)).unwrap_or_default();
+        compare(format!("{id} token {symbol} {} {}", token.address, token.decimals), same, has)?;
+    }
+    for (pair, feed) in &chain.feeds {
+        let known = book.feed(pair);
+        let same = known.map(|known| (known.address, known.decimals) == (feed.address, feed.decimals));
+        let has = known.map(|known| known.address.to_string()).unwrap_or_default();
+        compare(format!("{id} feed {pair} {} {}", feed.address, feed.decimals), same, has)?;
+    }
+    if added.is_empty() {
+        return Ok(());
+    }
+    Err(OverlayError::Adds { chain: bundled.to_string(), entries: added })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NEW: &str = "0x00000000000000000000000000000000000000aa";
+    const HASH: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
+
+    fn of(chain_id: u64, name: &str, more: Value) -> Description {
+        let mut chain = json!({ "name": name, "chain_id": chain_id });
+        chain.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Description::parse(&json!({ "chains": [chain] }).to_string()).unwrap()
+    }
+
+    fn mainnet(more: Value) -> Description {
+        of(1, "ethereum", more)
+    }
+
+    fn says(found: Result<(), OverlayError>, words: &[&str]) {
+        let error = found.unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+
+    #[test]
+    fn a_book_changes_nothing_that_is_bundled() {
+        let bundled = by_id(1).unwrap();
+        let multicall = bundled.book.contract(Contract::Multicall3).unwrap();
+        let permit2 = bundled.book.contract(Contract::Permit2).unwrap();
+        check(&mainnet(json!({ "contracts": { "multicall3": multicall, "permit2": permit2 } })), &[]).unwrap();
+        let renamed = mainnet(json!({ "contracts": { "universalRouter": multicall } }));
+        says(check(&renamed, &[]), &["universalRouter", "changes an entry"]);
+        // Under a role that mainnet has no contract for, and under any other name it is another's.
+        let free = mainnet(json!({ "contracts": { "originSettler": multicall } }));
+        says(check(&free, &[&format!("1 contract originSettler {multicall}")]), &["Multicall3 at that address"]);
+        let moved = mainnet(json!({ "contracts": { "permit2": NEW } }));
+        says(check(&moved, &[]), &["0x000000000022D473030F116dDEE9F6B43aC78BA3"]);
+        let usdc = bundled.book.tokens().iter().find(|token| token.symbol == "USDC").unwrap();
+        for token in [json!({ "address": NEW, "decimals": 6 }), json!({ "address": usdc.address, "decimals": 18 })] {
+            says(check(&mainnet(json!({ "tokens": { "USDC": token } })), &[]), &["USDC", "changes an entry"]);
+        }
+        let as_other = json!({ "tokens": { "WETH2": { "address": usdc.address, "decimals": 6 } } });
+        says(check(&mainnet(as_other), &[]), &["changes an entry"]);
+        let feed = mainnet(json!({ "feeds": { "ETH / USD": { "address": NEW, "decimals": 8 } } }));
+        says(check(&feed, &[]), &["ETH / USD", "changes an entry"]);
+    }
+
+    #[test]
+    fn each_new_entry_needs_a_line_of_its_own_with_address_and_code_hash() {
+        let book = || {
+            mainnet(json!({
+                "contracts": { "originSettler": NEW }, "code_hashes": { "originSettler": HASH },
+                "tokens": { "NEW": { "address": NEW, "decimals": 18 } },
+                "feeds": { "NEW / USD": { "address": NEW, "decimals": 8 } },
+            }))
+        };
+        let address: alloy::primitives::Address = NEW.parse().unwrap();
+        let lines = [
+            format!("1 contract originSettler {address} {HASH}"),
+            format!("1 token NEW {address} 18"),
+            format!("1 feed NEW / USD {address} 8"),
+        ];
+        let all: Vec<&str> = lines.iter().map(String::as_str).collect();
+        says(check(&book(), &[]), &all);
+        check(&book(), &all).unwrap();
+        for left in 0..all.len() {
+            let mut some = all.clone();
+            let missing = some.remove(left);
+            says(check(&book(), &some), &[missing]);
+        }
+        // Another code hash is another decision, and so is one for a contract that is bundled.
+        let other = HASH.replace('1', "2");
+        let hashed =
+            mainnet(json!({ "contracts": { "originSettler": NEW }, "code_hashes": { "originSettler": other } }));
+        says(check(&hashed, &all), &[&other]);
+        let reactor = by_id(1).unwrap().book.contract(Contract::V2DutchReactor).unwrap();
+        let vouched =
+            mainnet(json!({ "contracts": { "v2DutchReactor": reactor }, "code_hashes": { "v2DutchReactor": HASH } }));
+        says(check(&vouched, &[]), &[HASH]);
+        says(check(&mainnet(json!({ "code_hashes": { "v2DutchReactor": HASH } })), &[]), &[HASH]);
+    }
+
+    #[test]
+    fn a_book_gives_no_chain_anothers_name() {
+        says(check(&of(1, "base", json!({})), &[]), &["another chain's name"]);
+        says(check(&of(999_999, "ethereum", json!({})), &[]), &["another chain's name"]);
+        check(&of(1, "mainnet", json!({})), &[]).unwrap();
+        check(&of(999_999, "mine", json!({ "contracts": { "permit2": NEW } })), &[]).unwrap();
+        check(&of(DEVNET_ETHEREUM, "ethereum", json!({ "contracts": { "permit2": NEW } })), &[]).unwrap();
+    }
+}

@@ -1,0 +1,303 @@
+//! Permit2's typed data: what is signed for an allowance or a transfer, its hashes, the calldata
+//! that carries the signature, and the nonces that make it valid once.
+//!
+//! The EIP-712 domain has a name, a chain and a contract, and no version. `AllowanceTransfer` counts
+//! its nonces up per owner, token and spender; `SignatureTransfer` takes any nonce once and keeps a
+//! bitmap per owner. Formulas: <https://github.com/Uniswap/permit2>, `src/libraries/PermitHash.sol`.
+//!
+//! Not here: who may sign what (see `safety`), signing (see `custody`), on-chain reads in batches
+//! (see `chain::multicall`).
+
+use std::borrow::Cow;
+
+use alloy::primitives::aliases::U160;
+use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy::sol_types::{Eip712Domain, SolCall, SolStruct, SolValue};
+
+use bardo_abi::permit2::Permit2;
+pub use bardo_abi::permit2::Permit2::{
+    PermitBatch, PermitBatchTransferFrom, PermitDetails, PermitSingle, PermitTransferFrom, SignatureTransferDetails,
+    TokenPermissions,
+};
+
+/// The definition every transfer type refers to.
+const TOKEN_PERMISSIONS: &str = "TokenPermissions(address token,uint256 amount)";
+
+/// The allowance that Permit2 never counts down: whoever has it may take any amount until it expires.
+pub const UNLIMITED: U160 = U160::MAX;
+
+/// A Permit2 contract on a chain: what makes a signature valid there and nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Domain {
+    /// The chain's id.
+    pub chain_id: u64,
+    /// The contract.
+    pub permit2: Address,
+}
+
+impl Domain {
+    /// The EIP-712 domain: name, chain, contract. No version and no salt.
+    pub fn eip712(&self) -> Eip712Domain {
+        Eip712Domain {
+            name: Some(Cow::Borrowed("Permit2")),
+            version: None,
+            chain_id: Some(U256::from(self.chain_id)),
+            verifying_contract: Some(self.permit2),
+            salt: None,
+        }
+    }
+
+    /// The domain's hash, which the contract answers as `DOMAIN_SEPARATOR()`.
+    pub fn separator(&self) -> B256 {
+        self.eip712().hash_struct()
+    }
+}
+
+/// What a signed transfer is bound to besides the transfer, such as an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Witness {
+    /// The struct's hash.
+    hash: B256,
+    /// What follows `uint256 deadline,` in the type: the member, then all referred-to structs in
+    /// alphabetical order, `TokenPermissions` among them.
+    type_string: String,
+}
+
+impl Witness {
+    /// A witness of the struct `name`. `definitions` are those of the struct itself and of all it
+    /// refers to, such as `Order(address maker)`, in any order.
+    pub fn new<'a>(name: &str, definitions: impl IntoIterator<Item = &'a str>, hash: B256) -> Self {
+        let mut definitions: Vec<&str> = definitions.into_iter().chain([TOKEN_PERMISSIONS]).collect();
+        definitions.sort_by_key(|definition| name_of(definition));
+        definitions.dedup();
+        Self { hash, type_string: format!("{name} witness){}", definitions.concat()) }
+    }
+
+    /// The witness that a struct of ours makes.
+    pub fn of<T: SolStruct>(value: &T) -> Self {
+        let (root, components) = (T::eip712_root_type(), T::eip712_components());
+        let definitions = components.iter().chain([&root]).map(AsRef::as_ref);
+        Self::new(T::NAME, definitions, value.eip712_hash_struct())
+    }
+
+    /// The struct's hash.
+    pub fn hash(&self) -> B256 {
+        self.hash
+    }
+
+    /// The string that the contract is given beside the hash.
+    pub fn type_string(&self) -> &str {
+        &self.type_string
+    }
+}
+
+/// The struct that a definition defines.
+fn name_of(definition: &str) -> &str {
+    definition.split('(').next().unwrap_or_default()
+}
+
+/// Anything Permit2 takes a signature over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permit {
+    /// An allowance of one token.
+    Allowance(PermitSingle),
+    /// Allowances of several tokens for one spender.
+    AllowanceBatch(PermitBatch),
+    /// One transfer.
+    Transfer {
+        /// Token, most that may be taken, nonce, deadline.
+        permit: PermitTransferFrom,
+        /// Who may call for it.
+        spender: Address,
+        /// What else it is bound to.
+        witness: Option<Witness>,
+    },
+    /// One transfer of several tokens.
+    TransferBatch {
+        /// Tokens, most that may be taken of each, nonce, deadline.
+        permit: PermitBatchTransferFrom,
+        /// Who may call for it.
+        spender: Address,
+        /// What else it is bound to.
+        witness: Option<Witness>,
+    },
+}
+
+/// The transfers asked for do not fit the permit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the permit is for {permitted} transfers and {given} were given: give one for each token, none for an allowance"
+)]
+pub struct DetailsMismatch {
+    /// Transfers in the permit.
+    pub permitted: usize,
+    /// Transfers given.
+    pub given: usize,
+}
+
+impl Permit {
+    /// Who may use it.
+    pub fn spender(&self) -> Address {
+        match self {
+            Self::Allowance(permit) => permit.spender,
+            Self::AllowanceBatch(permit) => permit.spender,
+            Self::Transfer { spender, .. } | Self::TransferBatch { spender, .. } => *spender,
+        }
+    }
+
+    /// Until when the signature is taken, in seconds since the Unix epoch. An allowance it grants may last longer.
+    pub fn deadline(&self) -> U256 {
+        match self {
+            Self::Allowance(permit) => permit.sigDeadline,
+            Self::AllowanceBatch(permit) => permit.sigDeadline,
+            Self::Transfer { permit, .. } => permit.deadline,
+            Self::TransferBatch { permit, .. } => permit.deadline,
+        }
+    }
+
+    /// The type as EIP-712 writes it (`encodeType`).
+    pub fn type_string(&self) -> String {
+        let transfer = |name: &str, permitted: &str, witness: &Option<Witness>| {
+            let (kind, rest) = match witness {
+                None => ("", format!("){TOKEN_PERMISSIONS}")),
+                Some(witness) => ("Witness", format!(",{}", witness.type_string)),
+            };
+            format!(
+                "Permit{name}{kind}TransferFrom({permitted} permitted,address spender,uint256 nonce,uint256 deadline{rest}"
+            )
+        };
+        match self {
+            Self::Allowance(_) => PermitSingle::eip712_encode_type().into_owned(),
+            Self::AllowanceBatch(_) => PermitBatch::eip712_encode_type().into_owned(),
+            Self::Transfer { witness, .. } => transfer("", "TokenPermissions", witness),
+            Self::TransferBatch { witness, .. } => transfer("Batch", "TokenPermissions[]", witness),
+        }
+    }
+
+    /// Hash of the type.
+    pub fn type_hash(&self) -> B256 {
+        keccak256(self.type_string())
+    }
+
+    /// `hashStruct` of EIP-712.
+    pub fn struct_hash(&self) -> B256 {
+        let transfer = |permitted: B256, spender: Address, nonce: U256, deadline: U256, witness: &Option<Witness>| {
+            let fixed = (self.type_hash(), permitted, spender, nonce, deadline).abi_encode();
+            match witness {
+                None => keccak256(fixed),
+                Some(witness) => keccak256([fixed.as_slice(), witness.hash.as_slice()].concat()),
+            }
+        };
+        match self {
+            Self::Allowance(permit) => permit.eip712_hash_struct(),
+            Self::AllowanceBatch(permit) => permit.eip712_hash_struct(),
+            Self::Transfer { permit, spender, witness } => {
+                transfer(permit.permitted.eip712_hash_struct(), *spender, permit.nonce, permit.deadline, witness)
+            }
+            Self::TransferBatch { permit, spender, witness } => {
+                let each: Vec<B256> = permit.permitted.iter().map(SolStruct::eip712_hash_struct).collect();
+                transfer(keccak256(each.concat()), *spender, permit.nonce, permit.deadline, witness)
+            }
+        }
+    }
+
+    /// What is signed.
+    pub fn digest(&self, domain: &Domain) -> B256 {
+        keccak256([&[0x19, 0x01], domain.separator().as_slice(), self.struct_hash().as_slice()].concat())
+    }
+
+    /// The call of Permit2 that uses `owner`'s `signature`. A transfer names for each token who gets
+    /// how much; an allowance names none.
+    ///
+    /// # Errors
+    /// [`DetailsMismatch`] where `transfers` are not as many as the permit has tokens to transfer.
+    pub fn calldata(
+        &self,
+        owner: Address,
+        transfers: &[SignatureTransferDetails],
+        signature: Bytes,
+    ) -> Result<Bytes, DetailsMismatch> {
+        let permitted = match self {
+            Self::Allowance(_) | Self::AllowanceBatch(_) => 0,
+            Self::Transfer { .. } => 1,
+            Self::TransferBatch { permit, .. } => permit.permitted.len(),
+        };
+        let mismatch = DetailsMismatch { permitted, given: transfers.len() };
+        if mismatch.permitted != mismatch.given {
+            return Err(mismatch);
+        }
+        let one = || transfers.first().cloned().ok_or(mismatch);
+        let calldata = match self.clone() {
+            Self::Allowance(permit) => Permit2::permit_0Call { owner, permitSingle: permit, signature }.abi_encode(),
+            Self::AllowanceBatch(permit) => {
+                Permit2::permit_1Call { owner, permitBatch: permit, signature }.abi_encode()
+            }
+            Self::Transfer { permit, witness: None, .. } => {
+                Permit2::permitTransferFrom_0Call { permit, transferDetails: one()?, owner, signature }.abi_encode()
+            }
+            Self::Transfer { permit, witness: Some(witness), .. } => Permit2::permitWitnessTransferFrom_0Call {
+                permit,
+                transferDetails: one()?,
+                owner,
+                witness: witness.hash,
+                witnessTypeString: witness.type_string,
+                signature,
+            }
+            .abi_encode(),
+            Self::TransferBatch { permit, witness: None, .. } => {
+                Permit2::permitTransferFrom_1Call { permit, transferDetails: transfers.to_vec(), owner, signature }
+                    .abi_encode()
+            }
+            Self::TransferBatch { permit, witness: Some(witness), .. } => Permit2::permitWitnessTransferFrom_1Call {
+                permit,
+                transferDetails: transfers.to_vec(),
+                owner,
+                witness: witness.hash,
+                witnessTypeString: witness.type_string,
+                signature,
+            }
+            .abi_encode(),
+        };
+        Ok(calldata.into())
+    }
+}
+
+/// Where a transfer's nonce stands in the owner's bitmap: the word to ask `nonceBitmap` for, and the bit in it.
+pub fn nonce_position(nonce: U256) -> (U256, usize) {
+    // The low byte is below 256.
+    (nonce >> 8, usize::from(nonce.byte(0)))
+}
+
+/// Whether `nonce` is used up by what `nonceBitmap` answers for its word.
+pub fn nonce_used(nonce: U256, bits: U256) -> bool {
+    bits.bit(nonce_position(nonce).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonces_are_bits_of_words() {
+        assert_eq!(nonce_position(U256::ZERO), (U256::ZERO, 0));
+        assert_eq!(nonce_position(U256::from(256 * 7 + 255)), (U256::from(7), 255));
+        assert_eq!(nonce_position(U256::MAX), (U256::MAX >> 8, 255));
+        assert!(nonce_used(U256::from(258), U256::from(0b100)));
+        assert!(!nonce_used(U256::from(257), U256::from(0b100)));
+    }
+
+    #[test]
+    fn calldata_refuses_another_number_of_transfers() {
+        let permit = Permit::Transfer {
+            permit: PermitTransferFrom {
+                permitted: TokenPermissions { token: Address::ZERO, amount: U256::from(1) },
+                nonce: U256::ZERO,
+                deadline: U256::ZERO,
+            },
+            spender: Address::ZERO,
+            witness: None,
+        };
+        let refused = permit.calldata(Address::ZERO, &[], Bytes::new());
+        assert_eq!(refused, Err(DetailsMismatch { permitted: 1, given: 0 }));
+    }
+}

@@ -1,0 +1,305 @@
+//! Feed contracts that speak Chainlink's AggregatorV3Interface, the devnet's own among them.
+//!
+//! All feeds of one question are read in one `eth_call` through Multicall3, with the block's time,
+//! so that every answer is of one block and its age is by that block's own clock.
+
+use super::{NoPrice, Price, PriceOrigin, PriceReader, PriceSource, Quoted};
+use bardo_abi::feed::{Aggregator, BoundedAggregator};
+use bardo_base::{clock::Clock, text::SafeText, units::Usd};
+use crate::multicall::{Answers, Call, Calls};
+use alloy::{
+    eips::BlockId,
+    primitives::{Address, I256, U256},
+    providers::{DynProvider, bindings::IMulticall3},
+};
+use futures::future::BoxFuture;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// One feed as the address book has it; what the contract says must agree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedSpec {
+    /// The token that is priced.
+    pub token: Address,
+    /// The feed contract (its proxy, where it has one).
+    pub address: Address,
+    /// `description()`, such as `ETH / USD`.
+    pub pair: SafeText,
+    /// `decimals()`.
+    pub decimals: u8,
+    /// The feed speaks at least this often.
+    pub heartbeat: Duration,
+}
+
+impl FeedSpec {
+    /// Age accepted at most: the heartbeat and a quarter, since the transaction that carries a
+    /// heartbeat has to be mined too.
+    pub fn max_age(&self) -> Duration {
+        self.heartbeat.saturating_add(self.heartbeat / 4)
+    }
+}
+
+/// A rollup's feed on its own sequencer
+/// (<https://docs.chain.link/data-feeds/l2-sequencer-feeds>): answer 0 is up, 1 is down, and the
+/// round began when that last changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequencerSpec {
+    /// The feed contract.
+    pub address: Address,
+    /// No price is taken until the sequencer has been up this long.
+    pub grace: Duration,
+}
+
+/// Prices from feed contracts of one chain.
+#[derive(Debug)]
+pub struct FeedPrices {
+    reader: PriceReader,
+    multicall: Address,
+    feeds: HashMap<Address, FeedSpec>,
+    sequencer: Option<SequencerSpec>,
+    max_block_age: Option<Duration>,
+    clock: Arc<dyn Clock>,
+    /// Feeds whose pair and decimals have been found right.
+    proven: Mutex<HashSet<Address>>,
+    /// The aggregator last seen behind each feed. Its bounds are requested together with the round; where another one
+    /// stands there by now, in a second request.
+    aggregators: Arc<Mutex<HashMap<Address, Address>>>,
+}
+
+/// The least and the most an aggregator answers.
+type Bounds = (I256, I256);
+
+impl FeedPrices {
+    /// Prices from `feeds`, one per token; a later feed for a token replaces an earlier one, so that
+    /// the operator's own table can be appended. `max_block_age` is `None` where blocks come only on
+    /// demand.
+    pub fn new(
+        provider: DynProvider,
+        multicall: Address,
+        feeds: impl IntoIterator<Item = FeedSpec>,
+        sequencer: Option<SequencerSpec>,
+        max_block_age: Option<Duration>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let feeds = feeds.into_iter().map(|feed| (feed.token, feed)).collect();
+        Self {
+            reader: PriceReader::new(provider),
+            multicall,
+            feeds,
+            sequencer,
+            max_block_age,
+            clock,
+            proven: Mutex::default(),
+            aggregators: Arc::default(),
+        }
+    }
+
+    /// The same, read through a provider whose endpoints must say the same, where there is one.
+    #[must_use]
+    pub fn witnessed_by(self, witness: Option<DynProvider>) -> Self {
+        Self { reader: self.reader.witnessed_by(witness), ..self }
+    }
+
+    async fn read(&self, tokens: &[Address]) -> Result<Vec<Quoted>, NoPrice> {
+        let mut calls = Calls::default();
+        let time = calls.push(self.multicall, &IMulticall3::getCurrentBlockTimestampCall {});
+        let sequencer =
+            self.sequencer.map(|spec| (spec, calls.push(spec.address, &Aggregator::latestRoundDataCall {})));
+        let asked: Vec<Option<Asked<'_>>> =
+            tokens.iter().map(|token| self.feeds.get(token).map(|spec| self.ask(spec, &mut calls))).collect();
+        if asked.iter().all(Option::is_none) {
+            return Ok(vec![Err(NoPrice::UnknownToken); tokens.len()]);
+        }
+
+        let answers = self.reader.send(calls, self.multicall).await?;
+        let now: u64 = time.take(&answers).and_then(|time| u64::try_from(time).ok()).ok_or(NoPrice::NoAnswer)?;
+        self.check_block(now)?;
+        if let Some((spec, call)) = sequencer {
+            check_sequencer(spec, call.take(&answers).ok_or(NoPrice::NoAnswer)?, now)?;
+        }
+        let bounds = self.bounds(&asked, &answers).await?;
+        Ok(asked
+            .into_iter()
+            .map(|asked| asked.ok_or(NoPrice::UnknownToken).and_then(|asked| self.judge(asked, &answers, &bounds, now)))
+            .collect())
+    }
+
+    fn ask<'a>(&self, spec: &'a FeedSpec, calls: &mut Calls) -> Asked<'a> {
+        let proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(&spec.address);
+        let identity = (!proven).then(|| Identity {
+            pair: calls.push(spec.address, &Aggregator::descriptionCall {}),
+            decimals: calls.push(spec.address, &Aggregator::decimalsCall {}),
+        });
+        let seen = self.aggregators.lock().unwrap_or_else(PoisonError::into_inner).get(&spec.address).copied();
+        // A feed without a proxy is its own aggregator.
+        let bounded = BoundsCalls::ask(calls, seen.unwrap_or(spec.address));
+        let aggregator = calls.push(spec.address, &BoundedAggregator::aggregatorCall {});
+        let round = calls.push(spec.address, &Aggregator::latestRoundDataCall {});
+        Asked { spec, identity, aggregator, bounded, round }
+    }
+
+    /// The bounds of each feed's present aggregator; `None` for one that has none.
+    async fn bounds(
+        &self,
+        asked: &[Option<Asked<'_>>],
+        answers: &Answers,
+    ) -> Result<HashMap<Address, Option<Bounds>>, NoPrice> {
+        let (mut calls, mut moved, mut known) = (Calls::default(), Vec::new(), HashMap::new());
+        for asked in asked.iter().flatten() {
+            let feed = asked.spec.address;
+            let aggregator = asked.aggregator.take(answers).unwrap_or(feed);
+            if aggregator == asked.bounded.aggregator {
+                known.insert(feed, asked.bounded.take(answers));
+            } else {
+                moved.push((feed, BoundsCalls::ask(&mut calls, aggregator)));
+            }
+        }
+        if !moved.is_empty() {
+            let answers = self.reader.send(calls, self.multicall).await?;
+            let mut seen = self.aggregators.lock().unwrap_or_else(PoisonError::into_inner);
+            for (feed, bounded) in moved {
+                seen.insert(feed, bounded.aggregator);
+                known.insert(feed, bounded.take(&answers));
+            }
+        }
+        Ok(known)
+    }
+
+    fn judge(
+        &self,
+        asked: Asked<'_>,
+        answers: &Answers,
+        bounds: &HashMap<Address, Option<Bounds>>,
+        now: u64,
+    ) -> Quoted {
+        let Asked { spec, identity, aggregator: _, bounded: _, round } = asked;
+        if let Some(identity) = identity {
+            check_identity(spec, &identity, answers)?;
+            self.proven.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.address);
+        }
+        let round = round.take(answers).ok_or(NoPrice::NoAnswer)?;
+        if let Some(Some((min, max))) = bounds.get(&spec.address)
+            && (round.answer <= *min || round.answer >= *max)
+        {
+            return Err(NoPrice::AtBound { answer: round.answer, min: *min, max: *max });
+        }
+        price_of(spec, round, now)
+    }
+
+    fn check_block(&self, now: u64) -> Result<(), NoPrice> {
+        let age = Duration::from_secs(self.clock.now_seconds().saturating_sub(now));
+        match self.max_block_age {
+            Some(limit) if age > limit => Err(NoPrice::OldBlock { age, limit }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl PriceSource for FeedPrices {
+    fn name(&self) -> &'static str {
+        "price feeds"
+    }
+
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
+        Box::pin(async move { self.read(tokens).await.unwrap_or_else(|reason| vec![Err(reason); tokens.len()]) })
+    }
+
+    fn through(&self, provider: &DynProvider, block: Option<BlockId>) -> Option<Arc<dyn PriceSource>> {
+        Some(Arc::new(Self {
+            reader: PriceReader::new(provider.clone()).at(block),
+            multicall: self.multicall,
+            feeds: self.feeds.clone(),
+            sequencer: self.sequencer,
+            max_block_age: self.max_block_age,
+            clock: Arc::clone(&self.clock),
+            // What another provider says of a feed proves nothing to this one.
+            proven: Mutex::default(),
+            // A hint alone: which aggregator it is, is read each time.
+            aggregators: Arc::clone(&self.aggregators),
+        }))
+    }
+}
+
+struct Asked<'a> {
+    spec: &'a FeedSpec,
+    identity: Option<Identity>,
+    aggregator: Call<BoundedAggregator::aggregatorCall>,
+    bounded: BoundsCalls,
+    round: Call<Aggregator::latestRoundDataCall>,
+}
+
+/// The calls that read an aggregator's bounds.
+struct BoundsCalls {
+    aggregator: Address,
+    min: Call<BoundedAggregator::minAnswerCall>,
+    max: Call<BoundedAggregator::maxAnswerCall>,
+}
+
+impl BoundsCalls {
+    fn ask(calls: &mut Calls, aggregator: Address) -> Self {
+        let min = calls.push(aggregator, &BoundedAggregator::minAnswerCall {});
+        let max = calls.push(aggregator, &BoundedAggregator::maxAnswerCall {});
+        Self { aggregator, min, max }
+    }
+
+    fn take(&self, answers: &Answers) -> Option<Bounds> {
+        self.min.take(answers).zip(self.max.take(answers))
+    }
+}
+
+struct Identity {
+    pair: Call<Aggregator::descriptionCall>,
+    decimals: Call<Aggregator::decimalsCall>,
+}
+
+fn check_identity(spec: &FeedSpec, identity: &Identity, answers: &Answers) -> Result<(), NoPrice> {
+    let pair = identity.pair.take(answers).ok_or(NoPrice::NoAnswer)?;
+    let decimals = identity.decimals.take(answers).ok_or(NoPrice::NoAnswer)?;
+    if pair == spec.pair.as_str() && decimals == spec.decimals {
+        return Ok(());
+    }
+    Err(NoPrice::WrongFeed {
+        expected_pair: spec.pair.clone(),
+        expected_decimals: spec.decimals,
+        found: SafeText::clean(&format!("\"{pair}\" with {decimals} decimals"), 120),
+    })
+}
+
+fn check_sequencer(spec: SequencerSpec, round: Aggregator::latestRoundDataReturn, now: u64) -> Result<(), NoPrice> {
+    if round.startedAt.is_zero() {
+        return Err(NoPrice::IncompleteRound);
+    }
+    // Anything but a plain "up" counts as down.
+    if !round.answer.is_zero() {
+        return Err(NoPrice::SequencerDown);
+    }
+    let since = Duration::from_secs(U256::from(now).saturating_sub(round.startedAt).saturating_to());
+    if since < spec.grace {
+        return Err(NoPrice::SequencerGrace { since, grace: spec.grace });
+    }
+    Ok(())
+}
+
+fn price_of(spec: &FeedSpec, round: Aggregator::latestRoundDataReturn, now: u64) -> Quoted {
+    if round.answer <= I256::ZERO {
+        return Err(NoPrice::NotPositive { answer: round.answer });
+    }
+    if round.roundId.is_zero() || round.updatedAt.is_zero() || round.answeredInRound < round.roundId {
+        return Err(NoPrice::IncompleteRound);
+    }
+    let stated = round.updatedAt.saturating_to::<u64>();
+    if stated > now {
+        return Err(NoPrice::FromTheFuture { by: Duration::from_secs(stated.saturating_sub(now)) });
+    }
+    let (age, limit) = (Duration::from_secs(now.saturating_sub(stated)), spec.max_age());
+    if age > limit {
+        return Err(NoPrice::Stale { age, limit });
+    }
+    let usd = Usd::from_scaled(round.answer.into_raw(), spec.decimals).map_err(|_| NoPrice::OutOfRange)?;
+    let source =
+        PriceOrigin::Feed { address: spec.address, pair: spec.pair.clone(), round: round.roundId.to::<u128>() };
+    Ok(Price { usd, source, observed_at: Some(stated), age: Some(age) })
+}

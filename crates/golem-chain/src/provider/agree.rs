@@ -1,0 +1,282 @@
+//! What one endpoint's word is not enough for: nonces, receipts, and whatever is asked through a client's
+//! [`witnessed`](super::ChainClient::witnessed) provider. Where a chain has several endpoints that answer, they must
+//! say the same; while they do not, there is no answer.
+//!
+//! An endpoint may be a moment behind another, so they are asked again a few times before their difference counts. One
+//! that does not answer abstains, and so does one whose own latest block is too old by the clock while at least two others
+//! make blocks: it has come to a stand, and would hold up everything for as long as it does. One that is only slow or
+//! behind does not: who claims to be ahead would silence it.
+
+use alloy::rpc::json_rpc::{RequestPacket, ResponsePacket, ResponsePayload, SerializedRequest};
+use serde_json::Value;
+
+use super::answer;
+
+/// How often endpoints that differ are asked again.
+pub(super) const ROUNDS: u32 = 5;
+
+/// Fields of a receipt that decide beside its events: what, whose, where, how it ended, what it cost, on a rollup with
+/// what was paid for the chain below.
+const RECEIPT: &[&str] =
+    &["transactionHash", "from", "blockHash", "blockNumber", "status", "gasUsed", "effectiveGasPrice", "l1Fee"];
+
+/// Fields of a block that decide. What else an endpoint tells of one differs between clients.
+const BLOCK: &[&str] = &[
+    "hash",
+    "parentHash",
+    "number",
+    "timestamp",
+    "gasLimit",
+    "gasUsed",
+    "baseFeePerGas",
+    "miner",
+    "mixHash",
+    "excessBlobGas",
+];
+
+/// Fields of an event that decide: whose, what, and where it stands.
+const LOG: &[&str] = &["address", "topics", "data", "blockHash", "transactionHash", "logIndex"];
+
+/// Whether several endpoints are asked about this; `witnessed` says that the asker wants it whatever it is.
+pub(super) fn is_asked_of_several(packet: &RequestPacket, witnessed: bool) -> bool {
+    let RequestPacket::Single(request) = packet else { return witnessed };
+    match request.method() {
+        "eth_getTransactionReceipt" => true,
+        // What waits at one endpoint need not wait at another.
+        "eth_getTransactionCount" => !request.params().is_some_and(|params| params.get().contains("\"pending\"")),
+        _ => witnessed,
+    }
+}
+
+/// Selector of Multicall3's `aggregate3((address,bool,bytes)[])`, as it begins calldata.
+const AGGREGATE3: &str = "0x82ad56cb";
+
+/// Whether an answer is one that no chain with a Multicall3 gives: a call of it that returns nothing, or that fails although
+/// every call in it may fail. The endpoint lacks the contract, ran out of gas, or lies; the others are asked first.
+pub(super) fn is_impossible(packet: &RequestPacket, answer: &ResponsePacket) -> bool {
+    let (RequestPacket::Single(request), ResponsePacket::Single(response)) = (packet, answer) else { return false };
+    let of_multicall =
+        request.method() == "eth_call" && request.params().is_some_and(|params| params.get().contains(AGGREGATE3));
+    of_multicall
+        && match &response.payload {
+            ResponsePayload::Success(raw) => raw.get() == "\"0x\"",
+            ResponsePayload::Failure(error) => answer::means_call_failed(error),
+        }
+}
+
+/// Whether two answers to one question say the same in what decides.
+fn is_the_same(packet: &RequestPacket, one: &ResponsePacket, other: &ResponsePacket) -> bool {
+    // One that lacks the block has not said anything about it yet.
+    if answer::is_behind(one) || answer::is_behind(other) {
+        return false;
+    }
+    match (packet, one, other) {
+        (RequestPacket::Single(request), ResponsePacket::Single(one), ResponsePacket::Single(other)) => {
+            word(request, &one.payload) == word(request, &other.payload)
+        }
+        (RequestPacket::Batch(requests), ResponsePacket::Batch(one), ResponsePacket::Batch(other)) => {
+            requests.iter().all(|request| {
+                let of = |batch: &[alloy::rpc::json_rpc::Response]| {
+                    let found = batch.iter().find(|response| response.id == *request.id());
+                    found.map(|response| word(request, &response.payload))
+                };
+                of(one) == of(other)
+            })
+        }
+        _ => false,
+    }
+}
+
+/// The answers of several endpoints to one question, grouped by what they say.
+#[derive(Debug)]
+pub(super) struct Tally {
+    /// Answers with the endpoints that gave them, by index; the largest group first.
+    groups: Vec<(ResponsePacket, Vec<usize>)>,
+    /// Endpoints that do not have the block in question, and whether each has come to a stand.
+    behind: Vec<(usize, ResponsePacket, bool)>,
+    /// The block to act on, where the question was for the latest one.
+    head: Option<ResponsePacket>,
+}
+
+/// Groups answers, given with the endpoint's index.
+pub(super) fn tally(
+    packet: &RequestPacket,
+    answers: Vec<(usize, ResponsePacket)>,
+    stands_still: impl Fn(usize) -> bool,
+) -> Tally {
+    let head = is_of_the_head(packet).then(|| common_head(&answers, &stands_still)).flatten();
+    let mut groups: Vec<(ResponsePacket, Vec<usize>)> = Vec::new();
+    let mut behind = Vec::new();
+    for (index, answer) in answers {
+        if answer::is_behind(&answer) {
+            behind.push((index, answer, stands_still(index)));
+            continue;
+        }
+        match groups.iter_mut().find(|(known, _)| is_the_same(packet, known, &answer)) {
+            Some((_, by)) => by.push(index),
+            None => groups.push((answer, vec![index])),
+        }
+    }
+    groups.sort_by_key(|(_, by)| std::cmp::Reverse(by.len()));
+    Tally { groups, behind, head }
+}
+
+impl Tally {
+    /// The block to act on, where the question was for the latest one: the highest that two endpoints have reached.
+    pub(super) fn head(&self) -> Option<ResponsePacket> {
+        self.head.clone()
+    }
+
+    /// The answer, where all say the same. An endpoint without the block does not count if two others have it, or if it
+    /// has come to a stand; `lenient` says so, since only a block named by its hash means the same to all.
+    pub(super) fn unanimous(mut self, lenient: bool) -> Result<ResponsePacket, Self> {
+        let excused = match self.groups.as_slice() {
+            [(_, by)] => self.behind.iter().all(|(_, _, still)| lenient && (by.len() > 1 || *still)),
+            [] | [_, ..] => false,
+        };
+        if excused && let Some((answer, _)) = self.groups.pop() {
+            return Ok(answer);
+        }
+        Err(self)
+    }
+
+    /// Every endpoint that took part, two that contradict each other first.
+    pub(super) fn voices(&self) -> Vec<usize> {
+        let first = self.groups.iter().filter_map(|(_, by)| by.first());
+        let rest = self.groups.iter().flat_map(|(_, by)| by.iter().skip(1));
+        let behind = self.behind.iter().map(|(index, ..)| index);
+        // The first of each group, then those that lack the block, then the others.
+        first.chain(behind).chain(rest).copied().collect()
+    }
+
+    /// The answer of a strict majority of two or more, and the endpoints that contradict it.
+    pub(super) fn majority(mut self) -> Option<(ResponsePacket, Vec<usize>)> {
+        let lacking = self.behind.iter().filter(|(_, _, still)| !still).count();
+        let all = self.groups.iter().map(|(_, by)| by.len()).sum::<usize>() + lacking;
+        let votes = self.groups.first().map(|(_, by)| by.len()).filter(|votes| *votes > 1 && votes * 2 > all);
+        votes?;
+        let (answer, _) = self.groups.remove(0);
+        Some((answer, self.groups.into_iter().flat_map(|(_, by)| by).collect()))
+    }
+}
+
+/// Whether the question is for the latest block.
+fn is_of_the_head(packet: &RequestPacket) -> bool {
+    let RequestPacket::Single(request) = packet else { return false };
+    request.method() == "eth_getBlockByNumber"
+        && request.params().is_some_and(|params| params.get().contains("\"latest\""))
+}
+
+/// Of the latest blocks of several endpoints, the highest that two have reached: what one alone claims to have is not
+/// acted on. Endpoints that have come to a stand count only where all have.
+fn common_head(answers: &[(usize, ResponsePacket)], stands_still: &impl Fn(usize) -> bool) -> Option<ResponsePacket> {
+    let number = |answer: &ResponsePacket| {
+        let ResponsePacket::Single(response) = answer else { return None };
+        let ResponsePayload::Success(raw) = &response.payload else { return None };
+        let block: Value = serde_json::from_str(raw.get()).ok()?;
+        u64::from_str_radix(block.get("number")?.as_str()?.strip_prefix("0x")?, 16).ok()
+    };
+    let heads: Vec<_> =
+        answers.iter().filter_map(|(index, answer)| Some((number(answer)?, stands_still(*index), answer))).collect();
+    reached(&heads.iter().map(|(number, still, _)| (*number, *still)).collect::<Vec<_>>())
+        .and_then(|place| heads.get(place).map(|(_, _, answer)| (*answer).clone()))
+}
+
+/// The place, among heads with whether each has come to a stand, of the highest block that two have reached; of the only
+/// one there is where one alone follows the chain.
+pub(in crate) fn reached(heads: &[(u64, bool)]) -> Option<usize> {
+    let all_still = heads.iter().all(|(_, still)| *still);
+    let mut order: Vec<usize> =
+        heads.iter().enumerate().filter(|(_, (_, still))| all_still || !still).map(|(place, _)| place).collect();
+    order.sort_by_key(|place| std::cmp::Reverse(heads.get(*place).map(|(number, _)| *number)));
+    order.get(1).or(order.first()).copied()
+}
+
+/// What an answer says, as far as it decides.
+fn word(request: &SerializedRequest, payload: &ResponsePayload) -> Value {
+    let said = match payload {
+        // Clients word a call that reverts differently, and under different codes.
+        ResponsePayload::Failure(error) if answer::means_call_failed(error) => return Value::from("reverted"),
+        // The same refusal in other words is the same refusal.
+        ResponsePayload::Failure(error) => return Value::from(error.code),
+        ResponsePayload::Success(raw) => serde_json::from_str::<Value>(raw.get()).unwrap_or_default(),
+    };
+    match (request.method(), said) {
+        ("eth_getTransactionReceipt", Value::Object(receipt)) => {
+            let field = |name: &&str| receipt.get(*name).map(lower).unwrap_or_default();
+            let logs = receipt.get("logs").and_then(Value::as_array).map(|logs| events(logs));
+            RECEIPT.iter().map(field).chain([logs.unwrap_or_default()]).collect()
+        }
+        ("eth_getLogs", Value::Array(logs)) => events(&logs),
+        ("eth_getBlockByHash" | "eth_getBlockByNumber", Value::Object(block)) => {
+            BLOCK.iter().map(|name| block.get(*name).map(lower).unwrap_or_default()).collect()
+        }
+        (_, said) => lower(&said),
+    }
+}
+
+/// Whatever else an endpoint tells of an event, such as the time of its block, others may leave out.
+fn events(logs: &[Value]) -> Value {
+    let fields =
+        |log: &Value| -> Value { LOG.iter().map(|name| log.get(*name).map(lower).unwrap_or_default()).collect() };
+    logs.iter().map(fields).collect()
+}
+
+/// Hexadecimal digits are the same in either case.
+fn lower(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::from(text.to_ascii_lowercase()),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::rpc::json_rpc::{Id, Request, Response};
+    use serde_json::json;
+
+    use super::*;
+
+    /// An endpoint's answer: a number, or that it lacks the block, and whether it has come to a stand.
+    #[derive(Clone, Copy)]
+    enum Said {
+        Number(u64),
+        Lacks { still: bool },
+    }
+
+    /// What endpoints said, one after the other, and by the majority the answer and who contradicts it.
+    fn majority(said: &[Said]) -> Option<(String, Vec<usize>)> {
+        let request = Request::new("eth_getBalance", Id::Number(1), [(); 0]).serialize().unwrap();
+        let answer = |said: &Said| {
+            let told = match said {
+                Said::Number(number) => json!({"jsonrpc": "2.0", "id": 1, "result": format!("{number:#x}")}),
+                Said::Lacks { .. } => {
+                    json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "header not found"}})
+                }
+            };
+            ResponsePacket::Single(serde_json::from_value::<Response>(told).unwrap())
+        };
+        let answers = said.iter().map(answer).enumerate().collect();
+        let stands_still = |at: usize| matches!(said[at], Said::Lacks { still: true });
+        let (answer, others) = tally(&RequestPacket::Single(request), answers, stands_still).majority()?;
+        let ResponsePacket::Single(answer) = answer else { panic!("{answer:?}") };
+        Some((answer.payload.as_success().unwrap().get().trim_matches('"').to_owned(), others))
+    }
+
+    #[test]
+    fn a_majority_is_more_than_half_of_all_who_take_part_and_never_one_alone() {
+        use Said::{Lacks, Number};
+        let seven = |others: &[usize]| Some(("0x7".to_owned(), others.to_vec()));
+        assert_eq!(majority(&[Number(7), Number(9), Number(7)]), seven(&[1]));
+        assert_eq!(majority(&[Number(9), Number(7), Number(7), Number(8), Number(7)]), seven(&[0, 3]));
+        // Half is not more than half, and one voice is nobody's majority.
+        assert_eq!(majority(&[Number(7), Number(9)]), None);
+        assert_eq!(majority(&[Number(7), Number(7), Number(9), Number(9)]), None);
+        assert_eq!(majority(&[Number(7), Number(7), Number(9), Number(8)]), None);
+        assert_eq!(majority(&[Number(7), Lacks { still: true }]), None);
+        // One that lacks the block takes part, unless it has come to a stand.
+        assert_eq!(majority(&[Number(7), Number(7), Lacks { still: false }]), seven(&[]));
+        assert_eq!(majority(&[Number(7), Number(7), Number(9), Lacks { still: false }]), None);
+        assert_eq!(majority(&[Number(7), Number(7), Number(9), Lacks { still: true }]), seven(&[2]));
+    }
+}

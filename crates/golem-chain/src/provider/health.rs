@@ -1,0 +1,408 @@
+//! How well a chain can be reached: a pure state machine with its table, and what it is told.
+
+use super::dispute::Dispute;
+use bardo_base::text::SafeText;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How well an endpoint, or a chain through its endpoints, works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Condition {
+    /// Answers in time and is at the head of the chain.
+    Healthy,
+    /// Nothing was asked yet.
+    Unproven,
+    /// Answers, but late, behind, or not always.
+    Degraded,
+    /// Does not answer.
+    Down,
+}
+
+/// What one observation is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grade {
+    /// As it should be.
+    Good,
+    /// An answer, but slow, behind, or a refusal for load.
+    Poor,
+    /// No usable answer.
+    Bad,
+}
+
+/// What must happen several times in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Good,
+    NotGood,
+    NotBad,
+    Bad,
+}
+
+/// From a condition, after so many observations in a row, to another.
+#[derive(Debug, Clone, Copy)]
+struct Transition {
+    from: Condition,
+    run: Run,
+    times: u32,
+    to: Condition,
+}
+
+/// The machine. Getting worse takes fewer observations than getting well, and no single one moves
+/// a proven endpoint, so that a hiccup does not make the order of endpoints flap.
+const TRANSITIONS: &[Transition] = &[
+    Transition { from: Condition::Unproven, run: Run::Good, times: 1, to: Condition::Healthy },
+    Transition { from: Condition::Unproven, run: Run::Bad, times: 1, to: Condition::Down },
+    Transition { from: Condition::Unproven, run: Run::NotGood, times: 1, to: Condition::Degraded },
+    Transition { from: Condition::Healthy, run: Run::Bad, times: 2, to: Condition::Degraded },
+    Transition { from: Condition::Healthy, run: Run::NotGood, times: 3, to: Condition::Degraded },
+    Transition { from: Condition::Degraded, run: Run::Bad, times: 2, to: Condition::Down },
+    Transition { from: Condition::Degraded, run: Run::Good, times: 4, to: Condition::Healthy },
+    Transition { from: Condition::Down, run: Run::NotBad, times: 2, to: Condition::Degraded },
+];
+
+/// The state machine of one endpoint: its condition and the runs it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    condition: Condition,
+    good: u32,
+    not_good: u32,
+    not_bad: u32,
+    bad: u32,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::at(Condition::Unproven)
+    }
+}
+
+impl Machine {
+    fn at(condition: Condition) -> Self {
+        Self { condition, good: 0, not_good: 0, not_bad: 0, bad: 0 }
+    }
+
+    /// Where it stands.
+    pub fn condition(self) -> Condition {
+        self.condition
+    }
+
+    /// The machine after one more observation.
+    #[must_use]
+    pub fn step(self, grade: Grade) -> Self {
+        let count = |run: u32, goes_on: bool| if goes_on { run.saturating_add(1) } else { 0 };
+        let next = Self {
+            condition: self.condition,
+            good: count(self.good, grade == Grade::Good),
+            not_good: count(self.not_good, grade != Grade::Good),
+            not_bad: count(self.not_bad, grade != Grade::Bad),
+            bad: count(self.bad, grade == Grade::Bad),
+        };
+        let fires = |row: &&Transition| row.from == next.condition && next.run(row.run) >= row.times;
+        TRANSITIONS.iter().find(fires).map_or(next, |row| Self::at(row.to))
+    }
+
+    fn run(self, run: Run) -> u32 {
+        match run {
+            Run::Good => self.good,
+            Run::NotGood => self.not_good,
+            Run::NotBad => self.not_bad,
+            Run::Bad => self.bad,
+        }
+    }
+}
+
+/// From where on an answer is poor. `None` switches a measure off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Moving latency above this.
+    pub slow: Duration,
+    /// Blocks behind the furthest block that two endpoints of the chain have reached, above this.
+    pub lag_blocks: u64,
+    /// The latest block older than this by the wall clock. `None` on chains whose blocks come only
+    /// with transactions.
+    pub max_age: Option<Duration>,
+}
+
+impl Thresholds {
+    /// Thresholds for a chain that makes a block every `block_time`.
+    pub fn for_block_time(block_time: Duration) -> Self {
+        // A proposer may miss a few slots; half a minute of silence is normal even on fast chains that batch.
+        let max_age = block_time.saturating_mul(8).max(Duration::from_secs(30));
+        Self { max_age: Some(max_age), ..Self::default() }
+    }
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { slow: Duration::from_millis(2500), lag_blocks: 3, max_age: None }
+    }
+}
+
+/// How a request ended, as far as health is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// An answer, a JSON-RPC error included.
+    Answered { latency: Duration },
+    /// An answer that asks for fewer requests.
+    Refused { error: SafeText },
+    /// No usable answer.
+    Failed { error: SafeText },
+}
+
+/// A block as far as health needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Block number.
+    pub number: u64,
+    /// Seconds since the Unix epoch.
+    pub timestamp: u64,
+}
+
+/// What is known of one endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointHealth {
+    /// Its name in messages.
+    pub label: SafeText,
+    machine: Machine,
+    wrong_chain: bool,
+    /// The chain id it answered, once asked.
+    pub chain_id: Option<u64>,
+    /// The latest block it reported.
+    pub head: Option<Head>,
+    /// Blocks behind the furthest block that two endpoints of its chain have reached.
+    pub lag_blocks: Option<u64>,
+    /// Age of its latest block by the wall clock.
+    pub age: Option<Duration>,
+    /// Moving average of the time to an answer (weight of the newest: one eighth).
+    pub latency: Option<Duration>,
+    /// The latest failure, kept after recovery.
+    pub last_error: Option<SafeText>,
+    /// The latest contradiction with other endpoints of the chain, kept for ten minutes.
+    pub dispute: Option<Dispute>,
+    /// Requests that ended, well or not.
+    pub requests: u64,
+    /// Requests without a usable answer.
+    pub failures: u64,
+}
+
+impl EndpointHealth {
+    pub(super) fn new(label: SafeText) -> Self {
+        Self {
+            label,
+            machine: Machine::default(),
+            wrong_chain: false,
+            chain_id: None,
+            head: None,
+            lag_blocks: None,
+            age: None,
+            latency: None,
+            last_error: None,
+            dispute: None,
+            requests: 0,
+            failures: 0,
+        }
+    }
+
+    /// Where it stands. An endpoint of another chain is down for this one, however well it answers.
+    pub fn condition(&self) -> Condition {
+        if self.wrong_chain { Condition::Down } else { self.machine.condition() }
+    }
+
+    pub(super) fn learn_chain(&mut self, found: u64, expected: u64) {
+        self.chain_id = Some(found);
+        self.wrong_chain = found != expected;
+        if self.wrong_chain {
+            self.last_error = Some(SafeText::clean(&format!("chain id {found} instead of {expected}"), 80));
+        }
+    }
+
+    pub(super) fn observe(&mut self, thresholds: &Thresholds, outcome: Outcome) {
+        self.requests = self.requests.saturating_add(1);
+        let grade = match outcome {
+            Outcome::Answered { latency } => {
+                self.latency = Some(self.latency.map_or(latency, |old| (old.saturating_mul(7) + latency) / 8));
+                self.grade(thresholds)
+            }
+            Outcome::Refused { error } => {
+                self.last_error = Some(error);
+                Grade::Poor
+            }
+            Outcome::Failed { error } => {
+                self.failures = self.failures.saturating_add(1);
+                self.last_error = Some(error);
+                Grade::Bad
+            }
+        };
+        self.machine = self.machine.step(grade);
+    }
+
+    /// What an answer is worth, given how slow and how far behind the endpoint is.
+    fn grade(&self, thresholds: &Thresholds) -> Grade {
+        let slow = self.latency.is_some_and(|latency| latency > thresholds.slow);
+        let behind = self.lag_blocks.is_some_and(|lag| lag > thresholds.lag_blocks);
+        if slow || behind || self.is_old(thresholds) { Grade::Poor } else { Grade::Good }
+    }
+
+    /// Whether its own latest block is too old by this machine's clock, where blocks come by the clock. Nothing that
+    /// another endpoint says makes it so.
+    pub(super) fn is_old(&self, thresholds: &Thresholds) -> bool {
+        matches!((self.age, thresholds.max_age), (Some(age), Some(max)) if age > max)
+    }
+}
+
+/// What is known of a chain through all its endpoints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainHealth {
+    /// The chain's id.
+    pub chain_id: u64,
+    /// As good as its best endpoint.
+    pub condition: Condition,
+    /// The furthest block any of them reported.
+    pub head: Option<Head>,
+    /// Age of that block by the wall clock.
+    pub age: Option<Duration>,
+    /// Moving latency of the best endpoint.
+    pub latency: Option<Duration>,
+    /// The latest failure of the worst endpoint.
+    pub last_error: Option<SafeText>,
+    /// Each endpoint, in the operator's order.
+    pub endpoints: Vec<EndpointHealth>,
+}
+
+impl ChainHealth {
+    /// Endpoints that contradict others, with the contradiction.
+    pub fn disputes(&self) -> impl Iterator<Item = (&SafeText, &Dispute)> {
+        self.endpoints.iter().filter_map(|endpoint| Some((&endpoint.label, endpoint.dispute.as_ref()?)))
+    }
+
+    /// Endpoints that answer now, and all that are configured.
+    pub fn answering(&self) -> (usize, usize) {
+        let up = |endpoint: &&EndpointHealth| match endpoint.condition() {
+            Condition::Healthy | Condition::Unproven | Condition::Degraded => true,
+            Condition::Down => false,
+        };
+        (self.endpoints.iter().filter(up).count(), self.endpoints.len())
+    }
+
+    /// The chain's health from that of its endpoints.
+    pub fn from_endpoints(chain_id: u64, endpoints: Vec<EndpointHealth>) -> Self {
+        let best = endpoints.iter().min_by_key(|endpoint| endpoint.condition());
+        let worst = endpoints.iter().max_by_key(|endpoint| endpoint.condition());
+        let furthest = endpoints.iter().max_by_key(|endpoint| endpoint.head.map(|head| head.number));
+        Self {
+            chain_id,
+            condition: best.map_or(Condition::Down, EndpointHealth::condition),
+            head: furthest.and_then(|endpoint| endpoint.head),
+            age: furthest.and_then(|endpoint| endpoint.age),
+            latency: best.and_then(|endpoint| endpoint.latency),
+            last_error: worst.and_then(|endpoint| endpoint.last_error.clone()),
+            endpoints,
+        }
+    }
+}
+
+/// A view of a chain's health that stays current. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct HealthHandle(pub(super) watch::Receiver<ChainHealth>);
+
+impl HealthHandle {
+    /// The health at the latest poll.
+    pub fn now(&self) -> ChainHealth {
+        self.0.borrow().clone()
+    }
+
+    /// Waits for the next poll's result. `None` once the monitor has ended.
+    pub async fn next(&mut self) -> Option<ChainHealth> {
+        self.0.changed().await.ok()?;
+        Some(self.0.borrow_and_update().clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(start: Condition, grades: &[Grade]) -> Condition {
+        grades.iter().fold(Machine::at(start), |machine, grade| machine.step(*grade)).condition()
+    }
+
+    #[test]
+    fn every_transition_needs_its_whole_run() {
+        use {Condition::*, Grade::*};
+        // (from, grades, to), written out by hand against the table.
+        let cases: &[(Condition, &[Grade], Condition)] = &[
+            (Unproven, &[Good], Healthy),
+            (Unproven, &[Poor], Degraded),
+            (Unproven, &[Bad], Down),
+            (Healthy, &[Bad], Healthy),
+            (Healthy, &[Bad, Bad], Degraded),
+            (Healthy, &[Bad, Good, Bad, Good, Bad], Healthy),
+            (Healthy, &[Poor, Poor], Healthy),
+            (Healthy, &[Poor, Bad, Poor], Degraded),
+            (Healthy, &[Good; 50], Healthy),
+            (Degraded, &[Bad], Degraded),
+            (Degraded, &[Bad, Poor, Bad], Degraded),
+            (Degraded, &[Bad, Bad], Down),
+            (Degraded, &[Good, Good, Good], Degraded),
+            (Degraded, &[Good, Good, Good, Good], Healthy),
+            (Degraded, &[Good, Good, Good, Poor, Good], Degraded),
+            (Down, &[Good], Down),
+            (Down, &[Good, Poor], Degraded),
+            (Down, &[Good, Bad, Good, Bad], Down),
+            (Down, &[Good; 5], Degraded),
+            (Down, &[Good; 6], Healthy),
+        ];
+        for (from, grades, to) in cases {
+            assert_eq!(after(*from, grades), *to, "{from:?} after {grades:?}");
+        }
+    }
+
+    #[test]
+    fn a_dead_endpoint_goes_down_and_comes_back_step_by_step() {
+        let mut machine = Machine::at(Condition::Healthy);
+        let mut seen = vec![machine.condition()];
+        let grades = [Grade::Bad; 6].into_iter().chain([Grade::Good; 8]);
+        for grade in grades {
+            machine = machine.step(grade);
+            if seen.last() != Some(&machine.condition()) {
+                seen.push(machine.condition());
+            }
+        }
+        use Condition::*;
+        assert_eq!(seen, [Healthy, Degraded, Down, Degraded, Healthy]);
+    }
+
+    #[test]
+    fn slow_or_behind_or_old_is_poor() {
+        let thresholds =
+            Thresholds { slow: Duration::from_millis(100), lag_blocks: 3, max_age: Some(Duration::from_secs(60)) };
+        let fresh = EndpointHealth::new(SafeText::clean("one", 10));
+        let with = |change: fn(&mut EndpointHealth)| {
+            let mut health = fresh.clone();
+            change(&mut health);
+            health.grade(&thresholds)
+        };
+        assert_eq!(with(|_| {}), Grade::Good);
+        assert_eq!(with(|health| health.latency = Some(Duration::from_millis(100))), Grade::Good);
+        assert_eq!(with(|health| health.latency = Some(Duration::from_millis(101))), Grade::Poor);
+        assert_eq!(with(|health| health.lag_blocks = Some(3)), Grade::Good);
+        assert_eq!(with(|health| health.lag_blocks = Some(4)), Grade::Poor);
+        assert_eq!(with(|health| health.age = Some(Duration::from_secs(60))), Grade::Good);
+        assert_eq!(with(|health| health.age = Some(Duration::from_secs(61))), Grade::Poor);
+    }
+
+    #[test]
+    fn a_chain_is_as_good_as_its_best_endpoint() {
+        let endpoint = |condition, number| {
+            let mut health = EndpointHealth::new(SafeText::clean("one", 10));
+            health.machine = Machine::at(condition);
+            health.head = Some(Head { number, timestamp: number * 12 });
+            health
+        };
+        let chain =
+            ChainHealth::from_endpoints(1, vec![endpoint(Condition::Down, 90), endpoint(Condition::Healthy, 100)]);
+        assert_eq!(chain.condition, Condition::Healthy);
+        assert_eq!(chain.head, Some(Head { number: 100, timestamp: 1200 }));
+        assert_eq!(ChainHealth::from_endpoints(1, vec![]).condition, Condition::Down);
+    }
+}

@@ -1,0 +1,122 @@
+//! The task that keeps a chain's health current: one small question per endpoint and interval.
+
+use super::{
+    endpoint::Endpoint,
+    health::{ChainHealth, Condition, HealthHandle, Outcome},
+};
+use bardo_base::{clock::Clock, text::SafeText};
+use futures::future::join_all;
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::watch, task::AbortHandle};
+
+/// How the monitor works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MonitorRules {
+    /// Time between polls.
+    pub interval: Duration,
+    /// Every so many polls the chain id is asked again.
+    pub verify_every: u32,
+    /// No answer to a poll within this is a failure.
+    pub patience: Duration,
+}
+
+impl Default for MonitorRules {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(6), verify_every: 20, patience: Duration::from_secs(8) }
+    }
+}
+
+/// Watches endpoints until it is dropped.
+#[derive(Debug)]
+pub struct Monitor {
+    endpoints: Vec<Endpoint>,
+    chain_id: u64,
+    rules: MonitorRules,
+    clock: Arc<dyn Clock>,
+    polls: u32,
+    out: watch::Sender<ChainHealth>,
+}
+
+/// Owns a monitor's task: dropping it ends the task.
+#[derive(Debug)]
+pub struct MonitorGuard(AbortHandle);
+
+impl Drop for MonitorGuard {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Monitor {
+    /// A monitor that has asked nothing yet, and the view of what it will find.
+    pub fn new(
+        chain_id: u64,
+        endpoints: Vec<Endpoint>,
+        rules: MonitorRules,
+        clock: Arc<dyn Clock>,
+    ) -> (Self, HealthHandle) {
+        let first = ChainHealth::from_endpoints(chain_id, endpoints.iter().map(Endpoint::health).collect());
+        let (out, view) = watch::channel(first);
+        (Self { endpoints, chain_id, rules, clock, polls: 0, out }, HealthHandle(view))
+    }
+
+    /// Asks every endpoint once and publishes what is known then.
+    pub async fn poll(&mut self) {
+        let verify = self.polls.is_multiple_of(self.rules.verify_every.max(1));
+        self.polls = self.polls.wrapping_add(1);
+        let patience = self.rules.patience;
+        let heads = join_all(self.endpoints.iter().map(|endpoint| async move {
+            let asked = tokio::time::timeout(patience, ask(endpoint, verify)).await;
+            if asked.is_err() {
+                let error = format!("no answer to a poll within {} ms", patience.as_millis());
+                endpoint.observe(Outcome::Failed { error: SafeText::clean(&error, 100) });
+            }
+            asked.ok().flatten()
+        }))
+        .await;
+
+        let reached = reached(heads.iter().flatten().map(|head| head.number));
+        let now = self.clock.now_seconds();
+        for (endpoint, head) in self.endpoints.iter().zip(&heads) {
+            if let (Some(head), Some(reached)) = (head, reached) {
+                let age = Duration::from_secs(now.saturating_sub(head.timestamp));
+                endpoint.judge(reached.saturating_sub(head.number), Some(age));
+            }
+        }
+        let endpoints = self.endpoints.iter().map(Endpoint::health).collect();
+        // Nobody looking is no reason to stop: the order of endpoints depends on it.
+        self.out.send_replace(ChainHealth::from_endpoints(self.chain_id, endpoints));
+    }
+
+    /// Polls by the interval on the current tokio runtime.
+    #[must_use = "dropping the guard ends the task"]
+    pub fn spawn(mut self) -> MonitorGuard {
+        let task = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(self.rules.interval);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                self.poll().await;
+            }
+        });
+        MonitorGuard(task.abort_handle())
+    }
+}
+
+/// The highest block that at least two endpoints have reached, or the only one that is told: an endpoint that claims to
+/// be ahead of all others makes none of them look behind.
+fn reached(heads: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut heads: Vec<u64> = heads.collect();
+    heads.sort_unstable_by(|one, other| other.cmp(one));
+    heads.get(1).or(heads.first()).copied()
+}
+
+/// The endpoint's head, after its chain id where that is due. The endpoint keeps its own statistics.
+async fn ask(endpoint: &Endpoint, verify: bool) -> Option<super::health::Head> {
+    let health = endpoint.health();
+    let wrong = health.chain_id.is_some_and(|found| found != endpoint.chain_id());
+    if verify || wrong || health.chain_id.is_none() || health.condition() == Condition::Down {
+        endpoint.verify_again().await.ok()?;
+    }
+    endpoint.head().await.ok()
+}

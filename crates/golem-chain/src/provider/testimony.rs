@@ -1,0 +1,86 @@
+//! One endpoint's answers to a batch that every endpoint of a chain is asked.
+
+use super::{answer, endpoint::Endpoint};
+use alloy::rpc::json_rpc::{Id, Request, RequestPacket, Response, ResponsePacket, ResponsePayload, SerializedRequest};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde_json::Value;
+
+/// The answers of one endpoint, in the order of the calls.
+#[derive(Debug, Clone)]
+pub(in crate) struct Testimony {
+    /// Its place among the chain's endpoints.
+    pub endpoint: usize,
+    /// Whether its own latest block is too old by this machine's clock.
+    pub stands_still: bool,
+    /// One for each call.
+    pub said: Vec<Said>,
+}
+
+/// One endpoint's answer to one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate) enum Said {
+    /// A result.
+    Value(Value),
+    /// It does not have the block that was named.
+    Behind,
+    /// It does not understand how the block was named (EIP-1898), or another parameter.
+    BadParams,
+    /// Any other error.
+    Failed,
+}
+
+/// Size of the requests in which endpoints are asked.
+#[derive(Debug, Clone, Copy)]
+pub(in crate) struct Batching {
+    /// Calls to a request.
+    pub calls: usize,
+    /// Requests under way at the same time.
+    pub requests: usize,
+}
+
+/// Asks one endpoint all `calls`. `None` if it fails as a whole.
+pub(super) async fn of(
+    index: usize,
+    endpoint: &Endpoint,
+    batching: Batching,
+    calls: Vec<(&'static str, Value)>,
+) -> Option<Testimony> {
+    let requests: Vec<SerializedRequest> = calls
+        .into_iter()
+        .zip(1_u64..)
+        .map(|((method, params), id)| Request::new(method, Id::Number(id), params).serialize())
+        .collect::<Result<_, _>>()
+        .ok()?;
+    let chunks: Vec<Vec<SerializedRequest>> = requests.chunks(batching.calls.max(1)).map(<[_]>::to_vec).collect();
+    let chunks = stream::iter(chunks).map(|chunk| async move {
+        let count = chunk.len();
+        let packet = RequestPacket::Batch(chunk);
+        let answer = endpoint.ask(packet).await.map_err(|_| ())?;
+        let ResponsePacket::Batch(mut responses) = answer else { return Err(()) };
+        responses.sort_by_key(|response| match &response.id {
+            Id::Number(number) => *number,
+            Id::String(_) | Id::None => u64::MAX,
+        });
+        if responses.len() != count || responses.iter().any(is_trouble) {
+            return Err(());
+        }
+        Ok::<_, ()>(responses.into_iter().map(|response| said(response.payload)).collect::<Vec<_>>())
+    });
+    let said: Vec<Vec<Said>> = chunks.buffered(batching.requests.max(1)).try_collect().await.ok()?;
+    let said = said.into_iter().flatten().collect();
+    Some(Testimony { endpoint: index, stands_still: endpoint.stands_still(), said })
+}
+
+fn is_trouble(response: &Response) -> bool {
+    let packet = ResponsePacket::Single(response.clone());
+    answer::is_rate_limited(&packet) || answer::is_trouble(&packet)
+}
+
+fn said(payload: ResponsePayload) -> Said {
+    match payload {
+        ResponsePayload::Success(raw) => serde_json::from_str(raw.get()).map_or(Said::Failed, Said::Value),
+        ResponsePayload::Failure(error) if error.code == -32_602 => Said::BadParams,
+        ResponsePayload::Failure(error) if answer::words_mean_behind(&error.message.to_lowercase()) => Said::Behind,
+        ResponsePayload::Failure(_) => Said::Failed,
+    }
+}

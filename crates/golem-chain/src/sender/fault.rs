@@ -1,0 +1,276 @@
+//! What a send that was not simply accepted means: one class each, one treatment each, one table.
+
+use super::state::TxEvent;
+use crate::provider::ProviderError;
+
+/// Why a send was not simply accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SendFault {
+    /// The endpoint has it already.
+    AlreadyKnown,
+    /// The account's nonce is past it: it is in a block, or another transaction is.
+    NonceTooLow,
+    /// An earlier nonce is missing where the endpoint looks.
+    NonceTooHigh,
+    /// It pays less than the endpoint or the next block asks.
+    Underpriced,
+    /// One of the same nonce waits there, and this one does not pay enough more.
+    ReplacementUnderpriced,
+    /// The account cannot pay value and worst fee.
+    InsufficientFunds,
+    /// No node would take these bytes: too little gas, too large, wrong type, wrong signature.
+    Invalid,
+    /// The endpoint ran it first and it reverted.
+    Reverted,
+    /// The endpoint cannot take anything now.
+    Busy,
+    /// Nothing has left this machine.
+    NotReached,
+    /// The endpoint is one of another chain; it was not given the bytes.
+    WrongChain,
+    /// It may have arrived, and the answer was lost or says nothing.
+    OutcomeUnknown,
+    /// A refusal in words nobody here knows.
+    Unrecognised,
+}
+
+/// What is done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Treatment {
+    /// Wait for its receipt.
+    WaitForReceipt,
+    /// Ask receipt and nonce what became of it. Nothing else is signed for this nonce until they say.
+    AskTheChain,
+    /// Send the same bytes again later.
+    SendAgain,
+    /// Sign the same action anew with the same nonce and higher fees.
+    Outbid,
+    /// Give it up; its nonce goes to the next transaction.
+    GiveBack,
+}
+
+impl SendFault {
+    /// Every class.
+    pub const ALL: [Self; 13] = [
+        Self::AlreadyKnown,
+        Self::NonceTooLow,
+        Self::NonceTooHigh,
+        Self::Underpriced,
+        Self::ReplacementUnderpriced,
+        Self::InsufficientFunds,
+        Self::Invalid,
+        Self::Reverted,
+        Self::Busy,
+        Self::NotReached,
+        Self::WrongChain,
+        Self::OutcomeUnknown,
+        Self::Unrecognised,
+    ];
+
+    /// The table: what is done, and what it tells about the transaction.
+    pub const fn treatment(self) -> (Treatment, Option<TxEvent>) {
+        match self {
+            Self::AlreadyKnown => (Treatment::WaitForReceipt, Some(TxEvent::Accepted)),
+            Self::NonceTooLow => (Treatment::AskTheChain, Some(TxEvent::Lost)),
+            Self::NonceTooHigh => (Treatment::SendAgain, None),
+            Self::Underpriced => (Treatment::Outbid, None),
+            Self::ReplacementUnderpriced => (Treatment::Outbid, None),
+            Self::InsufficientFunds => (Treatment::GiveBack, Some(TxEvent::Refused)),
+            Self::Invalid => (Treatment::GiveBack, Some(TxEvent::Refused)),
+            Self::Reverted => (Treatment::GiveBack, Some(TxEvent::Refused)),
+            Self::Busy => (Treatment::SendAgain, None),
+            Self::NotReached => (Treatment::SendAgain, None),
+            Self::WrongChain => (Treatment::SendAgain, None),
+            Self::OutcomeUnknown => (Treatment::AskTheChain, Some(TxEvent::Lost)),
+            Self::Unrecognised => (Treatment::AskTheChain, Some(TxEvent::Lost)),
+        }
+    }
+
+    /// The class of an error from the provider stack.
+    pub fn of(error: &ProviderError) -> Self {
+        match error {
+            ProviderError::WrongChain { .. } => Self::WrongChain,
+            // Before the rest: it wraps causes that alone would say less.
+            ProviderError::OutcomeUnknown { .. } => Self::OutcomeUnknown,
+            ProviderError::Rpc { message, code, .. } => Self::of_words(message.as_str(), *code),
+            error if error.nothing_sent() => Self::NotReached,
+            ProviderError::AllFailed { failures, .. } => {
+                // Each was tried before a byte had left, or asks for silence.
+                let harmless = |failure: &ProviderError| {
+                    failure.nothing_sent() || matches!(failure, ProviderError::RateLimited { .. })
+                };
+                if failures.iter().all(harmless) { Self::Busy } else { Self::OutcomeUnknown }
+            }
+            // The first four say by themselves that nothing was sent, and are met above.
+            ProviderError::NoEndpoint { .. }
+            | ProviderError::BadUrl { .. }
+            | ProviderError::Unreachable { .. }
+            | ProviderError::Local { .. }
+            | ProviderError::Disagreement { .. }
+            | ProviderError::TimedOut { .. }
+            | ProviderError::Interrupted { .. }
+            | ProviderError::TooLarge { .. }
+            | ProviderError::Malformed { .. }
+            | ProviderError::Http { .. }
+            | ProviderError::RateLimited { .. }
+            | ProviderError::Decode { .. } => Self::OutcomeUnknown,
+        }
+    }
+
+    /// The class of a node's refusal, by the words of go-ethereum, Nethermind, Erigon, Besu, reth and anvil. They
+    /// carry no codes of their own; words that are not known stay [`SendFault::Unrecognised`], which is the safe side.
+    fn of_words(message: &str, code: i64) -> Self {
+        let message = message.to_ascii_lowercase();
+        WORDS
+            .iter()
+            .find(|(words, _)| message.contains(words))
+            .map(|(_, class)| *class)
+            // 3 is what nodes answer a reverted execution with.
+            .unwrap_or(if code == 3 { Self::Reverted } else { Self::Unrecognised })
+    }
+}
+
+/// Words of refusals, the more particular first.
+const WORDS: &[(&str, SendFault)] = &[
+    ("already known", SendFault::AlreadyKnown),
+    ("alreadyknown", SendFault::AlreadyKnown),
+    ("already imported", SendFault::AlreadyKnown),
+    ("known transaction", SendFault::AlreadyKnown),
+    ("already exists", SendFault::AlreadyKnown),
+    ("already in mempool", SendFault::AlreadyKnown),
+    ("nonce too low", SendFault::NonceTooLow),
+    ("nonce is too low", SendFault::NonceTooLow),
+    ("oldnonce", SendFault::NonceTooLow),
+    ("nonce too high", SendFault::NonceTooHigh),
+    ("nonce gap", SendFault::NonceTooHigh),
+    ("noncegap", SendFault::NonceTooHigh),
+    ("exceeds next nonce", SendFault::NonceTooHigh),
+    ("too distant", SendFault::NonceTooHigh),
+    ("replacement transaction underpriced", SendFault::ReplacementUnderpriced),
+    ("replacement fee too low", SendFault::ReplacementUnderpriced),
+    ("could not replace existing", SendFault::ReplacementUnderpriced),
+    ("replacementnotallowed", SendFault::ReplacementUnderpriced),
+    ("underpriced", SendFault::Underpriced),
+    ("less than block base fee", SendFault::Underpriced),
+    ("fee cap less than", SendFault::Underpriced),
+    ("max fee per gas less than", SendFault::Underpriced),
+    ("gas price below", SendFault::Underpriced),
+    ("gas price too low", SendFault::Underpriced),
+    ("feetoolow", SendFault::Underpriced),
+    ("tip needed", SendFault::Underpriced),
+    ("insufficient funds", SendFault::InsufficientFunds),
+    ("insufficientfunds", SendFault::InsufficientFunds),
+    ("upfront cost exceeds", SendFault::InsufficientFunds),
+    ("overshot", SendFault::InsufficientFunds),
+    ("execution reverted", SendFault::Reverted),
+    ("intrinsic gas", SendFault::Invalid),
+    ("floor data gas", SendFault::Invalid),
+    ("exceeds block gas limit", SendFault::Invalid),
+    ("gas limit too high", SendFault::Invalid),
+    ("gaslimitexceeded", SendFault::Invalid),
+    ("oversized data", SendFault::Invalid),
+    ("initcode size", SendFault::Invalid),
+    ("type not supported", SendFault::Invalid),
+    ("invalid sender", SendFault::Invalid),
+    ("invalid signature", SendFault::Invalid),
+    ("invalid chain id", SendFault::Invalid),
+    ("priority fee per gas higher than", SendFault::Invalid),
+    ("sender not an eoa", SendFault::Invalid),
+    ("failed to decode", SendFault::Invalid),
+    ("rlp:", SendFault::Invalid),
+    ("txpool is full", SendFault::Busy),
+    ("pool is full", SendFault::Busy),
+    ("pool full", SendFault::Busy),
+    ("rate limit", SendFault::Busy),
+    ("too many requests", SendFault::Busy),
+    ("limit exceeded", SendFault::Busy),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bardo_base::text::SafeText;
+    use crate::devnet::error::SubmitError;
+
+    fn refusal(message: &str) -> SendFault {
+        SendFault::of(&ProviderError::Rpc { code: -32000, message: SafeText::clean(message, 300), data: None })
+    }
+
+    #[test]
+    fn nodes_words_have_their_class() {
+        // go-ethereum core/txpool/errors.go and core/error.go; reth and Nethermind in their own words.
+        for (words, class) in [
+            ("already known", SendFault::AlreadyKnown),
+            ("AlreadyKnown", SendFault::AlreadyKnown),
+            ("nonce too low: next nonce 5, tx nonce 4", SendFault::NonceTooLow),
+            ("nonce too high", SendFault::NonceTooHigh),
+            ("replacement transaction underpriced", SendFault::ReplacementUnderpriced),
+            ("transaction underpriced: gas tip cap 1, minimum needed 1000000", SendFault::Underpriced),
+            (
+                "max fee per gas less than block base fee: address 0x1, maxFeePerGas: 1, baseFee: 7",
+                SendFault::Underpriced,
+            ),
+            ("insufficient funds for gas * price + value: balance 0, tx cost 21000", SendFault::InsufficientFunds),
+            ("intrinsic gas too low: gas 100, minimum needed 21000", SendFault::Invalid),
+            ("execution reverted: TRANSFER_FAILED", SendFault::Reverted),
+            ("txpool is full", SendFault::Busy),
+            ("the moon is in the wrong place", SendFault::Unrecognised),
+        ] {
+            assert_eq!(refusal(words), class, "{words}");
+        }
+    }
+
+    #[test]
+    fn the_devnets_own_refusals_are_understood() {
+        let account = Default::default();
+        for (error, class) in [
+            (SubmitError::AlreadyKnown, SendFault::AlreadyKnown),
+            (SubmitError::NonceTooLow { next: 1, nonce: 0 }, SendFault::NonceTooLow),
+            (SubmitError::ReplacementUnderpriced, SendFault::ReplacementUnderpriced),
+            (SubmitError::FeeCapTooLow { fee_cap: 1, base_fee: 2 }, SendFault::Underpriced),
+            (SubmitError::TipAboveFeeCap { tip: 2, fee_cap: 1 }, SendFault::Invalid),
+            (SubmitError::IntrinsicGasTooLow { gas: 1, minimum: 2 }, SendFault::Invalid),
+            (SubmitError::ExceedsBlockGasLimit { gas: 2, limit: 1 }, SendFault::Invalid),
+            (SubmitError::PoolFull(1), SendFault::Busy),
+            (
+                SubmitError::InsufficientFunds { address: account, have: Default::default(), want: Default::default() },
+                SendFault::InsufficientFunds,
+            ),
+        ] {
+            assert_eq!(refusal(&error.to_string()), class, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_lost_answer_and_unknown_words_never_free_a_nonce() {
+        let lost = ProviderError::OutcomeUnknown {
+            method: SafeText::clean("eth_sendRawTransaction", 60),
+            cause: Box::new(ProviderError::Rpc {
+                code: -32603,
+                message: SafeText::clean("insufficient funds", 60),
+                data: None,
+            }),
+        };
+        for class in [SendFault::of(&lost), SendFault::Unrecognised, SendFault::NonceTooLow] {
+            assert_eq!(class.treatment().0, Treatment::AskTheChain);
+        }
+        // Only what ends in a certain refusal may give a nonce back.
+        for class in SendFault::ALL {
+            let (treatment, event) = class.treatment();
+            assert_eq!(treatment == Treatment::GiveBack, event == Some(TxEvent::Refused), "{class:?}");
+        }
+    }
+
+    #[test]
+    fn what_never_left_is_sent_again() {
+        let endpoint = SafeText::clean("http://127.0.0.1:1", 60);
+        let unreachable = ProviderError::Unreachable { endpoint: endpoint.clone(), reason: endpoint.clone() };
+        let limited = ProviderError::RateLimited { endpoint: endpoint.clone(), retry_after: None };
+        let broken = ProviderError::Interrupted { endpoint: endpoint.clone(), reason: endpoint };
+        let all = |failures| ProviderError::AllFailed { chain_id: 1, failures };
+        assert_eq!(SendFault::of(&unreachable), SendFault::NotReached);
+        assert_eq!(SendFault::of(&all(vec![unreachable.clone(), limited.clone()])), SendFault::Busy);
+        assert_eq!(SendFault::of(&all(vec![unreachable, broken.clone()])), SendFault::OutcomeUnknown);
+        assert_eq!(SendFault::of(&broken), SendFault::OutcomeUnknown);
+    }
+}

@@ -1,0 +1,271 @@
+//! What gas costs, within what may be paid: estimated from the fees of recent blocks
+//! ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)), bounded by the caller. Fees are in wei per unit of gas.
+//!
+//! What an endpoint says of fees is only ever a wish: nothing above the cap is paid, whatever it claims. The cap itself
+//! comes from such an answer, so every endpoint that answers is asked, and the lowest tip counts: one too low is outbid
+//! later, one too high is gone. No tip is above [`FeeRules::most_tip`], or the base fee where that is higher. A base fee too
+//! low would leave a signed transaction waiting, so that where several endpoints answer, none counts that is below what
+//! follows from the latest header on which they agree.
+
+use alloy::consensus::BlockHeader as _;
+use alloy::eips::BlockNumberOrTag;
+use alloy::eips::eip1559::BaseFeeParams;
+use alloy::primitives::U128;
+use alloy::providers::Provider as _;
+use serde::Deserialize;
+
+use crate::provider::{ChainClient, ProviderError};
+
+/// The fees of a transaction, in wei per unit of gas. Also the most that they may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fees {
+    /// All of it, base fee included.
+    pub max_fee_per_gas: u128,
+    /// The part for the block's producer.
+    pub max_priority_fee_per_gas: u128,
+}
+
+/// How fees are estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeeRules {
+    /// Over how many recent blocks.
+    pub blocks: u16,
+    /// Which percentile of what their transactions paid the producer, 0 to 100.
+    pub percentile: u8,
+    /// What is paid the producer at least, where blocks show less.
+    pub least_tip: u128,
+    /// What is paid the producer at most, whatever blocks are said to show, unless the base fee is higher still.
+    pub most_tip: u128,
+}
+
+impl Default for FeeRules {
+    fn default() -> Self {
+        // Thirty gwei is the least that Polygon's nodes take, and more than is usual on any other chain known here.
+        Self { blocks: 20, percentile: 50, least_tip: 2_000_000, most_tip: 30_000_000_000 }
+    }
+}
+
+/// What the next block asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeeQuote {
+    /// The next block's base fee.
+    pub base_fee: u128,
+    /// What producers were paid lately.
+    pub tip: u128,
+}
+
+/// Why no fee can be named.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FeeError {
+    /// The chain asks more than may be paid.
+    #[error("gas costs {needed} wei per unit now and {cap} may be paid: wait until it is cheaper, or raise the cap")]
+    AboveCap {
+        /// The least that would do.
+        needed: u128,
+        /// The most that may be paid.
+        cap: u128,
+    },
+    /// The endpoint's fee history makes no sense.
+    #[error("the endpoint's fee history cannot be used: {0}")]
+    Nonsense(&'static str),
+    /// No answer.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+}
+
+/// The members of `eth_feeHistory`'s answer that are used; the ratios are floats and stay unread.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct History {
+    base_fee_per_gas: Vec<U128>,
+    #[serde(default)]
+    reward: Vec<Vec<U128>>,
+}
+
+/// Asks the chain what the next block will cost.
+///
+/// # Errors
+/// [`FeeError::Provider`], or [`FeeError::Nonsense`] for an answer that is none.
+pub async fn estimate(client: &ChainClient, rules: FeeRules) -> Result<FeeQuote, FeeError> {
+    let params = (format!("{:#x}", rules.blocks), "latest", [rules.percentile.min(100)]);
+    let (answers, floor) =
+        futures::join!(client.ask_each::<History>("eth_feeHistory", params), agreed_base_fee(client));
+    let quotes = answers.into_iter().map(|answer| FeeQuote::from_history(answer?, rules));
+    FeeQuote::of_all(quotes.collect(), rules, floor)
+}
+
+/// The base fee that follows from the latest header on which the endpoints agree, by Ethereum's parameters of EIP-1559: a
+/// rollup's base fee falls no faster. `None` with one endpoint, or where they agree on no header.
+async fn agreed_base_fee(client: &ChainClient) -> Option<u128> {
+    if !client.has_several_endpoints() {
+        return None;
+    }
+    let provider = client.agreed();
+    let head = provider.get_block_by_number(BlockNumberOrTag::Latest).await.ok()??.header.hash;
+    // The latest block is the word of one endpoint: that it exists, and is so, is the others' too.
+    let header = provider.get_block_by_hash(head).await.ok()??.header;
+    header.next_block_base_fee(BaseFeeParams::ethereum()).map(u128::from)
+}
+
+impl FeeQuote {
+    /// What several endpoints say, as one: the lowest tip, and the base fee in the middle, the lower of two, or `floor`
+    /// where that is higher. A base fee is paid as the block has it, whatever was claimed; it only has to be enough.
+    fn of_all(told: Vec<Result<Self, FeeError>>, rules: FeeRules, floor: Option<u128>) -> Result<Self, FeeError> {
+        let mut quotes = Vec::new();
+        let mut refused = FeeError::Nonsense("nobody was asked");
+        for one in told {
+            match one {
+                Ok(quote) => quotes.push(quote),
+                Err(error) => refused = error,
+            }
+        }
+        let mut bases: Vec<u128> = quotes.iter().map(|quote| quote.base_fee).collect();
+        bases.sort_unstable();
+        let middle = bases.get(bases.len().saturating_sub(1) / 2).copied();
+        let tip = quotes.iter().map(|quote| quote.tip).min();
+        let (Some(base_fee), Some(tip), Some(lowest)) = (middle, tip, bases.first()) else { return Err(refused) };
+        let base_fee = floor.map_or(base_fee, |floor| base_fee.max(floor));
+        Ok(Self { base_fee, tip: tip.min(rules.most_tip.max(*lowest)) })
+    }
+
+    fn from_history(history: History, rules: FeeRules) -> Result<Self, FeeError> {
+        // One more than blocks: the last is the next block's.
+        let base_fee = history.base_fee_per_gas.last().ok_or(FeeError::Nonsense("it names no base fee"))?.to();
+        // An empty block says zero, which says nothing.
+        let mut tips: Vec<u128> =
+            history.reward.iter().filter_map(|paid| paid.first()).map(|tip| tip.to()).filter(|tip| *tip > 0).collect();
+        tips.sort_unstable();
+        let median = tips.get(tips.len() / 2).copied().unwrap_or_default();
+        Ok(Self { base_fee, tip: median.max(rules.least_tip) })
+    }
+
+    /// Fees that get into the next blocks: twice the base fee, which six full blocks in a row cannot outgrow, and the
+    /// tip, all of it within `cap`.
+    ///
+    /// # Errors
+    /// [`FeeError::AboveCap`] if the cap does not even cover one full block's rise of the base fee.
+    pub fn within(self, cap: Fees) -> Result<Fees, FeeError> {
+        let tip = self.tip.min(cap.max_priority_fee_per_gas);
+        // A full block raises the base fee by an eighth.
+        let next = self.base_fee.saturating_add(self.base_fee.div_ceil(8));
+        let needed = next.saturating_add(tip);
+        if needed > cap.max_fee_per_gas {
+            return Err(FeeError::AboveCap { needed, cap: cap.max_fee_per_gas });
+        }
+        let wished = self.base_fee.saturating_mul(2).saturating_add(tip);
+        Ok(Fees { max_fee_per_gas: wished.min(cap.max_fee_per_gas), max_priority_fee_per_gas: tip })
+    }
+
+    /// Fees that take the place of `old`: both an eighth higher at least (nodes ask for a tenth), and no less than what
+    /// the next blocks ask, all of it within `cap`.
+    ///
+    /// # Errors
+    /// [`FeeError::AboveCap`].
+    pub fn outbidding(self, old: Fees, cap: Fees) -> Result<Fees, FeeError> {
+        let raised = |fee: u128| fee.saturating_add(fee.div_ceil(8)).max(fee.saturating_add(1));
+        let tip = raised(old.max_priority_fee_per_gas).max(self.tip.min(cap.max_priority_fee_per_gas));
+        if tip > cap.max_priority_fee_per_gas {
+            return Err(FeeError::AboveCap { needed: tip, cap: cap.max_priority_fee_per_gas });
+        }
+        let least = raised(old.max_fee_per_gas).max(tip);
+        let next = self.base_fee.saturating_add(self.base_fee.div_ceil(8)).saturating_add(tip);
+        if least.max(next) > cap.max_fee_per_gas {
+            return Err(FeeError::AboveCap { needed: least.max(next), cap: cap.max_fee_per_gas });
+        }
+        let wished = self.base_fee.saturating_mul(2).saturating_add(tip).max(least);
+        Ok(Fees { max_fee_per_gas: wished.min(cap.max_fee_per_gas), max_priority_fee_per_gas: tip })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GWEI: u128 = 1_000_000_000;
+
+    fn history(base: &[u128], tips: &[u128]) -> History {
+        History {
+            base_fee_per_gas: base.iter().map(|fee| U128::from(*fee)).collect(),
+            reward: tips.iter().map(|tip| vec![U128::from(*tip)]).collect(),
+        }
+    }
+
+    #[test]
+    fn the_last_base_fee_counts_and_the_middle_tip_of_blocks_that_had_any() {
+        let rules = FeeRules { least_tip: 5, ..FeeRules::default() };
+        let quote = FeeQuote::from_history(history(&[10, 20, 30], &[0, 7, 0, 9, 100]), rules).unwrap();
+        assert_eq!(quote, FeeQuote { base_fee: 30, tip: 9 });
+        let quiet = FeeQuote::from_history(history(&[30], &[0, 0]), rules).unwrap();
+        assert_eq!(quiet.tip, 5, "nobody paid anything: the least");
+        assert!(FeeQuote::from_history(history(&[], &[1]), rules).is_err());
+    }
+
+    #[test]
+    fn the_lowest_tip_counts_and_none_is_absurd() {
+        let rules = FeeRules::default();
+        let quote = |base, tip| Ok(FeeQuote { base_fee: base * GWEI, tip: tip * GWEI });
+        let all = |told: Vec<Result<FeeQuote, FeeError>>| FeeQuote::of_all(told, rules, None).ok();
+        // One that is in league with producers, and one whose answer is none.
+        let nonsense = Err(FeeError::Nonsense("it names no base fee"));
+        let told = all(vec![quote(500, 130), quote(20, 1), nonsense.clone(), quote(21, 2)]);
+        assert_eq!(told, Some(FeeQuote { base_fee: 21 * GWEI, tip: GWEI }));
+        assert_eq!(all(vec![quote(500, 130), quote(20, 1)]), Some(FeeQuote { base_fee: 20 * GWEI, tip: GWEI }));
+        // Where nobody says less, a ceiling holds; it rises with what all say of the base fee.
+        assert_eq!(all(vec![quote(20, 130)]), Some(FeeQuote { base_fee: 20 * GWEI, tip: 30 * GWEI }));
+        assert_eq!(all(vec![quote(900, 130), quote(20, 130)]).map(|quote| quote.tip), Some(30 * GWEI));
+        assert_eq!(all(vec![quote(90, 130)]), Some(FeeQuote { base_fee: 90 * GWEI, tip: 90 * GWEI }));
+        assert_eq!(FeeQuote::of_all(vec![nonsense.clone()], rules, None), nonsense);
+    }
+
+    #[test]
+    fn no_base_fee_counts_below_the_one_of_the_agreed_header() {
+        let rules = FeeRules::default();
+        let quote = |base, tip| Ok(FeeQuote { base_fee: base, tip });
+        let with = |floor| FeeQuote::of_all(vec![quote(1, GWEI), quote(20 * GWEI, GWEI)], rules, floor);
+        assert_eq!(with(None).map(|quote| quote.base_fee), Ok(1));
+        assert_eq!(with(Some(18 * GWEI)), Ok(FeeQuote { base_fee: 18 * GWEI, tip: GWEI }));
+        let both = FeeQuote::of_all(vec![quote(20 * GWEI, GWEI), quote(21 * GWEI, GWEI)], rules, Some(18 * GWEI));
+        assert_eq!(both.map(|quote| quote.base_fee), Ok(20 * GWEI));
+    }
+
+    #[test]
+    fn an_absurd_claim_is_refused_and_not_paid() {
+        let cap = Fees { max_fee_per_gas: 100 * GWEI, max_priority_fee_per_gas: 3 * GWEI };
+        let fair = FeeQuote { base_fee: 20 * GWEI, tip: GWEI };
+        assert_eq!(fair.within(cap), Ok(Fees { max_fee_per_gas: 41 * GWEI, max_priority_fee_per_gas: GWEI }));
+        let greedy = FeeQuote { base_fee: 20 * GWEI, tip: 1_000 * GWEI };
+        assert_eq!(greedy.within(cap).unwrap().max_priority_fee_per_gas, 3 * GWEI);
+        let absurd = FeeQuote { base_fee: u128::MAX, tip: u128::MAX };
+        assert!(matches!(absurd.within(cap), Err(FeeError::AboveCap { .. })));
+        assert!(matches!(absurd.outbidding(fair.within(cap).unwrap(), cap), Err(FeeError::AboveCap { .. })));
+    }
+
+    #[test]
+    fn a_replacement_pays_enough_for_every_node() {
+        let cap = Fees { max_fee_per_gas: 200 * GWEI, max_priority_fee_per_gas: 9 * GWEI };
+        let old = Fees { max_fee_per_gas: 41 * GWEI, max_priority_fee_per_gas: GWEI };
+        let quiet = FeeQuote { base_fee: GWEI, tip: 1 };
+        let new = quiet.outbidding(old, cap).unwrap();
+        // go-ethereum: both at least 110 % of the old.
+        assert!(new.max_fee_per_gas * 100 >= old.max_fee_per_gas * 110, "{new:?}");
+        assert!(new.max_priority_fee_per_gas * 100 >= old.max_priority_fee_per_gas * 110, "{new:?}");
+        let tight = Fees { max_fee_per_gas: 44 * GWEI, ..cap };
+        assert!(quiet.outbidding(old, tight).is_err(), "the cap holds for replacements too");
+    }
+
+    proptest! {
+        #[test]
+        fn no_fee_is_ever_above_its_cap(base in 0..u128::MAX, tip in 0..u128::MAX, cap in 1..u128::MAX, cap_tip in 0..u128::MAX, old in 0..u128::MAX) {
+            let cap = Fees { max_fee_per_gas: cap, max_priority_fee_per_gas: cap_tip.min(cap) };
+            let quote = FeeQuote { base_fee: base, tip };
+            let old = Fees { max_fee_per_gas: old, max_priority_fee_per_gas: old / 2 };
+            for fees in [quote.within(cap), quote.outbidding(old, cap)].into_iter().flatten() {
+                prop_assert!(fees.max_fee_per_gas <= cap.max_fee_per_gas);
+                prop_assert!(fees.max_priority_fee_per_gas <= cap.max_priority_fee_per_gas);
+                prop_assert!(fees.max_priority_fee_per_gas <= fees.max_fee_per_gas);
+                prop_assert!(fees.max_fee_per_gas >= base);
+            }
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Nonces, one lane for each chain and account. A nonce is taken inside the same database transaction
+//! that reserves the money, so that two tasks, two processes or a crash never use one twice or skip one.
+//!
+//! | row of `sender_nonce` | means |
+//! |---|---|
+//! | `reserved` | somebody is about to sign with it; nothing signed is stored |
+//! | `free` | given back while later ones were taken: the next transaction fills it |
+//! | `signed` | a signed transaction with it is in `sender_transaction` |
+//!
+//! The lane never trusts a chain that is ahead of it: then somebody uses the account outside of Bardo, and
+//! nothing is signed until [`reconcile`] has been told to take that over.
+
+use alloy::primitives::Address;
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+
+use bardo_store::StoreError;
+
+/// The tables of lanes and nonces.
+pub(super) const TABLES: &str = "
+CREATE TABLE sender_lane (
+    chain_id INTEGER NOT NULL,
+    account BLOB NOT NULL,
+    next_nonce INTEGER NOT NULL,
+    PRIMARY KEY (chain_id, account)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE sender_nonce (
+    ticket INTEGER PRIMARY KEY AUTOINCREMENT,
+    chain_id INTEGER NOT NULL,
+    account BLOB NOT NULL,
+    nonce INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('reserved', 'free', 'signed')),
+    reserved_at INTEGER NOT NULL,
+    UNIQUE (chain_id, account, nonce)
+) STRICT;
+";
+
+/// Whose work a taken nonce is: the store's name that was open when it was taken.
+pub(super) const SESSIONS: &str = "ALTER TABLE sender_nonce ADD COLUMN session TEXT";
+
+/// An account's transaction counts as a chain tells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainNonces {
+    /// Transactions in blocks: the nonce that the next one to be included must have.
+    pub latest: u64,
+    /// The same with those that wait at the endpoint.
+    pub pending: u64,
+}
+
+/// A nonce that was taken. Whoever holds it signs with it, or gives it back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a nonce that is neither signed with nor given back keeps all later ones waiting"]
+pub struct NonceTicket {
+    pub(super) ticket: i64,
+    /// EIP-155 id of the chain.
+    pub chain_id: u64,
+    /// Whose nonce.
+    pub account: Address,
+    /// The nonce.
+    pub nonce: u64,
+}
+
+/// Why no nonce can be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LaneError {
+    /// The account has sent what is not in this ledger.
+    #[error(
+        "account {account} is at nonce {chain} on chain {chain_id} and this ledger at {ledger}: something else has \
+         sent from it; nothing is signed with it until you have said that this is right: `bardo reconcile`"
+    )]
+    ChainAhead {
+        /// EIP-155 id of the chain.
+        chain_id: u64,
+        /// The account.
+        account: Address,
+        /// The lowest nonce that this ledger holds unused.
+        ledger: u64,
+        /// The account's next nonce by the chain, what waits included.
+        chain: u64,
+    },
+    /// The ledger still has transactions open that the chain is past.
+    #[error(
+        "account {account} has transactions on chain {chain_id} whose end is not known yet, from nonce {nonce} on: \
+         settle them first"
+    )]
+    Open {
+        /// EIP-155 id of the chain.
+        chain_id: u64,
+        /// The account.
+        account: Address,
+        /// The first of them.
+        nonce: u64,
+    },
+    /// The ticket was used, or its nonce taken back.
+    #[error(
+        "nonce {nonce} of {account} on chain {chain_id} is no longer held by this ticket: nothing may be signed with it"
+    )]
+    NotHeld {
+        /// EIP-155 id of the chain.
+        chain_id: u64,
+        /// The account.
+        account: Address,
+        /// The nonce.
+        nonce: u64,
+    },
+    /// A number that does not fit the ledger, such as a nonce beyond 2⁶³.
+    #[error("{0} is beyond what the ledger can count")]
+    Beyond(&'static str),
+    /// The database refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<rusqlite::Error> for LaneError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Takes the next nonce of `account`: one that was given back, or the one after the last.
+///
+/// `seen` is what the chain said just before, and `now` the time in milliseconds since the Unix epoch.
+///
+/// # Errors
+/// [`LaneError::ChainAhead`] if the chain knows transactions that this ledger does not.
+pub fn allocate(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    seen: ChainNonces,
+    now: u64,
+) -> Result<NonceTicket, LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    let known: Option<i64> = transaction
+        .prepare_cached("SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2")?
+        .query_row(params![chain, owner], |row| row.get(0))
+        .optional()?;
+    let ahead = |ledger: u64, found: u64| LaneError::ChainAhead { chain_id, account, ledger, chain: found };
+    let next = match known {
+        Some(next) => from_row(next, "a nonce")?,
+        // The first time: what the chain has in blocks is where we begin. What waits beyond that is of others.
+        None => seen.latest,
+    };
+    // Our own are all below `next`, so more than that cannot be ours.
+    let found = seen.latest.max(seen.pending);
+    if found > next {
+        return Err(ahead(next, found));
+    }
+    // A nonce that nothing was signed with, and yet the chain is past it.
+    let spent: Option<i64> = transaction
+        .prepare_cached(
+            "SELECT MIN(nonce) FROM sender_nonce
+             WHERE chain_id = ?1 AND account = ?2 AND state <> 'signed' AND nonce < ?3",
+        )?
+        .query_row(params![chain, owner, counted(seen.latest, "a nonce")?], |row| row.get(0))?;
+    if let Some(spent) = spent {
+        return Err(ahead(from_row(spent, "a nonce")?, seen.latest));
+    }
+    let free: Option<(i64, i64)> = transaction
+        .prepare_cached(
+            "SELECT ticket, nonce FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state = 'free'
+             ORDER BY nonce LIMIT 1",
+        )?
+        .query_row(params![chain, owner], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let nonce = match free {
+        Some((ticket, nonce)) => {
+            // A new row gives a new ticket: whoever held this nonce before does not hold it again.
+            transaction.prepare_cached("DELETE FROM sender_nonce WHERE ticket = ?1")?.execute([ticket])?;
+            from_row(nonce, "a nonce")?
+        }
+        None => {
+            let after = counted(next, "a nonce")?.checked_add(1).ok_or(LaneError::Beyond("a nonce"))?;
+            transaction
+                .prepare_cached(
+                    "INSERT INTO sender_lane (chain_id, account, next_nonce) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (chain_id, account) DO UPDATE SET next_nonce = excluded.next_nonce",
+                )?
+                .execute(params![chain, owner, after])?;
+            next
+        }
+    };
+    transaction
+        .prepare_cached(
+            "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at, session)
+         VALUES (?1, ?2, ?3, 'reserved', ?4, (SELECT id FROM temp.store_session))",
+        )?
+        .execute(params![chain, owner, counted(nonce, "a nonce")?, counted(now, "the time")?])?;
+    Ok(NonceTicket { ticket: transaction.last_insert_rowid(), chain_id, account, nonce })
+}
+
+/// Gives back a nonce that nothing was signed with, or whose signed bytes were never stored.
+///
+/// # Errors
+/// [`LaneError::NotHeld`] if something was stored with it, or it was given back before.
+pub fn give_back(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
+    held(transaction, ticket)?;
+    release(transaction, ticket.chain_id, ticket.account, ticket.nonce)
+}
+
+/// Whether the ticket still holds its nonce.
+pub(super) fn held(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
+    let NonceTicket { ticket: number, chain_id, account, nonce } = ticket;
+    let found: Option<i64> = transaction
+        .prepare_cached(
+            "SELECT 1 FROM sender_nonce WHERE ticket = ?1 AND chain_id = ?2 AND account = ?3 AND nonce = ?4
+             AND state = 'reserved'",
+        )?
+        .query_row(
+            params![number, counted(*chain_id, "the chain's id")?, account.as_slice(), counted(*nonce, "a nonce")?],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let lost = LaneError::NotHeld { chain_id: *chain_id, account: *account, nonce: *nonce };
+    found.map(|_| ()).ok_or(lost)
+}
+
+/// Notes that something signed with the ticket's nonce is stored.
+pub(super) fn signed(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
+    transaction
+        .prepare_cached("UPDATE sender_nonce SET state = 'signed' WHERE ticket = ?1")?
+        .execute([ticket.ticket])?;
+    Ok(())
+}
+
+/// Notes that a block has something of ours with this nonce, which may have been given back meanwhile: nothing is signed
+/// with it any more, and whoever holds it finds so. What lies between the lane's end and a later nonce is not ours to
+/// explain.
+pub(super) fn spent(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    nonce: u64,
+    now: u64,
+) -> Result<(), LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    let number = counted(nonce, "a nonce")?;
+    let moved = transaction
+        .prepare_cached(
+            "UPDATE sender_lane SET next_nonce = next_nonce + 1
+             WHERE chain_id = ?1 AND account = ?2 AND next_nonce = ?3",
+        )?
+        .execute(params![chain, owner, number])?;
+    if moved > 0 {
+        transaction
+            .prepare_cached(
+                "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at, session)
+             VALUES (?1, ?2, ?3, 'signed', ?4, NULL)
+             ON CONFLICT (chain_id, account, nonce) DO UPDATE SET state = 'signed'",
+            )?
+            .execute(params![chain, owner, number, counted(now, "the time")?])?;
+    }
+    transaction
+        .prepare_cached("UPDATE sender_nonce SET state = 'signed' WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3")?
+        .execute(params![chain, owner, number])?;
+    Ok(())
+}
+
+/// Frees a nonce: the end of the lane moves back if it was the last, else the next transaction fills it.
+pub(super) fn release(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    nonce: u64,
+) -> Result<(), LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    transaction
+        .prepare_cached("UPDATE sender_nonce SET state = 'free' WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3")?
+        .execute(params![chain, owner, counted(nonce, "a nonce")?])?;
+    // Free nonces at the end are no gaps; drop them, so that the lane stands as before.
+    loop {
+        let dropped = transaction
+            .prepare_cached(
+                "DELETE FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state = 'free' AND nonce =
+             (SELECT next_nonce - 1 FROM sender_lane WHERE chain_id = ?1 AND account = ?2)",
+            )?
+            .execute(params![chain, owner])?;
+        if dropped == 0 {
+            return Ok(());
+        }
+        transaction
+            .prepare_cached("UPDATE sender_lane SET next_nonce = next_nonce - 1 WHERE chain_id = ?1 AND account = ?2")?
+            .execute(params![chain, owner])?;
+    }
+}
+
+/// Takes over what the account has done outside of this ledger: the lane goes on from where the chain is.
+///
+/// # Errors
+/// [`LaneError::Open`] while a transaction of ours at a nonce that the chain is past has not been settled,
+/// [`LaneError::ChainAhead`] while something of others still waits at the endpoint.
+pub fn reconcile(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    seen: ChainNonces,
+) -> Result<(), LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    let latest = counted(seen.latest, "a nonce")?;
+    let open: Option<i64> = transaction
+        .prepare_cached(
+            "SELECT MIN(nonce) FROM sender_transaction
+         WHERE chain_id = ?1 AND account = ?2 AND nonce < ?3 AND settled_at IS NULL",
+        )?
+        .query_row(params![chain, owner, latest], |row| row.get(0))?;
+    if let Some(nonce) = open {
+        return Err(LaneError::Open { chain_id, account, nonce: from_row(nonce, "a nonce")? });
+    }
+    transaction
+        .prepare_cached(
+            "DELETE FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND nonce < ?3 AND state <> 'signed'",
+        )?
+        .execute(params![chain, owner, latest])?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO sender_lane (chain_id, account, next_nonce) VALUES (?1, ?2, ?3)
+         ON CONFLICT (chain_id, account) DO UPDATE SET next_nonce = MAX(next_nonce, excluded.next_nonce)",
+        )?
+        .execute(params![chain, owner, latest])?;
+    let next: i64 = transaction
+        .prepare_cached("SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2")?
+        .query_row(params![chain, owner], |row| row.get(0))?;
+    let ledger = from_row(next, "a nonce")?;
+    if seen.pending > ledger {
+        return Err(LaneError::ChainAhead { chain_id, account, ledger, chain: seen.pending });
+    }
+    Ok(())
+}
+
+/// What the ledger has of an account's nonces.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lane {
+    /// The one that comes after all that were taken; `None` where the account never signed from this ledger.
+    pub next: Option<u64>,
+    /// Of transactions that are signed and stored, and whose end is not known.
+    pub open: Vec<u64>,
+    /// Given back while later ones were taken: what is signed with a later one waits until the next transaction, which
+    /// takes the lowest of these.
+    pub free: Vec<u64>,
+    /// Taken, with nothing stored that was signed with them.
+    pub reserved: Vec<u64>,
+}
+
+/// An account's lane as it is now.
+///
+/// # Errors
+/// [`LaneError::Store`].
+pub fn lane(connection: &Connection, chain_id: u64, account: Address) -> Result<Lane, LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    let next: Option<i64> = connection
+        .prepare_cached("SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2")?
+        .query_row(params![chain, owner], |row| row.get(0))
+        .optional()?;
+    let nonces = |question: &str| -> Result<Vec<u64>, LaneError> {
+        let mut statement = connection.prepare(question)?;
+        let found: Vec<i64> =
+            statement.query_map(params![chain, owner], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        found.into_iter().map(|nonce| from_row(nonce, "a nonce")).collect()
+    };
+    let of = |state: &str| {
+        nonces(&format!(
+            "SELECT nonce FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state = '{state}' ORDER BY nonce"
+        ))
+    };
+    Ok(Lane {
+        next: next.map(|next| from_row(next, "a nonce")).transpose()?,
+        open: nonces(
+            "SELECT DISTINCT nonce FROM sender_transaction
+             WHERE chain_id = ?1 AND account = ?2 AND settled_at IS NULL ORDER BY nonce",
+        )?,
+        free: of("free")?,
+        reserved: of("reserved")?,
+    })
+}
+
+/// A nonce that was taken, and nothing is stored that was signed with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservedNonce {
+    /// The nonce.
+    pub ticket: NonceTicket,
+    /// When it was taken, in milliseconds since the Unix epoch.
+    pub at: u64,
+    /// The store that took it, by [`Store::session`](bardo_store::Store::session).
+    pub session: Option<String>,
+}
+
+/// Nonces that are reserved: whoever holds one is about to sign with it, unless its process has ended.
+///
+/// # Errors
+/// [`LaneError::Store`].
+pub fn reserved(connection: &Connection) -> Result<Vec<ReservedNonce>, LaneError> {
+    let mut statement = connection.prepare(
+        "SELECT ticket, chain_id, account, nonce, reserved_at, session FROM sender_nonce
+         WHERE state = 'reserved' ORDER BY ticket",
+    )?;
+    type Columns = (i64, i64, Vec<u8>, i64, i64, Option<String>);
+    let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Columns> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+    };
+    let rows: Vec<Columns> = statement.query_map([], read)?.collect::<Result<_, _>>()?;
+    rows.into_iter()
+        .map(|(ticket, chain_id, account, nonce, at, session)| {
+            let ticket = NonceTicket {
+                ticket,
+                chain_id: from_row(chain_id, "the chain's id")?,
+                account: address(&account)?,
+                nonce: from_row(nonce, "a nonce")?,
+            };
+            Ok(ReservedNonce { ticket, at: from_row(at, "the time")?, session })
+        })
+        .collect()
+}
+
+/// A number as SQLite counts.
+pub(super) fn counted(number: u64, what: &'static str) -> Result<i64, LaneError> {
+    i64::try_from(number).map_err(|_| LaneError::Beyond(what))
+}
+
+/// A number as SQLite gave it.
+pub(super) fn from_row(number: i64, what: &'static str) -> Result<u64, LaneError> {
+    u64::try_from(number).map_err(|_| LaneError::Beyond(what))
+}
+
+/// An address as SQLite gave it.
+pub(super) fn address(bytes: &[u8]) -> Result<Address, LaneError> {
+    Address::try_from(bytes).map_err(|_| LaneError::Beyond("an address"))
+}

@@ -1,0 +1,568 @@
+//! Signed transactions on disk: their bytes before anything is sent, and what became of them. Every change of state
+//! goes through [`advance`], which knows the table and nothing else.
+
+use alloy::primitives::{Address, B256, Bytes};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+
+use super::fees::Fees;
+use super::lane::{self, LaneError, NonceTicket, counted, from_row};
+use super::state::{TxEvent, TxState};
+use bardo_base::id::CallId;
+use bardo_base::text::SafeText;
+use crate::signed::{Signed, SignedError};
+use bardo_store::StoreError;
+
+/// The table of transactions.
+pub(super) const TABLES: &str = "
+CREATE TABLE sender_transaction (
+    hash BLOB PRIMARY KEY,
+    chain_id INTEGER NOT NULL,
+    account BLOB NOT NULL,
+    nonce INTEGER NOT NULL,
+    raw BLOB NOT NULL,
+    route TEXT NOT NULL CHECK (route IN ('public', 'private')),
+    call_id TEXT,
+    replaces BLOB REFERENCES sender_transaction (hash),
+    state TEXT NOT NULL,
+    stored_at INTEGER NOT NULL,
+    sends INTEGER NOT NULL DEFAULT 0,
+    block_number INTEGER,
+    block_hash BLOB,
+    note TEXT,
+    settled_at INTEGER
+) STRICT;
+CREATE INDEX sender_transaction_nonce ON sender_transaction (chain_id, account, nonce);
+CREATE INDEX sender_transaction_open ON sender_transaction (chain_id, account) WHERE settled_at IS NULL;
+";
+
+/// Whether a block has taken what had been given up, and nobody has taken note of that yet.
+pub(super) const LATE: &str = "
+ALTER TABLE sender_transaction ADD COLUMN late INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX sender_transaction_late ON sender_transaction (hash) WHERE late = 1;
+CREATE INDEX sender_transaction_dropped ON sender_transaction (chain_id) WHERE state = 'dropped';
+";
+
+/// Since when, by the chain's time in seconds, its nonce has been spent and nobody has said by what.
+pub(super) const MISSING: &str = "ALTER TABLE sender_transaction ADD COLUMN missing_since INTEGER";
+
+/// The longest note of what an endpoint said, in characters.
+const NOTE_CHARS: usize = 300;
+
+/// Which way a transaction goes to the chain. It keeps to it, however often it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// To the chain's endpoints: everybody can see it wait.
+    Public,
+    /// To the private relay alone.
+    Private,
+}
+
+impl Route {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Private => "private",
+        }
+    }
+}
+
+/// One signed transaction as the ledger has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// The transaction.
+    pub signed: Signed,
+    /// Which way it goes.
+    pub route: Route,
+    /// The call it belongs to.
+    pub call_id: Option<CallId>,
+    /// The transaction it was signed to take the place of.
+    pub replaces: Option<B256>,
+    /// What is known of it.
+    pub state: TxState,
+    /// When its bytes were stored, in milliseconds since the Unix epoch.
+    pub stored_at: u64,
+    /// How often it was sent.
+    pub sends: u64,
+    /// The block it was last seen in.
+    pub block: Option<(u64, B256)>,
+    /// What was last said of it.
+    pub note: Option<SafeText>,
+    /// Since when its end is final, in milliseconds since the Unix epoch.
+    pub settled_at: Option<u64>,
+}
+
+impl Record {
+    /// The hash it is found by.
+    pub fn hash(&self) -> B256 {
+        self.signed.hash()
+    }
+
+    /// The fees it was signed with.
+    pub fn fees(&self) -> Fees {
+        use alloy::consensus::Transaction as _;
+        let transaction = self.signed.transaction();
+        let max_fee_per_gas = transaction.max_fee_per_gas();
+        let tip = transaction.max_priority_fee_per_gas().unwrap_or(max_fee_per_gas);
+        Fees { max_fee_per_gas, max_priority_fee_per_gas: tip }
+    }
+}
+
+/// Leave to send a transaction for the first time: its bytes are stored, and nobody has had them. Given once, by storing
+/// it, and used up by sending; after a restart there is none, since nobody knows any more what has left.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "what is stored and not sent keeps its nonce, and all later ones, waiting"]
+pub struct Kept {
+    pub(super) hash: B256,
+}
+
+impl Kept {
+    /// The hash it is found by.
+    pub fn hash(&self) -> B256 {
+        self.hash
+    }
+}
+
+/// Why the ledger does not do that with a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// No such transaction.
+    #[error("the ledger has no transaction {0}")]
+    Unknown(B256),
+    /// It is not what the nonce was taken for.
+    #[error("the signed transaction is not the one its nonce was taken for: {what} is {found}, expected {expected}")]
+    Mismatch {
+        /// What differs.
+        what: &'static str,
+        /// In the transaction.
+        found: String,
+        /// As it should be.
+        expected: String,
+    },
+    /// What was to be replaced has come to its end.
+    #[error("transaction {hash} is {state}: nothing can take its place any more")]
+    Ended {
+        /// The transaction.
+        hash: B256,
+        /// Its state.
+        state: TxState,
+    },
+    /// These very bytes are in the ledger already.
+    #[error("transaction {0} is in the ledger already: it is sent again from there, not stored twice")]
+    Twice(B256),
+    /// The replacement does not pay enough more for nodes to take it.
+    #[error("a replacement has to pay at least a tenth more in both fees: nodes would refuse this one")]
+    TooCheap,
+    /// Something happened to it that cannot, by the table of states.
+    #[error("transaction {hash} is {state}, and yet {event:?} is said of it; it stays as it is")]
+    Impossible {
+        /// The transaction.
+        hash: B256,
+        /// Its state.
+        state: TxState,
+        /// What is said.
+        event: TxEvent,
+    },
+    /// The bytes in the database are no transaction.
+    #[error("the ledger's transaction cannot be read: {0}")]
+    Damaged(&'static str),
+    /// The bytes in the database are no transaction.
+    #[error("the ledger's transaction cannot be read: {0}")]
+    Bytes(#[from] SignedError),
+    /// The lane refused.
+    #[error(transparent)]
+    Lane(#[from] LaneError),
+    /// The database refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<rusqlite::Error> for RecordError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Stores a signed transaction under the nonce of its ticket. Nothing may be sent before this is committed.
+///
+/// # Errors
+/// [`RecordError::Mismatch`] if it is not for the ticket's chain, account and nonce; [`LaneError::NotHeld`] if the
+/// ticket was used or taken back: then it must not be sent.
+pub fn keep(
+    transaction: &Transaction<'_>,
+    ticket: &NonceTicket,
+    signed: &Signed,
+    route: Route,
+    call_id: Option<CallId>,
+    now: u64,
+) -> Result<Kept, RecordError> {
+    same("the chain", signed.chain_id(), ticket.chain_id)?;
+    same("the sender", signed.from(), ticket.account)?;
+    same("the nonce", signed.nonce(), ticket.nonce)?;
+    lane::held(transaction, ticket)?;
+    lane::signed(transaction, ticket)?;
+    insert(transaction, signed, route, call_id, None, now)
+}
+
+/// Stores a signed transaction that takes the place of `old`: same chain, account and nonce, higher fees. The old one
+/// counts as replaced once the new one has left.
+///
+/// # Errors
+/// [`RecordError::Ended`] if the old one is settled, in a block or given up; [`RecordError::Mismatch`];
+/// [`RecordError::TooCheap`].
+pub fn keep_replacement(
+    transaction: &Transaction<'_>,
+    old: B256,
+    signed: &Signed,
+    now: u64,
+) -> Result<Kept, RecordError> {
+    let old = load(transaction, old)?.ok_or(RecordError::Unknown(old))?;
+    if old.settled_at.is_some() || !old.state.may_be_sent() {
+        return Err(RecordError::Ended { hash: old.hash(), state: old.state });
+    }
+    same("the chain", signed.chain_id(), old.signed.chain_id())?;
+    same("the sender", signed.from(), old.signed.from())?;
+    same("the nonce", signed.nonce(), old.signed.nonce())?;
+    let new = Record { signed: signed.clone(), ..old.clone() }.fees();
+    let enough = |new: u128, old: u128| new.saturating_mul(100) >= old.saturating_mul(110) && new > old;
+    let fees = old.fees();
+    if !enough(new.max_fee_per_gas, fees.max_fee_per_gas)
+        || !enough(new.max_priority_fee_per_gas, fees.max_priority_fee_per_gas)
+    {
+        return Err(RecordError::TooCheap);
+    }
+    insert(transaction, signed, old.route, old.call_id, Some(old.hash()), now)
+}
+
+/// Takes in what has happened to a transaction.
+///
+/// # Errors
+/// [`RecordError::Impossible`] for what the table of states does not have.
+pub(super) fn advance(
+    transaction: &Transaction<'_>,
+    hash: B256,
+    event: TxEvent,
+    note: Option<&str>,
+) -> Result<TxState, RecordError> {
+    let found: Option<String> = transaction
+        .prepare_cached("SELECT state FROM sender_transaction WHERE hash = ?1")?
+        .query_row([hash.as_slice()], |row| row.get(0))
+        .optional()?;
+    let state = TxState::parse(&found.ok_or(RecordError::Unknown(hash))?).ok_or(RecordError::Damaged("its state"))?;
+    let next = state.after(event).ok_or(RecordError::Impossible { hash, state, event })?;
+    let note = note.map(|note| SafeText::clean(note, NOTE_CHARS).to_string());
+    transaction
+        .prepare_cached("UPDATE sender_transaction SET state = ?2, note = COALESCE(?3, note) WHERE hash = ?1")?
+        .execute(params![hash.as_slice(), next.as_str(), note])?;
+    Ok(next)
+}
+
+/// Notes that its bytes are about to leave.
+pub(super) fn count_send(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
+    transaction
+        .prepare_cached("UPDATE sender_transaction SET sends = sends + 1 WHERE hash = ?1")?
+        .execute([hash.as_slice()])?;
+    Ok(())
+}
+
+/// Notes the block it is in, or that it is in none.
+pub(super) fn place(transaction: &Transaction<'_>, hash: B256, block: Option<(u64, B256)>) -> Result<(), RecordError> {
+    let number = block.map(|(number, _)| counted(number, "a block's number")).transpose()?;
+    let block = block.map(|(_, block)| block.to_vec());
+    transaction
+        .prepare_cached("UPDATE sender_transaction SET block_number = ?2, block_hash = ?3 WHERE hash = ?1")?
+        .execute(params![hash.as_slice(), number, block])?;
+    Ok(())
+}
+
+/// Notes since when it has been missing, by the chain's time in seconds, or that it is not.
+pub(super) fn missing(transaction: &Transaction<'_>, hash: B256, since: Option<u64>) -> Result<(), RecordError> {
+    let since = since.map(|since| counted(since, "the time")).transpose()?;
+    transaction
+        .prepare_cached("UPDATE sender_transaction SET missing_since = ?2 WHERE hash = ?1")?
+        .execute(params![hash.as_slice(), since])?;
+    Ok(())
+}
+
+/// Everything signed for one nonce has come to its end.
+pub(super) fn settle(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    nonce: u64,
+    now: u64,
+) -> Result<(), RecordError> {
+    transaction
+        .prepare_cached(
+            "UPDATE sender_transaction SET settled_at = ?4
+         WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3 AND settled_at IS NULL",
+        )?
+        .execute(params![
+            counted(chain_id, "the chain's id")?,
+            account.as_slice(),
+            counted(nonce, "a nonce")?,
+            counted(now, "the time")?
+        ])?;
+    Ok(())
+}
+
+/// One transaction.
+///
+/// # Errors
+/// [`RecordError::Store`], or what is wrong with the row.
+pub fn load(connection: &Connection, hash: B256) -> Result<Option<Record>, RecordError> {
+    Ok(select(connection, "hash = ?1", [hash.as_slice()])?.pop())
+}
+
+/// What of a transaction's nonce may be sent again: itself. Where it was signed to take another's place and refused, the
+/// newest of its kin that waits: nobody else asks for that one any more. `None` where nothing does.
+///
+/// # Errors
+/// As [`load`].
+pub fn sendable(connection: &Connection, hash: B256) -> Result<Option<Record>, RecordError> {
+    let Some(record) = load(connection, hash)?.filter(|record| record.settled_at.is_none()) else { return Ok(None) };
+    if record.state != TxState::Dropped {
+        return Ok(Some(record).filter(|record| record.state.may_be_sent()));
+    }
+    let signed = &record.signed;
+    let all = family(connection, signed.chain_id(), signed.from(), signed.nonce())?;
+    let newest = all.iter().rfind(|one| !one.settled && one.state.may_be_sent() && are_kin(&all, one.hash, hash));
+    newest.map_or(Ok(None), |one| load(connection, one.hash))
+}
+
+/// One transaction without its bytes: they would have to be decoded, and their signature recovered, at every look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) hash: B256,
+    pub(super) chain_id: u64,
+    pub(super) account: Address,
+    pub(super) nonce: u64,
+    pub(super) state: TxState,
+    pub(super) settled: bool,
+    /// Since when, by the chain's time in seconds, its nonce has been spent and nobody has said by what.
+    pub(super) missing_since: Option<u64>,
+    /// The one that it was signed to take the place of.
+    pub(super) replaces: Option<B256>,
+}
+
+/// Whether two of one nonce were signed for the same: one was to take the other's place, or both a third one's. A nonce
+/// that was given back is taken by another plan, whose transaction has nothing to do with the first.
+pub(super) fn are_kin(family: &[Entry], one: B256, other: B256) -> bool {
+    let first = |mut hash: B256| {
+        // No longer than the family is: a ring cannot be stored, and would end here all the same.
+        for _ in family {
+            let entry = family.iter().find(|entry| entry.hash == hash);
+            match entry.and_then(|entry| entry.replaces) {
+                Some(older) => hash = older,
+                None => break,
+            }
+        }
+        hash
+    };
+    first(one) == first(other)
+}
+
+/// What was given up, and whose nonce nothing else was signed with since, in the order of nonces: where an endpoint that
+/// refused it has passed it on, a block may have it all the same.
+pub(super) fn given_up(connection: &Connection, chain_id: u64) -> Result<Vec<Entry>, RecordError> {
+    let unused = "chain_id = ?1 AND state = 'dropped' AND (
+        nonce >= (SELECT next_nonce FROM sender_lane AS lane
+                  WHERE lane.chain_id = sender_transaction.chain_id AND lane.account = sender_transaction.account)
+        OR EXISTS (SELECT 1 FROM sender_nonce AS taken
+                   WHERE taken.chain_id = sender_transaction.chain_id AND taken.account = sender_transaction.account
+                   AND taken.nonce = sender_transaction.nonce AND taken.state = 'free'))";
+    let mut found = entries(connection, unused, [counted(chain_id, "the chain's id")?])?;
+    found.sort_by_key(|entry| entry.nonce);
+    Ok(found)
+}
+
+/// Notes that a block has what had been given up: it has its end ahead of it again.
+pub(super) fn is_late(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
+    transaction
+        .prepare_cached("UPDATE sender_transaction SET late = 1, settled_at = NULL WHERE hash = ?1")?
+        .execute([hash.as_slice()])?;
+    Ok(())
+}
+
+/// What a block has although it had been given up, until [`took_note`]: what was held for it was let go of.
+///
+/// # Errors
+/// [`RecordError::Store`], or what is wrong with a row.
+pub fn late(connection: &Connection) -> Result<Vec<B256>, RecordError> {
+    Ok(entries(connection, "late = 1", [])?.into_iter().map(|entry| entry.hash).collect())
+}
+
+/// Takes note of a transaction that is [`late`]: what was held for it is held again.
+///
+/// # Errors
+/// [`RecordError::Store`].
+pub fn took_note(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
+    transaction.prepare_cached("UPDATE sender_transaction SET late = 0 WHERE hash = ?1")?.execute([hash.as_slice()])?;
+    Ok(())
+}
+
+/// Where a transaction belongs.
+///
+/// # Errors
+/// [`RecordError::Unknown`].
+pub(super) fn entry(connection: &Connection, hash: B256) -> Result<Entry, RecordError> {
+    entries(connection, "hash = ?1", [hash.as_slice()])?.pop().ok_or(RecordError::Unknown(hash))
+}
+
+/// Everything that was signed for one nonce, in the order in which it was stored.
+pub(super) fn family(
+    connection: &Connection,
+    chain_id: u64,
+    account: Address,
+    nonce: u64,
+) -> Result<Vec<Entry>, RecordError> {
+    let (chain, nonce) = (counted(chain_id, "the chain's id")?, counted(nonce, "a nonce")?);
+    entries(connection, "chain_id = ?1 AND account = ?2 AND nonce = ?3", params![chain, account.as_slice(), nonce])
+}
+
+fn entries(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Entry>, RecordError> {
+    let sql = format!(
+        "SELECT hash, chain_id, account, nonce, state, settled_at IS NOT NULL, replaces, missing_since
+         FROM sender_transaction WHERE {condition} ORDER BY stored_at, rowid"
+    );
+    type Columns = ((Vec<u8>, i64, Vec<u8>, i64), (String, bool, Option<Vec<u8>>, Option<i64>));
+    let mut statement = connection.prepare_cached(&sql)?;
+    let read = |row: &Row<'_>| -> rusqlite::Result<Columns> {
+        Ok(((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?), (row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?)))
+    };
+    let rows: Vec<Columns> = statement.query_map(values, read)?.collect::<Result<_, _>>()?;
+    rows.into_iter()
+        .map(|((hash, chain_id, account, nonce), (state, settled, replaces, missing_since))| {
+            let named = |hash: &[u8]| B256::try_from(hash).map_err(|_| RecordError::Damaged("a hash"));
+            Ok(Entry {
+                hash: named(&hash)?,
+                replaces: replaces.as_deref().map(named).transpose()?,
+                chain_id: from_row(chain_id, "the chain's id")?,
+                account: lane::address(&account)?,
+                nonce: from_row(nonce, "a nonce")?,
+                state: TxState::parse(&state).ok_or(RecordError::Damaged("its state"))?,
+                settled,
+                missing_since: missing_since.map(|since| from_row(since, "the time")).transpose()?,
+            })
+        })
+        .collect()
+}
+
+/// Every transaction of a chain whose end is not final, in the order of its nonces: what a restart goes on with.
+///
+/// # Errors
+/// [`RecordError::Store`], or what is wrong with a row.
+pub fn open(connection: &Connection, chain_id: u64) -> Result<Vec<Record>, RecordError> {
+    select(connection, "chain_id = ?1 AND settled_at IS NULL", [counted(chain_id, "the chain's id")?])
+}
+
+fn insert(
+    transaction: &Transaction<'_>,
+    signed: &Signed,
+    route: Route,
+    call_id: Option<CallId>,
+    replaces: Option<B256>,
+    now: u64,
+) -> Result<Kept, RecordError> {
+    // The same action signed again with a nonce that was given back has the same bytes, and the same hash.
+    let stored = transaction
+        .prepare_cached(
+            "INSERT INTO sender_transaction
+             (hash, chain_id, account, nonce, raw, route, call_id, replaces, state, stored_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+         ON CONFLICT (hash) DO UPDATE SET route = excluded.route, call_id = excluded.call_id,
+             replaces = excluded.replaces, state = excluded.state, stored_at = excluded.stored_at,
+             note = NULL, settled_at = NULL, late = 0, missing_since = NULL
+         WHERE state = 'dropped'",
+        )?
+        .execute(params![
+            signed.hash().as_slice(),
+            counted(signed.chain_id(), "the chain's id")?,
+            signed.from().as_slice(),
+            counted(signed.nonce(), "a nonce")?,
+            signed.raw().as_ref(),
+            route.as_str(),
+            call_id.map(|call| call.to_string()),
+            replaces.map(|hash| hash.to_vec()),
+            TxState::Stored.as_str(),
+            counted(now, "the time")?,
+        ])?;
+    match stored {
+        0 => Err(RecordError::Twice(signed.hash())),
+        _ => Ok(Kept { hash: signed.hash() }),
+    }
+}
+
+/// A row before its numbers and bytes are looked at.
+struct Raw {
+    bytes: Vec<u8>,
+    route: String,
+    call_id: Option<String>,
+    replaces: Option<Vec<u8>>,
+    state: String,
+    stored_at: i64,
+    sends: i64,
+    block_number: Option<i64>,
+    block_hash: Option<Vec<u8>>,
+    note: Option<String>,
+    settled_at: Option<i64>,
+}
+
+fn select(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Record>, RecordError> {
+    let sql = format!(
+        "SELECT raw, route, call_id, replaces, state, stored_at, sends, block_number, block_hash, note, settled_at
+         FROM sender_transaction WHERE {condition} ORDER BY account, nonce, stored_at, rowid"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let read = |row: &Row<'_>| {
+        Ok(Raw {
+            bytes: row.get(0)?,
+            route: row.get(1)?,
+            call_id: row.get(2)?,
+            replaces: row.get(3)?,
+            state: row.get(4)?,
+            stored_at: row.get(5)?,
+            sends: row.get(6)?,
+            block_number: row.get(7)?,
+            block_hash: row.get(8)?,
+            note: row.get(9)?,
+            settled_at: row.get(10)?,
+        })
+    };
+    let rows: Vec<Raw> = statement.query_map(values, read)?.collect::<Result<_, _>>()?;
+    rows.into_iter().map(Record::try_from).collect()
+}
+
+impl TryFrom<Raw> for Record {
+    type Error = RecordError;
+
+    fn try_from(raw: Raw) -> Result<Self, RecordError> {
+        let hash = |bytes: Vec<u8>| B256::try_from(bytes.as_slice()).map_err(|_| RecordError::Damaged("a hash"));
+        let block = match (raw.block_number, raw.block_hash) {
+            (Some(number), Some(bytes)) => Some((from_row(number, "a block's number")?, hash(bytes)?)),
+            _ => None,
+        };
+        Ok(Self {
+            signed: Signed::decode(&Bytes::from(raw.bytes))?,
+            route: match raw.route.as_str() {
+                "public" => Route::Public,
+                "private" => Route::Private,
+                _ => return Err(RecordError::Damaged("its route")),
+            },
+            call_id: raw.call_id.map(|id| id.parse().map_err(|_| RecordError::Damaged("its call"))).transpose()?,
+            replaces: raw.replaces.map(hash).transpose()?,
+            state: TxState::parse(&raw.state).ok_or(RecordError::Damaged("its state"))?,
+            stored_at: from_row(raw.stored_at, "the time")?,
+            sends: from_row(raw.sends, "a count")?,
+            block,
+            note: raw.note.map(|note| SafeText::clean(&note, NOTE_CHARS)),
+            settled_at: raw.settled_at.map(|at| from_row(at, "the time")).transpose()?,
+        })
+    }
+}
+
+fn same<T: PartialEq + ToString>(what: &'static str, found: T, expected: T) -> Result<(), RecordError> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(RecordError::Mismatch { what, found: found.to_string(), expected: expected.to_string() })
+}

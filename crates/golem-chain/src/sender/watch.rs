@@ -1,0 +1,422 @@
+//! What the chain says became of a transaction: its receipt, how many blocks lie on it, and, where there is none, who
+//! else has used its nonce.
+//!
+//! All transactions signed for one nonce are looked at together, since one of them at most can happen. One that was
+//! signed to take another's place stands for it. One whose nonce had been given back does not: where a block has it all
+//! the same, it is another plan's, and what was signed with its nonce since can never happen.
+
+use std::pin::pin;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256};
+use alloy::providers::{DynProvider, Provider as _};
+use alloy::rpc::types::TransactionReceipt;
+use futures::future::join_all;
+use tokio::time::Instant;
+
+use super::fault::Treatment;
+use super::lane;
+use super::record::{
+    Entry, Record, RecordError, Route, advance, are_kin, entry, family, is_late, missing, place, sendable, settle,
+};
+use super::relay::RelayStatus;
+use super::send::SendOutcome;
+use super::spent::Spender;
+use super::state::{TxEvent, TxState};
+use super::{Sender, SenderError};
+use bardo_base::failpoint::{self, Failpoint};
+use bardo_base::text::SafeText;
+use crate::provider::{Backing, ProviderError};
+
+/// Time for which an endpoint may have a transaction in a block and not yet its receipt, in milliseconds: nodes index
+/// receipts a moment after the block.
+const RECEIPT_GRACE: u64 = 5_000;
+/// Time after which such a contradiction is forgotten, in milliseconds.
+const FORGOTTEN_AFTER: u64 = 3_600_000;
+
+/// Whether two receipts of one transaction agree on where it is, how it ended and what it cost.
+fn say_the_same(one: &TransactionReceipt, other: &TransactionReceipt) -> bool {
+    let said = |receipt: &TransactionReceipt| {
+        (receipt.block_hash, receipt.from, receipt.status(), receipt.gas_used, receipt.effective_gas_price)
+    };
+    said(one) == said(other)
+}
+
+/// Whether an endpoint has the transaction in the block of `receipt`, as a block of its chain.
+async fn has_in_block(provider: &DynProvider, hash: B256, receipt: &TransactionReceipt) -> bool {
+    let (Some(number), Some(block)) = (receipt.block_number, receipt.block_hash) else { return false };
+    let found = provider.get_block_by_number(number.into()).await.ok().flatten();
+    found.is_some_and(|found| found.header.hash == block && found.transactions.hashes().any(|one| one == hash))
+}
+
+/// How long to wait, and what to do meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitRules {
+    /// After this long, whatever is known is the answer.
+    pub patience: Duration,
+    /// Whether bytes that no block takes are sent again. Not under a halt.
+    pub resend: bool,
+}
+
+/// Where a transaction stands.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// The transaction that was asked for.
+    pub record: Record,
+    /// The one that a block has: itself, or what was signed in its place.
+    pub mined: Option<Mined>,
+    /// Whether this is the end.
+    pub settled: bool,
+    /// What the private relay says, where it was asked.
+    pub relay: Option<RelayStatus>,
+    /// What its last send came to, if it was sent again meanwhile.
+    pub resent: Option<SendOutcome>,
+}
+
+/// What receipts there are of what was signed for one nonce.
+enum Receipts {
+    /// Of a block of the chain.
+    InBlock(Box<Mined>),
+    /// Of a block that the chain does not have any more.
+    Leaving,
+    /// None.
+    None,
+}
+
+/// A transaction in a block.
+#[derive(Debug, Clone)]
+pub struct Mined {
+    /// Its hash.
+    pub hash: B256,
+    /// Its receipt, logs included.
+    pub receipt: TransactionReceipt,
+    /// How many blocks it has, its own included.
+    pub confirmations: u64,
+}
+
+impl Sender {
+    /// Looks once, and writes down what has changed.
+    ///
+    /// # Errors
+    /// [`SenderError::Provider`] if the chain did not tell; nothing was changed then.
+    pub async fn look(&self, hash: B256) -> Result<Standing, SenderError> {
+        let Entry { chain_id, account, nonce, .. } = self.0.store.read(|connection| entry(connection, hash))?;
+        if chain_id != self.chain_id() {
+            return Err(SenderError::OtherChain { hash, found: chain_id, own: self.chain_id() });
+        }
+        let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
+        let (taken, missing) = match self.find(&all, account).await? {
+            Receipts::InBlock(mined) => {
+                self.note_missing(&all, None).await?;
+                let settled = mined.confirmations >= self.0.rules.confirmations;
+                failpoint::reach(Failpoint::Seen);
+                self.write_mined(&mined, chain_id, account, nonce, settled).await?;
+                let record = self.record(hash)?;
+                let (mined, settled) = match are_kin(&all, hash, mined.hash) {
+                    true => (Some(*mined), settled),
+                    // Another plan's: this one's nonce is taken.
+                    false => (None, record.settled_at.is_some()),
+                };
+                return Ok(Standing { record, mined, settled, relay: None, resent: None });
+            }
+            // It may be in another block by now, which has spent the nonce: the next look tells.
+            Receipts::Leaving => (false, None),
+            Receipts::None => match self.nonce_is_spent(account, nonce).await? {
+                None => (false, None),
+                // The nonce was read after the receipts: it may be one of ours that came in between.
+                Some(by) => match self.find(&all, account).await? {
+                    Receipts::InBlock(_) | Receipts::Leaving => return Box::pin(self.look(hash)).await,
+                    Receipts::None => match self.spent_by_another(&all, account, nonce, by).await? {
+                        Spender::Another => (true, None),
+                        Spender::Untold => (false, None),
+                        Spender::Before(spent) => {
+                            let (since, long_ago) = self.missing(&all, spent, by).await?;
+                            (long_ago && self.still_untold(&all, account, nonce, by).await?, since)
+                        }
+                    },
+                },
+            },
+        };
+        self.note_missing(&all, missing).await?;
+        self.write_absent(chain_id, account, nonce, taken).await?;
+        let record = self.record(hash)?;
+        let settled = record.settled_at.is_some();
+        let relay = match (&self.0.relay, record.route) {
+            (Some(relay), Route::Private) if !settled => relay.status(hash).await?,
+            _ => None,
+        };
+        Ok(Standing { record, mined: None, settled, relay, resent: None })
+    }
+
+    /// Waits until the end is final, or patience is over. A chain that does not answer is asked again until then.
+    ///
+    /// # Errors
+    /// [`SenderError`] if the ledger refuses, or the chain's last answer before patience was over was none.
+    pub async fn wait(&self, hash: B256, rules: WaitRules) -> Result<Standing, SenderError> {
+        self.wait_while(hash, rules.patience, || rules.resend).await
+    }
+
+    /// The same, where what may be sent again is asked each time that it would be: a stop may be set meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub async fn wait_while(
+        &self,
+        hash: B256,
+        patience: Duration,
+        may_send: impl Fn() -> bool + Send + Sync,
+    ) -> Result<Standing, SenderError> {
+        let mut head = match self.0.client.backing() {
+            Backing::Devnet(devnet) => Some(devnet.head()),
+            Backing::Endpoints(_) => None,
+        };
+        let deadline = Instant::now() + patience;
+        let (mut last_sent, mut pause_unclear) = (Instant::now(), self.0.rules.resend_unclear);
+        let mut resent = None;
+        loop {
+            if let Some(head) = &mut head {
+                head.mark_unchanged();
+            }
+            let seen = match self.look(hash).await {
+                Err(error @ (SenderError::Provider(_) | SenderError::ReceiptDisputed { .. })) => Err(error),
+                other => Ok(other?),
+            };
+            let now = Instant::now();
+            if let Ok(standing) = &seen {
+                let asks_for_more =
+                    resent.as_ref().is_some_and(|sent: &SendOutcome| sent.treatment == Treatment::Outbid);
+                if standing.settled || now >= deadline || asks_for_more {
+                    return Ok(Standing { resent, ..standing.clone() });
+                }
+                let sendable = match (&standing.mined, standing.record.state) {
+                    (Some(_), _) => None,
+                    (None, TxState::Dropped) => {
+                        self.0.store.read(|connection| sendable(connection, hash))?.map(|record| record.state)
+                    }
+                    (None, state) => Some(state).filter(|state| state.may_be_sent()),
+                };
+                // What an endpoint has is given time; of what nobody has said that he has it, not even the first
+                // send may have arrived.
+                let pause = match sendable {
+                    Some(TxState::Stored | TxState::Unclear) => pause_unclear.min(self.0.rules.resend_after),
+                    Some(
+                        TxState::Sent | TxState::Included | TxState::Reverted | TxState::Replaced | TxState::Dropped,
+                    )
+                    | None => self.0.rules.resend_after,
+                };
+                if sendable.is_some() && now >= last_sent + pause && may_send() {
+                    resent = Some(self.resend(hash).await?);
+                    last_sent = Instant::now();
+                    pause_unclear = pause_unclear.saturating_mul(2);
+                }
+            }
+            if now >= deadline {
+                return Err(seen.err().unwrap_or(RecordError::Unknown(hash).into()));
+            }
+            let pause = self.0.rules.poll.min(deadline.saturating_duration_since(now));
+            match &mut head {
+                // The devnet says when there is a block; the pause is for a chain whose clock stands still.
+                Some(head) => {
+                    let _either = futures::future::select(self.0.clock.pause(pause), pin!(head.changed())).await;
+                }
+                None => self.0.clock.pause(pause).await,
+            }
+        }
+    }
+
+    /// Whether a moment later as well nobody tells what spent the nonce. Two looks may be an hour apart and both have met a
+    /// trouble that passes: what frees money has to meet it once more.
+    async fn still_untold(&self, ours: &[Entry], account: Address, nonce: u64, by: u64) -> Result<bool, SenderError> {
+        self.0.clock.pause(self.0.rules.poll).await;
+        Ok(matches!(self.spent_by_another(ours, account, nonce, by).await?, Spender::Before(_)))
+    }
+
+    /// The one of `all` that a block of the chain has.
+    async fn find(&self, all: &[Entry], account: Address) -> Result<Receipts, SenderError> {
+        let provider = self.0.client.provider();
+        let mut leaving = false;
+        for Entry { hash, .. } in all.iter().copied() {
+            let Some(receipt) = self.receipt(hash).await? else { continue };
+            let nonsense = |what| SenderError::Nonsense { hash, what };
+            if receipt.transaction_hash != hash || receipt.from != account {
+                return Err(nonsense("the receipt is another transaction's"));
+            }
+            let (Some(number), Some(block)) = (receipt.block_number, receipt.block_hash) else {
+                return Err(nonsense("the receipt names no block"));
+            };
+            let confirmations = if self.0.rules.confirmations <= 1 {
+                1
+            } else {
+                let at = provider.get_block_by_number(number.into()).await.map_err(ProviderError::from)?;
+                if at.is_none_or(|at| at.header.hash != block) {
+                    // The block has just left the chain, and its receipt with it.
+                    leaving = true;
+                    continue;
+                }
+                let head = provider.get_block_number().await.map_err(ProviderError::from)?;
+                head.saturating_sub(number).saturating_add(1)
+            };
+            return Ok(Receipts::InBlock(Box::new(Mined { hash, receipt, confirmations })));
+        }
+        Ok(if leaving { Receipts::Leaving } else { Receipts::None })
+    }
+
+    /// The receipt of a transaction, by all endpoints; where they contradict each other, by a majority of them.
+    async fn receipt(&self, hash: B256) -> Result<Option<TransactionReceipt>, SenderError> {
+        let client = &self.0.client;
+        for provider in [client.provider(), client.agreed()] {
+            match provider.get_transaction_receipt(hash).await.map_err(ProviderError::from) {
+                Err(ProviderError::Disagreement { .. }) => {}
+                told => return Ok(told?),
+            }
+        }
+        self.receipt_without_majority(hash).await
+    }
+
+    /// The receipt of a transaction that some endpoints have and others have not, without a majority. One that has the
+    /// transaction in the very block of the receipt, and no receipt of it for [`RECEIPT_GRACE`], contradicts itself and does
+    /// not count.
+    async fn receipt_without_majority(&self, hash: B256) -> Result<Option<TransactionReceipt>, SenderError> {
+        const METHOD: &str = "eth_getTransactionReceipt";
+        let alone = self.0.client.each_alone();
+        let told = alone.iter().map(|(_, client)| client.provider().get_transaction_receipt(hash));
+        let told = join_all(told.collect::<Vec<_>>()).await;
+        let mut with: Option<(&SafeText, TransactionReceipt)> = None;
+        let mut without = Vec::new();
+        for ((label, client), told) in alone.iter().zip(told) {
+            match (told.map_err(ProviderError::from)?, &with) {
+                (None, _) => without.push((label, client)),
+                (Some(receipt), None) => with = Some((label, receipt)),
+                (Some(receipt), Some((first, known))) if !say_the_same(known, &receipt) => {
+                    let (first, second) = (SafeText::clone(first), label.clone());
+                    return Err(
+                        ProviderError::Disagreement { method: SafeText::clean(METHOD, 40), first, second }.into()
+                    );
+                }
+                (Some(_), Some(_)) => {}
+            }
+        }
+        let Some((by, receipt)) = with else { return Ok(None) };
+        let disputed =
+            |without: &SafeText| SenderError::ReceiptDisputed { hash, with: by.clone(), without: without.clone() };
+        for (label, client) in &without {
+            if !has_in_block(client.provider(), hash, &receipt).await {
+                return Err(disputed(label));
+            }
+        }
+        match without.first() {
+            Some((label, _)) if !self.has_lasted(hash) => Err(disputed(label)),
+            Some(_) | None => Ok(Some(receipt)),
+        }
+    }
+
+    /// Whether endpoints have contradicted themselves about this transaction's receipt for [`RECEIPT_GRACE`].
+    fn has_lasted(&self, hash: B256) -> bool {
+        let now = self.0.clock.steady_millis();
+        // Nothing panics while it holds this lock.
+        let mut since = self.0.contradicted.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = now.saturating_sub(*since.entry(hash).or_insert(now));
+        since.retain(|_, first| now.saturating_sub(*first) < FORGOTTEN_AFTER);
+        passed >= RECEIPT_GRACE
+    }
+
+    /// A block as deep as a final one has to be, in which the account's nonce is past `nonce`; nothing where it is not.
+    async fn nonce_is_spent(&self, account: Address, nonce: u64) -> Result<Option<u64>, SenderError> {
+        let provider = self.0.client.provider();
+        let latest = provider.get_transaction_count(account).latest().await.map_err(ProviderError::from)?;
+        if latest <= nonce {
+            return Ok(None);
+        }
+        let above = self.0.rules.confirmations.saturating_sub(1);
+        let head = provider.get_block_number().await.map_err(ProviderError::from)?;
+        let Some(deep) = head.checked_sub(above) else { return Ok(None) };
+        let then = provider.get_transaction_count(account).number(deep).await.map_err(ProviderError::from)?;
+        Ok((then > nonce).then_some(deep))
+    }
+
+    async fn write_mined(
+        &self,
+        mined: &Mined,
+        chain_id: u64,
+        account: Address,
+        nonce: u64,
+        settled: bool,
+    ) -> Result<(), SenderError> {
+        let (hash, succeeded) = (mined.hash, mined.receipt.status());
+        let block = mined.receipt.block_number.zip(mined.receipt.block_hash);
+        let now = self.0.clock.now_millis();
+        let event = if succeeded { TxEvent::Mined } else { TxEvent::Failed };
+        let work = move |tx: &rusqlite::Transaction<'_>| {
+            let all = family(tx, chain_id, account, nonce)?;
+            for other in &all {
+                let other_hash = other.hash;
+                if other_hash == hash {
+                    // What was refused while another of its nonce was out has kept its nonce, and what is held for it.
+                    if other.state == TxState::Dropped && other.settled {
+                        is_late(tx, hash)?;
+                    }
+                    advance(tx, hash, event, None)?;
+                    place(tx, hash, block)?;
+                    continue;
+                }
+                if other.state.is_mined() {
+                    advance(tx, other_hash, TxEvent::Unmined, None)?;
+                    place(tx, other_hash, None)?;
+                }
+                if !are_kin(&all, other_hash, hash) {
+                    if settled && !other.settled {
+                        let note = "another plan's transaction has used its nonce, which had been given back";
+                        advance(tx, other_hash, TxEvent::NonceTaken, Some(note))?;
+                    }
+                } else if other.state.is_mined() || other.state.may_be_sent() {
+                    advance(tx, other_hash, TxEvent::Outbid, None)?;
+                }
+            }
+            lane::spent(tx, chain_id, account, nonce, now)?;
+            if settled {
+                settle(tx, chain_id, account, nonce, now)?;
+            }
+            Ok::<_, RecordError>(())
+        };
+        Ok(self.0.store.write(work).await?)
+    }
+
+    /// Notes since when these have been missing, where that has changed.
+    async fn note_missing(&self, all: &[Entry], since: Option<u64>) -> Result<(), SenderError> {
+        let changed: Vec<_> = all.iter().filter(|one| !one.settled && one.missing_since != since).copied().collect();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let work =
+            move |tx: &rusqlite::Transaction<'_>| changed.iter().try_for_each(|one| missing(tx, one.hash, since));
+        Ok(self.0.store.write(work).await?)
+    }
+
+    /// None of ours is in a block; `taken` says that another transaction spent the nonce for good.
+    async fn write_absent(&self, chain_id: u64, account: Address, nonce: u64, taken: bool) -> Result<(), SenderError> {
+        // What is settled stays: an endpoint that is behind knows less, not better.
+        let moves = move |one: &Entry| !one.settled && (taken || one.state.is_mined());
+        let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
+        if !all.iter().any(moves) {
+            return Ok(());
+        }
+        let now = self.0.clock.now_millis();
+        let work = move |tx: &rusqlite::Transaction<'_>| {
+            for one in family(tx, chain_id, account, nonce)?.into_iter().filter(moves) {
+                if one.state.is_mined() {
+                    advance(tx, one.hash, TxEvent::Unmined, Some("its block has left the chain"))?;
+                    place(tx, one.hash, None)?;
+                }
+                if taken {
+                    advance(tx, one.hash, TxEvent::NonceTaken, Some("another transaction has used its nonce"))?;
+                }
+            }
+            if taken {
+                settle(tx, chain_id, account, nonce, now)?;
+            }
+            Ok::<_, RecordError>(())
+        };
+        Ok(self.0.store.write(work).await?)
+    }
+}

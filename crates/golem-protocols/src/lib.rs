@@ -1,0 +1,18 @@
+//! Protocols that Bardo trades through: pool mathematics and orders of Uniswap, cross-chain intents after ERC-7683,
+//! and the identity of agents after ERC-8004.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::dbg_macro
+    )
+)]
+
+pub mod erc8004;
+pub mod intents;
+pub mod uniswap;

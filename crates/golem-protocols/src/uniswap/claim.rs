@@ -1,0 +1,338 @@
+//! What a quote service claims: its words in JSON, read strictly and held against what was asked. The shape is that of
+//! a classic quote of Uniswap's Trading API, which the sidecar speaks as well.
+//!
+//! A claim is no quote yet: which pools it names is taken over, and all else is counted anew (`quote::rebuilt`).
+
+use std::collections::BTreeSet;
+use std::str::FromStr as _;
+
+use alloy::primitives::{Address, U256};
+use serde_json::Value;
+
+use super::pool::Exact;
+use super::routing::{MAX_HOPS, MOST_PATHS, NamedPath};
+use bardo_base::text::SafeText;
+
+/// Tokens between the two that were asked for, over all paths: reading pools costs by their number squared.
+const MOST_BETWEEN: usize = 12;
+/// Characters of another's word that are repeated.
+const MAX_WORD: usize = 80;
+
+/// What was asked, as an answer must repeat it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// The chain.
+    pub chain_id: u64,
+    /// The token paid.
+    pub token_in: Address,
+    /// The token received.
+    pub token_out: Address,
+    /// The fixed side.
+    pub exact: Exact,
+    /// Whose trade it is.
+    pub swapper: Address,
+}
+
+/// What a service claims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// What is paid, as it says.
+    pub amount_in: U256,
+    /// What is received, as it says.
+    pub amount_out: U256,
+    /// Through which pools, with each path's part of the fixed side.
+    pub paths: Vec<NamedPath>,
+    /// The tokens on the way, by address.
+    pub tokens: Vec<Address>,
+    /// Its block, where it tells.
+    pub block: Option<u64>,
+}
+
+/// Why an answer is not one to what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// A field is missing, or of another type.
+    #[error("\"{0}\" is missing or no {1}")]
+    Field(&'static str, &'static str),
+    /// A field says something else than was asked.
+    #[error("\"{field}\" is {said}, but {asked} was asked for")]
+    Other {
+        /// The field.
+        field: &'static str,
+        /// What it says.
+        said: SafeText,
+        /// What it should say.
+        asked: String,
+    },
+    /// Somebody else would get a part.
+    #[error("it gives a part of the output to {0}, who was not asked for")]
+    Share(SafeText),
+    /// A protocol that is not routed here.
+    #[error("it goes through a {0}, which is not routed here")]
+    Protocol(SafeText),
+    /// More than anybody needs.
+    #[error("it has more {0} than are read")]
+    TooMany(&'static str),
+}
+
+impl Wrong {
+    fn other(field: &'static str, said: impl std::fmt::Display, asked: impl std::fmt::Display) -> Self {
+        Self::Other { field, said: word(&said.to_string()), asked: asked.to_string() }
+    }
+}
+
+fn word(text: &str) -> SafeText {
+    SafeText::clean(text, MAX_WORD)
+}
+
+/// What is at `path` of `value`.
+pub(super) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, name| value.get(*name)).filter(|value| !value.is_null())
+}
+
+/// A number of raw units, written in decimal digits.
+pub(super) fn amount(value: Option<&Value>, field: &'static str) -> Result<U256, Wrong> {
+    let text = value.and_then(Value::as_str).filter(|text| (1..=78).contains(&text.len()));
+    let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits
+        .and_then(|digits| U256::from_str_radix(digits, 10).ok())
+        .ok_or(Wrong::Field(field, "amount in decimal digits"))
+}
+
+/// An address of 40 hexadecimal digits, with 0x or without.
+pub(super) fn address(value: Option<&Value>, field: &'static str) -> Result<Address, Wrong> {
+    let text = value.and_then(Value::as_str).filter(|text| matches!(text.len(), 40 | 42));
+    text.and_then(|text| Address::from_str(text).ok()).ok_or(Wrong::Field(field, "address"))
+}
+
+/// A chain's id.
+pub(super) fn chain(value: Option<&Value>, field: &'static str, asked: u64) -> Result<(), Wrong> {
+    let said = value.and_then(Value::as_u64).ok_or(Wrong::Field(field, "chain id"))?;
+    if said == asked { Ok(()) } else { Err(Wrong::other(field, said, asked)) }
+}
+
+/// An address that must be this one.
+pub(super) fn same(value: Option<&Value>, field: &'static str, asked: Address) -> Result<(), Wrong> {
+    let said = address(value, field)?;
+    if said == asked { Ok(()) } else { Err(Wrong::other(field, said, asked)) }
+}
+
+/// Reads a classic quote.
+///
+/// # Errors
+/// [`Wrong`], at the first thing that is.
+pub fn read(quote: &Value, asked: &Asked) -> Result<Claim, Wrong> {
+    chain(at(quote, &["chainId"]), "chainId", asked.chain_id)?;
+    same(at(quote, &["input", "token"]), "input.token", asked.token_in)?;
+    same(at(quote, &["output", "token"]), "output.token", asked.token_out)?;
+    let kind = match asked.exact {
+        Exact::In(_) => "EXACT_INPUT",
+        Exact::Out(_) => "EXACT_OUTPUT",
+    };
+    if let Some(said) = at(quote, &["tradeType"]).map(|said| said.as_str().unwrap_or_default())
+        && said != kind
+    {
+        return Err(Wrong::other("tradeType", said, kind));
+    }
+    for (field, path) in [("swapper", &["swapper"] as &[&str]), ("output.recipient", &["output", "recipient"])] {
+        if let Some(said) = at(quote, path) {
+            same(Some(said), field, asked.swapper)?;
+        }
+    }
+    no_shares(quote, asked.swapper)?;
+    let amount_in = amount(at(quote, &["input", "amount"]), "input.amount")?;
+    let amount_out = amount(at(quote, &["output", "amount"]), "output.amount")?;
+    let (field, fixed) = match asked.exact {
+        Exact::In(_) => ("input.amount", amount_in),
+        Exact::Out(_) => ("output.amount", amount_out),
+    };
+    if fixed != asked.exact.amount() {
+        return Err(Wrong::other(field, fixed, asked.exact.amount()));
+    }
+    let listed = at(quote, &["route"]).and_then(Value::as_array).ok_or(Wrong::Field("route", "list of paths"))?;
+    if listed.len() > MOST_PATHS {
+        return Err(Wrong::TooMany("paths"));
+    }
+    let mut tokens = BTreeSet::new();
+    let paths = listed.iter().map(|listed| path(listed, asked, &mut tokens)).collect::<Result<_, _>>()?;
+    tokens.remove(&asked.token_in);
+    tokens.remove(&asked.token_out);
+    if tokens.len() > MOST_BETWEEN {
+        return Err(Wrong::TooMany("tokens"));
+    }
+    let block = at(quote, &["blockNumber"]).and_then(|said| said.as_u64().or_else(|| said.as_str()?.parse().ok()));
+    Ok(Claim { amount_in, amount_out, paths, tokens: tokens.into_iter().collect(), block })
+}
+
+/// Nobody but the swapper gets anything.
+fn no_shares(quote: &Value, swapper: Address) -> Result<(), Wrong> {
+    let taken = |value: &Value| match value {
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => text.bytes().any(|byte| byte != b'0'),
+        Value::Null => false,
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => true,
+    };
+    if ["portionBips", "portionAmount"].iter().any(|name| quote.get(*name).is_some_and(taken)) {
+        let who = at(quote, &["portionRecipient"]).and_then(Value::as_str).unwrap_or("nobody it names");
+        return Err(Wrong::Share(word(who)));
+    }
+    let outputs = at(quote, &["aggregatedOutputs"]).and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+    for output in outputs {
+        let who = address(at(output, &["recipient"]), "aggregatedOutputs.recipient")?;
+        if who != swapper {
+            return Err(Wrong::Share(word(&who.to_string())));
+        }
+    }
+    Ok(())
+}
+
+fn path(listed: &Value, asked: &Asked, tokens: &mut BTreeSet<Address>) -> Result<NamedPath, Wrong> {
+    let hops = listed.as_array().ok_or(Wrong::Field("route", "list of paths"))?;
+    if hops.len() > MAX_HOPS {
+        return Err(Wrong::TooMany("pools on a path"));
+    }
+    let mut pools = Vec::with_capacity(hops.len());
+    for hop in hops {
+        let kind = at(hop, &["type"]).and_then(Value::as_str).ok_or(Wrong::Field("route.type", "word"))?;
+        if !matches!(kind, "v2-pool" | "v3-pool") {
+            return Err(Wrong::Protocol(word(kind)));
+        }
+        pools.push(address(at(hop, &["address"]), "route.address")?);
+        tokens.insert(address(at(hop, &["tokenIn", "address"]), "route.tokenIn.address")?);
+        tokens.insert(address(at(hop, &["tokenOut", "address"]), "route.tokenOut.address")?);
+    }
+    let part = match asked.exact {
+        Exact::In(_) => amount(hops.first().and_then(|hop| at(hop, &["amountIn"])), "route.amountIn")?,
+        Exact::Out(_) => amount(hops.last().and_then(|hop| at(hop, &["amountOut"])), "route.amountOut")?,
+    };
+    Ok(NamedPath { pools, amount: part })
+}
+
+/// A classic quote of `route`, in the shape that [`read`] takes.
+pub fn written(route: &super::routing::Route, asked: &Asked, block: u64) -> Value {
+    let token = |address: Address| serde_json::json!({ "address": address, "chainId": asked.chain_id });
+    let path = |leg: &super::routing::Leg| {
+        let last = leg.hops.len().saturating_sub(1);
+        let hop = |(at, hop): (usize, &super::routing::Hop)| {
+            let kind = match hop.version {
+                super::pool::Version::V2 => "v2-pool",
+                super::pool::Version::V3 => "v3-pool",
+            };
+            let mut told = serde_json::json!({
+                "type": kind, "address": hop.pool, "fee": hop.fee.to_string(),
+                "tokenIn": token(hop.token_in), "tokenOut": token(hop.token_out),
+            });
+            if let Value::Object(fields) = &mut told {
+                if at == 0 {
+                    fields.insert("amountIn".to_owned(), leg.amount_in.to_string().into());
+                }
+                if at == last {
+                    fields.insert("amountOut".to_owned(), leg.amount_out.to_string().into());
+                }
+            }
+            told
+        };
+        Value::from(leg.hops.iter().enumerate().map(hop).collect::<Vec<_>>())
+    };
+    serde_json::json!({
+        "chainId": asked.chain_id,
+        "swapper": asked.swapper,
+        "tradeType": if matches!(asked.exact, Exact::In(_)) { "EXACT_INPUT" } else { "EXACT_OUTPUT" },
+        "input": { "token": asked.token_in, "amount": route.amount_in.to_string() },
+        "output": { "token": asked.token_out, "amount": route.amount_out.to_string(), "recipient": asked.swapper },
+        "route": route.legs.iter().map(path).collect::<Vec<_>>(),
+        "gasUseEstimate": route.gas_units.to_string(),
+        "blockNumber": block.to_string(),
+        "txFailureReasons": [],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked() -> Asked {
+        Asked {
+            chain_id: 31_337,
+            token_in: Address::repeat_byte(1),
+            token_out: Address::repeat_byte(2),
+            exact: Exact::In(U256::from(1_000)),
+            swapper: Address::repeat_byte(9),
+        }
+    }
+
+    /// A classic quote as the API's own documents show one: two paths, one through a third token.
+    fn quote() -> Value {
+        let [one, two, three] = [1, 2, 3].map(|byte| json!({"address": Address::repeat_byte(byte), "chainId": 31_337}));
+        json!({
+            "chainId": 31_337, "swapper": Address::repeat_byte(9), "tradeType": "EXACT_INPUT", "blockNumber": "77",
+            "input": {"token": Address::repeat_byte(1), "amount": "1000"},
+            "output": {"token": Address::repeat_byte(2), "amount": "2000", "recipient": Address::repeat_byte(9)},
+            "aggregatedOutputs": [{"recipient": Address::repeat_byte(9), "amount": "2000", "bps": 10_000}],
+            "portionBips": 0, "portionAmount": "0",
+            "route": [
+                [{"type": "v3-pool", "address": Address::repeat_byte(0x31), "tokenIn": one, "tokenOut": two,
+                  "amountIn": "700", "amountOut": "1400"}],
+                [{"type": "v2-pool", "address": Address::repeat_byte(0x32), "tokenIn": one, "tokenOut": three,
+                  "amountIn": "300"},
+                 {"type": "v3-pool", "address": Address::repeat_byte(0x33), "tokenIn": three, "tokenOut": two,
+                  "amountOut": "600"}],
+            ],
+        })
+    }
+
+    #[test]
+    fn a_quote_is_read_as_its_document_says() {
+        let claim = read(&quote(), &asked()).unwrap();
+        assert_eq!((claim.amount_in, claim.amount_out), (U256::from(1_000), U256::from(2_000)));
+        assert_eq!(claim.tokens, [Address::repeat_byte(3)]);
+        assert_eq!(claim.paths.iter().map(|path| path.amount.to::<u64>()).collect::<Vec<_>>(), [700, 300]);
+        assert_eq!(claim.paths[1].pools, [Address::repeat_byte(0x32), Address::repeat_byte(0x33)]);
+        assert_eq!(claim.block, Some(77));
+    }
+
+    #[test]
+    fn an_answer_to_another_question_is_refused_by_name() {
+        let five = |text: &str| Value::from(text.repeat(5));
+        for (pointer, value, says) in [
+            ("/chainId", json!(1), "\"chainId\" is 1, but 31337"),
+            ("/chainId", json!("31337"), "no chain id"),
+            ("/input/token", json!(Address::repeat_byte(7)), "\"input.token\""),
+            ("/output/token", json!(Address::repeat_byte(7)), "\"output.token\""),
+            ("/output/recipient", json!(Address::repeat_byte(7)), "\"output.recipient\""),
+            ("/swapper", json!(Address::repeat_byte(7)), "\"swapper\""),
+            ("/tradeType", json!("EXACT_OUTPUT"), "\"tradeType\""),
+            ("/input/amount", json!("999"), "\"input.amount\" is 999, but 1000"),
+            ("/input/amount", json!(1_000), "decimal digits"),
+            ("/output/amount", json!("0x7d0"), "decimal digits"),
+            ("/output/amount", five("99999999999999999999"), "decimal digits"),
+            ("/portionBips", json!(25), "part of the output"),
+            ("/portionAmount", json!("1"), "part of the output"),
+            ("/aggregatedOutputs/0/recipient", json!(Address::repeat_byte(7)), "part of the output"),
+            ("/route", json!("none"), "no list of paths"),
+            ("/route/0", json!(null), "no list of paths"),
+            ("/route/0/0/type", json!("v4-pool"), "v4-pool"),
+            ("/route/0/0/address", json!("0x12"), "no address"),
+            ("/route/1/0/amountIn", json!(null), "route.amountIn"),
+            ("/route/1/0/tokenOut", json!(5), "route.tokenOut.address"),
+        ] {
+            let mut quote = quote();
+            *quote.pointer_mut(pointer).unwrap() = value.clone();
+            let wrong = read(&quote, &asked()).expect_err(pointer).to_string();
+            assert!(wrong.contains(says), "{pointer} {value}: {wrong}");
+        }
+        let mut long = quote();
+        let path = long["route"][0].clone();
+        long["route"] = json!(vec![path; 9]);
+        assert_eq!(read(&long, &asked()), Err(Wrong::TooMany("paths")));
+        let hop = quote()["route"][0][0].clone();
+        long["route"] = json!([vec![hop; 4]]);
+        assert_eq!(read(&long, &asked()), Err(Wrong::TooMany("pools on a path")));
+        // What it says is cleaned before anybody sees it.
+        let mut rude = quote();
+        rude["tradeType"] = json!("\u{1b}[2Jgone");
+        assert!(!read(&rude, &asked()).unwrap_err().to_string().contains('\u{1b}'));
+    }
+}

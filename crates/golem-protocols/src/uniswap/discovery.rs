@@ -1,0 +1,372 @@
+//! Pool state from a chain: which pools stand between some tokens, and all that a quote needs of
+//! them, read at one block in three rounds of batched calls and kept while that block is asked for.
+//!
+//! Pools are found by their CREATE2 addresses, so that a factory's pools are known without asking
+//! it; where none stands, the call finds no code.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, B256, U256};
+use alloy::providers::{DynProvider, Provider};
+
+use super::address::{V2_PAIR_INIT_CODE_HASH, V3_POOL_INIT_CODE_HASH, sort_tokens, v2_pair, v3_pool};
+use super::pool::{Pool, PoolError};
+use super::routing::{NamedPath, PoolSet, RebuildError, Route, RouteError, RouteRequest, best_route, rebuild};
+use super::v2::V2Pool;
+use super::v3::tick_math::{MAX_TICK, MIN_TICK};
+use super::v3::{Tick, V3Pool, V3State};
+use bardo_abi::uniswap_v2::UniswapV2Pair;
+use bardo_abi::uniswap_v3::UniswapV3Pool;
+use bardo_base::text::SafeText;
+use golem_chain::multicall::{Call, Calls};
+use golem_chain::network::{Contract, Network};
+use golem_chain::provider::ProviderError;
+
+/// The V3 fee tiers that are looked for, with the tick spacing the factory gives each.
+pub const FEE_TIERS: [(u32, i32); 4] = [(100, 1), (500, 10), (3000, 60), (10_000, 200)];
+
+/// Listed tokens that routes may pass through, besides the wrapped native one.
+pub(super) const BASE_SYMBOLS: [&str; 4] = ["USDC", "USDT", "DAI", "WBTC"];
+
+/// How far from the price ticks are read at first: 22 % or more both ways, in whole bitmap words.
+const NEAR_TICKS: i32 = 2_048;
+
+/// A route that moves the price by no more than this, in thousandths, cannot be beaten by one that
+/// leaves the ticks read at first: at constant liquidity that takes twice as much.
+const NEAR_IMPACT: u64 = 100;
+
+/// Snapshots that are kept of the newest block.
+const KEPT: usize = 16;
+
+/// How much of each V3 pool is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// The ticks around the price.
+    Near,
+    /// Every tick.
+    Whole,
+}
+
+/// The pools of some tokens at one block.
+#[derive(Debug, Clone)]
+pub struct PoolSnapshot {
+    /// The block's number.
+    pub block_number: u64,
+    /// The block's hash, by which the state was read.
+    pub block_hash: B256,
+    /// The block's time in seconds since the Unix epoch.
+    pub timestamp: u64,
+    /// The block's base fee in wei, where it has one.
+    pub base_fee: Option<u64>,
+    /// The pools.
+    pub pools: PoolSet,
+    /// Pools left out because their state cannot be.
+    pub refused: Vec<PoolError>,
+}
+
+/// Why pools cannot be read, or no route comes of them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DiscoveryError {
+    /// The network's address book lacks what reading takes.
+    #[error("the address book of {network} has no {missing}; without it pools cannot be read there")]
+    NotHere {
+        /// The network.
+        network: String,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// The block that was asked for is not known to the endpoint.
+    #[error("block {block} is not known; ask for a recent one")]
+    NoBlock {
+        /// As it was asked for.
+        block: String,
+    },
+    /// The chain does not answer.
+    #[error(transparent)]
+    Chain(#[from] ProviderError),
+    /// The pools were read and give no route.
+    #[error(transparent)]
+    Route(#[from] RouteError),
+}
+
+/// Reads the pools of one chain.
+#[derive(Debug)]
+pub struct PoolReader {
+    provider: DynProvider,
+    /// Answers which block is the latest.
+    heads: DynProvider,
+    multicall: Address,
+    v2_factory: Option<Address>,
+    v3_factory: Option<Address>,
+    bases: Vec<Address>,
+    kept: Mutex<Vec<Kept>>,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    tokens: Vec<Address>,
+    reach: Reach,
+    snapshot: Arc<PoolSnapshot>,
+}
+
+/// The block that is read, as far as it matters.
+#[derive(Debug, Clone, Copy)]
+struct Pin {
+    number: u64,
+    hash: B256,
+    timestamp: u64,
+    base_fee: Option<u64>,
+}
+
+impl PoolReader {
+    /// For a network with Multicall3 and at least one of the two factories in its book.
+    ///
+    /// # Errors
+    /// [`DiscoveryError::NotHere`] says what the book lacks.
+    pub fn new(provider: DynProvider, network: &Network) -> Result<Self, DiscoveryError> {
+        let book = &network.book;
+        let missing = |missing| DiscoveryError::NotHere { network: network.name.clone(), missing };
+        let multicall = book.contract(Contract::Multicall3).ok_or_else(|| missing("Multicall3"))?;
+        let (v2_factory, v3_factory) = (book.contract(Contract::V2Factory), book.contract(Contract::V3Factory));
+        if v2_factory.is_none() && v3_factory.is_none() {
+            return Err(missing("Uniswap V2 or V3 factory"));
+        }
+        let listed = book.tokens().iter().filter(|token| BASE_SYMBOLS.contains(&token.symbol.as_str()));
+        let bases = book.contract(Contract::WrappedNative).into_iter().chain(listed.map(|token| token.address));
+        let heads = provider.clone();
+        Ok(Self { provider, heads, multicall, v2_factory, v3_factory, bases: bases.collect(), kept: Mutex::default() })
+    }
+
+    /// The same, which asks `heads` for the latest block.
+    #[must_use]
+    pub fn with_heads(self, heads: DynProvider) -> Self {
+        Self { heads, ..self }
+    }
+
+    /// The pools between any two of `tokens` and the network's base tokens, at `block`. Asked again
+    /// for the same block it answers from memory, its pools warm.
+    ///
+    /// # Errors
+    /// A [`DiscoveryError`] if the chain does not answer or does not know the block.
+    pub async fn pools(
+        &self,
+        tokens: &[Address],
+        block: BlockId,
+        reach: Reach,
+    ) -> Result<Arc<PoolSnapshot>, DiscoveryError> {
+        let tokens: Vec<Address> =
+            tokens.iter().chain(&self.bases).copied().collect::<BTreeSet<_>>().into_iter().collect();
+        let pin = self.pin(block).await?;
+        let found = |kept: &Kept| kept.snapshot.block_hash == pin.hash && kept.tokens == tokens && kept.reach == reach;
+        if let Some(kept) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|kept| found(kept)) {
+            return Ok(Arc::clone(&kept.snapshot));
+        }
+        let snapshot = Arc::new(self.read(&tokens, pin, reach).await?);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|kept| kept.snapshot.block_hash == pin.hash);
+        kept.truncate(KEPT - 1);
+        kept.push(Kept { tokens, reach, snapshot: Arc::clone(&snapshot) });
+        Ok(snapshot)
+    }
+
+    /// The best route at `block`: over the ticks near the price, and where those do not decide it,
+    /// over all.
+    ///
+    /// # Errors
+    /// [`DiscoveryError::Route`] if there is none, else as [`PoolReader::pools`].
+    pub async fn route(
+        &self,
+        request: &RouteRequest,
+        block: BlockId,
+    ) -> Result<(Route, Arc<PoolSnapshot>), DiscoveryError> {
+        let tokens = [request.token_in, request.token_out];
+        let near = self.pools(&tokens, block, Reach::Near).await?;
+        let bound = super::ratio::Ratio::of(U256::from(NEAR_IMPACT), U256::from(1000));
+        match best_route(&near.pools, request) {
+            Ok(route) if bound.is_some_and(|bound| route.price_impact <= bound) => return Ok((route, near)),
+            Ok(_) | Err(RouteError::InsufficientLiquidity { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let whole = self.pools(&tokens, BlockId::from(near.block_hash), Reach::Whole).await?;
+        Ok((best_route(&whole.pools, request)?, whole))
+    }
+
+    /// The route along `named` at `block`, whose pools lie between the request's tokens and `between`: counted over the
+    /// ticks near the price, and where those do not decide it, over all.
+    ///
+    /// # Errors
+    /// As [`PoolReader::pools`].
+    pub async fn along(
+        &self,
+        request: &RouteRequest,
+        named: &[NamedPath],
+        between: &[Address],
+        block: BlockId,
+    ) -> Result<Result<(Route, Arc<PoolSnapshot>), RebuildError>, DiscoveryError> {
+        let ends = [request.token_in, request.token_out];
+        // Who names the coin by the zero address finds what wraps it on the way.
+        let tokens: Vec<Address> = between.iter().copied().filter(|token| !ends.contains(token)).chain(ends).collect();
+        let near = self.pools(&tokens, block, Reach::Near).await?;
+        let bound = super::ratio::Ratio::of(U256::from(NEAR_IMPACT), U256::from(1000));
+        match rebuild(&near.pools, request, named) {
+            Ok(route) if bound.is_some_and(|bound| route.price_impact <= bound) => return Ok(Ok((route, near))),
+            Ok(_) | Err(RebuildError::CannotFill) => {}
+            Err(wrong) => return Ok(Err(wrong)),
+        }
+        let whole = self.pools(&tokens, BlockId::from(near.block_hash), Reach::Whole).await?;
+        Ok(rebuild(&whole.pools, request, named).map(|route| (route, whole)))
+    }
+
+    async fn pin(&self, block: BlockId) -> Result<Pin, DiscoveryError> {
+        let provider = if block.is_latest() { &self.heads } else { &self.provider };
+        let found = provider.get_block(block).await.map_err(ProviderError::from)?;
+        let found = found.ok_or_else(|| DiscoveryError::NoBlock { block: format!("{block:?}") })?;
+        let header = &found.header;
+        Ok(Pin {
+            number: header.number,
+            hash: header.hash,
+            timestamp: header.timestamp,
+            base_fee: header.base_fee_per_gas,
+        })
+    }
+
+    async fn read(&self, tokens: &[Address], pin: Pin, reach: Reach) -> Result<PoolSnapshot, DiscoveryError> {
+        let block = BlockId::from(pin.hash);
+        let (pairs, mut pools) = self.read_prices(tokens, block).await?;
+        self.read_ticks(&mut pools, block, reach).await?;
+        let (mut whole, mut refused) = (Vec::with_capacity(pairs.len() + pools.len()), Vec::new());
+        whole.extend(pairs.into_iter().map(Pool::from));
+        for state in pools {
+            match V3Pool::new(state) {
+                Ok(pool) => whole.push(pool.into()),
+                Err(error) => refused.push(error),
+            }
+        }
+        Ok(PoolSnapshot {
+            block_number: pin.number,
+            block_hash: pin.hash,
+            timestamp: pin.timestamp,
+            base_fee: pin.base_fee,
+            pools: PoolSet::new(whole),
+            refused,
+        })
+    }
+
+    /// Reserves of the pairs and prices of the pools that are there; the pools' ticks still missing.
+    async fn read_prices(
+        &self,
+        tokens: &[Address],
+        block: BlockId,
+    ) -> Result<(Vec<V2Pool>, Vec<V3State>), DiscoveryError> {
+        let mut calls = Calls::default();
+        let (mut pairs, mut pools) = (Vec::new(), Vec::new());
+        for (at, a) in tokens.iter().enumerate() {
+            for b in tokens.iter().skip(at + 1) {
+                let (token0, token1) = sort_tokens(*a, *b);
+                if let Some(factory) = self.v2_factory {
+                    let address = v2_pair(factory, token0, token1, V2_PAIR_INIT_CODE_HASH);
+                    pairs.push((address, token0, token1, calls.push(address, &UniswapV2Pair::getReservesCall {})));
+                }
+                let Some(factory) = self.v3_factory else { continue };
+                for (fee, spacing) in FEE_TIERS {
+                    let address = v3_pool(factory, token0, token1, fee, V3_POOL_INIT_CODE_HASH);
+                    let slot0 = calls.push(address, &UniswapV3Pool::slot0Call {});
+                    let liquidity = calls.push(address, &UniswapV3Pool::liquidityCall {});
+                    pools.push((address, token0, token1, fee, spacing, slot0, liquidity));
+                }
+            }
+        }
+        let answers = calls.send(&self.provider, self.multicall, block).await?;
+        let pairs = pairs.into_iter().filter_map(|(address, token0, token1, reserves)| {
+            let reserves = reserves.take(&answers)?;
+            let (reserve0, reserve1) = (reserves.reserve0.to::<u128>(), reserves.reserve1.to::<u128>());
+            (reserve0 > 0 && reserve1 > 0).then_some(V2Pool { address, token0, token1, reserve0, reserve1 })
+        });
+        let pools = pools.into_iter().filter_map(|(address, token0, token1, fee, tick_spacing, slot0, liquidity)| {
+            let (slot0, liquidity) = (slot0.take(&answers)?, liquidity.take(&answers)?);
+            let sqrt_price_x96 = U256::from(slot0.sqrtPriceX96);
+            // A pool that was created and never given a price has none.
+            let priced = !sqrt_price_x96.is_zero();
+            let tick = slot0.tick.as_i32();
+            let (ticks, known_ticks) = (Vec::new(), tick..=tick);
+            let state = V3State {
+                address,
+                token0,
+                token1,
+                fee,
+                tick_spacing,
+                sqrt_price_x96,
+                liquidity,
+                tick,
+                ticks,
+                known_ticks,
+            };
+            priced.then_some(state)
+        });
+        Ok((pairs.collect(), pools.collect()))
+    }
+
+    /// Fills in the initialised ticks within reach: first the bitmap's words, then what they point at.
+    async fn read_ticks(&self, pools: &mut [V3State], block: BlockId, reach: Reach) -> Result<(), DiscoveryError> {
+        let mut calls = Calls::default();
+        let mut words: Vec<(usize, i32, Call<UniswapV3Pool::tickBitmapCall>)> = Vec::new();
+        for (at, pool) in pools.iter_mut().enumerate() {
+            let (first, last) = words_within(pool.tick, pool.tick_spacing, reach);
+            pool.known_ticks = ticks_of_words(first, last, pool.tick_spacing);
+            for word in first..=last {
+                // Words lie within ± 3,466 for the narrowest spacing.
+                let Ok(position) = i16::try_from(word) else { continue };
+                words.push((
+                    at,
+                    word,
+                    calls.push(pool.address, &UniswapV3Pool::tickBitmapCall { wordPosition: position }),
+                ));
+            }
+        }
+        let answers = calls.send(&self.provider, self.multicall, block).await?;
+        let mut calls = Calls::default();
+        let mut ticks: Vec<(usize, i32, Call<UniswapV3Pool::ticksCall>)> = Vec::new();
+        for (at, word, call) in words {
+            let (Some(bits), Some(pool)) = (call.take(&answers), pools.get(at)) else { return Err(unreadable()) };
+            for bit in (0..256usize).filter(|bit| bits.bit(*bit)) {
+                let bit = i32::try_from(bit).unwrap_or_default();
+                let index = (word * 256 + bit).saturating_mul(pool.tick_spacing);
+                let Ok(tick) = alloy::primitives::aliases::I24::try_from(index) else { return Err(unreadable()) };
+                ticks.push((at, index, calls.push(pool.address, &UniswapV3Pool::ticksCall { tick })));
+            }
+        }
+        let answers = calls.send(&self.provider, self.multicall, block).await?;
+        let mut found: BTreeMap<(usize, i32), i128> = BTreeMap::new();
+        for (at, index, call) in ticks {
+            found.insert((at, index), call.take(&answers).ok_or_else(unreadable)?.liquidityNet);
+        }
+        for ((at, index), liquidity_net) in found {
+            if let Some(pool) = pools.get_mut(at) {
+                pool.ticks.push(Tick { index, liquidity_net });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A pool that answered once in this block and not again: the endpoint, not the pool, is at fault.
+fn unreadable() -> DiscoveryError {
+    ProviderError::Decode { detail: SafeText::clean("a pool's ticks did not decode", 100) }.into()
+}
+
+/// The first and last bitmap word to read.
+fn words_within(tick: i32, spacing: i32, reach: Reach) -> (i32, i32) {
+    let word_of = |tick: i32| tick.clamp(MIN_TICK, MAX_TICK).div_euclid(spacing) >> 8;
+    match reach {
+        Reach::Near => (word_of(tick - NEAR_TICKS), word_of(tick + NEAR_TICKS)),
+        Reach::Whole => (word_of(MIN_TICK), word_of(MAX_TICK)),
+    }
+}
+
+/// The ticks that words cover, within the bounds of ticks.
+fn ticks_of_words(first: i32, last: i32, spacing: i32) -> std::ops::RangeInclusive<i32> {
+    let word = 256 * spacing;
+    (first * word).max(MIN_TICK)..=(last * word + word - 1).min(MAX_TICK)
+}

@@ -1,0 +1,82 @@
+//! The errors of quotes and routes as the one that callers of a tool see.
+
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::service::{Refusal, ServiceError};
+use crate::uniswap::discovery::DiscoveryError;
+use crate::uniswap::quote::QuoteError;
+use crate::uniswap::routing::RouteError;
+
+impl From<RouteError> for ToolError {
+    fn from(error: RouteError) -> Self {
+        let of_amount =
+            matches!(error, RouteError::ZeroAmount | RouteError::AmountTooLarge | RouteError::AmountTooSmall { .. });
+        let code = match &error {
+            RouteError::NoRoute { .. } => ErrorCode::RoutingNoRoute,
+            RouteError::InsufficientLiquidity { .. } => ErrorCode::RoutingInsufficientLiquidity,
+            RouteError::SameToken { .. }
+            | RouteError::ZeroAmount
+            | RouteError::AmountTooLarge
+            | RouteError::AmountTooSmall { .. } => ErrorCode::ValidationFailed,
+        };
+        if of_amount {
+            Self::new(code, format_args!("parameter `amount`: {error}")).detail("parameter", "amount")
+        } else {
+            Self::new(code, error)
+        }
+    }
+}
+
+impl From<DiscoveryError> for ToolError {
+    fn from(error: DiscoveryError) -> Self {
+        match error {
+            DiscoveryError::Route(error) => error.into(),
+            DiscoveryError::Chain(error) => error.into(),
+            DiscoveryError::NotHere { .. } => Self::new(ErrorCode::ChainUnsupported, error),
+            DiscoveryError::NoBlock { .. } => Self::new(ErrorCode::ChainInconsistent, error),
+        }
+    }
+}
+
+impl From<QuoteError> for ToolError {
+    fn from(error: QuoteError) -> Self {
+        match error {
+            QuoteError::Discovery(error) => error.into(),
+            QuoteError::Absent { .. } => Self::new(ErrorCode::SdkFallbackUnavailable, error),
+            QuoteError::Refused { name, .. } => {
+                Self::new(ErrorCode::RoutingQuoteRefused, &error).detail("source", name)
+            }
+            QuoteError::Service { name, error: ref cause } => {
+                // A source that answers is there: what it finds or refuses is told as what it is.
+                let code = match cause.refusal() {
+                    Some(Refusal::NoRoute) => ErrorCode::RoutingNoRoute,
+                    Some(Refusal::TooLittle | Refusal::Question) => ErrorCode::ValidationFailed,
+                    Some(Refusal::Caller) | None => ErrorCode::SdkFallbackUnavailable,
+                };
+                let failed = Self::new(code, &error).detail("source", name);
+                match (cause, cause.refusal()) {
+                    (ServiceError::Busy { after }, _) => failed
+                        .suggest("Ask again after that time; it lets itself be asked so often and no more.")
+                        .detail("retry_after_seconds", after.as_secs()),
+                    (_, Some(Refusal::NoRoute)) => failed.suggest(
+                        "Choose another pair or amount, or leave the source out: BARDO_QUOTE_SOURCE=own quotes over \
+                         the pools on chain.",
+                    ),
+                    (_, Some(Refusal::TooLittle)) => failed
+                        .suggest("Ask for more, or leave the source out with BARDO_QUOTE_SOURCE=own.")
+                        .detail("parameter", "amount"),
+                    (_, Some(Refusal::Question)) => failed.suggest(
+                        "Read what it says: it does not answer this question. BARDO_QUOTE_SOURCE=own quotes over the \
+                         pools on chain.",
+                    ),
+                    (_, Some(Refusal::Caller)) => failed.suggest(
+                        "Read what it says: the key it is asked with is set in BARDO_UNISWAP_API_KEY, its address in \
+                         BARDO_UNISWAP_API_URL.",
+                    ),
+                    _ => failed.suggest(
+                        "Ask again, or leave the source out: BARDO_QUOTE_SOURCE=own quotes over the pools on chain.",
+                    ),
+                }
+            }
+        }
+    }
+}

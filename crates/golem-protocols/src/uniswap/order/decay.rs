@@ -1,0 +1,152 @@
+//! How amounts move: straight lines between two moments, curves over blocks, bounds. Every rounding is the
+//! reactors' own (`DutchDecayLib`, `NonlinearDutchDecayLib`, `MathExt`), and every place where they revert on
+//! numbers too large is [`Revert::Overflow`] here.
+//!
+//! Not here: which amounts move by which rule (see `resolve`).
+
+use std::cmp::Ordering;
+
+use alloy::primitives::{I256, U256};
+
+use super::Revert;
+use bardo_abi::uniswapx::NonlinearDutchDecay;
+
+/// The most points a curve can have.
+pub const MAX_POINTS: usize = 16;
+
+/// `floor(a × b / divisor)` where the product must fit 256 bits, as in the reactors' library.
+pub(super) fn mul_div_down(a: U256, b: U256, divisor: U256) -> Result<U256, Revert> {
+    let product = a.checked_mul(b).ok_or(Revert::Overflow)?;
+    product.checked_div(divisor).ok_or(Revert::Overflow)
+}
+
+/// `ceil(a × b / divisor)` where the product must fit 256 bits.
+pub(super) fn mul_div_up(a: U256, b: U256, divisor: U256) -> Result<U256, Revert> {
+    let product = a.checked_mul(b).ok_or(Revert::Overflow)?;
+    if divisor.is_zero() { Err(Revert::Overflow) } else { Ok(product.div_ceil(divisor)) }
+}
+
+/// A Dutch amount between two times. Both an output that falls and an input that rises are rounded up.
+pub(super) fn between_times(start: U256, end: U256, from: U256, until: U256, now: U256) -> Result<U256, Revert> {
+    if start == end {
+        return Ok(start);
+    }
+    if until <= from {
+        return Err(Revert::EndTimeBeforeStartTime);
+    }
+    if until <= now {
+        return Ok(end);
+    }
+    if from >= now {
+        return Ok(start);
+    }
+    let (elapsed, duration) = (now - from, until - from);
+    match end.cmp(&start) {
+        Ordering::Less => Ok(start - mul_div_down(start - end, elapsed, duration)?),
+        Ordering::Equal => Ok(start),
+        Ordering::Greater => start.checked_add(mul_div_up(end - start, elapsed, duration)?).ok_or(Revert::Overflow),
+    }
+}
+
+/// Whose advantage a curve's rounding serves: always the swapper's, who pays an input and receives an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// As little as can be.
+    Input,
+    /// As much as can be.
+    Output,
+}
+
+/// An amount on a V3 curve at `block`, within `least` and `most`.
+pub(super) fn on_curve(
+    curve: &NonlinearDutchDecay,
+    side: Side,
+    start: U256,
+    start_block: U256,
+    block: U256,
+    (least, most): (U256, U256),
+) -> Result<U256, Revert> {
+    let amounts = &curve.relativeAmounts;
+    if amounts.len() > MAX_POINTS {
+        return Err(Revert::InvalidDecayCurve);
+    }
+    let (Some(first), Some(last)) = (amounts.first(), amounts.last()) else {
+        return Ok(bound(start, least, most));
+    };
+    if start_block >= block {
+        return Ok(bound(start, least, most));
+    }
+    let elapsed = (block - start_block).min(U256::from(u16::MAX)).to::<u16>();
+    let point = |index: usize| (block_of(curve, index), amounts.get(index).copied().unwrap_or(*last));
+    let (from, to) = if block_of(curve, 0) >= elapsed {
+        ((0, I256::ZERO), (block_of(curve, 0), *first))
+    } else {
+        match (1..amounts.len()).find(|&index| block_of(curve, index) >= elapsed) {
+            Some(index) => (point(index - 1), point(index)),
+            None => (point(amounts.len() - 1), point(amounts.len() - 1)),
+        }
+    };
+    let taken = between_points(side, from, to, elapsed)?;
+    bounded_sub(start, taken, least, most)
+}
+
+/// What the curve takes off between two of its points.
+fn between_points(side: Side, (from, start): (u16, I256), (until, end): (u16, I256), now: u16) -> Result<I256, Revert> {
+    if now >= until {
+        return Ok(end);
+    }
+    let (elapsed, duration) = (now.checked_sub(from), until.checked_sub(from));
+    let elapsed = U256::from(elapsed.ok_or(Revert::Overflow)?);
+    let duration = U256::from(duration.ok_or(Revert::Overflow)?);
+    let span = end.checked_sub(start).ok_or(Revert::Overflow)?;
+    // What is taken off an input is rounded up, and off an output down.
+    let up = (side == Side::Input) != span.is_negative();
+    let scaled = if up {
+        mul_div_up(span.unsigned_abs(), elapsed, duration)?
+    } else {
+        mul_div_down(span.unsigned_abs(), elapsed, duration)?
+    };
+    let scaled = I256::try_from(scaled).map_err(|_| Revert::Overflow)?;
+    let moved = if span.is_negative() { start.checked_sub(scaled) } else { start.checked_add(scaled) };
+    moved.ok_or(Revert::Overflow)
+}
+
+/// The distance in blocks of point `index`, which lies in 16 bits of its own.
+fn block_of(curve: &NonlinearDutchDecay, index: usize) -> u16 {
+    let shifted: U256 = curve.relativeBlocks >> (16 * index);
+    (shifted & U256::from(u16::MAX)).to::<u16>()
+}
+
+/// The points of a curve: blocks after the start, and what is taken off there.
+pub fn points(curve: &NonlinearDutchDecay) -> Vec<(u16, I256)> {
+    let amounts = curve.relativeAmounts.iter().take(MAX_POINTS);
+    amounts.enumerate().map(|(index, amount)| (block_of(curve, index), *amount)).collect()
+}
+
+/// The curve through `points`, of which only the first [`MAX_POINTS`] have room for a block.
+pub fn curve(points: &[(u16, I256)]) -> NonlinearDutchDecay {
+    let blocks = points.iter().take(MAX_POINTS).enumerate();
+    NonlinearDutchDecay {
+        relativeBlocks: blocks
+            .fold(U256::ZERO, |packed, (index, (block, _))| packed | (U256::from(*block) << (16 * index))),
+        relativeAmounts: points.iter().map(|(_, amount)| *amount).collect(),
+    }
+}
+
+/// `value` brought up to `least`, then down to `most`.
+fn bound(value: U256, least: U256, most: U256) -> U256 {
+    value.max(least).min(most)
+}
+
+/// `value - taken`, within bounds; past 256 bits it is `most`, below zero `least`.
+pub(super) fn bounded_sub(value: U256, taken: I256, least: U256, most: U256) -> Result<U256, Revert> {
+    if taken == I256::MIN {
+        return Err(Revert::Overflow);
+    }
+    let size = taken.unsigned_abs();
+    Ok(if taken.is_negative() {
+        value.checked_add(size).map_or(most, |sum| bound(sum, least, most))
+    } else {
+        value.checked_sub(size).map_or(least, |rest| bound(rest, least, most))
+    })
+}

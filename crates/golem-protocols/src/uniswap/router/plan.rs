@@ -1,0 +1,230 @@
+//! From a route to commands, in the order in which Uniswap's own SDK puts them.
+//!
+//! Amounts a trader loses silently are what this file is about: what the router holds at the end is
+//! swept to the recipient, every path has a bound, and coin that was sent and not spent comes back.
+
+use alloy::primitives::{Address, U256};
+
+use super::{CALLER, Command, Exactness, Execution, Path, Swap, THE_ROUTER, V3Path, WHOLE_BALANCE};
+use bardo_base::units::BasisPoints;
+use golem_chain::permit2::PermitSingle;
+use crate::uniswap::pool::{Exact, Version as PoolVersion};
+use crate::uniswap::routing::{Hop, Leg, Route};
+
+/// From how many paths on an exact input is bounded once over all paths instead of path by path: fewer
+/// reverts, for the price of one more transfer.
+const BOUND_TOGETHER_FROM: usize = 3;
+
+/// Who gets the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recipient {
+    /// Whoever calls the router.
+    Caller,
+    /// This account.
+    Account(Address),
+}
+
+/// A share of the output for somebody else, as interfaces take it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Portion {
+    /// Who gets it.
+    pub recipient: Address,
+    /// How much of the output.
+    pub share: BasisPoints,
+}
+
+/// What is to be traded.
+#[derive(Debug, Clone)]
+pub struct SwapRequest<'a> {
+    /// The route.
+    pub route: &'a Route,
+    /// Whether the chain's coin is paid, and wrapped on the way.
+    pub native_in: bool,
+    /// Whether the chain's coin is received, unwrapped on the way.
+    pub native_out: bool,
+    /// How far the open side may be off the route's amount.
+    pub slippage: BasisPoints,
+    /// Who gets the output.
+    pub recipient: Recipient,
+    /// An allowance for the router, handed to Permit2 first: what is signed, and the signature.
+    pub permit: Option<(PermitSingle, alloy::primitives::Bytes)>,
+    /// A share of the output for somebody else.
+    pub portion: Option<Portion>,
+    /// Whether an exact input over two paths is bounded once, over both, as one over more always is:
+    /// then the least is exact to the unit, for the price of one more transfer.
+    pub one_bound: bool,
+    /// Second since the Unix epoch after which the router refuses.
+    pub deadline: Option<U256>,
+}
+
+/// A trade as one call of the router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trade {
+    /// The call.
+    pub execution: Execution,
+    /// Wei to send along.
+    pub value: U256,
+    /// The most the caller pays, in raw units; exactly this much where the input is exact.
+    pub amount_in_max: U256,
+    /// The least the recipient gets, a portion not taken off, in raw units. The contract enforces it.
+    pub amount_out_min: U256,
+}
+
+/// Why a route cannot be one call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No pools.
+    #[error("the route has a path without pools")]
+    Empty,
+    /// An exact output over pools of two versions.
+    #[error("a path through V2 and V3 pools cannot have an exact output: ask for an exact input")]
+    MixedExactOutput,
+    /// An address that the router reads as something else.
+    #[error("{0} cannot receive: the router reads this address as a word of its own, or burns what it gets")]
+    ReservedRecipient(Address),
+    /// A permit for a coin that is sent along.
+    #[error("the chain's own coin needs no permit: leave it out")]
+    PermitForCoin,
+    /// A permit that is not for what is paid.
+    #[error("the permit is for {permitted}, the route pays {paid}")]
+    PermitForAnother {
+        /// Token of the permit.
+        permitted: Address,
+        /// Token of the route.
+        paid: Address,
+    },
+    /// With slippage, more than can be counted.
+    #[error("with slippage the amount is above 2^256 - 1")]
+    TooLarge,
+}
+
+/// The call that trades `request`.
+///
+/// # Errors
+/// See [`PlanError`].
+pub fn plan(request: &SwapRequest<'_>) -> Result<Trade, PlanError> {
+    let SwapRequest { route, slippage, .. } = *request;
+    let recipient = match request.recipient {
+        Recipient::Caller => CALLER,
+        Recipient::Account(account) => {
+            if [Address::ZERO, CALLER, THE_ROUTER].contains(&account) {
+                return Err(PlanError::ReservedRecipient(account));
+            }
+            account
+        }
+    };
+    let mut commands = Vec::new();
+    if let Some((permit, signature)) = &request.permit {
+        if request.native_in {
+            return Err(PlanError::PermitForCoin);
+        }
+        if permit.details.token != route.token_in {
+            return Err(PlanError::PermitForAnother { permitted: permit.details.token, paid: route.token_in });
+        }
+        commands.push(Command::Permit2Permit { permit: permit.clone(), signature: signature.clone() });
+    }
+    let exact_output = matches!(route.exact, Exact::Out(_));
+    let amount_in_max = if exact_output { at_most(route.amount_in, slippage)? } else { route.amount_in };
+    if request.native_in {
+        commands.push(Command::WrapEth { recipient: THE_ROUTER, amount: amount_in_max });
+    }
+    // The router's V2 exact output bounds what is paid and not what arrives, so its output goes through
+    // the router, where the sweep bounds it.
+    let v2_exact_output =
+        exact_output && route.legs.iter().flat_map(|leg| &leg.hops).any(|hop| hop.version == PoolVersion::V2);
+    let together_from = if request.one_bound { 2 } else { BOUND_TOGETHER_FROM };
+    let bounded_together = !exact_output && route.legs.len() >= together_from;
+    let through_router = bounded_together || request.native_out || request.portion.is_some() || v2_exact_output;
+    let mut bounded_by_leg = U256::ZERO;
+    for leg in &route.legs {
+        let exact = if exact_output {
+            Exactness::Out { amount: leg.amount_out, in_max: at_most(leg.amount_in, slippage)? }
+        } else {
+            let least = slippage.minimum_out(leg.amount_out);
+            // The legs' outputs add up to the route's, which fits.
+            bounded_by_leg = bounded_by_leg.saturating_add(least);
+            Exactness::In { amount: leg.amount_in, out_min: if through_router { U256::ZERO } else { least } }
+        };
+        let to = if through_router { THE_ROUTER } else { recipient };
+        path_commands(leg, exact, to, !request.native_in, &mut commands)?;
+    }
+    let quoted = if exact_output { route.amount_out } else { slippage.minimum_out(route.amount_out) };
+    let amount_out_min = if exact_output || through_router { quoted } else { bounded_by_leg };
+    if through_router {
+        let mut least = quoted;
+        if let Some(Portion { recipient, share }) = request.portion {
+            let bips = U256::from(share.get());
+            commands.push(Command::PayPortion { token: route.token_out, recipient, bips });
+            if exact_output {
+                least = least.saturating_sub(share.of(least, bardo_base::units::Rounding::Down));
+            }
+        }
+        commands.push(if request.native_out {
+            Command::UnwrapWeth { recipient, amount_min: least }
+        } else {
+            Command::Sweep { token: route.token_out, recipient, amount_min: least }
+        });
+    }
+    if exact_output && request.native_in {
+        commands.push(Command::UnwrapWeth { recipient, amount_min: U256::ZERO });
+    }
+    Ok(Trade {
+        execution: Execution { commands, deadline: request.deadline },
+        value: if request.native_in { amount_in_max } else { U256::ZERO },
+        amount_in_max,
+        amount_out_min,
+    })
+}
+
+fn at_most(amount: U256, slippage: BasisPoints) -> Result<U256, PlanError> {
+    slippage.maximum_in(amount).map_err(|_| PlanError::TooLarge)
+}
+
+/// One leg: one command for each run of pools of one version.
+fn path_commands(
+    leg: &Leg,
+    exact: Exactness,
+    recipient: Address,
+    payer_is_user: bool,
+    commands: &mut Vec<Command>,
+) -> Result<(), PlanError> {
+    let sections: Vec<&[Hop]> = leg.hops.chunk_by(|a, b| a.version == b.version).collect();
+    let last = sections.len().checked_sub(1).ok_or(PlanError::Empty)?;
+    for (at, section) in sections.iter().enumerate() {
+        let exact = match exact {
+            Exactness::Out { .. } if last > 0 => return Err(PlanError::MixedExactOutput),
+            Exactness::Out { .. } => exact,
+            Exactness::In { amount, out_min } => Exactness::In {
+                amount: if at == 0 { amount } else { WHOLE_BALANCE },
+                out_min: if at == last { out_min } else { U256::ZERO },
+            },
+        };
+        // A pair can be paid directly by the swap before it; a V3 pool asks the router.
+        let next = sections.get(at + 1).and_then(|next| next.first());
+        let to = match next {
+            None => recipient,
+            Some(hop) if hop.version == PoolVersion::V2 => hop.pool,
+            Some(_) => THE_ROUTER,
+        };
+        commands.push(Command::Swap(Swap {
+            path: path(section).ok_or(PlanError::Empty)?,
+            exact,
+            recipient: to,
+            payer_is_user: payer_is_user && at == 0,
+            min_hop_prices: Vec::new(),
+        }));
+    }
+    Ok(())
+}
+
+fn path(hops: &[Hop]) -> Option<Path> {
+    let first = hops.first()?;
+    Some(match first.version {
+        PoolVersion::V2 => {
+            Path::V2(std::iter::once(first.token_in).chain(hops.iter().map(|hop| hop.token_out)).collect())
+        }
+        PoolVersion::V3 => {
+            Path::V3(V3Path::new(first.token_in, hops.iter().map(|hop| (hop.fee, hop.token_out)).collect())?)
+        }
+    })
+}

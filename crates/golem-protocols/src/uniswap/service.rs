@@ -1,0 +1,194 @@
+//! An order service over HTTP, in the shapes of Uniswap's Trading API: `POST /order` hands an order in, `GET /orders`
+//! tells of it. What it returns is decoded and compared by whoever asked; nothing of it is ever signed.
+
+mod info;
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, Bytes, U256, hex};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+pub use info::order_info;
+
+use super::gateway::{BestBid, Hearsay, OrderGateway, ServiceStatus};
+use super::order::{Order, OrderKind};
+use bardo_base::service::ServiceError;
+use bardo_base::text::SafeText;
+use golem_chain::service::JsonService;
+
+/// How long is let pass before an order is asked about again.
+const PAUSE: Duration = Duration::from_secs(10);
+/// The most names that are read.
+const MOST_NAMES: usize = 32;
+
+/// An order service, for one chain.
+#[derive(Debug, Clone)]
+pub struct HttpOrders {
+    service: JsonService,
+    chain_id: u64,
+}
+
+impl HttpOrders {
+    /// The orders of one chain at `service`.
+    pub fn new(service: JsonService, chain_id: u64) -> Self {
+        Self { service, chain_id }
+    }
+}
+
+/// What hands an order in.
+pub fn submission(chain_id: u64, order: &Order, signature: &Bytes) -> Value {
+    json!({
+        "signature": signature,
+        "routing": order.kind().name(),
+        "quote": {
+            "encodedOrder": order.encode(),
+            "orderId": order.hash(),
+            "orderInfo": order_info(chain_id, order),
+        },
+    })
+}
+
+/// Reads what a service says of the order `hash`.
+///
+/// # Errors
+/// In words, what makes no sense.
+pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<Hearsay>, &'static str> {
+    let orders = answer.get("orders").and_then(Value::as_array).ok_or("no list of orders")?;
+    let id = |order: &Value| order.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
+    let Some(order) = orders.iter().find(|order| id(order) == Some(hash)) else { return Ok(None) };
+    let text = |name: &str| order.get(name).and_then(Value::as_str);
+    if order.get("chainId").and_then(Value::as_u64) != Some(chain_id) {
+        return Err("an order of another chain");
+    }
+    let status = text("orderStatus").and_then(ServiceStatus::of_word).ok_or("a status that is none")?;
+    let kind = text("type").and_then(OrderKind::named).ok_or("a kind of order that is none")?;
+    let encoded = text("encodedOrder").and_then(|text| hex::decode(text).ok()).ok_or("no encoded order")?;
+    let cosigned = Order::decode(kind, &encoded).map_err(|_| "an encoded order that cannot be read")?;
+    if cosigned.hash() != hash {
+        return Err("another order under this id");
+    }
+    let transaction = match text("txHash") {
+        Some(text) => Some(B256::from_str(text).map_err(|_| "a transaction hash that is none")?),
+        None => None,
+    };
+    let best_bid = order.get("bestBid").and_then(bid);
+    let named = order.get("fillers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let names = named.iter().take(MOST_NAMES).filter_map(name).collect();
+    Ok(Some(Hearsay { status, cosigned: Some(cosigned), transaction, best_bid, names }))
+}
+
+/// Who a filler is, as only a devnet's service tells.
+fn name(value: &Value) -> Option<(Address, SafeText)> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    Some((Address::from_str(text("filler")?).ok()?, SafeText::clean(text("name")?, 40)))
+}
+
+/// What only a devnet's service tells.
+fn bid(value: &Value) -> Option<BestBid> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    Some(BestBid {
+        filler: Address::from_str(text("filler")?).ok()?,
+        name: SafeText::clean(text("name").unwrap_or_default(), 40),
+        output: U256::from_str(text("output")?).ok()?,
+    })
+}
+
+impl OrderGateway for HttpOrders {
+    fn name(&self) -> &str {
+        "the order service"
+    }
+
+    fn submit<'a>(&'a self, order: &'a Order, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
+        Box::pin(async move {
+            let answer = self.service.post("/order", &submission(self.chain_id, order, signature)).await?;
+            let id = answer.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
+            id.ok_or_else(|| ServiceError::Nonsense(SafeText::clean("an answer without an order id", 60)))
+        })
+    }
+
+    fn pause(&self) -> Duration {
+        PAUSE
+    }
+
+    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>> {
+        Box::pin(async move {
+            let path = format!("/orders?orderId={hash}");
+            match self.service.get(&path).await? {
+                None => Ok(None),
+                Some(answer) => hearsay(&answer, hash, self.chain_id)
+                    .map_err(|what| ServiceError::Nonsense(SafeText::clean(what, 100))),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uniswap::order::{Auction, Draft, Legs};
+
+    #[test]
+    fn nonsense_is_told_apart_from_an_order_that_is_not_known() {
+        let hash = B256::repeat_byte(7);
+        let of = |value: Value| hearsay(&value, hash, 31_337);
+        assert_eq!(of(json!({"orders": []})), Ok(None));
+        assert_eq!(of(json!({"orders": [{"orderId": B256::ZERO}]})), Ok(None));
+        let order = |change: Value| {
+            let mut order = json!({
+                "orderId": hash, "chainId": 31_337, "orderStatus": "open", "type": "Dutch_V2", "encodedOrder": "0x00",
+            });
+            order.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            json!({ "orders": [order] })
+        };
+        for (change, wanted) in [
+            (json!({"chainId": 1}), "another chain"),
+            (json!({"orderStatus": "done"}), "status"),
+            (json!({"type": "Dutch_V9"}), "kind"),
+            (json!({"encodedOrder": 7}), "no encoded order"),
+            (json!({"encodedOrder": "0xzz"}), "no encoded order"),
+            (json!({}), "cannot be read"),
+        ] {
+            assert!(of(order(change.clone())).unwrap_err().contains(wanted), "{change}");
+        }
+        for value in [json!(null), json!([]), json!({"orders": "none"})] {
+            assert!(of(value).is_err());
+        }
+    }
+
+    #[test]
+    fn an_order_is_believed_under_its_own_hash_alone() {
+        let draft = Draft {
+            reactor: Address::repeat_byte(1),
+            swapper: Address::repeat_byte(2),
+            recipient: Address::repeat_byte(2),
+            nonce: U256::from(4),
+            deadline: 2_000_000_000,
+            cosigner: Address::repeat_byte(5),
+            token_in: Address::repeat_byte(6),
+            token_out: Address::repeat_byte(7),
+            legs: Legs::ExactIn { amount_in: U256::from(8), start_out: U256::from(9), least_out: U256::from(1) },
+            auction: Auction::CosignedTimes,
+        };
+        let order = draft.order().unwrap();
+        let told = |id: B256, more: Value| {
+            let mut told = json!({
+                "orderId": id, "chainId": 31_337, "orderStatus": "filled", "type": "Dutch_V2",
+                "encodedOrder": hex::encode_prefixed(order.encode()),
+            });
+            told.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({ "orders": [told] })
+        };
+        let hash = order.hash();
+        let good = hearsay(&told(hash, json!({"txHash": B256::repeat_byte(3)})), hash, 31_337).unwrap().unwrap();
+        assert_eq!((good.status, good.transaction), (ServiceStatus::Filled, Some(B256::repeat_byte(3))));
+        assert_eq!(good.cosigned.unwrap().hash(), hash);
+        let other = B256::repeat_byte(9);
+        assert_eq!(hearsay(&told(other, json!({})), other, 31_337), Err("another order under this id"));
+        assert_eq!(
+            hearsay(&told(hash, json!({"txHash": "0x12"})), hash, 31_337),
+            Err("a transaction hash that is none")
+        );
+    }
+}

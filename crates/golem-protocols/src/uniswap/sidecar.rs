@@ -1,0 +1,130 @@
+//! The smart-order-router sidecar: a program that the user runs (`assets/sidecar`), asked over a Unix socket.
+//!
+//! One connection for one question: a line of JSON out, a line of JSON in. The question is
+//! `{id, method: "quote", chainId, tokenIn: {address, decimals}, tokenOut, amount, tradeType}`, the answer
+//! `{id, quote}` with a classic quote (see `claim`), or `{id, error: {code, detail}}`. Whoever listens there is believed
+//! no more than any other service.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::claim;
+use super::pool::Exact;
+use super::quote::{Ask, QuoteError, QuoteSource, Quoted, read, rebuilt};
+use bardo_base::service::ServiceError;
+use bardo_base::text::SafeText;
+
+/// How it is called.
+const NAME: &str = "the smart-order-router sidecar";
+/// From the connection to the last byte of the answer: a cold router reads many pools.
+const PATIENCE: Duration = Duration::from_secs(13);
+/// The longest answer that is read, in bytes.
+const MAX_LINE: u64 = 1 << 20;
+/// Characters kept of what it says.
+const MAX_TEXT: usize = 300;
+
+/// The sidecar at one socket.
+#[derive(Debug, Clone)]
+pub struct Sidecar {
+    socket: PathBuf,
+    patience: Duration,
+}
+
+impl Sidecar {
+    /// The sidecar that listens at `socket`.
+    pub fn new(socket: PathBuf) -> Self {
+        Self { socket, patience: PATIENCE }
+    }
+
+    /// The same sidecar with another time limit.
+    #[must_use]
+    pub fn within(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Asks one thing.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; asking changes nothing, so nothing is unclear.
+    pub async fn ask(&self, question: &Value) -> Result<Value, ServiceError> {
+        let id = format!("{:032x}", rand::random::<u128>());
+        let mut question = question.clone();
+        if let Value::Object(fields) = &mut question {
+            fields.insert("id".to_owned(), id.clone().into());
+        }
+        let line = tokio::time::timeout(self.patience, self.exchange(format!("{question}\n")));
+        let line = line.await.map_err(|_| unreachable(&format_args!("no answer in {} s", self.patience.as_secs())))?;
+        let line = line.map_err(|error| unreachable(&error))?;
+        let nonsense = |what: &str| ServiceError::Nonsense(SafeText::clean(what, MAX_TEXT));
+        if line.last() != Some(&b'\n') {
+            let long = line.len() as u64 >= MAX_LINE;
+            return Err(nonsense(if long {
+                "a line of more than 1 MiB"
+            } else {
+                "an answer that ends before its end"
+            }));
+        }
+        let answer: Value = serde_json::from_slice(&line).map_err(|_| nonsense("an answer that is not JSON"))?;
+        if answer.get("id").and_then(Value::as_str) != Some(&id) {
+            return Err(nonsense("an answer to another question"));
+        }
+        if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
+            let field = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
+            let said = format!("{} {}", field("code"), field("detail"));
+            return Err(ServiceError::Refused(SafeText::clean(said.trim(), MAX_TEXT)));
+        }
+        Ok(answer)
+    }
+
+    #[cfg(unix)]
+    async fn exchange(&self, question: String) -> io::Result<Vec<u8>> {
+        use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+
+        let mut stream = tokio::net::UnixStream::connect(&self.socket).await?;
+        stream.write_all(question.as_bytes()).await?;
+        let mut line = Vec::new();
+        BufReader::new(stream.take(MAX_LINE)).read_until(b'\n', &mut line).await?;
+        Ok(line)
+    }
+
+    #[cfg(not(unix))]
+    async fn exchange(&self, _: String) -> io::Result<Vec<u8>> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "there are no Unix sockets here"))
+    }
+}
+
+fn unreachable(what: &dyn std::fmt::Display) -> ServiceError {
+    ServiceError::Unreachable(SafeText::clean(&what.to_string(), MAX_TEXT))
+}
+
+impl QuoteSource for Sidecar {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn quote<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Quoted, QuoteError>> {
+        Box::pin(async move {
+            let [decimals_in, decimals_out] = ask.decimals;
+            let (kind, amount) = match ask.request.exact {
+                Exact::In(amount) => ("EXACT_INPUT", amount),
+                Exact::Out(amount) => ("EXACT_OUTPUT", amount),
+            };
+            let question = json!({
+                "method": "quote",
+                "chainId": ask.chain_id,
+                "tokenIn": { "address": ask.request.token_in, "decimals": decimals_in },
+                "tokenOut": { "address": ask.request.token_out, "decimals": decimals_out },
+                "amount": amount.to_string(),
+                "tradeType": kind,
+            });
+            let answer = self.ask(&question).await.map_err(|error| QuoteError::Service { name: NAME, error })?;
+            let quote = answer.get("quote").cloned().unwrap_or_default();
+            let claim = read(NAME, claim::read(&quote, &ask.asked()))?;
+            rebuilt(NAME, ask, claim, None, quote).await
+        })
+    }
+}

@@ -1,0 +1,219 @@
+//! Uniswap's Trading API: quotes, orders' quotes, approvals, calls and what became of swaps. Orders are handed in and
+//! looked at through `service`.
+//!
+//! It is asked at most three times a second. What it answers is read strictly (`claim`, `trading::read`), made anew by
+//! our own code and compared; no byte of it is signed.
+
+mod read;
+
+use std::fmt::Write as _;
+
+use alloy::primitives::{B256, U256};
+use futures::future::BoxFuture;
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+pub use read::{SwapStatus, approval, call, order, permit, swaps};
+
+use super::claim;
+use super::order::OrderKind;
+use super::pool::Exact;
+use super::quote::{
+    ApprovalAsk, ApprovalWord, Ask, OrderAsk, OrderWord, OwnCall, QuoteError, QuoteSource, Quoted, Told, rebuilt,
+};
+use super::router::Version;
+use bardo_base::service::{Refusal, ServiceError};
+use bardo_base::text::SafeText;
+use bardo_base::units::BasisPoints;
+use golem_chain::service::{BadAddress, JsonService};
+
+/// Its public address.
+pub const PUBLIC: &str = "https://trade-api.gateway.uniswap.org/v1";
+/// How often it lets itself be asked.
+const PER_SECOND: usize = 3;
+/// The header that says how the router takes its inputs.
+const ROUTER_VERSION: &str = "x-universal-router-version";
+/// How it is called.
+const NAME: &str = "the Uniswap Trading API";
+
+/// Uniswap's Trading API. Clones count their requests together.
+#[derive(Debug, Clone)]
+pub struct TradingApi {
+    service: JsonService,
+}
+
+impl TradingApi {
+    /// The API at `base`, or at its public address, asked with `key`.
+    ///
+    /// # Errors
+    /// [`BadAddress`] for a base that is neither https nor on this machine, or a key that no header carries.
+    pub fn new(base: Option<&str>, key: &SecretString) -> Result<Self, BadAddress> {
+        Ok(Self::over(JsonService::new(base.unwrap_or(PUBLIC))?.with_key(key)?))
+    }
+
+    /// The API behind `service`, whatever that was told of time and keys.
+    pub fn over(service: JsonService) -> Self {
+        Self { service: service.at_most(PER_SECOND) }
+    }
+
+    /// The service itself, for handing in orders under the same count.
+    pub fn service(&self) -> &JsonService {
+        &self.service
+    }
+
+    async fn ask(&self, path: &str, body: &Value) -> Result<Value, QuoteError> {
+        self.service.ask(path, body).await.map_err(failed)
+    }
+
+    /// Asks about a call of a router of this form; it must be the same through all questions about one swap.
+    async fn ask_of(&self, version: Version, path: &str, body: &Value) -> Result<Value, QuoteError> {
+        self.service.ask_with(path, body, Some((ROUTER_VERSION, version.name()))).await.map_err(failed)
+    }
+
+    /// What it says became of transactions; each hash at most once, and only those that were asked for.
+    ///
+    /// # Errors
+    /// [`ServiceError`], nonsense included.
+    pub async fn swaps(&self, chain_id: u64, hashes: &[B256]) -> Result<Vec<(B256, SwapStatus)>, ServiceError> {
+        let mut path = format!("/swaps?chainId={chain_id}&txHashes=");
+        for (at, hash) in hashes.iter().enumerate() {
+            // Writing to a string cannot fail.
+            let _ = write!(path, "{}{hash}", if at == 0 { "" } else { "," });
+        }
+        let Some(answer) = self.service.get(&path).await? else { return Ok(Vec::new()) };
+        swaps(&answer, hashes).map_err(|why| ServiceError::Nonsense(SafeText::clean(why, 100)))
+    }
+}
+
+fn failed(error: ServiceError) -> QuoteError {
+    QuoteError::Service { name: NAME, error }
+}
+
+/// A tolerance as the API takes it: a number of percent with two digits.
+fn percent(slippage: BasisPoints) -> f64 {
+    f64::from(slippage.get()) / 100.0
+}
+
+/// The question for a swap through pools.
+fn classic_question(ask: &Ask<'_>) -> Value {
+    let asked = ask.asked_with_coin();
+    let (kind, amount) = match asked.exact {
+        Exact::In(amount) => ("EXACT_INPUT", amount),
+        Exact::Out(amount) => ("EXACT_OUTPUT", amount),
+    };
+    json!({
+        "type": kind,
+        "amount": amount.to_string(),
+        "tokenInChainId": ask.chain_id,
+        "tokenOutChainId": ask.chain_id,
+        "tokenIn": asked.token_in,
+        "tokenOut": asked.token_out,
+        "swapper": ask.swapper,
+        "slippageTolerance": percent(ask.slippage),
+        "protocols": ["V2", "V3"],
+        "routingPreference": "BEST_PRICE",
+        "permitAmount": "EXACT",
+    })
+}
+
+/// The question for an order.
+fn order_question(ask: &OrderAsk) -> Value {
+    let protocol = match ask.kind {
+        OrderKind::DutchV3 => "UNISWAPX_V3",
+        OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::Priority => "UNISWAPX_V2",
+    };
+    json!({
+        "type": "EXACT_INPUT",
+        "amount": ask.amount_in.to_string(),
+        "tokenInChainId": ask.chain_id,
+        "tokenOutChainId": ask.chain_id,
+        "tokenIn": ask.token_in,
+        "tokenOut": ask.token_out,
+        "swapper": ask.swapper,
+        "slippageTolerance": percent(ask.slippage),
+        "protocols": [protocol],
+        "routingPreference": "BEST_PRICE",
+        "permitAmount": "EXACT",
+    })
+}
+
+impl QuoteSource for TradingApi {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn quote<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Quoted, QuoteError>> {
+        Box::pin(async move {
+            let answer = self.ask_of(ask.router_version, "/quote", &classic_question(ask)).await?;
+            let asked = ask.asked_with_coin();
+            let routing = answer.get("routing").and_then(Value::as_str).unwrap_or("nothing");
+            if routing != "CLASSIC" {
+                let why = format!("it was asked for a swap through pools and answers {routing}");
+                return Err(QuoteError::refused(NAME, why));
+            }
+            let quote = answer.get("quote").cloned().unwrap_or_default();
+            let claim = super::quote::read(NAME, claim::read(&quote, &asked))?;
+            let permit = answer.get("permitData").unwrap_or(&Value::Null);
+            let permit = self::permit(permit, &asked, ask.permit2, ask.routers);
+            let permit = permit.map_err(|wrong| QuoteError::refused(NAME, wrong))?;
+            rebuilt(NAME, ask, claim, permit, quote).await
+        })
+    }
+
+    fn check_call<'a>(&'a self, told: &'a Told, own: &'a OwnCall<'a>) -> BoxFuture<'a, Result<bool, QuoteError>> {
+        Box::pin(async move {
+            let answer = self.ask_of(own.version, "/swap", &json!({ "quote": &*told.words })).await?;
+            call(answer.get("swap").unwrap_or(&Value::Null), own).map_err(|wrong| QuoteError::refused(NAME, wrong))?;
+            Ok(true)
+        })
+    }
+
+    fn approval<'a>(&'a self, ask: &'a ApprovalAsk) -> BoxFuture<'a, Result<Option<ApprovalWord>, QuoteError>> {
+        Box::pin(async move {
+            let body = json!({
+                "walletAddress": ask.owner,
+                "token": ask.token,
+                "amount": ask.amount.to_string(),
+                "chainId": ask.chain_id,
+            });
+            let answer = self.ask("/check_approval", &body).await?;
+            approval(&answer, ask).map(Some).map_err(|wrong| QuoteError::refused(NAME, wrong))
+        })
+    }
+
+    fn order<'a>(&'a self, ask: &'a OrderAsk) -> BoxFuture<'a, Result<Option<OrderWord>, QuoteError>> {
+        Box::pin(async move {
+            let answer = match self.ask("/quote", &order_question(ask)).await {
+                // No filler quotes: that is an answer.
+                Err(QuoteError::Service { error, .. })
+                    if matches!(error.refusal(), Some(Refusal::NoRoute | Refusal::TooLittle)) =>
+                {
+                    return Ok(None);
+                }
+                other => other?,
+            };
+            let routing = answer.get("routing").and_then(Value::as_str).unwrap_or("nothing");
+            match routing {
+                "CLASSIC" => Ok(None),
+                said if said == ask.kind.name() => {
+                    let quote = answer.get("quote").unwrap_or(&Value::Null);
+                    order(quote, ask).map(Some).map_err(|wrong| QuoteError::refused(NAME, wrong))
+                }
+                other => {
+                    let why = format!("it was asked for a {} order and answers {other}", ask.kind);
+                    Err(QuoteError::refused(NAME, why))
+                }
+            }
+        })
+    }
+}
+
+/// An amount as a transaction carries it: decimal digits, or hexadecimal ones behind 0x.
+pub(super) fn wei(value: Option<&Value>) -> Option<U256> {
+    let text = value.and_then(Value::as_str).filter(|text| (1..=78).contains(&text.len()))?;
+    match text.strip_prefix("0x") {
+        Some("") => None,
+        Some(digits) => U256::from_str_radix(digits, 16).ok(),
+        None => text.bytes().all(|byte| byte.is_ascii_digit()).then(|| U256::from_str_radix(text, 10).ok()).flatten(),
+    }
+}

@@ -1,0 +1,343 @@
+//! The Trading API's answers, decoded and held against what our own code makes of the same: permits, calls, approvals,
+//! orders, and what became of swaps.
+
+use std::collections::BTreeSet;
+use std::str::FromStr as _;
+
+use alloy::primitives::aliases::{U48, U160};
+use alloy::primitives::{Address, B256, Bytes, U256, hex};
+use alloy::sol_types::SolCall as _;
+use serde_json::Value;
+
+use super::wei;
+use bardo_abi::erc20::Erc20;
+use bardo_base::text::SafeText;
+use golem_chain::permit2::{PermitDetails, PermitSingle};
+use crate::uniswap::claim::{Asked, Wrong, address, amount, at, chain, same};
+use crate::uniswap::order::{Auction, Draft, Expectation, Legs, Order};
+use crate::uniswap::quote::{ApprovalAsk, ApprovalWord, OrderAsk, OrderWord, OwnCall};
+use crate::uniswap::router::{CALLER, Command, Exactness, Execution, Path, THE_ROUTER};
+
+/// The most calldata that is read.
+const MOST_CALLDATA: usize = 64 * 1024;
+
+/// Why an answer of the API is not one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    /// A field is not what it must be.
+    #[error(transparent)]
+    Field(#[from] Wrong),
+    /// It reads well and differs from what our own code makes.
+    #[error("{0}")]
+    Differs(SafeText),
+}
+
+fn differs(what: impl std::fmt::Display) -> Mismatch {
+    Mismatch::Differs(SafeText::clean(&what.to_string(), 300))
+}
+
+/// The permit that a quote says the swap needs, where it says one; of the token, the chain and a router that we know.
+///
+/// # Errors
+/// [`Mismatch`].
+pub fn permit(
+    data: &Value,
+    asked: &Asked,
+    permit2: Option<Address>,
+    routers: &[Address],
+) -> Result<Option<PermitSingle>, Mismatch> {
+    if data.is_null() {
+        return Ok(None);
+    }
+    let permit2 = permit2.ok_or_else(|| differs("it names a permit where there is no Permit2"))?;
+    chain(at(data, &["domain", "chainId"]), "permitData.domain.chainId", asked.chain_id)?;
+    same(at(data, &["domain", "verifyingContract"]), "permitData.domain.verifyingContract", permit2)?;
+    same(at(data, &["values", "details", "token"]), "permitData.token", asked.token_in)?;
+    let spender = address(at(data, &["values", "spender"]), "permitData.spender")?;
+    if !routers.contains(&spender) {
+        return Err(differs(format_args!("its permit is for {spender}, which is none of the chain's routers")));
+    }
+    let number = |path: &[&str], field| amount(at(data, path), field);
+    let sized = |path: &[&str], field: &'static str| {
+        let value = number(path, field)?;
+        u64::try_from(value).ok().filter(|value| *value < 1 << 48).ok_or(Wrong::Field(field, "number of 48 bits"))
+    };
+    let permitted = number(&["values", "details", "amount"], "permitData.amount")?;
+    let permitted = U160::checked_from_limbs_slice(permitted.as_limbs())
+        .ok_or(Wrong::Field("permitData.amount", "number of 160 bits"))?;
+    let details = PermitDetails {
+        token: asked.token_in,
+        amount: permitted,
+        expiration: U48::from(sized(&["values", "details", "expiration"], "permitData.expiration")?),
+        nonce: U48::from(sized(&["values", "details", "nonce"], "permitData.nonce")?),
+    };
+    let deadline = number(&["values", "sigDeadline"], "permitData.sigDeadline")?;
+    Ok(Some(PermitSingle { details, spender, sigDeadline: deadline }))
+}
+
+fn bytes(value: Option<&Value>, field: &'static str) -> Result<Bytes, Wrong> {
+    let text = value.and_then(Value::as_str).filter(|text| text.len() <= 2 * MOST_CALLDATA + 2);
+    let digits = text.and_then(|text| text.strip_prefix("0x"));
+    digits.and_then(|digits| hex::decode(digits).ok()).map(Into::into).ok_or(Wrong::Field(field, "hexadecimal bytes"))
+}
+
+/// Holds the call that the API would make against our own: same router, sender, coin, paths and amounts, nobody else
+/// paid. A permit in either, the bounds, and the deadline are each maker's own affair: ours are what is signed.
+///
+/// # Errors
+/// [`Mismatch`].
+pub fn call(swap: &Value, own: &OwnCall<'_>) -> Result<(), Mismatch> {
+    chain(at(swap, &["chainId"]), "swap.chainId", own.chain_id)?;
+    same(at(swap, &["to"]), "swap.to", own.router)?;
+    same(at(swap, &["from"]), "swap.from", own.account)?;
+    let value = wei(at(swap, &["value"])).ok_or(Wrong::Field("swap.value", "amount"))?;
+    if value != own.value {
+        return Err(differs(format_args!("its call sends {value} wei along, ours {}", own.value)));
+    }
+    let data = bytes(at(swap, &["data"]), "swap.data")?;
+    let theirs = Execution::decode(&data, own.version)
+        .map_err(|error| differs(format_args!("its calldata is not understood: {error}")))?;
+    let mine = |who: Address| who == own.account || who == CALLER;
+    let mut swaps = Vec::new();
+    for command in &theirs.commands {
+        match command {
+            Command::Swap(swap) => {
+                let passes = swap.recipient == THE_ROUTER || own.pools.contains(&swap.recipient);
+                if !(mine(swap.recipient) || passes) {
+                    return Err(differs(format_args!("its call pays {}", swap.recipient)));
+                }
+                swaps.push((swap.path.clone(), fixed(swap.exact)));
+            }
+            Command::UnwrapWeth { recipient, .. } | Command::Sweep { recipient, .. } => {
+                if !mine(*recipient) {
+                    return Err(differs(format_args!("its call pays {recipient}")));
+                }
+            }
+            Command::WrapEth { recipient, .. } => {
+                if !(mine(*recipient) || *recipient == THE_ROUTER) {
+                    return Err(differs(format_args!("its call wraps coin for {recipient}")));
+                }
+            }
+            Command::PayPortion { recipient, bips, .. } => {
+                return Err(differs(format_args!("its call gives {bips} bps to {recipient}")));
+            }
+            Command::Permit2Permit { permit, .. } => {
+                if permit.spender != own.router {
+                    return Err(differs(format_args!("its call lets {} spend", permit.spender)));
+                }
+            }
+        }
+    }
+    let ours = own.execution.commands.iter().filter_map(|command| match command {
+        Command::Swap(swap) => Some((swap.path.clone(), fixed(swap.exact))),
+        Command::Permit2Permit { .. }
+        | Command::WrapEth { .. }
+        | Command::UnwrapWeth { .. }
+        | Command::Sweep { .. }
+        | Command::PayPortion { .. } => None,
+    });
+    let (mut ours, mut theirs) = (ours.collect::<Vec<_>>(), swaps);
+    let key = |(path, amount): &(Path, U256)| (format!("{path:?}"), *amount);
+    ours.sort_by_key(key);
+    theirs.sort_by_key(key);
+    if ours != theirs {
+        return Err(differs("its call trades other pools or amounts than the quote it is for"));
+    }
+    Ok(())
+}
+
+/// The fixed side of a swap command.
+fn fixed(exact: Exactness) -> U256 {
+    match exact {
+        Exactness::In { amount, .. } | Exactness::Out { amount, .. } => amount,
+    }
+}
+
+/// What the API says of an approval.
+///
+/// # Errors
+/// [`Mismatch`] for a transaction that is no approval of Permit2 over this token.
+pub fn approval(answer: &Value, ask: &ApprovalAsk) -> Result<ApprovalWord, Mismatch> {
+    for name in ["approval", "cancel"] {
+        if answer.get(name).is_none() {
+            return Err(Wrong::Field("approval and cancel", "transaction or null").into());
+        }
+    }
+    let cancel = at(answer, &["cancel"]).map(|transaction| approved(transaction, ask)).transpose()?;
+    if cancel.is_some_and(|amount| !amount.is_zero()) {
+        return Err(differs("what it calls a cancellation allows something"));
+    }
+    let Some(transaction) = at(answer, &["approval"]) else { return Ok(ApprovalWord::Enough) };
+    let amount = approved(transaction, ask)?;
+    if amount < ask.amount {
+        return Err(differs(format_args!("its approval of {amount} is less than the {} asked for", ask.amount)));
+    }
+    Ok(ApprovalWord::Needed { amount, cancel_first: cancel.is_some() })
+}
+
+/// What an approving transaction lets Permit2 take.
+fn approved(transaction: &Value, ask: &ApprovalAsk) -> Result<U256, Mismatch> {
+    chain(at(transaction, &["chainId"]), "approval.chainId", ask.chain_id)?;
+    same(at(transaction, &["to"]), "approval.to", ask.token)?;
+    same(at(transaction, &["from"]), "approval.from", ask.owner)?;
+    if wei(at(transaction, &["value"])) != Some(U256::ZERO) {
+        return Err(differs("its approval sends coin along"));
+    }
+    let data = bytes(at(transaction, &["data"]), "approval.data")?;
+    let call = Erc20::approveCall::abi_decode_validate(&data).ok();
+    // What encodes back to other bytes hides something behind its fields.
+    let call =
+        call.filter(|call| call.abi_encode() == *data).ok_or_else(|| differs("its approval is no approve call"))?;
+    if call.spender != ask.permit2 {
+        return Err(differs(format_args!("its approval is for {}, not for Permit2", call.spender)));
+    }
+    Ok(call.value)
+}
+
+/// What an order quote would ask for. The order that it encodes must be the one that our own builder makes of its
+/// amounts, nonce, deadline and curve, and of the parties that we know.
+///
+/// # Errors
+/// [`Mismatch`].
+pub fn order(quote: &Value, ask: &OrderAsk) -> Result<OrderWord, Mismatch> {
+    let encoded = bytes(at(quote, &["encodedOrder"]), "encodedOrder")?;
+    let theirs = Order::decode(ask.kind, &encoded).map_err(differs)?;
+    let id = at(quote, &["orderId"]).and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
+    if id != Some(theirs.hash()) {
+        return Err(differs("its order id is not the hash of the order it encodes"));
+    }
+    let expected = Expectation {
+        chain_id: ask.chain_id,
+        now: ask.now,
+        reactor: ask.reactor,
+        swapper: ask.swapper,
+        recipient: ask.swapper,
+        cosigner: ask.cosigner,
+    };
+    let faults = theirs.faults(&expected);
+    if !faults.is_empty() {
+        return Err(differs(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")));
+    }
+    if theirs.token_in() != ask.token_in || theirs.most_in() != ask.amount_in {
+        return Err(differs(format_args!(
+            "its order takes {} of {}, but {} of {} was asked for",
+            theirs.most_in(),
+            theirs.token_in(),
+            ask.amount_in,
+            ask.token_in
+        )));
+    }
+    let shape = shape(&theirs).ok_or_else(|| differs("its order pays more than once, or along a curve with bends"))?;
+    if shape.token_out != ask.token_out {
+        return Err(differs(format_args!("its order pays {}, but {} was asked for", shape.token_out, ask.token_out)));
+    }
+    let draft = Draft {
+        reactor: ask.reactor,
+        swapper: ask.swapper,
+        recipient: ask.swapper,
+        nonce: theirs.info().nonce,
+        deadline: u64::try_from(theirs.info().deadline).map_err(|_| differs("its deadline is beyond time"))?,
+        cosigner: ask.cosigner,
+        token_in: ask.token_in,
+        token_out: ask.token_out,
+        legs: Legs::ExactIn { amount_in: ask.amount_in, start_out: shape.start, least_out: shape.least },
+        auction: shape.auction,
+    };
+    let ours = draft.order().map_err(differs)?;
+    if ours.hash() != theirs.hash() {
+        return Err(differs("its order is not the one that these amounts and parties make"));
+    }
+    if shape.least < ask.slippage.minimum_out(shape.start) {
+        return Err(differs(format_args!(
+            "its order may end at {}, further below its start of {} than {} allow",
+            shape.least, shape.start, ask.slippage
+        )));
+    }
+    Ok(OrderWord { start_out: shape.start, least_out: shape.least })
+}
+
+/// The numbers that our builder needs to make an order again.
+struct Shape {
+    token_out: Address,
+    start: U256,
+    least: U256,
+    auction: Auction,
+}
+
+fn shape(order: &Order) -> Option<Shape> {
+    match order {
+        Order::Dutch(_) => None,
+        Order::DutchV2(order) => {
+            let [output] = order.baseOutputs.as_slice() else { return None };
+            let (start, least) = (output.startAmount, output.endAmount);
+            Some(Shape { token_out: output.token, start, least, auction: Auction::CosignedTimes })
+        }
+        Order::DutchV3(v3) => {
+            let [output] = v3.baseOutputs.as_slice() else { return None };
+            let over = u16::try_from(output.curve.relativeBlocks & U256::from(u16::MAX)).ok()?;
+            let auction = Auction::CosignedBlocks {
+                over,
+                base_fee: u128::try_from(v3.startingBaseFee).ok()?,
+                per_gwei: output.adjustmentPerGweiBaseFee,
+            };
+            Some(Shape { token_out: output.token, start: output.startAmount, least: output.minAmount, auction })
+        }
+        Order::Priority(order) => {
+            let [output] = order.outputs.as_slice() else { return None };
+            let auction = Auction::PriorityFee {
+                start_block: u64::try_from(order.auctionStartBlock).ok()?,
+                baseline: u128::try_from(order.baselinePriorityFeeWei).ok()?,
+                mps_per_wei: output.mpsPerPriorityFeeWei,
+            };
+            Some(Shape { token_out: output.token, start: output.amount, least: output.amount, auction })
+        }
+    }
+}
+
+/// What the API says became of a swap. Hearsay: the chain's receipt is what counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwapStatus {
+    /// On its way.
+    Pending,
+    /// Done.
+    Success,
+    /// Not known.
+    NotFound,
+    /// Reverted.
+    Failed,
+    /// Its time is over.
+    Expired,
+}
+
+/// The API's words.
+const STATUS_WORDS: [(SwapStatus, &str); 5] = [
+    (SwapStatus::Pending, "PENDING"),
+    (SwapStatus::Success, "SUCCESS"),
+    (SwapStatus::NotFound, "NOT_FOUND"),
+    (SwapStatus::Failed, "FAILED"),
+    (SwapStatus::Expired, "EXPIRED"),
+];
+
+impl SwapStatus {
+    /// The API's word.
+    pub fn word(self) -> &'static str {
+        STATUS_WORDS.iter().find(|(status, _)| *status == self).map_or("NOT_FOUND", |(_, word)| word)
+    }
+}
+
+/// Reads what became of the transactions that were asked for.
+///
+/// # Errors
+/// In words, what makes no sense.
+pub fn swaps(answer: &Value, asked: &[B256]) -> Result<Vec<(B256, SwapStatus)>, &'static str> {
+    let listed = answer.get("swaps").and_then(Value::as_array).ok_or("no list of swaps")?;
+    let mut seen = BTreeSet::new();
+    let read = |swap: &Value| {
+        let hash = at(swap, &["txHash"]).and_then(Value::as_str).and_then(|hash| B256::from_str(hash).ok());
+        let hash = hash.filter(|hash| asked.contains(hash)).ok_or("a swap that was not asked for")?;
+        let word = at(swap, &["status"]).and_then(Value::as_str).ok_or("a swap without a status")?;
+        let status = STATUS_WORDS.iter().find(|(_, known)| *known == word).ok_or("a status that is none")?.0;
+        if seen.insert(hash) { Ok((hash, status)) } else { Err("one swap twice") }
+    };
+    listed.iter().map(read).collect()
+}

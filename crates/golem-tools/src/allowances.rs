@@ -1,0 +1,126 @@
+//! What others may take of a token, and the calls that change it: exact amounts, on the token itself and
+//! inside Permit2. Shared by the tools that swap, approve and revoke.
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall;
+
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
+use bardo_base::error::{ErrorCode, ToolError};
+use golem_chain::fork::{Call as ForkCall, Fork, NextBlock, Source, Status};
+use golem_chain::multicall::Calls;
+use golem_chain::network::Contract;
+use crate::engine::WorldChain;
+use bardo_safety::proposal::{Leg, Purpose};
+use golem_protocols::uniswap::router::Version;
+
+/// Gas that an approval may use; tokens behind proxies need more than plain ones.
+pub(super) const APPROVAL_GAS: u64 = 120_000;
+
+/// The router that swaps go through, and the form of its inputs: the first of those that the book knows.
+///
+/// # Errors
+/// `CHAIN_UNSUPPORTED` where there is none.
+pub(super) fn router(chain: &WorldChain) -> Result<(Address, Version), ToolError> {
+    let known = routers(chain).into_iter().next();
+    known.map_or_else(|| chain.contract(Contract::UniversalRouter).map(|router| (router, Version::V2_0)), Ok)
+}
+
+/// The routers that take through Permit2, in the order of preference, and the form of their inputs.
+pub(super) fn routers(chain: &WorldChain) -> Vec<(Address, Version)> {
+    let book = &chain.network().book;
+    let known = [
+        Contract::UniversalRouter,
+        Contract::UniversalRouterV211,
+        Contract::UniversalRouterV212,
+        Contract::UniversalRouterV220,
+    ];
+    known.into_iter().filter_map(|router| Some((book.contract(router)?, Version::of(router)?))).collect()
+}
+
+/// What stands of a token, all of one block. Raw units.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standing {
+    /// What the owner has.
+    pub(super) balance: U256,
+    /// What the token allows the spender.
+    pub(super) of_token: U256,
+}
+
+/// What Permit2 allows a spender.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InPermit2 {
+    /// Raw units.
+    pub(super) amount: U256,
+    /// The nonce that a signature must carry.
+    pub(super) nonce: u64,
+}
+
+/// Reads what `token` allows `spender`, and what Permit2 allows each of `through` to take of it.
+pub(super) async fn read(
+    chain: &WorldChain,
+    token: Address,
+    owner: Address,
+    spender: Address,
+    through: &[Address],
+) -> Result<(Standing, Vec<InPermit2>), ToolError> {
+    let mut calls = Calls::default();
+    let balance = calls.push(token, &Erc20::balanceOfCall { owner });
+    let of_token = calls.push(token, &Erc20::allowanceCall { owner, spender });
+    let mut inside = Vec::with_capacity(through.len());
+    if !through.is_empty() {
+        let permit2 = chain.contract(Contract::Permit2)?;
+        for router in through {
+            inside.push(calls.push(permit2, &Permit2::allowanceCall { owner, token, spender: *router }));
+        }
+    }
+    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let silent = |what: &str| {
+        ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {token} does not answer {what}"))
+    };
+    let standing = Standing {
+        balance: balance.take(&answers).ok_or_else(|| silent("balanceOf"))?,
+        of_token: of_token.take(&answers).ok_or_else(|| silent("allowance"))?,
+    };
+    let inside = inside.into_iter().map(|call| {
+        let found = call.take(&answers).ok_or_else(|| {
+            let network = chain.network();
+            ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell what Permit2 allows"))
+        })?;
+        Ok(InPermit2 { amount: U256::from(found.amount), nonce: found.nonce.to() })
+    });
+    Ok((standing, inside.collect::<Result<_, ToolError>>()?))
+}
+
+/// The call that makes a token's allowance exactly `amount`.
+pub(super) fn approve(purpose: Purpose, token: Address, spender: Address, amount: U256) -> Leg {
+    Leg {
+        purpose,
+        to: token,
+        value: U256::ZERO,
+        data: Erc20::approveCall { spender, value: amount }.abi_encode().into(),
+        gas_limit: APPROVAL_GAS,
+        slots: Vec::new(),
+    }
+}
+
+/// Whether a token refuses to change the allowance that stands to `amount` but not to take it back first, as
+/// some do against a race that lets a spender take both.
+pub(super) async fn needs_zero_first(
+    chain: &WorldChain,
+    token: Address,
+    owner: Address,
+    spender: Address,
+    amount: U256,
+) -> Result<bool, ToolError> {
+    let unread = |error: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnreachable, error);
+    let source = Source::of(&chain.client);
+    let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
+    let call = |amount| {
+        let leg = approve(Purpose::Approve, token, spender, amount);
+        ForkCall::new(owner, leg.to, leg.data).with_gas_limit(leg.gas_limit)
+    };
+    let direct = fork.simulate(&[call(amount)]).await.map_err(|error| unread(&error))?;
+    Ok(direct.outcomes.iter().any(|outcome| outcome.status != Status::Success))
+}

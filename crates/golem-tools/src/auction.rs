@@ -1,0 +1,396 @@
+//! Auction orders as both the tool for them and a swap that prefers them make them: what is asked at first and at least,
+//! the order itself, and the approval it needs before it.
+
+use alloy::primitives::{Address, B256, U256};
+
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::text::SafeText;
+use bardo_base::units::{BasisPoints, TokenAmount};
+use golem_chain::network::Contract;
+use golem_chain::token::{Token, TokenId};
+use crate::engine::{CallContext, World};
+use bardo_safety::proposal::{
+    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignedOrder, Trade,
+};
+use bardo_safety::simulate::reactor_role;
+use bardo_safety::typed::TypedMessage;
+use crate::allowances::{self, approve};
+use crate::mev::{liquidity_share, size_advice};
+use crate::orders::random_nonce;
+use crate::route::{impact_of, impact_reached, pools_of};
+use crate::shared::{insufficient, invalid};
+use crate::swap_ask::SwapAsk;
+use golem_protocols::uniswap::order::{Auction, Draft, Legs, OrderKind};
+use golem_protocols::uniswap::quote::{NOBODY, OrderAsk, OrderWord, QuoteError};
+use golem_protocols::uniswap::routing::Route;
+
+/// What the first output is above the quote, in hundredths of a percent.
+const HOPE_BPS: u32 = 10;
+
+/// A source's order may begin so much above what the pools let hope, in hundredths of a percent.
+const MOST_ABOVE_BPS: u32 = 200;
+
+/// Blocks until a priority auction opens to all; the cosigner may let it open before.
+const LEAD_BLOCKS: u64 = 3;
+
+/// Default of `decay_start_time`, in seconds. Cosigners of the Dutch kinds begin about then.
+pub(super) const STARTS_IN: u64 = 10;
+
+/// What is remembered of preparing.
+pub struct Plan {
+    pub(super) hash: B256,
+    pub(super) kind: OrderKind,
+    pub(super) deadline: u64,
+    pub(super) start: TokenAmount,
+    pub(super) end: TokenAmount,
+    pub(super) symbol: SafeText,
+    pub(super) told: Vec<String>,
+    /// What there is to say of its size.
+    pub(super) size: Option<String>,
+}
+
+/// What an order is made of.
+pub(super) struct Wish<'a> {
+    pub(super) token_in: &'a str,
+    pub(super) token_out: &'a str,
+    pub(super) amount: &'a str,
+    pub(super) chain: &'a str,
+    /// Seconds until the auction starts; [`STARTS_IN`] leaves it to the kind of order.
+    pub(super) starts_in: u64,
+    pub(super) ends_in: u64,
+    pub(super) slippage: BasisPoints,
+}
+
+/// What an auction asks for the input of a route, in raw units of the token received.
+pub(super) struct Terms {
+    /// What is asked at first.
+    pub(super) start_out: U256,
+    /// What is accepted at least.
+    pub(super) least_out: U256,
+    /// What the quote source says of the order, in words.
+    heard: Option<String>,
+}
+
+/// The auction that `ask` and its route lead to: what an order is built from, and what a quote of it shows.
+pub(super) async fn terms(
+    world: &World,
+    ask: &SwapAsk<'_>,
+    route: &Route,
+    kind: OrderKind,
+    now: u64,
+) -> Result<Terms, ToolError> {
+    let chain = ask.chain;
+    let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
+    let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not placed here")))?;
+    let least_out = ask.slippage.minimum_out(route.amount_out);
+    let hoped = points(HOPE_BPS)?.maximum_in(route.amount_out).map_err(|error| invalid("amount", &error))?;
+    let asked = OrderAsk {
+        kind,
+        chain_id: chain.network().chain_id,
+        now,
+        swapper: world.account.unwrap_or(NOBODY),
+        reactor: chain.contract(role)?,
+        cosigner: chain.contract(Contract::OrderCosigner)?,
+        token_in: ask.contract_in,
+        token_out: match ask.token_out.id {
+            TokenId::Erc20(address) => address,
+            TokenId::Native => Address::ZERO,
+        },
+        amount_in: route.amount_in,
+        slippage: ask.slippage,
+    };
+    let name = world.quotes.name();
+    let said = world.quotes.order(&asked).await?;
+    // A priority order has no start: it asks its least, and what fillers bid comes on top.
+    let start_out = match kind {
+        OrderKind::Priority => least_out,
+        OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => start_of(name, hoped, least_out, said)?,
+    };
+    Ok(Terms { start_out, least_out, heard: said.map(|said| heard(name, said, hoped)) })
+}
+
+pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
+    BasisPoints::new(bps).map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))
+}
+
+/// The order that `wish` asks for, with the approval it needs before it.
+pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Proposal, Plan), ToolError> {
+    let world = &context.world;
+    let chain = world.chain(wish.chain)?;
+    let account = world.account(None)?;
+    let orders = world.orders()?;
+    let kind = orders.chain(chain.network().chain_id)?.kind;
+    settable_start(kind, wish)?;
+    let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
+    let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not placed here")))?;
+    let reactor = chain.contract(role)?;
+    let cosigner = chain.contract(Contract::OrderCosigner)?;
+    let permit2 = chain.contract(Contract::Permit2)?;
+    let ask =
+        SwapAsk::new(world, chain, [wish.token_in, wish.token_out], wish.amount, false).await?.within(wish.slippage);
+    let TokenId::Erc20(token) = ask.token_in.id else {
+        return Err(invalid(
+            "token_in",
+            &"an order takes tokens, not the chain's own coin: wrap it and give the wrapped one",
+        ));
+    };
+    let wanted = match ask.token_out.id {
+        TokenId::Erc20(address) => address,
+        TokenId::Native => Address::ZERO,
+    };
+    if wanted == token {
+        return Err(invalid("token_out", &"the token that is given"));
+    }
+    let quoted_at = world.clock.now_millis();
+    let (route, snapshot, _) = ask.route(world).await?;
+    // The chain's clock and this machine's may differ; the later one is when the order can be filled.
+    let now = world.clock.now_seconds().max(snapshot.timestamp);
+    let (terms, share) =
+        futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
+    let Terms { start_out, least_out: least, heard } = terms?;
+    let deadline = now.saturating_add(wish.ends_in);
+    let millis = chain.network().block_millis.max(1);
+    let auction = match kind {
+        OrderKind::Dutch => return Err(unsupported(&"orders without a cosigner are not placed here")),
+        OrderKind::DutchV2 => Auction::CosignedTimes,
+        OrderKind::DutchV3 => {
+            let over = wish.ends_in.saturating_sub(STARTS_IN.min(wish.ends_in / 2)).saturating_mul(1_000) / millis;
+            // The cosigner's lead comes before: the curve must have ended when the order does.
+            let over = u16::try_from(over.saturating_sub(LEAD_BLOCKS).max(1)).unwrap_or(u16::MAX);
+            Auction::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO }
+        }
+        OrderKind::Priority => Auction::PriorityFee {
+            start_block: snapshot.block_number.saturating_add(lead_blocks(wish.starts_in, millis)),
+            baseline: 0,
+            mps_per_wei: U256::from(1),
+        },
+    };
+    let draft = Draft {
+        reactor,
+        swapper: account,
+        recipient: account,
+        nonce: random_nonce(world),
+        deadline,
+        cosigner,
+        token_in: token,
+        token_out: wanted,
+        legs: Legs::ExactIn { amount_in: route.amount_in, start_out, least_out: least },
+        auction,
+    };
+    let order = draft.order().map_err(|fault| ToolError::new(ErrorCode::ValidationFailed, fault))?;
+    let (legs, bounds) = approvals(world, chain, &ask.token_in, route.amount_in, permit2).await?;
+    let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
+    let plan = Plan {
+        hash: order.hash(),
+        kind,
+        deadline,
+        start: TokenAmount::new(start_out, ask.token_out.decimals)?,
+        end: TokenAmount::new(least, ask.token_out.decimals)?,
+        symbol: ask.token_out.symbol.clone(),
+        told: notes(kind).into_iter().map(str::to_owned).chain(heard).collect(),
+        // What only advises stands in no order's way.
+        size: size_advice(share.ok().as_ref(), &route.price_impact),
+    };
+    let (given, wanted) = (&ask.token_in.symbol, &ask.token_out.symbol);
+    let expected = match plan.start == plan.end {
+        true => format!("Auction {amount_in} {given} for >= {} {wanted}", plan.end),
+        false => format!("Auction {amount_in} {given} for {} {wanted}, falling to {}", plan.start, plan.end),
+    };
+    let holder = pools_with(&route, ask.contract_out);
+    let proposal = Proposal {
+        chain_id: chain.network().chain_id,
+        tool: *context.meta(),
+        call_id: context.call_id(),
+        golem_id: context.golem_id().clone(),
+        account,
+        intent: Intent::PlaceOrder,
+        legs,
+        outflows: vec![Flow { token: ask.token_in.clone(), amount: route.amount_in }],
+        inflows: vec![Inflow {
+            token: ask.token_out.clone(),
+            at_least: least,
+            expected: route.amount_out,
+            recipient: account,
+        }],
+        allowances: bounds,
+        trade: Some(Trade {
+            token_in: ask.token_in.clone(),
+            token_out: ask.token_out.clone(),
+            amount_in: route.amount_in,
+            expected_out: route.amount_out,
+            min_out: least,
+            slippage: wish.slippage,
+            // Fillers pay from their own pockets: the order itself moves no pool.
+            price_impact: impact_of(&route),
+            impact_reached: impact_reached(&route),
+            quoted_at,
+            deadline,
+            pools: pools_of(&route),
+            exact_output: false,
+        }),
+        recipients: vec![account],
+        order: Some(Box::new(SignedOrder {
+            message: TypedMessage::UniswapxOrder { permit2, order: Box::new(order) },
+            holder,
+            arrival: None,
+        })),
+        expected_outcome: SafeText::clean(&expected, 300),
+    };
+    Ok((proposal, plan))
+}
+
+/// What is asked at first: what the source's fillers quote where that is above the least, else what the pools let hope.
+/// A quote far above the pools is no hope but a lure: the price would spend the auction's time on its way down.
+fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<OrderWord>) -> Result<U256, ToolError> {
+    let Some(said) = said else { return Ok(hoped) };
+    let most = points(MOST_ABOVE_BPS)?.maximum_in(hoped).map_err(|error| invalid("amount", &error))?;
+    if said.start_out > most {
+        let why = format!("its order begins at {}, and the pools come to {hoped}", said.start_out);
+        return Err(QuoteError::refused(source, why).into());
+    }
+    Ok(if said.start_out > least { said.start_out } else { hoped })
+}
+
+/// The source's word, for whoever decides.
+fn heard(source: &str, said: OrderWord, hoped: U256) -> String {
+    format!(
+        "{source} quotes an order from {} down to {} (raw units); over the pools it would begin at {hoped}",
+        said.start_out, said.least_out
+    )
+}
+
+/// The pool that the route ends in: it holds what is wanted.
+fn pools_with(route: &Route, token: Address) -> Address {
+    let last = route.legs.iter().flat_map(|leg| leg.hops.iter()).filter(|hop| hop.token_out == token);
+    last.map(|hop| hop.pool).next().unwrap_or_default()
+}
+
+/// The approval of Permit2 that an order of `amount` takes beside all that is promised already: exact, and only where
+/// what stands is not enough.
+pub(super) async fn approvals(
+    world: &World,
+    chain: &crate::engine::WorldChain,
+    token: &Token,
+    amount: U256,
+    permit2: Address,
+) -> Result<(Vec<Leg>, Vec<AllowanceBound>), ToolError> {
+    let TokenId::Erc20(contract) = token.id else { return Ok((Vec::new(), Vec::new())) };
+    let account = world.account(None)?;
+    let (standing, _) = allowances::read(chain, contract, account, permit2, &[]).await?;
+    let promised = world.promised(chain.network().chain_id, account, contract)?;
+    let needed = promised.checked_add(amount).ok_or_else(|| invalid("amount", &"more than can be counted"))?;
+    let balance = world.balance(chain.network().chain_id, account, token.id, standing.balance)?;
+    if balance < needed {
+        return Err(insufficient(token, [amount, balance, promised])?);
+    }
+    let mut legs = Vec::new();
+    if standing.of_token < needed {
+        if !standing.of_token.is_zero()
+            && allowances::needs_zero_first(chain, contract, account, permit2, needed).await?
+        {
+            legs.push(approve(Purpose::Approve, contract, permit2, U256::ZERO));
+        }
+        legs.push(approve(Purpose::Approve, contract, permit2, needed));
+    }
+    // After the fill as much is left as the other orders need, or as there was before.
+    let at_most = promised.max(standing.of_token.saturating_sub(amount));
+    let bounds = if legs.is_empty() {
+        Vec::new()
+    } else {
+        vec![AllowanceBound { token: token.clone(), spender: permit2, kind: AllowanceKind::Erc20, at_most }]
+    };
+    Ok((legs, bounds))
+}
+
+/// What a caller should know of this kind of auction.
+const fn notes(kind: OrderKind) -> Option<&'static str> {
+    match kind {
+        OrderKind::Dutch | OrderKind::DutchV2 => None,
+        OrderKind::DutchV3 => Some("this kind falls by blocks, from a block that the cosigner names"),
+        OrderKind::Priority => {
+            Some("this kind does not fall: its output rises with the priority fee that the filler bids")
+        }
+    }
+}
+
+/// Whether the order of this kind can say when its auction starts: in the Dutch kinds the start is in the cosigner's data,
+/// which the swapper does not sign.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for a start that such an order cannot have.
+fn settable_start(kind: OrderKind, wish: &Wish<'_>) -> Result<(), ToolError> {
+    if wish.starts_in == STARTS_IN {
+        return Ok(());
+    }
+    match kind {
+        OrderKind::Priority if wish.starts_in < wish.ends_in => Ok(()),
+        OrderKind::Priority => {
+            let what = format_args!("{} s is not before the end at {} s", wish.starts_in, wish.ends_in);
+            Err(invalid("decay_start_time", &what))
+        }
+        OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => {
+            let what = format_args!(
+                "{} s cannot be set: the cosigner of a {kind} order decides when its price begins to fall, after about \
+                 {STARTS_IN} s. Leave the parameter out",
+                wish.starts_in
+            );
+            Err(invalid("decay_start_time", &what))
+        }
+    }
+}
+
+/// Blocks until a priority auction opens to all: as asked, and by default [`LEAD_BLOCKS`].
+fn lead_blocks(starts_in: u64, block_millis: u64) -> u64 {
+    if starts_in == STARTS_IN {
+        return LEAD_BLOCKS;
+    }
+    starts_in.saturating_mul(1_000).div_ceil(block_millis.max(1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_taken_where_the_order_can_set_it_and_refused_with_the_reason_where_it_cannot() {
+        let wish = |starts_in, ends_in| Wish {
+            token_in: "USDC",
+            token_out: "WETH",
+            amount: "1",
+            chain: "ethereum",
+            starts_in,
+            ends_in,
+            slippage: BasisPoints::ZERO,
+        };
+        for kind in [OrderKind::DutchV2, OrderKind::DutchV3] {
+            assert_eq!(settable_start(kind, &wish(10, 5)), Ok(()), "the default says nothing");
+            for other in [0, 9, 30] {
+                let error = settable_start(kind, &wish(other, 120)).unwrap_err();
+                assert!(error.message().contains("the cosigner of a"), "{error}");
+            }
+        }
+        for (starts_in, ends_in, good) in
+            [(0, 1, true), (30, 120, true), (120, 120, false), (121, 120, false), (10, 5, true)]
+        {
+            assert_eq!(settable_start(OrderKind::Priority, &wish(starts_in, ends_in)).is_ok(), good);
+        }
+        // Base makes a block in two seconds: what is asked for is reached, and at least one block lies before.
+        assert_eq!([10, 0, 1, 2, 3, 30].map(|seconds| lead_blocks(seconds, 2_000)), [3, 1, 1, 1, 2, 15]);
+    }
+
+    #[test]
+    fn a_source_moves_the_start_and_never_the_least() {
+        let [hoped, least] = [10_010u64, 9_950].map(U256::from);
+        let of = |start: u64| {
+            let word = OrderWord { start_out: U256::from(start), least_out: U256::from(1) };
+            start_of("a source", hoped, least, Some(word))
+        };
+        assert_eq!(start_of("a source", hoped, least, None).unwrap(), hoped);
+        assert_eq!(of(10_100).unwrap(), U256::from(10_100));
+        assert_eq!(of(9_990).unwrap(), U256::from(9_990));
+        // Below the least it would be no auction; 2 % above what the pools give (10,210) it would be a lure.
+        assert_eq!(of(9_000).unwrap(), hoped);
+        assert_eq!(of(10_210).unwrap(), U256::from(10_210));
+        assert_eq!(of(10_211).unwrap_err().code(), ErrorCode::RoutingQuoteRefused);
+    }
+}

@@ -1,0 +1,284 @@
+//! `get_balances`: what an account holds, per chain, with dollars where a price exists.
+
+use alloy::eips::BlockId;
+use alloy::primitives::Address;
+use alloy::providers::bindings::IMulticall3;
+use futures::future::try_join_all;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_abi::erc20::Erc20;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use golem_chain::multicall::Calls;
+use golem_chain::network::Contract;
+use golem_chain::token::{self, Token, TokenId};
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, World, WorldChain};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<GetBalances>();
+
+/// Tokens that one call may name.
+const MOST_TOKENS: usize = 50;
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Chain name, alias or decimal id; without it, every configured chain.
+    #[serde(default)]
+    chain: Option<String>,
+    /// Token symbols or 0x addresses; without them, the coin and every listed token.
+    #[serde(default)]
+    tokens: Option<Vec<String>>,
+    /// The account to look at; without it, the wallet.
+    #[serde(default)]
+    account: Option<String>,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// The account.
+    account: String,
+    /// Dollars over all chains, of what has a price.
+    total_usd: String,
+    /// Whether everything held has a price and was counted.
+    all_priced: bool,
+    /// One entry per chain.
+    chains: Vec<ChainBalances>,
+    /// Configured chains that could not be reached: what is held there is not counted.
+    not_reached: Vec<String>,
+}
+
+/// What is held on one chain, all of it of one block.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ChainBalances {
+    /// The chain's name.
+    chain: String,
+    /// The chain's id.
+    chain_id: u64,
+    /// The block it was read in.
+    block_number: u64,
+    /// Dollars on this chain, of what has a price.
+    total_usd: String,
+    /// One entry per token; where no tokens were named, only those held.
+    balances: Vec<Balance>,
+}
+
+/// One token's balance.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Balance {
+    /// Symbol, cleaned.
+    token: String,
+    /// The contract; absent for the chain's coin.
+    address: Option<String>,
+    /// Digits after the point.
+    decimals: u8,
+    /// In whole tokens, as a decimal.
+    amount: String,
+    /// In the smallest unit.
+    raw: String,
+    /// Dollars for one whole token.
+    price_usd: Option<String>,
+    /// Dollars for the balance, rounded down to twelve digits.
+    value_usd: Option<String>,
+    /// Why there is no price, where there is none.
+    no_price: Option<String>,
+}
+
+/// See [`TOOL_DEF`].
+pub struct GetBalances;
+
+impl ReadTool for GetBalances {
+    const META: ToolMeta = ToolMeta {
+        name: "get_balances",
+        description: "Lists what the wallet, or another account, holds on one chain or on all, exact and in dollars. \
+                      Balances of one chain are all of the same block.",
+        category: Category::Data,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Fast,
+        progress_steps: &["Resolving tokens", "Reading balances", "Reading prices"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "Balances per chain with dollar values. Call it before planning a trade and after one.",
+        prompt_guidelines: Guidelines {
+            thriving: "Look before and after each trade.",
+            cautious: "Look before each trade and keep enough coin for gas.",
+            declining: "Look to plan exits, the riskiest holding first.",
+            terminal: "Look to see what is left to sell.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &[],
+        summary_fields: &["total_usd", "all_priced"],
+        card: None,
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"chain": "ethereum", "tokens": ["ETH", "WETH", "USDC"]})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        let world = &context.world;
+        let account = world.account(params.account.as_deref())?;
+        let (chains, lost) = match &params.chain {
+            Some(name) => (vec![world.chain(name)?], &[][..]),
+            None => (world.some_chains()?.iter().collect(), world.lost()),
+        };
+        if let (true, Some(first)) = (chains.is_empty(), lost.first()) {
+            return Err(first.reason.clone().into());
+        }
+        let named = params.tokens.as_deref();
+        if named.is_some_and(|named| named.len() > MOST_TOKENS) {
+            return Err(ToolError::new(
+                ErrorCode::ValidationFailed,
+                format_args!("parameter `tokens`: at most {MOST_TOKENS} can be asked about at once"),
+            )
+            .detail("parameter", "tokens"));
+        }
+        context.step("Resolving tokens");
+        let tokens = try_join_all(chains.iter().map(|chain| tokens_of(chain, named))).await?;
+        context.step("Reading balances");
+        let asked = chains.iter().zip(tokens);
+        let held = try_join_all(asked.map(|(chain, tokens)| held_on(world, chain, account, tokens))).await?;
+        context.step("Reading prices");
+        let valued = chains.iter().zip(held).map(|(chain, held)| value(chain, held, named.is_some()));
+        let valued = try_join_all(valued).await?;
+
+        let total = valued.iter().try_fold(Usd::ZERO, |sum, (_, total)| sum.checked_add(*total)).map_err(too_much)?;
+        let chains: Vec<_> = valued.into_iter().map(|(balances, _)| balances).collect();
+        let mut all = chains.iter().flat_map(|chain| &chain.balances);
+        let all_priced = all.all(|balance| balance.no_price.is_none() || balance.raw == "0");
+        let shown = total.to_fixed(2, Rounding::Down);
+        let mut explanation = if all_priced {
+            format!("The account holds ${shown}.")
+        } else {
+            format!("The account holds ${shown}, and something without a price beside it.")
+        };
+        if world.paper().is_some() {
+            explanation.push_str(" PAPER: what moved on paper is counted in.");
+        }
+        let not_reached: Vec<String> = lost.iter().map(|lost| lost.name.clone()).collect();
+        if !not_reached.is_empty() {
+            explanation.push_str(&format!(" Not counted, because not reached: {}.", not_reached.join(", ")));
+        }
+        Ok(Reply::new(
+            Output { account: account.to_string(), total_usd: total.to_string(), all_priced, chains, not_reached },
+            explanation,
+        ))
+    }
+}
+
+/// The tokens named, or the coin and the list.
+async fn tokens_of(chain: &WorldChain, named: Option<&[String]>) -> Result<Vec<Token>, ToolError> {
+    let network = chain.network();
+    if let Some(named) = named {
+        return try_join_all(named.iter().map(|name| chain.token(name))).await;
+    }
+    let addresses: Vec<Address> = network.book.tokens().iter().map(|token| token.address).collect();
+    let listed = token::read(&addresses, network, chain.client.provider()).await?;
+    // A listed token that is not there, or not as the list says, has no balance that could be used.
+    Ok(std::iter::once(Token::native(network)).chain(listed.into_iter().flatten()).collect())
+}
+
+/// Balances of one block.
+struct Held {
+    block_number: u64,
+    balances: Vec<(Token, TokenAmount)>,
+}
+
+async fn held_on(world: &World, chain: &WorldChain, account: Address, tokens: Vec<Token>) -> Result<Held, ToolError> {
+    let multicall = chain.contract(Contract::Multicall3)?;
+    let mut calls = Calls::default();
+    let number = calls.push(multicall, &IMulticall3::getBlockNumberCall {});
+    let coin = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
+    let asked: Vec<_> = tokens
+        .into_iter()
+        .map(|token| {
+            let call = match token.id {
+                TokenId::Native => None,
+                TokenId::Erc20(address) => Some(calls.push(address, &Erc20::balanceOfCall { owner: account })),
+            };
+            (token, call)
+        })
+        .collect();
+    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let missing = |what: &dyn std::fmt::Display| {
+        ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} does not tell {what}", chain.network()))
+    };
+    let balances = asked
+        .into_iter()
+        .map(|(token, call)| {
+            let raw = match &call {
+                None => coin.take(&answers).ok_or_else(|| missing(&"the balance of the coin"))?,
+                Some(call) => call.take(&answers).ok_or_else(|| {
+                    ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not answer balanceOf", token.symbol))
+                })?,
+            };
+            let raw = world.balance(chain.network().chain_id, account, token.id, raw)?;
+            let amount = TokenAmount::new(raw, token.decimals)?;
+            Ok((token, amount))
+        })
+        .collect::<Result<_, ToolError>>()?;
+    let block_number = number.take(&answers).ok_or_else(|| missing(&"its block number"))?.saturating_to();
+    Ok(Held { block_number, balances })
+}
+
+/// Adds prices; where no tokens were named, what is not held is left out.
+async fn value(chain: &WorldChain, held: Held, all: bool) -> Result<(ChainBalances, Usd), ToolError> {
+    let network = chain.network();
+    let kept: Vec<_> = held.balances.into_iter().filter(|(_, amount)| all || !amount.raw().is_zero()).collect();
+    let contracts: Vec<Option<Address>> = kept.iter().map(|(token, _)| token.contract(network)).collect();
+    let asked: Vec<Address> = contracts.iter().flatten().copied().collect();
+    let mut reports = chain.prices.prices(&asked).await.into_iter();
+    let mut total = Usd::ZERO;
+    let mut balances = Vec::with_capacity(kept.len());
+    for ((token, amount), contract) in kept.into_iter().zip(contracts) {
+        let report = contract.and_then(|_| reports.next());
+        let price = report.as_ref().map(|report| report.require().cloned());
+        let (price_usd, value_usd, no_price) = match price {
+            Some(Ok(price)) => {
+                let value = Usd::value_of(amount, price.usd, Rounding::Down).map_err(too_much)?;
+                total = total.checked_add(value).map_err(too_much)?;
+                (Some(price.usd.to_string()), Some(value.to_string()), None)
+            }
+            Some(Err(unknown)) => (None, None, Some(unknown.to_string())),
+            None => (None, None, Some("this chain's wrapped coin is not known".to_owned())),
+        };
+        balances.push(Balance {
+            token: token.symbol.to_string(),
+            address: match token.id {
+                TokenId::Native => None,
+                TokenId::Erc20(address) => Some(address.to_string()),
+            },
+            decimals: token.decimals,
+            amount: amount.to_string(),
+            raw: amount.raw().to_string(),
+            price_usd,
+            value_usd,
+            no_price,
+        });
+    }
+    let balances = ChainBalances {
+        chain: network.name.clone(),
+        chain_id: network.chain_id,
+        block_number: held.block_number,
+        total_usd: total.to_string(),
+        balances,
+    };
+    Ok((balances, total))
+}
+
+fn too_much(error: bardo_base::units::UsdError) -> ToolError {
+    ToolError::new(ErrorCode::PriceUnavailable, format_args!("the value cannot be told: {error}"))
+}

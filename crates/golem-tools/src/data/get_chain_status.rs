@@ -1,0 +1,234 @@
+//! `get_chain_status`: is a chain well, and how far is it?
+
+use alloy::consensus::BlockHeader;
+use alloy::eips::BlockNumberOrTag;
+use alloy::providers::Provider;
+use futures::future::join_all;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_base::error::ToolError;
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::units::TokenAmount;
+use golem_chain::network::{NetworkKind, UniswapVersion};
+use golem_chain::provider::{Condition, ProviderError};
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<GetChainStatus>();
+
+/// How long the monitor's first look is waited for.
+const FIRST_LOOK: std::time::Duration = std::time::Duration::from_millis(300);
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Chain name, alias or decimal id; without it, every configured chain.
+    #[serde(default)]
+    chain: Option<String>,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Whether every chain asked about is healthy.
+    all_healthy: bool,
+    /// One entry per chain.
+    chains: Vec<ChainStatus>,
+}
+
+/// One chain.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ChainStatus {
+    /// The name it is configured under.
+    chain: String,
+    /// EIP-155 id; absent where the chain never answered.
+    chain_id: Option<u64>,
+    /// `devnet`, `test` or `real`: whose money moves on it.
+    money: Option<&'static str>,
+    /// `healthy`, `degraded`, `down` or `unproven`.
+    condition: &'static str,
+    /// The latest block's number.
+    block_number: Option<u64>,
+    /// Its time, in seconds since the Unix epoch.
+    block_timestamp: Option<u64>,
+    /// Its base fee in gwei, as a decimal.
+    base_fee_gwei: Option<String>,
+    /// Moving average of the time to an answer, in milliseconds.
+    latency_ms: Option<u64>,
+    /// Uniswap versions that can be worked with here.
+    uniswap: Vec<&'static str>,
+    /// Each endpoint, in the configured order.
+    endpoints: Vec<EndpointStatus>,
+    /// What went wrong last, if anything did.
+    last_error: Option<String>,
+}
+
+/// One endpoint of a chain.
+#[derive(Debug, Serialize, JsonSchema)]
+struct EndpointStatus {
+    /// Its host; never the whole URL, which may hold a key.
+    endpoint: String,
+    /// `healthy`, `degraded`, `down` or `unproven`.
+    condition: &'static str,
+    /// Moving average of the time to an answer, in milliseconds.
+    latency_ms: Option<u64>,
+    /// Blocks behind the furthest endpoint of its chain.
+    lag_blocks: Option<u64>,
+}
+
+/// See [`TOOL_DEF`].
+pub struct GetChainStatus;
+
+impl ReadTool for GetChainStatus {
+    const META: ToolMeta = ToolMeta {
+        name: "get_chain_status",
+        description: "Tells how well each configured chain can be reached: condition, latest block, base fee, \
+                      latency, and every endpoint behind it.",
+        category: Category::Data,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Fast,
+        progress_steps: &["Asking the chain", "Reading endpoint health"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "Condition, latest block and latency of each chain. Read-only; changes nothing.",
+        prompt_guidelines: Guidelines {
+            thriving: "Look before moving assets to another chain, and when a call was slow.",
+            cautious: "Look before every trade; do not trade on a degraded chain.",
+            declining: "Look before an exit, and choose the healthy chain where there is a choice.",
+            terminal: "Look once before the last exits.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &[],
+        summary_fields: &["all_healthy"],
+        card: None,
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"chain": "ethereum"})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        context.step("Asking the chain");
+        let world = &context.world;
+        let (asked, lost) = match &params.chain {
+            Some(name) => (vec![world.chain(name)?], &[][..]),
+            None => (world.some_chains()?.iter().collect(), world.lost()),
+        };
+        let heads = join_all(asked.iter().map(|chain| head(chain))).await;
+        context.step("Reading endpoint health");
+        join_all(asked.iter().map(|chain| looked_at_once(chain))).await;
+        let mut chains: Vec<_> = asked.iter().zip(heads).map(|(chain, head)| status(chain, head)).collect();
+        chains.extend(lost.iter().map(|lost| ChainStatus {
+            chain: lost.name.clone(),
+            chain_id: None,
+            money: None,
+            condition: "down",
+            block_number: None,
+            block_timestamp: None,
+            base_fee_gwei: None,
+            latency_ms: None,
+            uniswap: Vec::new(),
+            endpoints: Vec::new(),
+            last_error: Some(lost.reason.to_string()),
+        }));
+        let words: Vec<_> = chains.iter().map(|chain| format!("{} is {}", chain.chain, chain.condition)).collect();
+        let all_healthy = chains.iter().all(|chain| chain.condition == "healthy");
+        Ok(Reply::new(Output { all_healthy, chains }, format!("{}.", words.join(", "))))
+    }
+}
+
+/// The latest block as the chain gives it now.
+struct Head {
+    number: u64,
+    timestamp: u64,
+    base_fee: Option<u64>,
+}
+
+/// Waits a moment for the monitor's first look where it has had none yet: a process that makes one call asks at once.
+async fn looked_at_once(chain: &WorldChain) {
+    let mut health = chain.client.health_handle();
+    let now = health.now();
+    if now.condition == Condition::Unproven && !now.endpoints.is_empty() {
+        // Without an answer in this time the endpoint is told as unproven, which it then is.
+        let _looked = tokio::time::timeout(FIRST_LOOK, health.next()).await;
+    }
+}
+
+async fn head(chain: &WorldChain) -> Result<Head, ProviderError> {
+    let block = chain.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await?;
+    let header = block.map(|block| block.header).ok_or_else(|| ProviderError::Decode {
+        detail: bardo_base::text::SafeText::clean("the chain has no latest block", 60),
+    })?;
+    Ok(Head { number: header.number(), timestamp: header.timestamp(), base_fee: header.base_fee_per_gas() })
+}
+
+fn status(chain: &WorldChain, head: Result<Head, ProviderError>) -> ChainStatus {
+    let network = chain.network();
+    let health = chain.client.health();
+    // The monitor looks now and then; an answer just got, or not, is newer than what it knows.
+    let condition = match (&head, health.condition) {
+        (Err(_), _) => Condition::Down,
+        (Ok(_), Condition::Unproven) => Condition::Healthy,
+        (Ok(_), Condition::Down) => Condition::Degraded,
+        (Ok(_), known) => known,
+    };
+    let millis = |latency: std::time::Duration| u64::try_from(latency.as_millis()).unwrap_or(u64::MAX);
+    ChainStatus {
+        chain: network.name.clone(),
+        chain_id: Some(network.chain_id),
+        money: Some(match network.kind {
+            NetworkKind::Devnet => "devnet",
+            NetworkKind::Test => "test",
+            NetworkKind::Real => "real",
+        }),
+        condition: word(condition),
+        block_number: head.as_ref().ok().map(|head| head.number),
+        block_timestamp: head.as_ref().ok().map(|head| head.timestamp),
+        base_fee_gwei: head.as_ref().ok().and_then(|head| head.base_fee).and_then(gwei),
+        latency_ms: health.latency.map(millis),
+        uniswap: network
+            .uniswap_versions()
+            .into_iter()
+            .map(|version| match version {
+                UniswapVersion::V2 => "v2",
+                UniswapVersion::V3 => "v3",
+                UniswapVersion::V4 => "v4 (recognised, not routed)",
+            })
+            .collect(),
+        endpoints: health
+            .endpoints
+            .iter()
+            .map(|endpoint| EndpointStatus {
+                endpoint: endpoint.label.to_string(),
+                condition: word(endpoint.condition()),
+                latency_ms: endpoint.latency.map(millis),
+                lag_blocks: endpoint.lag_blocks,
+            })
+            .collect(),
+        last_error: head.err().map(|error| error.to_string()).or(health.last_error.map(|error| error.to_string())),
+    }
+}
+
+fn gwei(wei: u64) -> Option<String> {
+    TokenAmount::new(alloy::primitives::U256::from(wei), 9).ok().map(|amount| amount.to_string())
+}
+
+fn word(condition: Condition) -> &'static str {
+    match condition {
+        Condition::Healthy => "healthy",
+        Condition::Unproven => "unproven",
+        Condition::Degraded => "degraded",
+        Condition::Down => "down",
+    }
+}

@@ -1,0 +1,223 @@
+//! `get_pool_info`: the pools between two tokens, with price, fee and what they hold.
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_abi::erc20::Erc20;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use golem_chain::multicall::Calls;
+use golem_chain::token::Token;
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
+use golem_protocols::uniswap::discovery::Reach;
+use golem_protocols::uniswap::pool::Pool;
+use golem_protocols::uniswap::ratio::Ratio;
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<GetPoolInfo>();
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// One token: symbol or 0x address.
+    token_a: String,
+    /// The other token: symbol or 0x address.
+    token_b: String,
+    /// Chain name, alias or decimal id.
+    chain: String,
+    /// Only V3 pools of this fee in hundredths of a basis point: 100, 500, 3000 or 10000.
+    #[serde(default)]
+    fee_tier: Option<u32>,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Symbol of the first token.
+    token_a: String,
+    /// Symbol of the second token.
+    token_b: String,
+    /// The chain's name.
+    chain: String,
+    /// The block all figures are of.
+    block_number: u64,
+    /// How many pools there are.
+    pool_count: usize,
+    /// The fullest first.
+    pools: Vec<PoolInfo>,
+}
+
+/// One pool.
+#[derive(Debug, Serialize, JsonSchema)]
+struct PoolInfo {
+    /// Its address.
+    pool: String,
+    /// `V2` or `V3`.
+    version: String,
+    /// Its fee in hundredths of a basis point: 3000 is 0.3 %.
+    fee_tier: u32,
+    /// Whole tokens of the second for one of the first, fee not counted.
+    price_b_per_a: Option<String>,
+    /// Whole tokens of the first for one of the second, fee not counted.
+    price_a_per_b: Option<String>,
+    /// What it holds of the first token.
+    held_a: String,
+    /// What it holds of the second token.
+    held_b: String,
+    /// Dollars it holds; absent where a price is missing.
+    value_usd: Option<String>,
+    /// V3: liquidity in range, in the protocol's own unit.
+    liquidity: Option<String>,
+    /// V3: the current tick.
+    tick: Option<i32>,
+}
+
+/// See [`TOOL_DEF`].
+pub struct GetPoolInfo;
+
+impl ReadTool for GetPoolInfo {
+    const META: ToolMeta = ToolMeta {
+        name: "get_pool_info",
+        description: "Lists the Uniswap V2 and V3 pools between two tokens: price, fee, what each holds, and for V3 \
+                      liquidity and tick. All figures are of one block.",
+        category: Category::Data,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Medium,
+        progress_steps: &["Resolving tokens", "Reading pools", "Reading holdings"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "Pools between two tokens with price, fee and depth. For what a trade would give, ask for a \
+                         quote.",
+        prompt_guidelines: Guidelines {
+            thriving: "Look at depth before sizing a trade; one above 1 % of a pool should be split.",
+            cautious: "Look at depth before every trade and prefer the deepest pool.",
+            declining: "Look at the pools of what you want to leave, the shallowest first.",
+            terminal: "Only where an exit's quote shows a high impact.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &[],
+        summary_fields: &["pool_count"],
+        card: None,
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        let chain = context.world.chain(&params.chain)?;
+        context.step("Resolving tokens");
+        let (token_a, token_b) = futures::try_join!(chain.token(&params.token_a), chain.token(&params.token_b))?;
+        let (a, b) = (wrapped(chain, &token_a)?, wrapped(chain, &token_b)?);
+        if a == b {
+            return Err(ToolError::new(
+                ErrorCode::ValidationFailed,
+                format_args!("{} and {} are the same token to a pool; name two", token_a.symbol, token_b.symbol),
+            ));
+        }
+        context.step("Reading pools");
+        let snapshot = chain.pools()?.pools(&[a, b], BlockId::latest(), Reach::Near).await?;
+        let wanted = |pool: &Pool| match (params.fee_tier, pool) {
+            (None, _) => true,
+            (Some(fee), Pool::V3(_)) => pool.fee() == fee,
+            (Some(_), Pool::V2(_)) => false,
+        };
+        let pools: Vec<(&Pool, bool)> = snapshot.pools.between(a, b).filter(|(pool, _)| wanted(pool)).collect();
+        if pools.is_empty() {
+            let tier = params.fee_tier.map(|fee| format!(" with fee tier {fee}")).unwrap_or_default();
+            return Err(ToolError::new(
+                ErrorCode::PoolNotFound,
+                format_args!("no pool{tier} between {} and {} on {}", token_a.symbol, token_b.symbol, chain.network()),
+            ));
+        }
+        context.step("Reading holdings");
+        let mut calls = Calls::default();
+        let held: Vec<_> = pools
+            .iter()
+            .map(|(pool, _)| {
+                let owner = pool.address();
+                (calls.push(a, &Erc20::balanceOfCall { owner }), calls.push(b, &Erc20::balanceOfCall { owner }))
+            })
+            .collect();
+        let tokens = [a, b];
+        let ask = chain.ask(calls, BlockId::from(snapshot.block_hash));
+        let (answers, prices) = futures::join!(ask, chain.prices.prices(&tokens));
+        let answers = answers?;
+        let price = |at: usize| prices.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);
+        let silent = |token: &Token| {
+            ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not answer balanceOf", token.symbol))
+        };
+        let mut listed = Vec::with_capacity(pools.len());
+        for ((pool, a_is_token0), (of_a, of_b)) in pools.into_iter().zip(held) {
+            let of_a = TokenAmount::new(of_a.take(&answers).ok_or_else(|| silent(&token_a))?, token_a.decimals)?;
+            let of_b = TokenAmount::new(of_b.take(&answers).ok_or_else(|| silent(&token_b))?, token_b.decimals)?;
+            let worth = |amount, at| price(at).and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok());
+            let value = worth(of_a, 0).zip(worth(of_b, 1)).and_then(|(a, b)| a.checked_add(b).ok());
+            let state = match pool {
+                Pool::V2(_) => None,
+                Pool::V3(pool) => Some(pool.state()),
+            };
+            let info = PoolInfo {
+                pool: pool.address().to_string(),
+                version: pool.version().to_string(),
+                fee_tier: pool.fee(),
+                price_b_per_a: per_whole(pool.mid_price(a_is_token0), &token_a, &token_b),
+                price_a_per_b: per_whole(pool.mid_price(!a_is_token0), &token_b, &token_a),
+                held_a: of_a.to_string(),
+                held_b: of_b.to_string(),
+                value_usd: value.map(|value| value.to_string()),
+                liquidity: state.map(|state| state.liquidity.to_string()),
+                tick: state.map(|state| state.tick),
+            };
+            listed.push((value, of_a.raw(), info));
+        }
+        listed.sort_by(|(value, raw, _), (other, other_raw, _)| other.cmp(value).then(other_raw.cmp(raw)));
+        let pools: Vec<_> = listed.into_iter().map(|(_, _, info)| info).collect();
+        let explanation = format!(
+            "{} {} between {} and {} on {}.",
+            pools.len(),
+            if pools.len() == 1 { "pool" } else { "pools" },
+            token_a.symbol,
+            token_b.symbol,
+            chain.network().name,
+        );
+        let output = Output {
+            token_a: token_a.symbol.to_string(),
+            token_b: token_b.symbol.to_string(),
+            chain: chain.network().name.clone(),
+            block_number: snapshot.block_number,
+            pool_count: pools.len(),
+            pools,
+        };
+        Ok(Reply::new(output, explanation))
+    }
+}
+
+fn wrapped(chain: &WorldChain, token: &Token) -> Result<Address, ToolError> {
+    let network = chain.network();
+    token.contract(network).ok_or_else(|| {
+        ToolError::new(
+            ErrorCode::ChainUnsupported,
+            format_args!("the address book of {network} has no wrapped {}", token.symbol),
+        )
+    })
+}
+
+/// A price in raw units as whole tokens of `out` for one whole token of `paid`, to 12 places.
+fn per_whole(raw: Option<Ratio>, paid: &Token, out: &Token) -> Option<String> {
+    let ten = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals)).map(Ratio::whole);
+    Some(raw?.times(&ten(paid.decimals)?).over(&ten(out.decimals)?)?.to_fixed(12))
+}

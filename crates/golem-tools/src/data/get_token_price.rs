@@ -1,0 +1,112 @@
+//! `get_token_price`: what one whole token is worth in dollars, who says so, and how old that is.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<GetTokenPrice>();
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token symbol or 0x address.
+    token: String,
+    /// Chain name, alias or decimal id.
+    chain: String,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// The token's symbol.
+    token: String,
+    /// Its contract; for the chain's coin the one that wraps it.
+    address: String,
+    /// The chain's name.
+    chain: String,
+    /// Dollars for one whole token, as a decimal.
+    price_usd: String,
+    /// Who says so.
+    source: String,
+    /// Whether the price follows the market; a fixed one, as test networks have, does not.
+    live: bool,
+    /// When it was stated, in seconds since the Unix epoch by the chain's time.
+    observed_at: Option<u64>,
+    /// How old it was in the block it was read in, in seconds.
+    age_seconds: Option<u64>,
+}
+
+/// See [`TOOL_DEF`].
+pub struct GetTokenPrice;
+
+impl ReadTool for GetTokenPrice {
+    const META: ToolMeta = ToolMeta {
+        name: "get_token_price",
+        description: "Gives the dollar price of one whole token from the chain's price feeds, with its source and \
+                      age. Where no live source covers the token it says why, and never answers zero.",
+        category: Category::Data,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Fast,
+        progress_steps: &["Resolving token", "Reading price feeds"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "Dollar price of a token with source and age. For what a trade would give, ask for a quote.",
+        prompt_guidelines: Guidelines {
+            thriving: "Use it to value what you hold and to compare with quotes.",
+            cautious: "Compare it with every quote; a gap of more than 2 % is a reason to wait.",
+            declining: "Use it to judge whether an exit's quote is fair.",
+            terminal: "Use it once per asset to be sold.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &[],
+        summary_fields: &["token", "price_usd"],
+        card: None,
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"token": "WETH", "chain": "ethereum"})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        let chain = context.world.chain(&params.chain)?;
+        context.step("Resolving token");
+        let token = chain.token(&params.token).await?;
+        let network = chain.network();
+        let address = token.contract(network).ok_or_else(|| {
+            ToolError::new(
+                ErrorCode::ChainUnsupported,
+                format_args!("the address book of {network} has no wrapped {}", token.symbol),
+            )
+        })?;
+        context.step("Reading price feeds");
+        let price = chain.prices.price(address).await?;
+        let age_seconds = price.age.map(|age| age.as_secs());
+        let age = age_seconds.map(|age| format!(", {age} s old")).unwrap_or_default();
+        let explanation = format!("One {} is worth ${} by {}{age}.", token.symbol, price.usd, price.source);
+        let output = Output {
+            token: token.symbol.to_string(),
+            address: address.to_string(),
+            chain: network.name.clone(),
+            price_usd: price.usd.to_string(),
+            source: price.source.to_string(),
+            live: price.source.is_live(),
+            observed_at: price.observed_at,
+            age_seconds,
+        };
+        Ok(Reply::new(output, explanation))
+    }
+}

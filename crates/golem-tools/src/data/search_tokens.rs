@@ -1,0 +1,202 @@
+//! `search_tokens`: which tokens are known on a chain, and what is at an address?
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::text::nearest;
+use golem_chain::token::{self, Token, TokenError, TokenId};
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<SearchTokens>();
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Part of a symbol or name, or a whole 0x address. Empty lists every known token.
+    query: String,
+    /// Chain name, alias or decimal id.
+    chain: String,
+    /// At most so many tokens.
+    #[serde(default = "ten")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: u32,
+}
+
+fn ten() -> u32 {
+    10
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// The chain's name.
+    chain: String,
+    /// The chain's id.
+    chain_id: u64,
+    /// How many tokens fit, those beyond the limit included.
+    total: u64,
+    /// The best fits first.
+    tokens: Vec<Found>,
+}
+
+/// One token.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Found {
+    /// Its symbol, cleaned.
+    symbol: String,
+    /// Its name, cleaned.
+    name: String,
+    /// Digits after the point of its amounts.
+    decimals: u8,
+    /// Its contract; absent for the chain's own coin.
+    address: Option<String>,
+    /// Whether it is the coin or on the network's list.
+    listed: bool,
+    /// Why it is not traded, if it imitates another token.
+    warning: Option<String>,
+}
+
+/// See [`TOOL_DEF`].
+pub struct SearchTokens;
+
+impl ReadTool for SearchTokens {
+    const META: ToolMeta = ToolMeta {
+        name: "search_tokens",
+        description: "Finds tokens on a chain by part of their symbol or name, or tells what is at an address, with \
+                      a warning where a token imitates a listed one.",
+        category: Category::Data,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Fast,
+        progress_steps: &["Searching the list", "Reading the contract"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "Finds tokens by symbol, name or address. Use it before naming a token you have not used yet.",
+        prompt_guidelines: Guidelines {
+            thriving: "Search whenever a symbol is new to you; use the address it gives.",
+            cautious: "Search before naming any token, and keep to listed ones.",
+            declining: "Search only for what an exit needs.",
+            terminal: "Not needed: sell what is held into the stables and ETH you know.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &[],
+        summary_fields: &["total"],
+        card: None,
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"query": "usd", "chain": "ethereum"})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        let chain = context.world.chain(&params.chain)?;
+        let limit = match params.limit {
+            1..=100 => params.limit as usize,
+            other => {
+                return Err(ToolError::new(
+                    ErrorCode::ValidationFailed,
+                    format_args!("parameter `limit`: {other} is not between 1 and 100"),
+                )
+                .detail("parameter", "limit"));
+            }
+        };
+        context.step("Searching the list");
+        let query = params.query.trim();
+        let mut tokens = if query.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("0x")) {
+            context.step("Reading the contract");
+            vec![at_address(chain, query).await?]
+        } else {
+            listed(chain, query)
+        };
+        let network = chain.network();
+        let total = tokens.len();
+        tokens.truncate(limit);
+        let explanation = match (total, tokens.first()) {
+            (0, _) => {
+                let near = nearest(query, network.book.tokens().iter().map(|token| token.symbol.as_str()));
+                let near = near.map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
+                format!("No known token on {} fits that.{near}", network.name)
+            }
+            (1, Some(only)) => match &only.warning {
+                Some(warning) => format!("Do not trade it: {warning}."),
+                None => format!("{} is {} on {}.", only.symbol, only.name, network.name),
+            },
+            _ => format!("{total} known tokens on {} fit.", network.name),
+        };
+        let output = Output { chain: network.name.clone(), chain_id: network.chain_id, total: total as u64, tokens };
+        Ok(Reply::new(output, explanation))
+    }
+}
+
+/// Listed tokens that fit, the exact symbol first, then by how early the query stands in it.
+fn listed(chain: &WorldChain, query: &str) -> Vec<Found> {
+    let network = chain.network();
+    let query = query.to_lowercase();
+    let coin = Token::native(network);
+    let coin = Found {
+        symbol: coin.symbol.to_string(),
+        name: coin.name.to_string(),
+        decimals: coin.decimals,
+        address: None,
+        listed: true,
+        warning: None,
+    };
+    let rank = |found: &Found| {
+        let symbol = found.symbol.to_lowercase();
+        if symbol == query {
+            return Some(0);
+        }
+        let in_name = || found.name.to_lowercase().contains(&query).then_some(1_000);
+        symbol.find(&query).map(|at| at + 1).or_else(in_name)
+    };
+    let tokens = network.book.tokens().iter().map(|token| Found {
+        symbol: token.symbol.clone(),
+        name: token.name.clone(),
+        decimals: token.decimals,
+        address: Some(token.address.to_string()),
+        listed: true,
+        warning: None,
+    });
+    let mut fitting: Vec<_> =
+        std::iter::once(coin).chain(tokens).filter_map(|found| rank(&found).map(|rank| (rank, found))).collect();
+    fitting.sort_by(|(one, a), (other, b)| one.cmp(other).then_with(|| a.symbol.cmp(&b.symbol)));
+    fitting.into_iter().map(|(_, found)| found).collect()
+}
+
+/// What is at an address, an imitation included.
+async fn at_address(chain: &WorldChain, query: &str) -> Result<Found, ToolError> {
+    let network = chain.network();
+    let provider = chain.client.provider();
+    let (token, warning) = match token::resolve(query, network, provider).await {
+        Ok(token) => (token, None),
+        Err(error @ (TokenError::Lookalike { .. } | TokenError::Impostor { .. })) => {
+            let read = token::read(&[address(query, "query")?], network, provider).await?;
+            let token = read.into_iter().next().unwrap_or_else(|| Err(error.clone()))?;
+            (token, Some(error.to_string()))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Found {
+        symbol: token.symbol.to_string(),
+        name: token.name.to_string(),
+        decimals: token.decimals,
+        address: match token.id {
+            TokenId::Native => None,
+            TokenId::Erc20(address) => Some(address.to_string()),
+        },
+        listed: token.listed,
+        warning,
+    })
+}

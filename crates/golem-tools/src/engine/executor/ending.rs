@@ -1,0 +1,186 @@
+//! How calls end: envelopes, the last events, and what is worth a line.
+
+use std::any::Any;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::task::JoinError;
+use tokio::time::Instant;
+
+use super::Shared;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::id::CallId;
+use bardo_base::model::ToolMeta;
+use bardo_base::text::SafeText;
+use crate::engine::context::CallContext;
+use crate::engine::envelope::{Status, ToolResponse};
+use crate::engine::tool::Reply;
+use bardo_base::fabric::{Card, EndState, EventKind, ToolEnd, ToolFailed};
+
+/// Why there is no result.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: Status,
+    pub(super) error: ToolError,
+}
+
+impl From<ToolError> for Refusal {
+    /// What a rule stands against is blocked; all else failed.
+    fn from(error: ToolError) -> Self {
+        let blocked = error.code().is_denial();
+        Self { status: if blocked { Status::Blocked } else { Status::Error }, error }
+    }
+}
+
+/// How a call ended that came to its end: a result, and, where not all went well, what did not.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) status: Status,
+    pub(super) reply: Option<Reply<Value>>,
+    pub(super) error: Option<ToolError>,
+}
+
+impl Ended {
+    /// A result, whole.
+    pub(super) fn success(reply: Reply<Value>) -> Self {
+        Self { status: Status::Success, reply: Some(reply), error: None }
+    }
+}
+
+impl From<Refusal> for Ended {
+    fn from(Refusal { status, error }: Refusal) -> Self {
+        Self { status, reply: None, error: Some(error) }
+    }
+}
+
+impl Shared {
+    /// Says how a call ended and makes its envelope.
+    pub(super) fn answer(
+        &self,
+        context: &CallContext,
+        meta: &ToolMeta,
+        started: Instant,
+        ended: Ended,
+    ) -> ToolResponse {
+        let Ended { status, reply, error } = ended;
+        let call_id = context.call_id();
+        let Some(Reply { output, decision_hints, explanation }) = reply else {
+            let error = error.unwrap_or_else(|| {
+                ToolError::new(ErrorCode::ToolPanicked, format_args!("{} ended without a result", meta.name))
+            });
+            context.finish(failure(started, &error));
+            return ToolResponse::failed(call_id, status, error);
+        };
+        if let Some(error) = &error {
+            context.say(EventKind::ToolError(ToolFailed {
+                error_code: error.code(),
+                error_message: SafeText::clean(error.message(), 400),
+            }));
+        }
+        context.finish([EventKind::ToolEnd(ToolEnd {
+            success: error.is_none(),
+            state: Some(end_state(status, decision_hints.as_ref())),
+            duration_ms: millis(started.elapsed()),
+            result_summary: summary(meta, &output),
+            card: meta.card.map(|widget| Card { widget, data: output.clone(), hints: decision_hints.clone() }),
+        })]);
+        ToolResponse { call_id, status, data: Some(output), error, decision_hints, explanation: Some(explanation) }
+    }
+
+    /// Answers a call that never ran.
+    pub(super) fn refuse_early(&self, call_id: CallId, started: Instant, refusal: Refusal) -> ToolResponse {
+        for kind in failure(started, &refusal.error) {
+            self.say(call_id, kind);
+        }
+        ToolResponse::failed(call_id, refusal.status, refusal.error)
+    }
+}
+
+/// The two last events of a call that failed.
+pub(super) fn failure(started: Instant, error: &ToolError) -> [EventKind; 2] {
+    [
+        EventKind::ToolError(ToolFailed {
+            error_code: error.code(),
+            error_message: SafeText::clean(error.message(), 400),
+        }),
+        EventKind::ToolEnd(ToolEnd {
+            success: false,
+            state: Some(EndState::NotDone),
+            duration_ms: millis(started.elapsed()),
+            result_summary: Value::Null,
+            card: None,
+        }),
+    ]
+}
+
+/// What came of a call that ended so. What is on its way is an order that was handed in only where the call says so;
+/// else nobody knows yet.
+pub(super) fn end_state(status: Status, hints: Option<&Value>) -> EndState {
+    match status {
+        Status::Success => EndState::Done,
+        Status::Simulated => EndState::Rehearsed,
+        Status::Partial => match hints.and_then(|hints| hints.get("state")?.as_str()) {
+            Some("placed") => EndState::Placed,
+            Some(_) | None => EndState::Unclear,
+        },
+        Status::Blocked | Status::Rejected | Status::Error => EndState::NotDone,
+    }
+}
+
+/// The fields of a result that are worth a line.
+fn summary(meta: &ToolMeta, output: &Value) -> Value {
+    let fields: Map<_, _> = meta
+        .summary_fields
+        .iter()
+        .filter_map(|name| output.get(*name).map(|value| ((*name).to_owned(), value.clone())))
+        .collect();
+    Value::Object(fields)
+}
+
+pub(super) fn ended_badly(meta: &ToolMeta, error: JoinError) -> Refusal {
+    if error.is_cancelled() {
+        return ToolError::new(ErrorCode::ToolCancelled, format_args!("{} was cancelled", meta.name)).into();
+    }
+    match error.try_into_panic() {
+        Ok(panic) => panicked(meta.name, &*panic).into(),
+        Err(error) => ToolError::new(ErrorCode::ToolPanicked, format_args!("{} ended: {error}", meta.name)).into(),
+    }
+}
+
+pub(super) fn panicked(who: &str, panic: &(dyn Any + Send)) -> ToolError {
+    let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    ToolError::new(
+        ErrorCode::ToolPanicked,
+        format_args!("{who} panicked: {}", SafeText::clean(said.unwrap_or("without a word"), 300)),
+    )
+}
+
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_success_is_told_as_done() {
+        let hints = |state: &str| Some(json!({ "state": state }));
+        for (status, hints, told) in [
+            (Status::Success, hints("done"), EndState::Done),
+            (Status::Success, None, EndState::Done),
+            (Status::Simulated, hints("simulated"), EndState::Rehearsed),
+            (Status::Partial, hints("placed"), EndState::Placed),
+            (Status::Partial, hints("unclear"), EndState::Unclear),
+            (Status::Partial, hints("done"), EndState::Unclear),
+            (Status::Partial, None, EndState::Unclear),
+            (Status::Blocked, hints("stopped"), EndState::NotDone),
+            (Status::Rejected, None, EndState::NotDone),
+            (Status::Error, hints("reverted"), EndState::NotDone),
+        ] {
+            assert_eq!(end_state(status, hints.as_ref()), told, "{status:?} {hints:?}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Reads: on a task of their own, within their budget, dropped when nobody waits any more.
+
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use super::ending::{Ended, Refusal, ended_badly, failure};
+use super::{Running, Shared};
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::ToolMeta;
+use crate::engine::context::CallContext;
+use crate::engine::tool::{ReadJob, Reply};
+use bardo_base::fabric::{EventKind, ToolOverrun};
+
+impl Shared {
+    /// Runs a read on a task of its own, so that neither a panic nor a tool that never yields
+    /// reaches the caller: past its budget it is said to overrun, at three times it is cancelled.
+    pub(super) async fn read(
+        &self,
+        context: &CallContext,
+        meta: &ToolMeta,
+        started: Instant,
+        job: ReadJob,
+    ) -> Result<Ended, Refusal> {
+        let mut task = Guard::new(self, context.clone(), started, tokio::spawn(job(context.clone())));
+        let budget = meta.tick_budget;
+        let joined = match timeout(budget.limit(), &mut task.handle).await {
+            Ok(joined) => Some(joined),
+            Err(_) => {
+                context.say(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
+                timeout(budget.cancel_after() - budget.limit(), &mut task.handle).await.ok()
+            }
+        };
+        task.over = true;
+        let Some(joined) = joined else {
+            task.handle.abort();
+            return Err(ToolError::new(
+                ErrorCode::ToolTimeout,
+                format_args!(
+                    "{} was cancelled after {} s, three times its budget",
+                    meta.name,
+                    budget.cancel_after().as_secs()
+                ),
+            )
+            .detail("budget_ms", budget.limit_millis())
+            .into());
+        };
+        let reply = joined.map_err(|error| ended_badly(meta, error))?;
+        Ok(Ended::success(reply?))
+    }
+}
+
+/// A running task: cancelled, and its end said, when its caller goes away.
+struct Guard<'a> {
+    shared: &'a Shared,
+    context: CallContext,
+    started: Instant,
+    handle: JoinHandle<Result<Reply<Value>, ToolError>>,
+    over: bool,
+}
+
+impl<'a> Guard<'a> {
+    fn new(
+        shared: &'a Shared,
+        context: CallContext,
+        started: Instant,
+        handle: JoinHandle<Result<Reply<Value>, ToolError>>,
+    ) -> Self {
+        shared.running().insert(context.call_id(), Running::Read(handle.abort_handle()));
+        Self { shared, context, started, handle, over: false }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.shared.running().remove(&self.context.call_id());
+        if !self.over {
+            self.handle.abort();
+            let error = ToolError::new(ErrorCode::ToolCancelled, "the caller went away");
+            self.context.finish(failure(self.started, &error));
+        }
+    }
+}

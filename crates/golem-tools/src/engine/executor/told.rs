@@ -1,0 +1,130 @@
+//! Previews and transactions as an envelope tells them: everything an operator or a model needs to judge an
+//! action, amounts in whole tokens with dollars beside them.
+
+use serde_json::{Map, Value, json};
+
+use bardo_base::units::TokenAmount;
+use golem_chain::token::TokenId;
+use bardo_safety::guardian::Opinion;
+use bardo_safety::pipeline::{Committed, Preview, State};
+use bardo_safety::value::Valued;
+use bardo_safety::verdict::Verdict;
+
+/// A permit with all that it stands for.
+pub(super) fn preview(preview: &Preview) -> Value {
+    let (permit, proposal) = (&preview.permit, preview.framed.proposal());
+    let legs = preview.framed.legs().iter().map(|leg| {
+        json!({
+            "purpose": leg.purpose.as_str(), "from": leg.from, "to": leg.to, "value_wei": leg.value.to_string(),
+            "data_bytes": leg.data.len(), "gas_limit": leg.gas_limit, "signatures_inside": leg.slots.len(),
+        })
+    });
+    let moves = preview.simulated.moves.iter().map(|moved| {
+        json!({"token": token(moved.token), "before_raw": moved.before.to_string(), "after_raw": moved.after.to_string()})
+    });
+    json!({
+        "permit_id": permit.permit_id,
+        "simulation_hash": permit.simulation_hash,
+        "expected_outcome": permit.expected_outcome,
+        "expires_at": permit.expires_at,
+        "chain_id": proposal.chain_id,
+        "account": proposal.account,
+        "intent": proposal.intent.as_str(),
+        "approval": preview.needs.word(),
+        "reasons": preview.needs.reasons(),
+        "bounds": {
+            "pays_at_most": preview.values.outflows.iter().map(valued).collect::<Vec<_>>(),
+            "receives_at_least": preview.values.inflows.iter().map(valued).collect::<Vec<_>>(),
+            "still_takeable": preview.values.takeable.iter().map(valued).collect::<Vec<_>>(),
+            "gas_at_most_wei": permit.bounds.worst_gas.to_string(),
+        },
+        "spent_usd": preview.values.spent.to_string(),
+        "gas_usd": preview.values.gas.to_string(),
+        "legs": legs.collect::<Vec<_>>(),
+        "simulated": {
+            "block_number": preview.simulated.pinned.number,
+            "gas_used": preview.simulated.gas_used,
+            "action_class": preview.simulated.class,
+            "moves": moves.collect::<Vec<_>>(),
+        },
+        "checks": verdicts(&preview.verdicts),
+        "guardian": preview.opinion.as_ref().map(opinion),
+    })
+}
+
+/// What the safety-guardian says of an action above the hot lane.
+pub(super) fn opinion(opinion: &Opinion) -> Value {
+    json!({"agrees": opinion.agrees, "why": opinion.why})
+}
+
+/// The contract, or `native` for the chain's coin.
+fn token(id: TokenId) -> String {
+    match id {
+        TokenId::Native => "native".to_owned(),
+        TokenId::Erc20(address) => address.to_string(),
+    }
+}
+
+fn valued(one: &Valued) -> Value {
+    let amount = TokenAmount::new(one.amount, one.token.decimals).map(|amount| amount.to_string());
+    json!({
+        "token": one.token.symbol,
+        "amount": amount.unwrap_or_else(|_| one.amount.to_string()),
+        "usd": one.usd.to_string(),
+    })
+}
+
+fn verdicts(all: &[Verdict]) -> Vec<Value> {
+    let told =
+        all.iter().map(|verdict| json!({"check": verdict.check, "outcome": verdict.outcome, "detail": verdict.detail}));
+    told.collect()
+}
+
+/// Balances before and after, in whole tokens, of what the plan names: by the chain where it is known, else by the last
+/// simulation.
+fn moves(committed: &Committed) -> impl Iterator<Item = Value> {
+    let proposal = committed.framed.proposal();
+    let moved = committed.truth.as_ref().map_or(&committed.simulated.moves, |truth| &truth.moves);
+    moved.iter().filter_map(|moved| {
+        let out = proposal.outflows.iter().map(|flow| &flow.token);
+        let mut named = out.chain(proposal.inflows.iter().map(|flow| &flow.token));
+        let known = named.find(|known| known.id == moved.token)?;
+        let whole = |raw| TokenAmount::new(raw, known.decimals).map(|amount| amount.to_string()).ok();
+        Some(json!({
+            "token": known.symbol, "address": token(moved.token),
+            "before": whole(moved.before)?, "after": whole(moved.after)?,
+        }))
+    })
+}
+
+/// What became of a plan, to stand beside a tool's own hints.
+pub(super) fn committed(committed: &Committed) -> Map<String, Value> {
+    let transactions = committed.legs.iter().map(|leg| {
+        json!({
+            "purpose": leg.purpose.as_str(), "hash": leg.hash, "nonce": leg.nonce, "state": leg.state,
+            "block": leg.block, "gas_used": leg.gas_used,
+            "gas_cost_wei": leg.gas_cost.map(|wei| wei.to_string()),
+        })
+    });
+    let state = match &committed.state {
+        State::Simulated => "simulated",
+        State::Done => "done",
+        State::Placed => "placed",
+        State::Reverted => "reverted",
+        State::Unclear => "unclear",
+        State::Stopped { .. } => "stopped",
+    };
+    let mut told = Map::new();
+    told.insert("state".to_owned(), json!(state));
+    told.insert("paper".to_owned(), json!(committed.on_paper));
+    told.insert("transactions".to_owned(), transactions.collect());
+    told.insert("checks".to_owned(), json!(verdicts(&committed.verdicts)));
+    told.insert("spent_usd".to_owned(), json!(committed.values.spent.to_string()));
+    told.insert("moves".to_owned(), moves(committed).collect());
+    told.insert("remarks".to_owned(), json!(committed.remarks));
+    if let Some(truth) = &committed.truth {
+        told.insert("as_declared".to_owned(), json!(truth.matched()));
+        told.insert("mismatches".to_owned(), json!(truth.mismatches));
+    }
+    told
+}

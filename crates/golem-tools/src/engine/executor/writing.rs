@@ -1,0 +1,626 @@
+//! Writes: the tool proposes, the pipeline previews, the operator consents where that is needed, the pipeline
+//! commits. All of it on a task of its own. Until something is being signed the caller can cancel it, by a word or by
+//! going away; from then on it runs to its end, and its answer is kept under its key even if nobody waits.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::ending::{Ended, Refusal, ended_badly, failure};
+use super::holding::{ByHand, Hold};
+use super::{Executor, Job, Running, Shared, bound, settle, told};
+use bardo_base::error::{ErrorCode, ErrorGroup, ToolError};
+use bardo_base::failpoint::{self, Failpoint};
+use bardo_base::model::{Phase, ToolMeta};
+use bardo_base::text::SafeText;
+use crate::engine::acting::{Acting, ApprovalMode};
+use crate::engine::catalog::Entry;
+use crate::engine::context::CallContext;
+use crate::engine::envelope::{Status, ToolResponse};
+use crate::engine::keys::Claim;
+use crate::engine::tool::{Deliver, Reply, WriteJob};
+use crate::engine::world::WorldChain;
+use bardo_base::fabric::{EventKind, ToolOverrun, TxState};
+use bardo_safety::approval::{AnswerError, ApprovalNeed, AskRefused, AskedBy, Consent, Decision};
+use bardo_safety::pipeline::{Asked, Committed, Preview, State, Turn};
+
+/// What a call wants beside its parameters.
+#[derive(Debug, Clone)]
+pub(super) struct Wishes {
+    pub(super) dry_run: bool,
+    pub(super) approve: Option<ApprovalMode>,
+    pub(super) phase: Option<Phase>,
+    pub(super) asked_by: AskedBy,
+}
+
+/// Whether a write may still be called off.
+#[derive(Debug, Default)]
+pub(super) struct Leave(Mutex<Stage>);
+
+/// How far a write is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// Prepared, checked, simulated: bounded by the tool's budget.
+    #[default]
+    Preparing,
+    /// The operator is asked: takes the time it takes.
+    Asking,
+    /// Being signed: nothing ends it.
+    Committing,
+    /// Called off before anything was signed.
+    Cancelled,
+}
+
+impl Leave {
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on to a stage, unless it was called off.
+    fn advance(&self, to: Stage) -> Result<(), Refusal> {
+        let mut stage = self.stage();
+        if *stage == Stage::Cancelled {
+            return Err(ToolError::new(ErrorCode::ToolCancelled, "it was cancelled before anything was signed").into());
+        }
+        *stage = to;
+        Ok(())
+    }
+
+    /// Calls it off; false if it is too late.
+    pub(super) fn cancel(&self) -> bool {
+        let mut stage = self.stage();
+        let free = *stage != Stage::Committing;
+        if free {
+            *stage = Stage::Cancelled;
+        }
+        free
+    }
+
+    fn preparing(&self) -> bool {
+        *self.stage() == Stage::Preparing
+    }
+
+    /// Whether it is the tool, the pipeline or the chain that takes the time, and not the operator.
+    fn takes_its_time(&self) -> bool {
+        match *self.stage() {
+            Stage::Preparing | Stage::Committing => true,
+            Stage::Asking | Stage::Cancelled => false,
+        }
+    }
+}
+
+impl Executor {
+    /// Runs a write and waits for its answer, which it gives and keeps even if nobody waits.
+    pub(super) async fn write(
+        &self,
+        context: &CallContext,
+        entry: &Arc<Entry>,
+        started: Instant,
+        (job, params, wishes): (WriteJob, Value, Wishes),
+        (claim, hold): (Option<Claim>, Option<Hold>),
+    ) -> ToolResponse {
+        let leave = Arc::new(Leave::default());
+        let meta = entry.def.meta;
+        let act = Act {
+            shared: Arc::clone(&self.shared),
+            context: context.clone(),
+            entry: Arc::clone(entry),
+            wishes,
+            leave: Arc::clone(&leave),
+            claim,
+            hold,
+            by_hand: None,
+            broke: false,
+        };
+        let handle = tokio::spawn(act.run(job, params, started));
+        let mut guard = Guard::new(&self.shared, context.clone(), started, handle, Arc::clone(&leave));
+        let budget = meta.tick_budget;
+        let joined = match timeout(budget.limit(), &mut guard.handle).await {
+            Ok(joined) => joined,
+            Err(_) => {
+                if leave.takes_its_time() {
+                    context.say(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
+                }
+                tokio::select! {
+                    joined = &mut guard.handle => joined,
+                    () = sleep_until(started + budget.cancel_after()) => {
+                        if leave.preparing() && leave.cancel() {
+                            guard.over = true;
+                            guard.handle.abort();
+                            return self.shared.answer(context, &meta, started, timed_out(&meta).into());
+                        }
+                        (&mut guard.handle).await
+                    }
+                }
+            }
+        };
+        guard.over = true;
+        match joined {
+            Ok(response) => response,
+            Err(error) => self.shared.answer(context, &meta, started, ended_badly(&meta, error).into()),
+        }
+    }
+}
+
+/// What is said of transactions that were signed and are in no block yet, or not deep enough.
+fn unsettled(committed: &Committed) -> Option<ToolError> {
+    let open = committed.legs.iter().find(|leg| !matches!(leg.state, TxState::Confirmed | TxState::Reverted))?;
+    let said = format_args!("transaction {} was signed, and is not settled in the time that was waited", open.hash);
+    Some(ToolError::new(ErrorCode::ExecutionTxTimeout, said).detail("tx_hash", open.hash.to_string()))
+}
+
+fn timed_out(meta: &ToolMeta) -> Refusal {
+    let seconds = meta.tick_budget.cancel_after().as_secs();
+    ToolError::new(
+        ErrorCode::ToolTimeout,
+        format_args!("{} was cancelled after {seconds} s, before anything was signed", meta.name),
+    )
+    .detail("budget_ms", meta.tick_budget.limit_millis())
+    .into()
+}
+
+/// A running write. When its caller goes away it is called off, unless it is being signed.
+struct Guard<'a> {
+    shared: &'a Shared,
+    context: CallContext,
+    started: Instant,
+    handle: JoinHandle<ToolResponse>,
+    leave: Arc<Leave>,
+    over: bool,
+}
+
+impl<'a> Guard<'a> {
+    fn new(
+        shared: &'a Shared,
+        context: CallContext,
+        started: Instant,
+        handle: JoinHandle<ToolResponse>,
+        leave: Arc<Leave>,
+    ) -> Self {
+        let running = Running::Write(handle.abort_handle(), Arc::clone(&leave));
+        shared.running().insert(context.call_id(), running);
+        Self { shared, context, started, handle, leave, over: false }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if self.over || self.handle.is_finished() {
+            self.shared.running().remove(&self.context.call_id());
+        } else if self.leave.cancel() {
+            self.shared.running().remove(&self.context.call_id());
+            self.handle.abort();
+            let error = ToolError::new(ErrorCode::ToolCancelled, "the caller went away before anything was signed");
+            self.context.finish(failure(self.started, &error));
+        }
+    }
+}
+
+/// One write, with all that its task needs.
+struct Act {
+    shared: Arc<Shared>,
+    context: CallContext,
+    entry: Arc<Entry>,
+    wishes: Wishes,
+    leave: Arc<Leave>,
+    claim: Option<Claim>,
+    hold: Option<Hold>,
+    /// The operator's approval that came with the word to commit.
+    by_hand: Option<ByHand>,
+    /// Whether the commit broke: then nobody here knows what was signed.
+    broke: bool,
+}
+
+impl Drop for Act {
+    /// A call that is called off, or broke, before anything was signed gives its key back.
+    fn drop(&mut self) {
+        if *self.leave.stage() == Stage::Committing {
+            return;
+        }
+        if let (Some(claim), Ok(runtime)) = (self.claim.take(), Handle::try_current()) {
+            runtime.spawn(async move {
+                // A key that is not given back now is free again once its call counts as abandoned.
+                let _released = claim.release().await;
+            });
+        }
+    }
+}
+
+/// A preview, and what makes the tool's answer of what becomes of it.
+struct Previewed {
+    preview: Arc<Preview>,
+    deliver: Deliver,
+    /// How many turns of the account there had been before it was prepared; nothing where one was going on.
+    turns: Option<u64>,
+}
+
+/// How often a preview is made anew because another action of the account came between its parts.
+const OVERTAKEN: usize = 3;
+/// So long is waited for it each time: a block or two of the slowest chains.
+const OTHERS_ACT: Duration = Duration::from_secs(25);
+/// How often it is looked whether it is done.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Act {
+    async fn run(mut self, job: WriteJob, params: Value, started: Instant) -> ToolResponse {
+        let ended = self.attempt(job, params).await.unwrap_or_else(Into::into);
+        // What was signed must never be signed again under the same key, however it ended.
+        let keep = *self.leave.stage() == Stage::Committing && ended.reply.is_some();
+        let response = self.shared.answer(&self.context, &self.entry.def.meta, started, ended);
+        if self.broke {
+            // The key stays taken, without an answer: what became of the call is in the ledger.
+            drop(self.claim.take());
+        }
+        let response = settle(self.claim.take(), response, keep).await;
+        self.shared.running().remove(&self.context.call_id());
+        response
+    }
+
+    async fn attempt(&mut self, job: WriteJob, mut params: Value) -> Result<Ended, Refusal> {
+        let shared = Arc::clone(&self.shared);
+        let Some(acting) = &shared.acting else {
+            let error =
+                ToolError::new(ErrorCode::WalletNotConfigured, "nothing can be signed here: no account is set up");
+            return Err(error.into());
+        };
+        let then = acting.paper.now();
+        let acting = &acting.as_of(then);
+        let mut previewed = self.preview_undisturbed(acting, job, &params).await?;
+        // What somebody has looked at and committed by its permit is done as it is, or not at all.
+        let as_it_is = self.hold.is_some();
+        if let Some(hold) = self.hold.take() {
+            self.leave.advance(Stage::Asking)?;
+            self.by_hand = hold.wait(&previewed.preview).await?;
+        }
+        // What was shown in one mode is not done in the other: it was agreed to as what it was shown as.
+        if self.wishes.dry_run || acting.only_rehearses(then) {
+            let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
+            return self.ended(
+                &previewed.preview,
+                previewed.deliver,
+                &rehearsed.map_err(|refusal| refused(refusal.error()))?,
+            );
+        }
+        let (consent, turn) = loop {
+            match self.consent(acting, &mut previewed, &params).await? {
+                Answered::Consent(consent) => {
+                    let turn = self.turn(acting, &previewed.preview).await?;
+                    let stale = turn.as_ref().is_some_and(|turn| previewed.turns != Some(turn.count()));
+                    if !stale || as_it_is || matches!(consent, Consent::Yes(_)) {
+                        break (consent, turn);
+                    }
+                    // Another action of the account came first: its balances and allowances are others now. Nobody
+                    // has looked at what was prepared before, so it is prepared anew, and in this turn.
+                    previewed = self.preview(acting, self.bind(&params)?).await?;
+                    if let Some(consent) = self.without_asking(acting, &previewed.preview) {
+                        break (consent, turn);
+                    }
+                }
+                Answered::Edit(amount) => {
+                    match params.get_mut("amount") {
+                        Some(old) => *old = Value::from(amount),
+                        None => {
+                            return Err(ToolError::new(
+                                ErrorCode::ValidationFailed,
+                                "the operator wants another amount, and this call has none to change",
+                            )
+                            .into());
+                        }
+                    }
+                    self.leave.advance(Stage::Preparing)?;
+                    previewed = self.preview(acting, self.bind(&params)?).await?;
+                }
+            }
+        };
+        if acting.only_rehearses(then) {
+            // Turned while the operator was being asked: their approval was for the other mode, even if it is back again.
+            let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
+            return self.ended(
+                &previewed.preview,
+                previewed.deliver,
+                &rehearsed.map_err(|refusal| refused(refusal.error()))?,
+            );
+        }
+        self.leave.advance(Stage::Committing)?;
+        if let Some(claim) = &self.claim {
+            claim.begin_acting().await?;
+        }
+        failpoint::reach(Failpoint::Acting);
+        let permit_id = previewed.preview.permit.permit_id;
+        let committed = match turn {
+            Some(turn) => acting.pipeline.commit_in(turn, permit_id, consent).await,
+            None => acting.pipeline.commit(permit_id, consent).await,
+        };
+        match committed {
+            Ok(committed) => {
+                let mut ended = self.ended(&previewed.preview, previewed.deliver, &committed)?;
+                if committed.state == State::Reverted {
+                    let why = acting.pipeline.why_reverted(&committed).await;
+                    ended.error = Some(ToolError::new(ErrorCode::ExecutionTxReverted, why));
+                }
+                Ok(ended)
+            }
+            Err(refusal) => {
+                self.broke = refusal.code == ErrorCode::ToolPanicked;
+                Err(refused(refusal.error()))
+            }
+        }
+    }
+
+    fn bind(&self, params: &Value) -> Result<WriteJob, Refusal> {
+        match bound(&self.entry, params)? {
+            Job::Write(job) => Ok(job),
+            Job::Read(_) => Err(ToolError::new(ErrorCode::ToolPanicked, "a write turned into a read").into()),
+        }
+    }
+
+    /// How many turns of the account there have been on each chain, as the pipeline counts them.
+    fn turns(&self, acting: &Acting) -> Result<Vec<(u64, Option<u64>)>, Refusal> {
+        let chains = self.shared.world.chains().iter().map(WorldChain::network);
+        let turns = chains.map(|network| {
+            let turns = acting.pipeline.turns(network.chain_id, acting.account.address());
+            Ok((network.chain_id, turns.map_err(|refusal| refused(refusal.error()))?))
+        });
+        turns.collect()
+    }
+
+    /// The first preview of a call. One that fails while another action of the account is being done is made anew: the
+    /// tool proposed on top of a state that was over when the pipeline looked.
+    async fn preview_undisturbed(
+        &self,
+        acting: &Acting,
+        mut job: WriteJob,
+        params: &Value,
+    ) -> Result<Previewed, Refusal> {
+        let mut left = OVERTAKEN;
+        loop {
+            let before = self.turns(acting)?;
+            let refusal = match self.preview(acting, job).await {
+                Ok(previewed) => return Ok(previewed),
+                Err(refusal) => refusal,
+            };
+            let undisturbed = before == self.turns(acting)? && before.iter().all(|(_, turns)| turns.is_some());
+            left -= 1;
+            if undisturbed || left == 0 || refusal.error.code() != ErrorCode::SafetySimulationFailed {
+                return Err(refusal);
+            }
+            acting.pipeline.record_overtaken(self.context.call_id(), &self.shared.golem_id).await;
+            self.until_nobody_acts(acting).await?;
+            job = self.bind(params)?;
+        }
+    }
+
+    /// Waits, and not for long, until no other action of the account is being done.
+    async fn until_nobody_acts(&self, acting: &Acting) -> Result<(), Refusal> {
+        let clock = &self.shared.world.clock;
+        let until = clock.steady_millis().saturating_add(OTHERS_ACT.as_secs() * 1_000);
+        while self.turns(acting)?.iter().any(|(_, turns)| turns.is_none()) && clock.steady_millis() < until {
+            clock.pause(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Lets the tool propose and the pipeline look.
+    async fn preview(&self, acting: &Acting, job: WriteJob) -> Result<Previewed, Refusal> {
+        if let Some(orders) = acting.pipeline.orders() {
+            orders.settle_expired(acting.account.address()).await;
+        }
+        let turns = self.turns(acting)?;
+        let prepared = job(self.context.clone()).await?;
+        let mut proposal = prepared.proposal;
+        // Who asks is not the tool's to say.
+        proposal.tool = self.entry.def.meta;
+        proposal.call_id = self.context.call_id();
+        proposal.golem_id = self.shared.golem_id.clone();
+        let own = *acting.phase.borrow();
+        let phase = self.wishes.phase.map_or(own, |asked| asked.max(own));
+        let turns = turns.iter().find(|(chain_id, _)| *chain_id == proposal.chain_id).and_then(|(_, turns)| *turns);
+        let asked = Asked { phase, own: Some(acting.phase.clone()) };
+        let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
+        let preview = preview.map_err(|refusal| refused(refusal.error()))?;
+        Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver, turns })
+    }
+
+    /// Waits for the account's turn, for as long as the permit serves. What only takes back waits in the pipeline, and
+    /// not for long.
+    async fn turn(&self, acting: &Acting, preview: &Preview) -> Result<Option<Turn>, Refusal> {
+        if preview.simulated.takes_back {
+            return Ok(None);
+        }
+        let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
+        let patience = preview.permit.expires.saturating_duration_since(Instant::now());
+        let turn = acting.pipeline.turn(chain_id, account, patience).await;
+        turn.map(Some).map_err(|refusal| refused(refusal.error()))
+    }
+
+    /// The consent that stands without a question; nothing where one would have to be asked.
+    fn without_asking(&self, acting: &Acting, preview: &Preview) -> Option<Consent> {
+        match &preview.needs {
+            ApprovalNeed::Instant | ApprovalNeed::Notify => Some(Consent::None),
+            ApprovalNeed::Delay { .. } => None,
+            ApprovalNeed::Approval { .. } => match self.wishes.approve.unwrap_or(acting.approve) {
+                ApprovalMode::Always => Some(Consent::Always),
+                ApprovalMode::Never | ApprovalMode::Ask => None,
+            },
+        }
+    }
+
+    /// Comes by the consent that the preview takes.
+    async fn consent(
+        &mut self,
+        acting: &Acting,
+        previewed: &mut Previewed,
+        params: &Value,
+    ) -> Result<Answered, Refusal> {
+        let desk = acting.pipeline.desk();
+        let needs_yes = match &previewed.preview.needs {
+            ApprovalNeed::Instant | ApprovalNeed::Notify => return Ok(Answered::Consent(Consent::None)),
+            ApprovalNeed::Delay { .. } => false,
+            ApprovalNeed::Approval { .. } => true,
+        };
+        if let Some(ByHand { confirmation, proof }) = self.by_hand.take() {
+            let approved = desk.ask_approved(Arc::clone(&previewed.preview), &confirmation, proof);
+            let mut ticket = approved.map_err(|why| refused(ToolError::new(ErrorCode::ApprovalRequired, why)))?;
+            let expired = || Err(refused(ToolError::new(ErrorCode::PermitExpired, AnswerError::Expired)));
+            return self.concluded(ticket.decision().await).unwrap_or_else(expired);
+        }
+        if let Some(yes) = desk.granted(&previewed.preview) {
+            return Ok(Answered::Consent(Consent::Yes(yes)));
+        }
+        match self.wishes.approve.unwrap_or(acting.approve) {
+            ApprovalMode::Always if needs_yes => return Ok(Answered::Consent(Consent::Always)),
+            ApprovalMode::Never if needs_yes => return Err(unapproved(&previewed.preview)),
+            ApprovalMode::Always | ApprovalMode::Never | ApprovalMode::Ask => {}
+        }
+        self.leave.advance(Stage::Asking)?;
+        let mut ticket = desk.ask_for(Arc::clone(&previewed.preview), self.wishes.asked_by.clone());
+        loop {
+            if let Some(concluded) = self.concluded(ticket.decision().await) {
+                return concluded;
+            }
+            let again = match self.bind(params) {
+                Ok(job) => self.preview(acting, job).await,
+                Err(refusal) => Err(refusal),
+            };
+            match again {
+                Ok(again) => {
+                    *previewed = again;
+                    ticket.replace(Arc::clone(&previewed.preview));
+                }
+                Err(refusal) => {
+                    let said = ticket.refused_meanwhile().await.and_then(|said| self.concluded(said));
+                    return said.unwrap_or(Err(refusal));
+                }
+            }
+        }
+    }
+
+    /// What a decision comes to; nothing where it is to be asked anew.
+    fn concluded(&self, decision: Decision) -> Option<Result<Answered, Refusal>> {
+        Some(match decision {
+            Decision::PermitExpired => return None,
+            Decision::NotAsked(refused_to_ask) => Err(not_asked(&refused_to_ask)),
+            Decision::Approved(yes) => Ok(Answered::Consent(Consent::Yes(yes))),
+            Decision::Edit { amount } => Ok(Answered::Edit(amount)),
+            decided @ (Decision::Refused { .. } | Decision::RefusedAndHalted { .. }) => {
+                if let Decision::RefusedAndHalted { reason } = &decided {
+                    self.halt(reason);
+                }
+                let reason = decided.reason().map(SafeText::as_str).unwrap_or_default();
+                let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                let error = ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator refused{said}"));
+                Err(rejected(error))
+            }
+            Decision::Lapsed => {
+                let error = ToolError::new(ErrorCode::ApprovalLapsed, "nobody answered in time; nothing was signed");
+                Err(rejected(error))
+            }
+            Decision::Withdrawn { reason } => {
+                let said = format_args!("the question to the operator was taken back: {reason}");
+                Err(refused(ToolError::new(ErrorCode::Halted, said)))
+            }
+        })
+    }
+
+    /// Stops everything by the operator's word. Where that fails, nothing says that it is stopped.
+    fn halt(&self, reason: &SafeText) {
+        let Some(rules) = &self.shared.world.rules else { return };
+        if let Err(error) = rules.halt(reason.as_str(), self.shared.world.clock.now_millis()) {
+            tracing::error!(%error, "the operator said to stop everything, and the stop could not be set");
+        }
+    }
+
+    /// What the tool makes of how it ended. Once something was signed, a tool that fails here takes nothing back.
+    fn ended(&self, preview: &Preview, deliver: Deliver, committed: &Committed) -> Result<Ended, Refusal> {
+        let mut hints = told::committed(committed);
+        if let Some(opinion) = &preview.opinion {
+            hints.insert("guardian".to_owned(), told::opinion(opinion));
+        }
+        let (status, error) = match &committed.state {
+            State::Simulated => {
+                hints.insert("permit".to_owned(), told::preview(preview));
+                (Status::Simulated, None)
+            }
+            State::Done => (Status::Success, None),
+            State::Placed => (Status::Partial, None),
+            // Not an error of the call: it goes on by itself, and calling again would do it twice.
+            State::Unclear => (Status::Partial, unsettled(committed)),
+            State::Reverted => {
+                let error =
+                    ToolError::new(ErrorCode::ExecutionTxReverted, "the transaction is in a block and reverted");
+                (Status::Error, Some(error))
+            }
+            State::Stopped { code, why } => {
+                let Refusal { status, error } = refused(ToolError::new(*code, why));
+                (status, Some(error))
+            }
+        };
+        let reply = match deliver(&self.context, committed) {
+            Ok(mut reply) => {
+                match reply.decision_hints.take() {
+                    Some(Value::Object(own)) => hints.extend(own),
+                    Some(other) => drop(hints.insert("tool".to_owned(), other)),
+                    None => {}
+                }
+                reply.decision_hints = Some(Value::Object(hints));
+                if committed.on_paper {
+                    reply.explanation = format!("PAPER, nothing was signed: {}", reply.explanation);
+                }
+                reply
+            }
+            Err(error) => Reply {
+                output: Value::Null,
+                decision_hints: Some(Value::Object(hints)),
+                explanation: format!(
+                    "What was done stands beside this; the tool could not sum it up: {}",
+                    error.message()
+                ),
+            },
+        };
+        Ok(Ended { status, reply: Some(reply), error })
+    }
+}
+
+/// What the operator, or a standing word, said.
+enum Answered {
+    Consent(Consent),
+    Edit(String),
+}
+
+/// A rule, or a doubt of the pipeline, stands against it: blocked. What broke on the way is an error.
+fn refused(error: ToolError) -> Refusal {
+    let code = error.code();
+    if code == ErrorCode::ApprovalRefused {
+        return rejected(error);
+    }
+    // Whatever a check of the pipeline says no with is a denial, of whichever category the caller's own affair is.
+    let blocked = code.is_denial() || code.group() == ErrorGroup::Safety || code == ErrorCode::ApprovalRequired;
+    Refusal { status: if blocked { Status::Blocked } else { Status::Error }, error }
+}
+
+/// The operator was not asked, with when it may be asked again.
+fn not_asked(why: &AskRefused) -> Refusal {
+    let code = match why {
+        AskRefused::RefusedBefore { .. } => ErrorCode::ApprovalRefused,
+        AskRefused::TooMany { .. } => ErrorCode::SafetyRateLimited,
+    };
+    refused(ToolError::new(code, why).detail("retry_after_seconds", why.retry_after_seconds()))
+}
+
+fn rejected(error: ToolError) -> Refusal {
+    Refusal { status: Status::Rejected, error }
+}
+
+/// It needs a yes and nobody is to be asked: blocked, with all that a yes would be given to.
+fn unapproved(preview: &Preview) -> Refusal {
+    let reasons = match &preview.needs {
+        ApprovalNeed::Approval { reasons } => reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Delay { .. } => String::new(),
+    };
+    let error = ToolError::new(ErrorCode::ApprovalRequired, format_args!("it needs the operator's yes: {reasons}"));
+    refused(error.detail("permit", told::preview(preview)))
+}

@@ -1,0 +1,270 @@
+//! JSON Schemas (draft 2020-12) of what callers read: those of outputs closed, that of the envelope, and a check of a value
+//! against the keywords that these schemas use.
+
+use serde_json::{Value, json};
+
+use super::envelope::Status;
+use bardo_base::error::{ErrorCategory, ErrorCode, ErrorGroup, FigureUnit};
+
+/// Keywords that describe and restrict nothing.
+const NOTES: [&str; 5] = ["$schema", "title", "description", "format", "default"];
+
+/// Closes a schema at every depth: an object that names its properties has no others.
+pub fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(keywords) => {
+            if keywords.contains_key("properties") && !keywords.contains_key("additionalProperties") {
+                keywords.insert("additionalProperties".to_owned(), json!(false));
+            }
+            for (keyword, inner) in keywords {
+                match (keyword.as_str(), inner) {
+                    // Names of properties are no keywords, whatever they are.
+                    ("properties", Value::Object(properties)) => properties.values_mut().for_each(close),
+                    ("const" | "enum" | "default", _) => {}
+                    (_, inner) => close(inner),
+                }
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(close),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The first place at which `value` does not fit `schema`, with why; `None` where it fits. A keyword that is not known here
+/// fits nothing, so that none is passed over.
+pub fn mismatch(schema: &Value, value: &Value) -> Option<String> {
+    fits(schema, value, "").err()
+}
+
+fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
+    let wrong = |what: &dyn std::fmt::Display| Err(format!("{}: {what}", if at.is_empty() { "/" } else { at }));
+    let keywords = match schema {
+        Value::Bool(true) => return Ok(()),
+        Value::Object(keywords) => keywords,
+        _ => return wrong(&"no value fits here"),
+    };
+    for (keyword, limit) in keywords {
+        let fault = match keyword.as_str() {
+            note if NOTES.contains(&note) => None,
+            "type" => (!is_of_type(limit, value)).then(|| format!("{value} is not of the type {limit}")),
+            "const" => (limit != value).then(|| format!("{value} is not {limit}")),
+            "enum" => {
+                let listed = limit.as_array().is_some_and(|all| all.contains(value));
+                (!listed).then(|| format!("{value} is none of {limit}"))
+            }
+            "minimum" => below(value.as_f64(), limit.as_f64()).then(|| format!("{value} is below {limit}")),
+            "maximum" => below(limit.as_f64(), value.as_f64()).then(|| format!("{value} is above {limit}")),
+            "minLength" => {
+                let short = value.as_str().is_some_and(|text| below(length(text), limit.as_f64()));
+                short.then(|| format!("{value} is shorter than {limit}"))
+            }
+            "maxLength" => {
+                let long = value.as_str().is_some_and(|text| below(limit.as_f64(), length(text)));
+                long.then(|| format!("{value} is longer than {limit}"))
+            }
+            "oneOf" | "anyOf" => {
+                let schemas = limit.as_array().map(Vec::as_slice).unwrap_or_default();
+                let fitting = schemas.iter().filter(|schema| fits(schema, value, at).is_ok()).count();
+                let right = if keyword == "oneOf" { fitting == 1 } else { fitting > 0 };
+                (!right).then(|| format!("{value} fits {fitting} of {} schemas", schemas.len()))
+            }
+            "items" => {
+                for (place, item) in value.as_array().into_iter().flatten().enumerate() {
+                    fits(limit, item, &format!("{at}/{place}"))?;
+                }
+                None
+            }
+            "required" => {
+                let names = limit.as_array().into_iter().flatten().filter_map(Value::as_str);
+                let missing =
+                    value.as_object().and_then(|fields| names.into_iter().find(|name| !fields.contains_key(*name)));
+                missing.map(|name| format!("`{name}` is missing"))
+            }
+            "properties" => {
+                for (name, inner) in limit.as_object().into_iter().flatten() {
+                    if let Some(field) = value.get(name) {
+                        fits(inner, field, &format!("{at}/{name}"))?;
+                    }
+                }
+                None
+            }
+            "additionalProperties" => {
+                let named = keywords.get("properties").and_then(Value::as_object);
+                let others = value.as_object().into_iter().flatten();
+                for (name, field) in others.filter(|(name, _)| named.is_none_or(|named| !named.contains_key(*name))) {
+                    fits(limit, field, &format!("{at}/{name}"))?;
+                }
+                None
+            }
+            unknown => Some(format!("the keyword `{unknown}` cannot be checked")),
+        };
+        if let Some(fault) = fault {
+            return wrong(&fault);
+        }
+    }
+    Ok(())
+}
+
+fn is_of_type(wanted: &Value, value: &Value) -> bool {
+    let is = |wanted: &str| match wanted {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => false,
+    };
+    match wanted {
+        Value::String(one) => is(one),
+        Value::Array(all) => all.iter().filter_map(Value::as_str).any(is),
+        _ => false,
+    }
+}
+
+fn below(one: Option<f64>, other: Option<f64>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one < other)
+}
+
+fn length(text: &str) -> Option<f64> {
+    u32::try_from(text.chars().count()).ok().map(f64::from)
+}
+
+/// The schema of what every call answers with.
+pub fn envelope() -> Value {
+    let words = |all: &[Value]| json!({ "enum": all });
+    let codes: Vec<Value> = ErrorCode::ALL.iter().map(|code| json!(code)).collect();
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let figures = json!({
+        "type": "object", "additionalProperties": false, "required": ["unit", "limit", "value"],
+        "description": "The figures behind the words, as decimal strings in one unit; absent for a rule without figures.",
+        "properties": {
+            "unit": words(&FigureUnit::ALL.map(|unit| json!(unit))),
+            "limit": text("Limit of the rule."),
+            "value": text("What the call comes to together with what counts before it."),
+            "left": text("What the limit leaves now; absent where the rule leaves no amount."),
+            "frees_in_seconds": {
+                "type": "integer", "minimum": 0,
+                "description": "Seconds until the limit leaves more; absent where time alone frees nothing.",
+            },
+        },
+    });
+    let violation = json!({
+        "type": "object", "additionalProperties": false, "required": ["rule", "limit", "value", "would_pass"],
+        "properties": {
+            "rule": text("Name of the rule, as in the policy."),
+            "limit": text("What the rule allows, in words."),
+            "value": text("What was asked, in words."),
+            "would_pass": text("What would pass, in words."),
+            "figures": figures,
+        },
+    });
+    let error = json!({
+        "type": "object", "additionalProperties": false,
+        "required": ["code", "category", "message", "recoverable", "suggestion", "details"],
+        "properties": {
+            "code": words(&codes),
+            "category": words(&ErrorCategory::ALL.map(|category| json!(category))),
+            "message": text("What went wrong."),
+            "recoverable": {
+                "type": "boolean", "description": "Whether to try again once what the suggestion says is done.",
+            },
+            "suggestion": text("What to do about it."),
+            "details": {
+                "type": "object", "required": ["group"],
+                "description": "Facts of this error; fields beside these two depend on the code.",
+                "properties": {
+                    "group": words(&ErrorGroup::ALL.map(|group| json!(group))),
+                    "violations": { "type": "array", "items": violation },
+                },
+            },
+        },
+    });
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ToolResponse",
+        "description": "What every call of a tool answers with.",
+        "type": "object", "additionalProperties": false,
+        "required": ["call_id", "status", "data", "error", "decision_hints", "explanation"],
+        "properties": {
+            "call_id": { "type": "string", "minLength": 26, "maxLength": 26, "description": "The call that it answers." },
+            "status": words(&Status::ALL.map(|status| json!(status))),
+            "data": { "description": "The tool's output, as its own output schema says; null where there is none." },
+            "error": { "oneOf": [{ "type": "null" }, error] },
+            "decision_hints": { "description": "Facts that help to decide what to do next; null where there are none." },
+            "explanation": { "type": ["string", "null"], "description": "The same for a person." },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bardo_base::error::{Figures, ToolError, Violation};
+    use bardo_base::id::CallId;
+    use crate::engine::ToolResponse;
+
+    #[test]
+    fn a_closed_schema_refuses_what_it_does_not_name_at_any_depth() {
+        let mut schema = json!({
+            "type": "object", "required": ["a"],
+            "properties": {
+                "a": { "type": "array", "items": { "type": "object", "properties": { "properties": { "type": "integer" } } } },
+                "map": { "type": "object", "additionalProperties": { "type": "string" } },
+            },
+        });
+        let open = json!({ "a": [{ "properties": 1, "more": 2 }], "map": { "any": "x" } });
+        assert_eq!(mismatch(&schema, &open), None);
+        close(&mut schema);
+        assert_eq!(mismatch(&schema, &open).unwrap(), "/a/0/more: no value fits here");
+        for (value, wanted) in [
+            (json!({ "a": [{ "properties": 1 }], "map": { "any": "x" } }), None),
+            (json!({ "a": [{ "properties": 1.5 }] }), Some("/a/0/properties: 1.5 is not of the type \"integer\"")),
+            (json!({ "a": [], "map": { "any": 1 } }), Some("/map/any: 1 is not of the type \"string\"")),
+            (json!({ "a": [], "b": 1 }), Some("/b: no value fits here")),
+            (json!({}), Some("/: `a` is missing")),
+        ] {
+            assert_eq!(mismatch(&schema, &value).as_deref(), wanted, "{value}");
+        }
+        for (schema, value) in [
+            (json!({ "enum": ["a", "b"] }), json!("c")),
+            (json!({ "const": "a" }), json!("b")),
+            (json!({ "minimum": 0 }), json!(-1)),
+            (json!({ "maximum": 255 }), json!(256)),
+            (json!({ "minLength": 2 }), json!("a")),
+            (json!({ "maxLength": 2 }), json!("abc")),
+            (json!({ "oneOf": [{ "type": "integer" }, { "type": "number" }] }), json!(1)),
+            (json!({ "anyOf": [{ "type": "integer" }, { "type": "null" }] }), json!("x")),
+            (json!({ "pattern": "x" }), json!("x")),
+        ] {
+            assert!(mismatch(&schema, &value).is_some(), "{schema} takes {value}");
+        }
+    }
+
+    #[test]
+    fn the_envelope_has_a_schema_that_every_error_fits() {
+        let schema = envelope();
+        let violation = Violation {
+            rule: "max_trades_per_hour".to_owned(),
+            limit: "5 in any 60 minutes".to_owned(),
+            value: "5 were made".to_owned(),
+            would_pass: "the next one in 60 s".to_owned(),
+            figures: Some(Box::new(Figures::new(FigureUnit::Count, 5, 6).leaving(0).freeing_in(Some(60)))),
+        };
+        for code in ErrorCode::ALL {
+            let error = ToolError::new(*code, "something").violating(std::slice::from_ref(&violation));
+            for status in Status::ALL {
+                let response = ToolResponse::failed(CallId::new(1), status, error.clone());
+                assert_eq!(mismatch(&schema, &json!(response)), None, "{code}");
+            }
+        }
+        let mut response = json!(ToolResponse::failed(
+            CallId::new(1),
+            Status::Error,
+            ToolError::new(ErrorCode::NotYet, "later").violating(&[violation])
+        ));
+        response["error"]["details"]["violations"][0]["more"] = json!(1);
+        assert!(mismatch(&schema, &response).is_some());
+    }
+}

@@ -1,0 +1,374 @@
+//! `intel_assess_mev_risk`: what a sandwich around a swap could take, and what would leave it nothing.
+
+use alloy::primitives::{Address, U256};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_base::error::ToolError;
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use golem_chain::network::Contract;
+use golem_chain::token;
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::mev::{SPLIT_ABOVE, liquidity_share};
+use crate::swap_ask::{SwapAsk, slippage};
+use golem_protocols::uniswap::discovery::PoolSnapshot;
+use golem_protocols::uniswap::pool::minimum_out;
+use golem_protocols::uniswap::ratio::Ratio;
+use golem_protocols::uniswap::routing::{GasModel, Route};
+use golem_protocols::uniswap::sandwich::{Sandwich, sandwiches};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<AssessMevRisk>();
+
+/// From these shares of the trade on, in hundredths of a basis point, what can be taken is a medium or a high risk.
+const MEDIUM_FROM: u64 = 500;
+const HIGH_FROM: u64 = 5_000;
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token paid: symbol or 0x address.
+    token_in: String,
+    /// Token received: symbol or 0x address.
+    token_out: String,
+    /// Amount of token_in in whole tokens, such as "500" or "1.5"; "max" is the wallet's whole balance.
+    amount: String,
+    /// Chain name, alias or decimal id.
+    chain: String,
+    /// Slippage tolerance in basis points that the swap would be sent with. Without it 50, or less where phase or policy
+    /// allow less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
+    slippage_bps: Option<u32>,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Symbol of the token paid.
+    token_in: String,
+    /// Symbol of the token received.
+    token_out: String,
+    /// Paid, in whole tokens.
+    amount_in: String,
+    /// Received if nobody interferes, in whole tokens.
+    amount_out: String,
+    /// The least the swap would accept, in whole tokens.
+    minimum_out: String,
+    /// `none`, `low`, `medium` or `high`: see the explanation.
+    risk: Risk,
+    /// Dollars between what is expected and the least that is accepted: no attack can cost more.
+    exposed_usd: Option<String>,
+    /// The sandwich that takes the largest part of the trade, where one gains anything.
+    sandwich: Option<SandwichFound>,
+    /// The largest slippage tolerance in basis points that leaves a sandwich no gain after its gas.
+    safe_slippage_bps: Option<u32>,
+    /// The largest part of what a pool holds of a token that the trade takes out of it, in percent.
+    liquidity_share_pct: String,
+    /// Whether it should be split, since that part is above 1 %.
+    split_recommended: bool,
+    /// Into how many parts, so that each stays below; 1 for a trade that needs no splitting.
+    parts: u64,
+    /// What to do about it, the most helpful first.
+    advice: Vec<String>,
+}
+
+/// How much of the trade could be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Risk {
+    /// No sandwich gains anything.
+    None,
+    /// One would gain less than its gas, or less than 0.05 % of the trade.
+    Low,
+    /// Less than 0.5 % of the trade.
+    Medium,
+    /// More.
+    High,
+}
+
+/// One sandwich.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SandwichFound {
+    /// The pool it would happen in.
+    pool: String,
+    /// Symbol of the token the attacker pays and wins.
+    token: String,
+    /// What the attacker trades ahead, in whole tokens.
+    first: String,
+    /// What the attacker has over afterwards, in whole tokens; gas not counted.
+    gain: String,
+    /// The same in dollars, gas of both trades taken off; below zero it would not be made.
+    net_gain_usd: Option<String>,
+    /// What the swap would still receive, in whole tokens.
+    amount_out: String,
+}
+
+/// See [`TOOL_DEF`].
+pub struct AssessMevRisk;
+
+impl ReadTool for AssessMevRisk {
+    const META: ToolMeta = ToolMeta {
+        name: "intel_assess_mev_risk",
+        description: "Weighs how much a sandwich could take from a swap, from its size, its slippage and the depth \
+                      of the pools it goes through, and says what would leave a sandwich nothing: a tighter \
+                      slippage, or several smaller trades. Changes no state.",
+        category: Category::Intelligence,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Medium,
+        progress_steps: &["Resolving tokens", "Computing route", "Trying sandwiches"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "Says what a sandwich could take from a swap, and which slippage or splitting prevents it. \
+                         For trades that are large for their pools.",
+        prompt_guidelines: Guidelines {
+            thriving: "Ask before trades above $10K; split what takes more than 1 % of a pool.",
+            cautious: "Ask before every trade above $1K, and use the slippage it calls safe.",
+            declining: "Ask before each exit that is large for its pools, and split it where that is advised.",
+            terminal: "Ask only if the exit is large; leaving matters more than the last tenth of a percent.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &["token_in", "token_out", "amount", "chain", "slippage_bps"],
+        summary_fields: &["risk", "exposed_usd", "split_recommended"],
+        card: None,
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"token_in": "WETH", "token_out": "USDC", "amount": "50", "chain": "ethereum", "slippage_bps": 100})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        let world = &context.world;
+        let chain = world.chain(&params.chain)?;
+        let slippage = slippage(context, params.slippage_bps)?;
+        context.step("Resolving tokens");
+        let ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
+        context.step("Computing route");
+        let (route, snapshot, gas_price) = ask.route(world).await?;
+        context.step("Trying sandwiches");
+        let assessed = Assessment::new(&ask, &route, &snapshot, gas_price).await?;
+        assessed.answer(slippage)
+    }
+}
+
+/// A route with what it takes to say what an attack on it is worth.
+struct Assessment<'a> {
+    ask: &'a SwapAsk<'a>,
+    route: &'a Route,
+    snapshot: &'a PoolSnapshot,
+    /// Tokens that a sandwich can be paid in, each with its price.
+    paid: Vec<(token::Token, Address, Option<Usd>)>,
+    price_out: Option<Usd>,
+    /// The largest part of what a pool holds of a token that the trade takes out of it.
+    share: Ratio,
+    /// Gas of the attacker's two trades in dollars.
+    gas: Option<Usd>,
+}
+
+impl<'a> Assessment<'a> {
+    async fn new(
+        ask: &'a SwapAsk<'a>,
+        route: &'a Route,
+        snapshot: &'a PoolSnapshot,
+        gas_price: u128,
+    ) -> Result<Self, ToolError> {
+        let (chain, network) = (ask.chain, ask.chain.network());
+        let mut paid: Vec<Address> =
+            route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.token_in)).collect();
+        paid.sort_unstable();
+        paid.dedup();
+        let wrapped = network.book.contract(Contract::WrappedNative);
+        let priced: Vec<Address> = paid.iter().copied().chain([ask.contract_out]).chain(wrapped).collect();
+        let (tokens, reports) =
+            futures::join!(token::read(&paid, network, chain.client.provider()), chain.prices.prices(&priced));
+        let price = |at: usize| reports.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);
+        let mut known = Vec::with_capacity(paid.len());
+        for (at, (address, token)) in paid.iter().zip(tokens?).enumerate() {
+            known.push((token?, *address, price(at)));
+        }
+        let model = GasModel::default();
+        let hop = model.v3_hop.max(model.v2_hop).saturating_add(model.v3_tick);
+        let units = model.transaction.saturating_add(model.leg).saturating_add(hop).saturating_mul(2);
+        let wei = U256::from(units).saturating_mul(U256::from(gas_price));
+        let coin = wrapped.and_then(|_| price(paid.len() + 1));
+        let gas = coin.and_then(|price| Usd::value_of(TokenAmount::ether(wei), price, Rounding::Up).ok());
+        let share = liquidity_share(ask.chain, route, snapshot).await?;
+        Ok(Self { ask, route, snapshot, paid: known, price_out: price(paid.len()), share, gas })
+    }
+
+    /// The sandwich that takes the largest part of the trade at this slippage, that part, and its gain in dollars.
+    fn worst(&self, slippage_bps: u32) -> Option<(Sandwich, Ratio, Option<Usd>)> {
+        let minimum = minimum_out(self.route.amount_out, slippage_bps)?;
+        let found = sandwiches(self.route, &self.snapshot.pools, minimum);
+        let weighed = found.into_iter().filter_map(|sandwich| {
+            let leg = self.route.legs.get(sandwich.leg)?;
+            let hop = leg.hops.get(sandwich.hop)?;
+            // The part of what flows through this pool, times the part of the trade that does.
+            let part = Ratio::of(sandwich.gain, hop.amount_in)?;
+            let part = part.times(&Ratio::of(leg.amount_in, self.route.amount_in)?);
+            Some((sandwich, part))
+        });
+        let (sandwich, part) = weighed.max_by(|(_, left), (_, right)| left.cmp(right))?;
+        let usd = self.paid.iter().find(|(_, address, _)| *address == sandwich.token).and_then(|(token, _, price)| {
+            let gain = TokenAmount::new(sandwich.gain, token.decimals).ok()?;
+            Usd::value_of(gain, (*price)?, Rounding::Up).ok()
+        });
+        Some((sandwich, part, usd))
+    }
+
+    /// How bad the worst is; a gain that is not worth its gas is a low risk.
+    fn risk(&self, worst: Option<&(Sandwich, Ratio, Option<Usd>)>) -> Risk {
+        let Some((_, part, usd)) = worst else { return Risk::None };
+        let at_least = |millionths: u64| {
+            Ratio::of(U256::from(millionths), U256::from(1_000_000)).is_none_or(|bound| *part >= bound)
+        };
+        let unprofitable = usd.zip(self.gas).is_some_and(|(gain, gas)| gain <= gas);
+        match () {
+            () if unprofitable || !at_least(MEDIUM_FROM) => Risk::Low,
+            () if at_least(HIGH_FROM) => Risk::High,
+            () => Risk::Medium,
+        }
+    }
+
+    /// The largest slippage up to this one that leaves no more than a low risk.
+    fn safe_slippage(&self, slippage_bps: u32) -> Option<u32> {
+        let safe = |bps: u32| self.risk(self.worst(bps).as_ref()) <= Risk::Low;
+        if safe(slippage_bps) {
+            return Some(slippage_bps);
+        }
+        let (mut low, mut high) = (0, slippage_bps);
+        if !safe(low) {
+            return None;
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if safe(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Some(low)
+    }
+
+    fn answer(&self, slippage: BasisPoints) -> Result<Reply<Output>, ToolError> {
+        let (token_in, token_out) = (&self.ask.token_in, &self.ask.token_out);
+        let amount_in = TokenAmount::new(self.route.amount_in, token_in.decimals)?;
+        let amount_out = TokenAmount::new(self.route.amount_out, token_out.decimals)?;
+        let least = minimum_out(self.route.amount_out, slippage.get()).unwrap_or_default();
+        let exposed = TokenAmount::new(self.route.amount_out.saturating_sub(least), token_out.decimals)?;
+        let exposed_usd = self.price_out.and_then(|price| Usd::value_of(exposed, price, Rounding::Up).ok());
+        let worst = self.worst(slippage.get());
+        let risk = self.risk(worst.as_ref());
+        let safe_slippage_bps = self.safe_slippage(slippage.get());
+        let share_bps = self.share.times(&Ratio::whole(U256::from(10_000))).ceil().unwrap_or(U256::MAX);
+        let split = share_bps > U256::from(SPLIT_ABOVE);
+        let parts = if split { share_bps.div_ceil(U256::from(SPLIT_ABOVE)).saturating_to() } else { 1 };
+        let sandwich = match &worst {
+            None => None,
+            Some((found, _, usd)) => Some(self.told(found, *usd)?),
+        };
+        let advice = advice(risk, slippage.get(), safe_slippage_bps, parts);
+        let explanation = format!(
+            "{} risk for {amount_in} {} to {}: {}",
+            match risk {
+                Risk::None => "No",
+                Risk::Low => "Low",
+                Risk::Medium => "Medium",
+                Risk::High => "High",
+            },
+            token_in.symbol,
+            token_out.symbol,
+            match (&sandwich, risk) {
+                (None, _) => "no sandwich gains more than the pools' fees cost it.".to_owned(),
+                (Some(found), Risk::None | Risk::Low) => {
+                    format!("a sandwich could gain {} {}, which hardly pays.", found.gain, found.token)
+                }
+                (Some(found), Risk::Medium | Risk::High) => format!(
+                    "a sandwich could gain {} {} and leave {} {}. {}",
+                    found.gain,
+                    found.token,
+                    found.amount_out,
+                    token_out.symbol,
+                    advice.first().map(String::as_str).unwrap_or_default()
+                ),
+            },
+        );
+        let hints = json!({
+            "block_number": self.snapshot.block_number,
+            "slippage_bps": slippage.get(),
+            "attacker_gas_usd": self.gas.map(|gas| gas.to_string()),
+            "taken_share_pct": worst.as_ref().map(|(_, part, _)| part.to_percent(4)),
+        });
+        let output = Output {
+            token_in: token_in.symbol.to_string(),
+            token_out: token_out.symbol.to_string(),
+            amount_in: amount_in.to_string(),
+            amount_out: amount_out.to_string(),
+            minimum_out: TokenAmount::new(least, token_out.decimals)?.to_string(),
+            risk,
+            exposed_usd: exposed_usd.map(|usd| usd.to_string()),
+            sandwich,
+            safe_slippage_bps,
+            liquidity_share_pct: self.share.to_percent(4),
+            split_recommended: split,
+            parts,
+            advice,
+        };
+        Ok(Reply::new(output, explanation).hint(hints))
+    }
+
+    fn told(&self, found: &Sandwich, usd: Option<Usd>) -> Result<SandwichFound, ToolError> {
+        let token = self.paid.iter().find(|(_, address, _)| *address == found.token).map(|(token, _, _)| token);
+        let amount = |raw: U256| match token {
+            Some(token) => TokenAmount::new(raw, token.decimals).map(|amount| amount.to_string()),
+            None => Ok(raw.to_string()),
+        };
+        let net = usd.zip(self.gas).map(|(gain, gas)| match gain.checked_sub(gas) {
+            Ok(net) => net.to_string(),
+            Err(_) => gas.checked_sub(gain).map(|short| format!("-{short}")).unwrap_or_default(),
+        });
+        Ok(SandwichFound {
+            pool: found.pool.to_string(),
+            token: token.map_or_else(|| found.token.to_string(), |token| token.symbol.to_string()),
+            first: amount(found.first)?,
+            gain: amount(found.gain)?,
+            net_gain_usd: net,
+            amount_out: TokenAmount::new(found.amount_out, self.ask.token_out.decimals)?.to_string(),
+        })
+    }
+}
+
+fn advice(risk: Risk, slippage_bps: u32, safe_slippage_bps: Option<u32>, parts: u64) -> Vec<String> {
+    let mut advice = Vec::new();
+    if risk > Risk::Low {
+        match safe_slippage_bps {
+            Some(safe) if safe > 0 && safe < slippage_bps => {
+                advice.push(format!(
+                    "Send it with a slippage of {safe} basis points or less: a sandwich then gains nothing."
+                ));
+            }
+            _ => advice.push("No slippage tolerance makes it safe as one trade: make it smaller.".to_owned()),
+        }
+    }
+    if parts > 1 {
+        advice.push(format!("Split it into {parts} parts over several blocks, so that none takes over 1 % of a pool."));
+    }
+    if risk > Risk::Low {
+        advice.push(
+            "Send it where it is not seen before it is in a block, or as an order that fillers compete for.".to_owned(),
+        );
+    }
+    advice
+}

@@ -1,0 +1,55 @@
+//! The tools: one file each, with its `TOOL_DEF`; [`ALL_TOOL_DEFS`] is the only list. A tool knows
+//! its parameters, what to read and how to say it; how it is called belongs to the engine.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::dbg_macro
+    )
+)]
+
+pub mod engine;
+mod allowances;
+mod auction;
+pub mod data;
+pub mod intelligence;
+mod mev;
+mod orders;
+mod route;
+pub mod safety;
+mod shared;
+mod swap_ask;
+#[cfg(test)]
+mod tests;
+pub mod trading;
+pub mod wallet;
+
+use crate::engine::ToolDef;
+
+/// Every tool that Bardo brings.
+pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
+    &data::get_balances::TOOL_DEF,
+    &data::get_chain_status::TOOL_DEF,
+    &data::get_pool_info::TOOL_DEF,
+    &data::get_token_price::TOOL_DEF,
+    &data::search_tokens::TOOL_DEF,
+    &intelligence::intel_assess_mev_risk::TOOL_DEF,
+    &safety::check_safety_status::TOOL_DEF,
+    &safety::simulate_transaction::TOOL_DEF,
+    &trading::intent_refund::TOOL_DEF,
+    &trading::token_approve::TOOL_DEF,
+    &trading::token_revoke::TOOL_DEF,
+    &trading::uniswap_check_allowance::TOOL_DEF,
+    &trading::uniswap_execute_swap::TOOL_DEF,
+    &trading::uniswap_get_quote::TOOL_DEF,
+    &trading::uniswap_get_uniswapx_order_status::TOOL_DEF,
+    &trading::uniswap_submit_cross_chain_intent::TOOL_DEF,
+    &trading::uniswap_submit_uniswapx_order::TOOL_DEF,
+    &trading::uniswapx_cancel_order::TOOL_DEF,
+    &wallet::wallet_transfer_token::TOOL_DEF,
+];

@@ -1,0 +1,232 @@
+//! Which way a trade goes, against those who trade on what they see coming, and why: as an auction or through pools, in
+//! sight or out of it, whole or better in parts.
+
+use alloy::eips::BlockId;
+use alloy::primitives::U256;
+
+use bardo_abi::erc20::Erc20;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::format::dollars;
+use bardo_base::units::Usd;
+use golem_chain::multicall::Calls;
+use golem_chain::sender;
+use crate::engine::{World, WorldChain};
+use golem_protocols::uniswap::discovery::PoolSnapshot;
+use golem_protocols::uniswap::order::OrderKind;
+use golem_protocols::uniswap::ratio::Ratio;
+use golem_protocols::uniswap::routing::Route;
+
+/// A part of what a pool holds above which a trade should be split, in basis points.
+pub(super) const SPLIT_ABOVE: u64 = 100;
+
+/// Which way a swap is to go, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Way {
+    /// The auction; nothing where it goes through pools.
+    pub(super) auction: Option<OrderKind>,
+    /// Why.
+    pub(super) why: String,
+}
+
+/// What the way of a swap hangs on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// Whether an auction is preferred.
+    pub(super) preferred: bool,
+    /// Whether the account signs messages.
+    pub(super) signs: bool,
+    /// Whether it pays with the chain's own coin.
+    pub(super) native_in: bool,
+    /// What it is worth, where that can be told.
+    pub(super) value: Option<Usd>,
+}
+
+impl Wanted {
+    /// The way that such a swap goes on a chain.
+    pub(super) fn way(self, world: &World, chain_id: u64) -> Way {
+        self.decided(world.auction(chain_id), world.auction_from())
+    }
+
+    /// `from`: the policy's `uniswapx_from_usd`.
+    fn decided(self, service: Option<OrderKind>, from: Option<Usd>) -> Way {
+        let pools = |why: String| Way { auction: None, why };
+        if !self.preferred {
+            return pools("an auction was not asked for".to_owned());
+        }
+        let Some(kind) = service else {
+            return pools("no order service is connected, so there is nobody who would fill an auction".to_owned());
+        };
+        if !self.signs {
+            return pools(
+                "an order is signed by whoever holds what it offers, and this account acts for another".to_owned(),
+            );
+        }
+        if self.native_in {
+            return pools("an order takes tokens, and this pays with the chain's own coin".to_owned());
+        }
+        let Some(from) = from else {
+            return pools("the policy makes no swap an auction (uniswapx_from_usd)".to_owned());
+        };
+        match self.value {
+            Some(value) if value >= from => Way {
+                auction: Some(kind),
+                why: "fillers compete for it out of public sight, and the filler pays the gas".to_owned(),
+            },
+            Some(_) => pools(format!(
+                "it is worth less than {} (uniswapx_from_usd), and what a filler earns for its gas would outweigh the \
+                 protection",
+                dollars(from)
+            )),
+            None => pools("its worth cannot be told, so an auction cannot be weighed".to_owned()),
+        }
+    }
+}
+
+/// The largest part of what a pool holds of a token that the route takes out of it. Depth in the protocol's own sense is
+/// virtual, and far above what a narrow position holds: what counts here is what the pools hold.
+pub(super) async fn liquidity_share(
+    chain: &WorldChain,
+    route: &Route,
+    snapshot: &PoolSnapshot,
+) -> Result<Ratio, ToolError> {
+    let mut calls = Calls::default();
+    let hops: Vec<_> = route.legs.iter().flat_map(|leg| &leg.hops).collect();
+    let held: Vec<_> =
+        hops.iter().map(|hop| calls.push(hop.token_out, &Erc20::balanceOfCall { owner: hop.pool })).collect();
+    let answers = chain.ask(calls, BlockId::from(snapshot.block_hash)).await?;
+    let mut largest = Ratio::whole(U256::ZERO);
+    for (hop, held) in hops.into_iter().zip(held) {
+        let held = held.take(&answers).and_then(|held| Ratio::of(hop.amount_out, held)).ok_or_else(|| {
+            ToolError::new(
+                ErrorCode::TokenInvalid,
+                format_args!("{} does not tell what {} holds", hop.token_out, hop.pool),
+            )
+        })?;
+        largest = largest.max(held);
+    }
+    Ok(largest)
+}
+
+/// What there is to say of a trade's size, where it should be made in parts. Where nobody tells what the pools hold, the
+/// price impact has to do: it says less, since a pool can be deep where the price stands and hold little.
+pub(super) fn size_advice(share: Option<&Ratio>, impact: &Ratio) -> Option<String> {
+    let above = |part: &Ratio| Ratio::of(U256::from(SPLIT_ABOVE), U256::from(10_000)).is_none_or(|most| *part > most);
+    let advice = "intel_assess_mev_risk says how to split it";
+    match share {
+        Some(share) if above(share) => {
+            Some(format!("size: it takes {} % of what a pool on its way holds; {advice}", share.to_percent(2)))
+        }
+        None if above(impact) => Some(format!(
+            "size: it moves the price by {} %, and no pool tells what it holds; {advice}",
+            impact.to_percent(2)
+        )),
+        Some(_) | None => None,
+    }
+}
+
+/// How a trade is seen by others before it is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// As an order at its service.
+    Order,
+    /// An order that was not handed in.
+    Unplaced,
+    /// As a transaction on this route.
+    Sent(sender::Route),
+    /// Nothing was sent.
+    Nothing,
+}
+
+/// What protects a trade, each in a sentence behind a word for what it is about.
+pub(super) fn measures(sight: Sight, size: Option<&String>) -> Vec<String> {
+    let floor = match sight {
+        Sight::Order | Sight::Unplaced => "slippage: what is asked for at least is signed into the order",
+        Sight::Sent(_) | Sight::Nothing => "slippage: the least output is in the calldata",
+    };
+    let seen = match sight {
+        Sight::Order => "sight: the order goes to its service and shows in no mempool",
+        Sight::Sent(sender::Route::Private) => {
+            "sight: sent through the private relay alone, since it is large for mainnet"
+        }
+        Sight::Sent(sender::Route::Public) => {
+            "sight: sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet"
+        }
+        Sight::Nothing | Sight::Unplaced => "sight: nothing was sent",
+    };
+    let told = [floor, seen, "deadline: nothing is settled after it"];
+    told.into_iter().map(str::to_owned).chain(size.cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usd(text: &str) -> Option<Usd> {
+        Some(text.parse().unwrap())
+    }
+
+    #[test]
+    fn an_auction_is_taken_where_it_can_be_and_pays() {
+        let all = Wanted { preferred: true, signs: true, native_in: false, value: usd("1000") };
+        let (service, from) = (Some(OrderKind::DutchV2), usd("1000"));
+        let taken = all.decided(service, from);
+        assert_eq!(taken.auction, service);
+        assert!(taken.why.contains("compete"), "{}", taken.why);
+        for kind in [OrderKind::DutchV3, OrderKind::Priority] {
+            assert_eq!(all.decided(Some(kind), from).auction, Some(kind));
+        }
+        // Each thing that stands in its way, alone, and what is said of it.
+        for (wanted, service, why) in [
+            (Wanted { preferred: false, ..all }, service, "not asked for"),
+            (all, None, "no order service"),
+            (Wanted { signs: false, ..all }, service, "acts for another"),
+            (Wanted { native_in: true, ..all }, service, "own coin"),
+            (Wanted { value: None, ..all }, service, "cannot be told"),
+            (Wanted { value: usd("999.99"), ..all }, service, "less than $1,000.00"),
+        ] {
+            let way = wanted.decided(service, from);
+            assert_eq!(way.auction, None, "{wanted:?}");
+            assert!(way.why.contains(why), "{}", way.why);
+        }
+    }
+
+    #[test]
+    fn an_auction_begins_at_the_policys_dollars_and_not_a_cent_below() {
+        let of = |value| Wanted { preferred: true, signs: true, native_in: false, value: usd(value) };
+        let goes = |value, from: Option<Usd>| of(value).decided(Some(OrderKind::DutchV2), from).auction.is_some();
+        for (value, auction) in [("0", false), ("999.999999", false), ("1000", true), ("1000.01", true)] {
+            assert_eq!(goes(value, usd("1000")), auction, "{value}");
+        }
+        assert_eq!([goes("0", usd("0")), goes("249.99", usd("250")), goes("250", usd("250"))], [true, false, true]);
+        assert!(!goes("1000000", None), "a policy that says none");
+    }
+
+    #[test]
+    fn above_a_hundredth_of_a_pool_it_is_advised_to_split() {
+        let part = |points: u64| Ratio::of(U256::from(points), U256::from(10_000)).unwrap();
+        let (small, large) = (part(100), part(101));
+        // What the pools hold decides where it is told, whatever the price does.
+        assert_eq!(size_advice(Some(&small), &large), None);
+        assert!(size_advice(Some(&large), &small).unwrap().contains("takes 1.01 % of what a pool"));
+        assert_eq!(size_advice(None, &small), None);
+        assert!(size_advice(None, &large).unwrap().contains("moves the price by 1.01 %"));
+        let told = measures(Sight::Order, size_advice(Some(&large), &small).as_ref());
+        assert!(told.iter().all(|one| one.contains(": ")) && told.len() == 4, "{told:?}");
+    }
+
+    #[test]
+    fn how_it_is_seen_is_told_as_it_is() {
+        for (sight, words) in [
+            (Sight::Order, "no mempool"),
+            (Sight::Sent(sender::Route::Private), "private relay alone"),
+            (Sight::Sent(sender::Route::Public), "public mempool"),
+            (Sight::Nothing, "nothing was sent"),
+            (Sight::Unplaced, "nothing was sent"),
+        ] {
+            let told = measures(sight, None);
+            assert!(told.iter().any(|one| one.starts_with("sight: ") && one.contains(words)), "{told:?}");
+            let by_order = matches!(sight, Sight::Order | Sight::Unplaced);
+            assert_eq!(told.iter().any(|one| one.contains("calldata")), !by_order, "{told:?}");
+        }
+    }
+}

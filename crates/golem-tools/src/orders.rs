@@ -1,0 +1,215 @@
+//! What the tools for orders share: hashes as parameters, an order looked at anew, and the transaction that takes
+//! something of an order back.
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use bardo_base::error::ToolError;
+use bardo_base::model::Check;
+use bardo_base::text::SafeText;
+use crate::engine::{CallContext, World};
+use bardo_safety::orders::Record;
+use bardo_safety::pipeline::{Committed, State};
+use bardo_safety::proposal::{Intent, Leg, Proposal, Purpose};
+use crate::mev::Sight;
+use crate::shared::{Sent, invalid};
+
+/// The checks that a signed order runs under.
+pub(super) const CHECKS: &[Check] = &[
+    Check::Halt,
+    Check::PhaseGate,
+    Check::TokenAllowlist,
+    Check::SpendingLimit,
+    Check::RateLimit,
+    Check::BalanceBreaker,
+    Check::SlippageGuard,
+    Check::PolicyCage,
+    Check::Simulation,
+];
+
+/// A hash as a parameter carries it.
+pub(super) fn hash(text: &str, parameter: &str) -> Result<B256, ToolError> {
+    let text = text.trim();
+    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 64);
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .ok_or_else(|| invalid(parameter, &"expected 0x and 64 hexadecimal digits, as the order's result gave them"))
+}
+
+/// A Permit2 nonce that nobody else draws: 256 random bits.
+pub(super) fn random_nonce(world: &World) -> U256 {
+    U256::from_be_bytes(world.chance.word())
+}
+
+/// The last card of an order, as a machine reads it.
+pub(super) fn card(record: &Record) -> Value {
+    let card = record.card.as_deref().and_then(|card| serde_json::from_str::<Value>(card).ok());
+    card.unwrap_or_else(|| json!({"status": record.status}))
+}
+
+/// What a tool that signs an order says has become of it.
+pub(super) fn status(state: &State, record: Option<&Record>) -> String {
+    match (state, record) {
+        (State::Placed, Some(record)) => record.status.to_string(),
+        (State::Simulated, _) => "simulated".to_owned(),
+        // The signature may be on disk, or with the service: the order can still be filled.
+        (State::Unclear, _) | (State::Placed, None) => "unclear".to_owned(),
+        (State::Done | State::Reverted | State::Stopped { .. }, _) => "error".to_owned(),
+    }
+}
+
+/// Where an order shows that was or was not placed.
+pub(super) fn sight(state: &State) -> Sight {
+    match state {
+        State::Placed | State::Unclear => Sight::Order,
+        State::Simulated | State::Done | State::Reverted | State::Stopped { .. } => Sight::Unplaced,
+    }
+}
+
+/// In a sentence, what became of a swap that is to bring `amount`: by the transaction that trades, or by an order.
+pub(super) fn swapped(state: &State, transaction: Option<B256>, order: Option<B256>, amount: &str) -> String {
+    match (state, transaction, order) {
+        (State::Done, Some(hash), _) => format!("Received {amount}, tx {hash}"),
+        (State::Simulated, _, _) => format!("Would receive {amount}; nothing was signed"),
+        (State::Reverted, Some(hash), _) => format!("The swap reverted and only gas was spent, tx {hash}"),
+        (State::Unclear, Some(hash), _) => format!("Sent and not settled yet: {amount} expected, tx {hash}"),
+        (State::Unclear | State::Placed, None, Some(hash)) => {
+            format!("Order {hash} may have been signed: do not swap again, look at its status")
+        }
+        (State::Unclear | State::Placed, _, _) => {
+            "What was signed is not settled yet: do not swap again before its end is known".to_owned()
+        }
+        (State::Done | State::Reverted, None, _) | (State::Stopped { .. }, _, _) => "The swap was not made".to_owned(),
+    }
+}
+
+/// A text field of a card.
+pub(super) fn field(card: &Value, name: &str) -> String {
+    card.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Looks at an order anew; what is kept of it where that fails, with why.
+pub(super) async fn look(world: &World, hash: B256) -> Result<(Record, Option<String>), ToolError> {
+    let orders = world.orders()?;
+    match orders.look(hash).await {
+        Ok(record) => Ok((record, None)),
+        Err(error @ bardo_safety::orders::OrderError::Unknown(_)) => Err(error.into()),
+        Err(error) => Ok((orders.record(hash)?, Some(error.to_string()))),
+    }
+}
+
+/// Looks at an order anew of which something is to be taken back; only whoever signed it may.
+pub(super) async fn own(context: &CallContext, text: &str, parameter: &str) -> Result<Record, ToolError> {
+    let hash = hash(text, parameter)?;
+    context.step("Asking the chain");
+    let (record, _) = look(&context.world, hash).await?;
+    let account = context.world.account(None)?;
+    if account != record.account {
+        return Err(invalid(
+            parameter,
+            &format_args!("it was signed by {}, and this wallet is {account}", record.account),
+        ));
+    }
+    Ok(record)
+}
+
+/// The one transaction that takes something of an order back: it gives nothing out and allows nothing.
+pub(super) fn taking_back(
+    context: &CallContext,
+    record: &Record,
+    intent: Intent,
+    (to, data, gas_limit): (Address, Bytes, u64),
+    expected: &str,
+) -> Proposal {
+    let leg = Leg { purpose: Purpose::Main, to, value: U256::ZERO, data, gas_limit, slots: Vec::new() };
+    Proposal {
+        chain_id: record.chain_id,
+        tool: *context.meta(),
+        call_id: context.call_id(),
+        golem_id: context.golem_id().clone(),
+        account: record.account,
+        intent,
+        legs: vec![leg],
+        outflows: Vec::new(),
+        inflows: Vec::new(),
+        allowances: Vec::new(),
+        trade: None,
+        recipients: vec![record.account],
+        order: None,
+        expected_outcome: SafeText::clean(expected, 300),
+    }
+}
+
+/// The transaction that took something back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TakenBack {
+    /// Hash of the transaction; absent where nothing was sent.
+    tx_hash: Option<String>,
+    /// Block it is in; absent until it is in one.
+    block_number: Option<u64>,
+    /// Gas used, in units.
+    gas_used: u64,
+    /// Where to look at the transaction; absent where nothing was sent.
+    explorer_url: Option<String>,
+}
+
+impl TakenBack {
+    /// What became of it, whether that is its end, and a sentence that says so of `done`.
+    pub(super) fn of(
+        context: &CallContext,
+        committed: &Committed,
+        done: &str,
+    ) -> Result<(Self, bool, String), ToolError> {
+        let sent = Sent::of(context, committed)?;
+        let said = sent.explain(done);
+        let taken = Self {
+            tx_hash: sent.tx_hash,
+            block_number: sent.block_number,
+            gas_used: sent.gas_used,
+            explorer_url: sent.explorer_url,
+        };
+        Ok((taken, committed.state == State::Done, said))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stopped() -> State {
+        State::Stopped { code: bardo_base::error::ErrorCode::Halted, why: "a stop".to_owned() }
+    }
+
+    #[test]
+    fn what_may_have_been_signed_is_never_told_as_not_done() {
+        for (state, told) in [
+            (State::Simulated, "simulated"),
+            (State::Unclear, "unclear"),
+            (State::Placed, "unclear"),
+            (State::Done, "error"),
+            (State::Reverted, "error"),
+            (stopped(), "error"),
+        ] {
+            assert_eq!(status(&state, None), told, "{state:?}");
+        }
+        let order = B256::repeat_byte(0x0d);
+        for (transaction, order) in [(None, Some(order)), (Some(B256::repeat_byte(1)), None), (None, None)] {
+            let said = swapped(&State::Unclear, transaction, order, "1 WETH");
+            assert!(!said.contains("not made"), "{said}");
+        }
+        let said = swapped(&State::Unclear, None, Some(order), "1 WETH");
+        assert!(said.contains(&order.to_string()) && said.contains("do not swap again"), "{said}");
+        assert_eq!(swapped(&stopped(), None, Some(order), "1 WETH"), "The swap was not made");
+    }
+
+    #[test]
+    fn hashes_are_read_whole() {
+        let good = format!("0x{}", "ab".repeat(32));
+        assert_eq!(hash(&good, "order_hash").unwrap(), B256::repeat_byte(0xab));
+        for bad in ["", "0x12", &good[2..], &format!("{good}00"), &good.replace("ab", "zz")] {
+            assert!(hash(bad, "order_hash").is_err(), "{bad}");
+        }
+    }
+}

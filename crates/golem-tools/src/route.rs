@@ -1,0 +1,49 @@
+//! Figures of a route, as proposals state them.
+
+use alloy::primitives::{Address, U256};
+
+use bardo_base::units::BasisPoints;
+use golem_protocols::uniswap::ratio::Ratio;
+use golem_protocols::uniswap::routing::Route;
+
+/// The impact in whole basis points, rounded up.
+pub(super) fn impact_of(route: &Route) -> BasisPoints {
+    whole_points(&route.price_impact).1
+}
+
+/// The impact in whole basis points, rounded down.
+pub(super) fn impact_reached(route: &Route) -> BasisPoints {
+    whole_points(&route.price_impact).0
+}
+
+/// A part of one in whole basis points, rounded down and up; what is more than one is one.
+fn whole_points(part: &Ratio) -> (BasisPoints, BasisPoints) {
+    let at = |points: u32| Ratio::of(U256::from(points), U256::from(10_000));
+    let up = (1..10_000).find(|points| at(*points).is_some_and(|bound| *part <= bound)).unwrap_or(10_000);
+    let down = if at(up).is_some_and(|bound| *part >= bound) { up } else { up.saturating_sub(1) };
+    let of = |points| BasisPoints::new(points).unwrap_or(BasisPoints::ZERO);
+    (of(down), of(up))
+}
+
+pub(super) fn pools_of(route: &Route) -> Vec<Address> {
+    let mut pools: Vec<Address> = route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.pool)).collect();
+    pools.sort_unstable();
+    pools.dedup();
+    pools
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_impact_is_told_from_both_sides() {
+        let told = |millionths: u64| {
+            let (down, up) = whole_points(&Ratio::of(U256::from(millionths), U256::from(1_000_000)).unwrap());
+            (down.get(), up.get())
+        };
+        // A hundred millionths are a basis point.
+        assert_eq!([told(9_999), told(10_000), told(10_001)], [(99, 100), (100, 100), (100, 101)]);
+        assert_eq!([told(1), told(999_999), told(1_000_000)], [(0, 1), (9_999, 10_000), (10_000, 10_000)]);
+    }
+}

@@ -1,0 +1,361 @@
+//! `simulate_transaction`: what a call would do on the chain as it is now, without signing or sending it.
+
+use std::collections::BTreeMap;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, Bytes, TxKind, U256};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::units::TokenAmount;
+use golem_chain::fork::{Call, Change, Changes, Outcome, Simulation, Status};
+use golem_chain::token::{self, Token};
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<SimulateTransaction>();
+
+/// Changes that are listed at most, of each kind.
+const MOST_CHANGES: usize = 40;
+/// Bytes of the output that are shown.
+const MOST_OUTPUT: usize = 1_024;
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Chain name, alias or decimal id.
+    chain: String,
+    /// The contract or account called, as a 0x address; absent to create a contract from `data`.
+    #[serde(default)]
+    to: Option<String>,
+    /// Calldata as 0x and hexadecimal digits.
+    #[serde(default = "nothing")]
+    data: String,
+    /// The chain's coin sent along, in whole coins, such as "0.1".
+    #[serde(default = "zero")]
+    value: String,
+    /// Who sends it, as a 0x address; the wallet's own account if absent.
+    #[serde(default)]
+    from: Option<String>,
+}
+
+fn nothing() -> String {
+    "0x".to_owned()
+}
+
+fn zero() -> String {
+    "0".to_owned()
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// The chain's name.
+    chain: String,
+    /// The block on whose state it was tried.
+    block_number: u64,
+    /// Who sent it.
+    from: String,
+    /// `success`, `reverted` or `halted`.
+    outcome: &'static str,
+    /// Why it did not succeed, in words.
+    reason: Option<String>,
+    /// What it would be charged for, in gas units.
+    gas_used: u64,
+    /// What it returned, as 0x and hexadecimal digits; the revert data if it reverted. Cut where it is long.
+    output: String,
+    /// The contract it created.
+    created: Option<String>,
+    /// Balances that changed, the sender's first.
+    balances: Vec<BalanceMoved>,
+    /// Allowances that changed: who may take how much from whom afterwards.
+    allowances: Vec<AllowanceMoved>,
+    /// Anything else of the sender's that changed, in words.
+    also_changed: Vec<String>,
+    /// Whether the lists above are all there is: no bound was hit, and every token answered.
+    complete: bool,
+}
+
+/// A balance before and after.
+#[derive(Debug, Serialize, JsonSchema)]
+struct BalanceMoved {
+    /// Whose.
+    account: String,
+    /// Symbol of the token, or its address where it has none.
+    token: String,
+    /// By how much it changed, in whole tokens, with its sign; raw units where the decimals are not known.
+    change: String,
+    /// Before, in raw units.
+    before_raw: String,
+    /// After, in raw units.
+    after_raw: String,
+}
+
+/// An allowance before and after.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AllowanceMoved {
+    /// Whose tokens.
+    owner: String,
+    /// Who may take them.
+    spender: String,
+    /// Symbol of the token, or its address where it has none.
+    token: String,
+    /// `token` for an allowance of the token's own, `permit2` for one inside Permit2.
+    kept_by: &'static str,
+    /// After, in raw units.
+    after_raw: String,
+}
+
+/// See [`TOOL_DEF`].
+pub struct SimulateTransaction;
+
+impl ReadTool for SimulateTransaction {
+    const META: ToolMeta = ToolMeta {
+        name: "simulate_transaction",
+        description: "Runs a call on a fork of the chain's latest block, inside this process, and tells whether it \
+                      succeeds, why not, what gas it uses and what it changes. Nothing is signed or sent, and no \
+                      endpoint learns of the call.",
+        category: Category::Safety,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Medium,
+        progress_steps: &["Pinning the block", "Simulating", "Naming what changed"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "Tries a call without signing it: success or revert reason, gas, and every balance and \
+                         allowance it changes.",
+        prompt_guidelines: Guidelines {
+            thriving: "Try any call whose effect is not certain.",
+            cautious: "Try every call before proposing it, and drop it if it changes what you did not expect.",
+            declining: "Try exits before proposing them; a revert costs gas you need.",
+            terminal: "Only for an exit that might revert.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &["chain", "to", "value", "from"],
+        summary_fields: &["outcome", "gas_used", "complete"],
+        card: None,
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        // Permit2 has one address on every chain; this asks for its domain separator.
+        json!({
+            "chain": "ethereum", "to": "0x000000000022D473030F116dDEE9F6B43aC78BA3", "data": "0x3644e515",
+            "from": "0x00000000000000000000000000000000000000A1",
+        })
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        let chain = context.world.chain(&params.chain)?;
+        let call = call(context, &params)?;
+        context.step("Pinning the block");
+        let fork = chain.fork(BlockId::latest()).await?;
+        context.step("Simulating");
+        let simulation = fork.simulate(std::slice::from_ref(&call)).await?;
+        context.step("Naming what changed");
+        let [outcome] = &simulation.outcomes[..] else {
+            return Err(ToolError::new(ErrorCode::SafetySimulationFailed, "the simulation ended without an outcome"));
+        };
+        let names = Names::of(chain, &simulation.changes).await?;
+        answer(chain, &call, &simulation, outcome, &names)
+    }
+}
+
+fn call(context: &CallContext, params: &Params) -> Result<Call, ToolError> {
+    let wrong = |parameter: &str, what: &str| {
+        ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))
+            .detail("parameter", parameter)
+    };
+    let from = match &params.from {
+        Some(text) => address(text, "from")?,
+        None => context.world.account(None)?,
+    };
+    let data: Bytes = params
+        .data
+        .trim()
+        .strip_prefix("0x")
+        .and_then(|digits| digits.parse().ok())
+        .ok_or_else(|| wrong("data", "not calldata: expected 0x and an even number of hexadecimal digits"))?;
+    let value = TokenAmount::parse(&params.value, 18).map_err(|error| wrong("value", &error.to_string()))?;
+    let to = params.to.as_deref().map(|to| address(to, "to")).transpose()?;
+    if to.is_none() && data.is_empty() {
+        return Err(wrong("to", "neither a target nor the code of a new contract is given"));
+    }
+    Ok(match to {
+        Some(to) => Call::new(from, to, data),
+        None => Call::create(from, data),
+    }
+    .with_value(value.raw()))
+}
+
+/// The tokens whose balances or allowances changed, where they answer as tokens do.
+struct Names(BTreeMap<Address, Token>);
+
+impl Names {
+    async fn of(chain: &WorldChain, changes: &Changes) -> Result<Self, ToolError> {
+        let balances = changes.balances.iter().map(|change| change.token);
+        let allowances = changes.allowances.iter().map(|change| change.token);
+        let permits = changes.permit2_allowances.iter().map(|change| change.token);
+        let mut tokens: Vec<Address> = balances.chain(allowances).chain(permits).collect();
+        tokens.sort_unstable();
+        tokens.dedup();
+        tokens.truncate(3 * MOST_CHANGES);
+        let read = match &tokens[..] {
+            [] => Vec::new(),
+            some => token::read(some, chain.network(), chain.client.provider()).await?,
+        };
+        Ok(Self(tokens.into_iter().zip(read).filter_map(|(at, token)| Some((at, token.ok()?))).collect()))
+    }
+
+    fn symbol(&self, token: Address) -> String {
+        self.0.get(&token).map_or_else(|| token.to_string(), |token| token.symbol.to_string())
+    }
+
+    fn change(&self, token: Address, moved: &Change<U256>) -> String {
+        signed(moved, |raw| match self.0.get(&token).map(|token| TokenAmount::new(raw, token.decimals)) {
+            Some(Ok(amount)) => amount.to_string(),
+            Some(Err(_)) | None => raw.to_string(),
+        })
+    }
+}
+
+/// The difference with its sign, its size written by `form`.
+fn signed(moved: &Change<U256>, form: impl Fn(U256) -> String) -> String {
+    if moved.after >= moved.before {
+        format!("+{}", form(moved.after - moved.before))
+    } else {
+        format!("-{}", form(moved.before - moved.after))
+    }
+}
+
+fn answer(
+    chain: &WorldChain,
+    call: &Call,
+    simulation: &Simulation,
+    outcome: &Outcome,
+    names: &Names,
+) -> Result<Reply<Output>, ToolError> {
+    let changes = &simulation.changes;
+    let coin = chain.network().native_symbol;
+    let (word, reason) = match &outcome.status {
+        Status::Success => ("success", None),
+        Status::Reverted(reason) => ("reverted", Some(reason.to_string())),
+        Status::Halted(reason) => ("halted", Some(reason.to_string())),
+    };
+    let coins = changes.accounts.iter().filter(|change| change.balance.moved()).map(|change| BalanceMoved {
+        account: change.account.to_string(),
+        token: coin.to_owned(),
+        change: signed(&change.balance, |wei| TokenAmount::ether(wei).to_string()),
+        before_raw: change.balance.before.to_string(),
+        after_raw: change.balance.after.to_string(),
+    });
+    let tokens = changes.balances.iter().filter(|change| change.balance.moved()).map(|change| BalanceMoved {
+        account: change.holder.to_string(),
+        token: names.symbol(change.token),
+        change: names.change(change.token, &change.balance),
+        before_raw: change.balance.before.to_string(),
+        after_raw: change.balance.after.to_string(),
+    });
+    let own = call.from.to_string();
+    let mut balances: Vec<BalanceMoved> = coins.chain(tokens).collect();
+    balances.sort_by_key(|change| change.account != own);
+    let of_tokens = changes.allowances.iter().filter(|change| change.allowance.moved()).map(|change| AllowanceMoved {
+        owner: change.owner.to_string(),
+        spender: change.spender.to_string(),
+        token: names.symbol(change.token),
+        kept_by: "token",
+        after_raw: change.allowance.after.to_string(),
+    });
+    let of_permit2 =
+        changes.permit2_allowances.iter().filter(|change| change.allowance.moved()).map(|change| AllowanceMoved {
+            owner: change.owner.to_string(),
+            spender: change.spender.to_string(),
+            token: names.symbol(change.token),
+            kept_by: "permit2",
+            after_raw: change.allowance.after.amount.to_string(),
+        });
+    let mut allowances: Vec<AllowanceMoved> = of_tokens.chain(of_permit2).collect();
+    allowances.sort_by_key(|change| change.owner != own);
+    let mut also_changed = also_changed(call.from, changes);
+    let cut = balances.len() > MOST_CHANGES || allowances.len() > MOST_CHANGES || also_changed.len() > MOST_CHANGES;
+    balances.truncate(MOST_CHANGES);
+    allowances.truncate(MOST_CHANGES);
+    also_changed.truncate(MOST_CHANGES);
+    let complete = changes.complete() && !cut;
+    let mut explanation = match &reason {
+        None => format!("It would succeed and use {} gas.", outcome.gas_used),
+        Some(reason) => format!("It would fail: {reason}."),
+    };
+    for change in balances.iter().filter(|change| change.account == own) {
+        explanation.push_str(&format!(" {} {}.", change.change, change.token));
+    }
+    if !complete {
+        explanation.push_str(" Not everything it changes could be told.");
+    }
+    let shown = outcome.output.get(..outcome.output.len().min(MOST_OUTPUT)).unwrap_or_default();
+    let hints = json!({
+        "block_hash": simulation.pinned.hash,
+        "events": outcome.logs.len(),
+        "output_bytes": outcome.output.len(),
+        "creates": matches!(call.to, TxKind::Create),
+    });
+    let output = Output {
+        chain: chain.network().name.clone(),
+        block_number: simulation.pinned.number,
+        from: own,
+        outcome: word,
+        reason,
+        gas_used: outcome.gas_used,
+        output: alloy::hex::encode_prefixed(shown),
+        created: outcome.created.map(|created| created.to_string()),
+        balances,
+        allowances,
+        also_changed,
+        complete,
+    };
+    Ok(Reply::new(output, explanation).hint(hints))
+}
+
+/// What else of the sender's changed: approvals for everything, single tokens, code and delegation.
+fn also_changed(from: Address, changes: &Changes) -> Vec<String> {
+    let mut told = Vec::new();
+    for change in changes.operators.iter().filter(|change| change.owner == from && change.approved.moved()) {
+        let may = if change.approved.after { "may now" } else { "may no longer" };
+        told.push(format!("{} {may} move all of {}", change.operator, change.collection));
+    }
+    for change in changes.nft_owners.iter().filter(|change| change.who.before == from || change.who.after == from) {
+        told.push(format!(
+            "{} of {} goes from {} to {}",
+            change.id, change.collection, change.who.before, change.who.after
+        ));
+    }
+    for change in changes.multi_balances.iter().filter(|change| change.holder == from && change.balance.moved()) {
+        told.push(format!(
+            "{} of {} changes by {}",
+            change.id,
+            change.collection,
+            signed(&change.balance, |raw| raw.to_string())
+        ));
+    }
+    if let Some(own) = changes.account(from) {
+        if own.delegation.moved() {
+            told.push(match own.delegation.after {
+                Some(to) => format!("the account's code is delegated to {to}"),
+                None => "the account's delegation is taken back".to_owned(),
+            });
+        } else if own.code_hash.moved() {
+            told.push("the account's code changes".to_owned());
+        }
+    }
+    told
+}

@@ -1,0 +1,283 @@
+//! A swap as a caller writes it, made into what the router understands. Shared by the tools that quote, weigh or
+//! make swaps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use alloy::providers::Provider;
+use serde_json::{Value, json};
+
+use bardo_abi::erc20::Erc20;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::units::{BasisPoints, TokenAmount};
+use golem_chain::multicall::Calls;
+use golem_chain::network::Contract;
+use golem_chain::provider::ProviderError;
+use golem_chain::token::{self, Token, TokenId};
+use crate::engine::{CallContext, World, WorldChain};
+use crate::allowances::routers;
+use crate::shared::invalid;
+use golem_protocols::uniswap::discovery::{PoolSnapshot, Reach};
+use golem_protocols::uniswap::pool::Exact;
+use golem_protocols::uniswap::quote::{Ask, NOBODY, Quoted, Told};
+use golem_protocols::uniswap::ratio::Ratio;
+use golem_protocols::uniswap::router::Version;
+use golem_protocols::uniswap::routing::{GasCost, Route, RouteRequest};
+
+/// Slippage of a swap or an order that names none, in basis points; less where phase or policy allow less.
+const USUAL_SLIPPAGE: u32 = 50;
+
+/// Slippage of a call: what its parameter asks for, which the slippage guard checks, or the default that passes there.
+pub(super) fn slippage(context: &CallContext, asked: Option<u32>) -> Result<BasisPoints, ToolError> {
+    let points = |points| BasisPoints::new(points).map_err(|error| invalid("slippage_bps", &error));
+    match asked {
+        Some(asked) => points(asked),
+        None => {
+            points(USUAL_SLIPPAGE).map(|usual| context.standing().max_slippage.map_or(usual, |most| usual.min(most)))
+        }
+    }
+}
+
+/// That an auction is preferred, where nobody says otherwise.
+pub(super) const fn yes() -> bool {
+    true
+}
+
+/// A swap as it was asked for, its tokens resolved.
+pub(super) struct SwapAsk<'a> {
+    /// On which chain.
+    pub(super) chain: &'a WorldChain,
+    /// The token paid.
+    pub(super) token_in: Token,
+    /// The token received.
+    pub(super) token_out: Token,
+    /// What pools take for it: its contract, or what wraps the coin.
+    pub(super) contract_in: Address,
+    /// What pools give for it.
+    pub(super) contract_out: Address,
+    /// The fixed side, in raw units.
+    pub(super) exact: Exact,
+    /// How far the open side may be off.
+    pub(super) slippage: BasisPoints,
+}
+
+/// A route with what it was found on, and what its source said.
+pub(super) struct Found {
+    /// The route.
+    pub(super) route: Route,
+    /// The pools it is over.
+    pub(super) snapshot: Arc<PoolSnapshot>,
+    /// The price of gas in wei.
+    pub(super) gas_price: u128,
+    /// What the source said, where it is not the own router.
+    pub(super) told: Option<Told>,
+}
+
+impl Found {
+    /// Who gave the quote, and how it compares with the own router's.
+    pub(super) fn source(&self, world: &World) -> Value {
+        let Some(told) = &self.told else { return json!({ "name": world.quotes.name() }) };
+        json!({
+            "name": world.quotes.name(),
+            "claimed_raw": told.claimed.to_string(),
+            "own_router_raw": told.own.map(|own| own.to_string()),
+            "ahead_of_own_router_bps": told.ahead_bps,
+        })
+    }
+
+    /// The same in words; nothing where the own router gave it.
+    pub(super) fn words(&self, world: &World) -> String {
+        let Some(told) = &self.told else { return String::new() };
+        let name = world.quotes.name();
+        match told.ahead_bps {
+            Some(0) => format!(" The route is {name}'s, and no better or worse than the own router's after gas."),
+            Some(ahead) if ahead > 0 => {
+                format!(" The route is {name}'s, {ahead} bps better than the own router's after gas.")
+            }
+            Some(behind) => {
+                format!(" The route is {name}'s, {} bps worse than the own router's after gas.", behind.unsigned_abs())
+            }
+            None => format!(" The route is {name}'s; the own router finds none."),
+        }
+    }
+}
+
+impl<'a> SwapAsk<'a> {
+    /// Resolves the tokens and reads the amount: whole tokens of `token_out` for an exact output, else of
+    /// `token_in`, where `max` is the wallet's whole balance.
+    pub(super) async fn new(
+        world: &World,
+        chain: &'a WorldChain,
+        [token_in, token_out]: [&str; 2],
+        amount: &str,
+        exact_output: bool,
+    ) -> Result<Self, ToolError> {
+        let (token_in, token_out) = futures::try_join!(chain.token(token_in), chain.token(token_out))?;
+        let network = chain.network();
+        let contract = |token: &Token| {
+            token.contract(network).ok_or_else(|| {
+                ToolError::new(
+                    ErrorCode::ChainUnsupported,
+                    format_args!("the address book of {network} has no wrapped {}", token.symbol),
+                )
+            })
+        };
+        let (contract_in, contract_out) = (contract(&token_in)?, contract(&token_out)?);
+        let exact = if exact_output {
+            if amount.trim().eq_ignore_ascii_case("max") {
+                return Err(ToolError::new(
+                    ErrorCode::ValidationFailed,
+                    "parameter `amount`: \"max\" is what the wallet can pay; it says nothing of an exact output",
+                )
+                .detail("parameter", "amount"));
+            }
+            Exact::Out(TokenAmount::parse(amount, token_out.decimals)?.raw())
+        } else if amount.trim().eq_ignore_ascii_case("max") {
+            Exact::In(balance(world, chain, &token_in).await?)
+        } else {
+            Exact::In(TokenAmount::parse(amount, token_in.decimals)?.raw())
+        };
+        let slippage = BasisPoints::new(USUAL_SLIPPAGE).unwrap_or(BasisPoints::ZERO);
+        Ok(Self { chain, token_in, token_out, contract_in, contract_out, exact, slippage })
+    }
+
+    /// The same with a tolerance of the caller's own.
+    pub(super) fn within(mut self, slippage: BasisPoints) -> Self {
+        self.slippage = slippage;
+        self
+    }
+
+    /// Leaves `wei` of the wallet's whole balance of the chain's coin for gas.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` where that is all there is.
+    pub(super) fn leaving(&mut self, balance: U256, wei: U256) -> Result<(), ToolError> {
+        let left = balance.checked_sub(wei).filter(|left| !left.is_zero()).ok_or_else(|| {
+            let (held, gas) = (TokenAmount::ether(balance), TokenAmount::ether(wei));
+            ToolError::new(
+                ErrorCode::ValidationFailed,
+                format_args!("parameter `amount`: the wallet holds {held}, and gas may take {gas} of it"),
+            )
+            .detail("parameter", "amount")
+        })?;
+        self.exact = Exact::In(left);
+        Ok(())
+    }
+
+    /// The best route after gas, at the latest block, the pools it is over, and the price of gas in wei. Errors
+    /// name the tokens.
+    pub(super) async fn route(&self, world: &World) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {
+        let Found { route, snapshot, gas_price, .. } = self.found(world).await?;
+        Ok((route, snapshot, gas_price))
+    }
+
+    /// As [`SwapAsk::route`], with what the source said.
+    pub(super) async fn found(&self, world: &World) -> Result<Found, ToolError> {
+        self.nameless_route(world).await.map_err(|error| self.name_tokens(error))
+    }
+
+    async fn nameless_route(&self, world: &World) -> Result<Found, ToolError> {
+        let pools = self.chain.pools()?;
+        let provider = self.chain.client.provider();
+        let tokens = [self.contract_in, self.contract_out];
+        let gas_price = async { provider.get_gas_price().await.map_err(|error| ProviderError::from(error).into()) };
+        let near = async { Ok::<_, ToolError>(pools.pools(&tokens, BlockId::latest(), Reach::Near).await?) };
+        let (gas_price, near) = futures::try_join!(gas_price, near)?;
+        let mut request = RouteRequest::new(self.contract_in, self.contract_out, self.exact);
+        // Gas is weighed in the token whose amount is open.
+        let open = match self.exact {
+            Exact::In(_) => self.contract_out,
+            Exact::Out(_) => self.contract_in,
+        };
+        let wrapped = self.chain.network().book.contract(Contract::WrappedNative);
+        request.gas = wrapped
+            .and_then(|wrapped| near.pools.token_per_native(wrapped, open))
+            .and_then(|price| GasCost::new(gas_price, &price));
+        let known = routers(self.chain);
+        let router_version = known.first().map_or(Version::V2_0, |(_, version)| *version);
+        let routers: Vec<Address> = known.into_iter().map(|(router, _)| router).collect();
+        let ask = Ask {
+            pools,
+            request: &request,
+            coin: [&self.token_in, &self.token_out].map(|token| token.id == TokenId::Native),
+            block: BlockId::from(near.block_hash),
+            chain_id: self.chain.network().chain_id,
+            swapper: world.account.unwrap_or(NOBODY),
+            decimals: [self.token_in.decimals, self.token_out.decimals],
+            slippage: self.slippage,
+            permit2: self.chain.network().book.contract(Contract::Permit2),
+            routers: &routers,
+            router_version,
+        };
+        let Quoted { route, snapshot, told } = world.quotes.quote(&ask).await?;
+        Ok(Found { route, snapshot, gas_price, told })
+    }
+
+    /// The same error with the question's tokens by name: the router below knows addresses only.
+    fn name_tokens(&self, error: ToolError) -> ToolError {
+        // Another source has said itself what it does not find.
+        if error.details().contains_key("source") {
+            return error;
+        }
+        let (paid, received) = (&self.token_in.symbol, &self.token_out.symbol);
+        let network = self.chain.network();
+        let message = match error.code() {
+            ErrorCode::RoutingNoRoute => format!("no chain of V2 or V3 pools joins {paid} to {received} on {network}"),
+            ErrorCode::RoutingInsufficientLiquidity => {
+                format!("the pools from {paid} to {received} on {network} do not hold enough for this amount")
+            }
+            _ => return error,
+        };
+        ToolError::new(error.code(), message)
+            .detail("token_in", self.contract_in.to_string())
+            .detail("token_out", self.contract_out.to_string())
+    }
+
+    /// Symbols of every token on the route: those of the question, of the list, or as read and cleaned.
+    pub(super) async fn symbols(&self, route: &Route) -> Result<BTreeMap<Address, String>, ToolError> {
+        let network = self.chain.network();
+        let mut symbols: BTreeMap<Address, String> =
+            network.book.tokens().iter().map(|token| (token.address, token.symbol.clone())).collect();
+        // The coin moves through pools as what wraps it, under that symbol.
+        for (token, address) in [(&self.token_in, self.contract_in), (&self.token_out, self.contract_out)] {
+            if token.id != TokenId::Native {
+                symbols.insert(address, token.symbol.to_string());
+            }
+        }
+        let passed = route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.token_out));
+        let unknown: Vec<Address> = passed.filter(|address| !symbols.contains_key(address)).collect();
+        if !unknown.is_empty() {
+            let read = token::read(&unknown, network, self.chain.client.provider()).await?;
+            for (address, token) in unknown.into_iter().zip(read) {
+                symbols.insert(address, token.map_or_else(|_| address.to_string(), |token| token.symbol.to_string()));
+            }
+        }
+        Ok(symbols)
+    }
+}
+
+/// The wallet's whole balance.
+async fn balance(world: &World, chain: &WorldChain, token: &Token) -> Result<U256, ToolError> {
+    let owner = world.account(None)?;
+    let held = match token.id {
+        TokenId::Native => chain.client.provider().get_balance(owner).await.map_err(ProviderError::from)?,
+        TokenId::Erc20(address) => {
+            let mut calls = Calls::default();
+            let held = calls.push(address, &Erc20::balanceOfCall { owner });
+            let answers = chain.ask(calls, BlockId::latest()).await?;
+            held.take(&answers).ok_or_else(|| {
+                ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not answer balanceOf", token.symbol))
+            })?
+        }
+    };
+    world.balance(chain.network().chain_id, owner, token.id, held)
+}
+
+/// Whole tokens of `out` for one whole token of `paid`.
+pub(super) fn price_between(paid: &TokenAmount, out: &TokenAmount) -> Option<Ratio> {
+    let ten = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals));
+    let whole = |amount: &TokenAmount| Ratio::of(amount.raw(), ten(amount.decimals())?);
+    whole(out)?.over(&whole(paid)?)
+}

@@ -1,0 +1,732 @@
+//! The tools on the embedded devnet, called as any caller would, compared with what its contracts say.
+
+use std::sync::{Arc, LazyLock};
+
+use alloy::network::TransactionBuilder;
+use alloy::primitives::{Address, U256, aliases::U48, aliases::U160, uint};
+use alloy::providers::Provider;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::{SolCall, SolValue};
+use serde_json::{Value, json};
+
+use super::ALL_TOOL_DEFS;
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::error::ErrorCode;
+use bardo_base::id::GolemId;
+use bardo_base::model::CapabilityTier;
+use golem_chain::network::Contract;
+use golem_chain::price::PriceChain;
+use golem_chain::provider::ChainClient;
+use crate::engine::{Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, World, WorldChain};
+use bardo_base::fabric::{EventKind, Fabric, Receiver};
+use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+
+/// One devnet for all tests; what a test changes it changes for an account of its own.
+static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
+    let config = SandboxConfig {
+        seed: 1,
+        start_time: SystemClock.now_seconds(),
+        pace: Pace::OnTransaction,
+        clock: Some(Arc::new(SystemClock)),
+        market: MarketMode::Off,
+        keeper: true,
+    };
+    Sandbox::boot(&config, &|_| {}).unwrap()
+});
+
+struct Desk {
+    executor: Executor,
+    events: Receiver,
+    world: Arc<World>,
+    _fabric: Fabric,
+}
+
+/// A desk with the devnet's account of that number.
+fn desk(account: Option<usize>) -> Desk {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let networks = SANDBOX.description().networks();
+    let chains = networks.into_iter().zip(SANDBOX.chains()).map(|(network, chain)| {
+        let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone()).unwrap();
+        let prices = PriceChain::for_chain(&client, &Default::default(), clock.clone()).unwrap();
+        WorldChain::new(client, prices)
+    });
+    let account = account.map(|number| SANDBOX.accounts()[number]);
+    let world = Arc::new(World::new(clock.clone(), account, chains.collect(), vec![]));
+    let fabric = Fabric::in_memory(1_000, clock);
+    let events = fabric.subscribe(1_000);
+    let executor = Executor::new(ExecutorConfig {
+        catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
+        world: world.clone(),
+        fabric: fabric.clone(),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 10_000,
+        hooks: vec![],
+        store: None,
+        acting: None,
+    });
+    Desk { executor, events, world, _fabric: fabric }
+}
+
+impl Desk {
+    async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+        self.executor.call(Call::new(tool, Input::Json(params))).await
+    }
+
+    async fn data(&self, tool: &str, params: Value) -> Value {
+        let response = self.call(tool, params).await;
+        assert_eq!(response.status, Status::Success, "{:?}", response.error);
+        response.data.unwrap()
+    }
+
+    async fn code(&self, tool: &str, params: Value) -> (Status, ErrorCode) {
+        let response = self.call(tool, params).await;
+        (response.status, response.error.unwrap().code())
+    }
+
+    fn ethereum(&self) -> &WorldChain {
+        self.world.chain("ethereum").unwrap()
+    }
+
+    fn token(&self, symbol: &str) -> Address {
+        let tokens = self.ethereum().network().book.tokens();
+        tokens.iter().find(|token| token.symbol == symbol).unwrap().address
+    }
+
+    /// What the contract itself answers, without any of our code between.
+    async fn ask<C: SolCall>(&self, to: Address, call: C) -> C::Return {
+        let request = TransactionRequest::default().with_to(to).with_input(call.abi_encode());
+        let output = self.ethereum().client.provider().call(request).await.unwrap();
+        C::abi_decode_returns(&output).unwrap()
+    }
+
+    /// Sends a transaction of one of the devnet's accounts.
+    async fn send(&self, account: usize, to: Address, call: impl SolCall) {
+        self.transact(account, to.into(), call.abi_encode()).await;
+    }
+
+    /// The same with bare bytes; answers with the contract it made, if it made one.
+    async fn transact(&self, account: usize, to: alloy::primitives::TxKind, input: Vec<u8>) -> Option<Address> {
+        let provider = self.ethereum().client.provider();
+        let from = SANDBOX.accounts()[account];
+        let party = &bardo_sandbox::keys::Party::development_accounts().unwrap()[account];
+        let nonce = provider.get_transaction_count(from).await.unwrap();
+        let transaction = alloy::consensus::TxEip1559 {
+            chain_id: 31_337,
+            nonce,
+            gas_limit: 3_000_000,
+            max_fee_per_gas: 100_000_000_000,
+            max_priority_fee_per_gas: 1_000_000_000,
+            to,
+            value: U256::ZERO,
+            access_list: Default::default(),
+            input: input.into(),
+        };
+        let raw = alloy::eips::eip2718::Encodable2718::encoded_2718(&party.sign(transaction).unwrap());
+        let receipt = provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap();
+        assert!(receipt.status());
+        receipt.contract_address
+    }
+
+    fn steps(&mut self) -> Vec<String> {
+        let mut events = Vec::new();
+        while self.events.try_receive(&mut events, 100) {}
+        let steps = events.iter().filter_map(|event| match &event.kind {
+            EventKind::ToolUpdate(update) => Some(format!("{} {}/{}", update.step, update.index, update.of)),
+            _ => None,
+        });
+        steps.collect()
+    }
+}
+
+#[test]
+fn the_catalog_takes_every_tool_and_the_list_is_complete() {
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    for room in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        for file in std::fs::read_dir(room).unwrap() {
+            let text = std::fs::read_to_string(file.as_ref().unwrap().path()).unwrap();
+            if text.contains("pub static TOOL_DEF") {
+                files.push(file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    files.sort();
+    let names: Vec<_> = catalog.iter().map(|entry| entry.def.meta.name).collect();
+    assert_eq!(names, files, "each tool is in a file of its name, and in the list");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_example_works_on_the_devnet() {
+    let desk = desk(Some(0));
+    for entry in desk.executor.catalog().iter() {
+        let response = desk.call(entry.def.meta.name, entry.example.clone()).await;
+        if entry.def.meta.name == "uniswap_get_uniswapx_order_status" {
+            // The parameters fit; nobody has placed an order here.
+            assert_eq!(response.error.unwrap().code(), ErrorCode::ChainUnsupported);
+        } else if entry.def.meta.name == "check_safety_status" {
+            // Without a ledger nothing is known of what was spent, and nothing is made up.
+            assert_eq!(response.error.unwrap().code(), ErrorCode::StoreUnavailable);
+        } else if entry.def.meta.capability == CapabilityTier::Read {
+            assert_eq!(response.status, Status::Success, "{}: {:?}", entry.def.meta.name, response.error);
+        } else {
+            // The parameters fit; nobody can sign here.
+            assert_eq!(response.error.unwrap().code(), ErrorCode::WalletNotConfigured, "{}", entry.def.meta.name);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
+    use bardo_base::id::CallId;
+    use bardo_base::model::{Phase, StopLevel};
+    use bardo_safety::ledger::{self, LedgerError, Micros, Outcome, Party, Request};
+    use bardo_safety::policy::{Keeper, parse};
+    use bardo_safety::stop::StopFile;
+    use bardo_safety::{audit, operator::OperatorRules, permit, policy};
+
+    let mut desk = desk(Some(0));
+    let folder = tempfile::tempdir().unwrap();
+    let rooms = [ledger::MIGRATIONS, audit::MIGRATIONS, permit::MIGRATIONS, policy::MIGRATIONS];
+    let store = bardo_store::Store::open(bardo_store::StoreConfig::at(folder.path().join("ledger.db")), &rooms);
+    let store = store.unwrap();
+    let text = "preset = \"demo\"\nmax_trades_per_hour = 2\nmax_consecutive_failures = 9\n";
+    let rules = parse(text, std::path::Path::new("policy.toml")).unwrap();
+    let caps = rules.caps(Phase::Thriving, false);
+    let stop = StopFile::in_folder(folder.path());
+    let networks: Vec<_> = desk.world.chains().iter().map(|chain| chain.network().clone()).collect();
+    let rules = Arc::new(OperatorRules::new(Arc::new(Keeper::fixed(rules)), stop.clone(), store.clone(), networks));
+    let world = Arc::new(World::clone(&desk.world).under(rules));
+    desk.executor = Executor::new(ExecutorConfig {
+        catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
+        world: world.clone(),
+        fabric: desk._fabric.clone(),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 1,
+        hooks: vec![],
+        store: Some(store.clone()),
+        acting: None,
+    });
+    // One trade of 40 dollars is done, one of 25 is under way.
+    let now = SystemClock.now_millis();
+    let party = Party {
+        call_id: CallId::new(now),
+        golem_id: GolemId::operator(),
+        chain_id: 31_337,
+        account: SANDBOX.accounts()[0],
+    };
+    let dollars = |whole: u64| Micros::new(whole * 1_000_000).unwrap();
+    let spent = store.write(move |tx| -> Result<(), LedgerError> {
+        for whole in [40, 25] {
+            let spend = dollars(whole);
+            let equity = dollars(20_000);
+            let tokens = Default::default();
+            let request = Request {
+                spend,
+                tokens,
+                trade: true,
+                takes_back: false,
+                by_operator: false,
+                exit: false,
+                sold: Default::default(),
+                asked: false,
+                traded: spend,
+                exempt: false,
+                equity,
+            };
+            let id = ledger::reserve(tx, now, &caps, &party, &request)?;
+            if whole == 40 {
+                ledger::settle(tx, now, id, Outcome::Done { spent: spend }, 9)?;
+            }
+        }
+        Ok(())
+    });
+    spent.await.unwrap();
+    let data = desk.data("check_safety_status", json!({})).await;
+    let cap = |rule: &str| {
+        let caps = data["caps"].as_array().unwrap();
+        let cap = caps.iter().find(|cap| cap["rule"] == rule).unwrap_or_else(|| panic!("{rule}: {data}"));
+        ["limit_usd", "used_usd", "left_usd"].map(|field| cap[field].as_str().unwrap().parse::<f64>().unwrap())
+    };
+    assert_eq!(cap("max_daily_spend_usd"), [5_000.0, 65.0, 4_935.0]);
+    assert_eq!(cap("max_monthly_spend_usd"), [50_000.0, 65.0, 49_935.0]);
+    assert_eq!(cap("max_single_trade_usd"), [2_500.0, 0.0, 2_500.0]);
+    assert_eq!(data["trades_per_hour"], json!({"limit": 2, "used": 2, "left": 0}));
+    assert_eq!(data["calls_per_minute"]["used"], 1, "this one, by the policy's count and not the executor's");
+    assert_eq!((&data["breaker"]["state"], &data["breaker"]["failures"]), (&json!("closed"), &json!(0)));
+    let stop_loss: Vec<f64> = ["high_water_usd", "stops_at_usd"]
+        .map(|field| data["stop_loss"][field].as_str().unwrap().parse().unwrap())
+        .to_vec();
+    assert_eq!(stop_loss, [20_000.0, 18_000.0], "ten percent below");
+    assert_eq!((&data["can_trade"], &data["stop"]), (&json!(false), &Value::Null), "no trade is left");
+    assert!(data["unenforced"].as_array().unwrap().contains(&json!("min_rebalance_benefit_usd")), "{data}");
+    assert_eq!(data["policy"]["waiting_changes"], json!([]));
+
+    stop.raise(StopLevel::ExitOnly, "odd prices", "test", now).unwrap();
+    let stopped = desk.data("check_safety_status", json!({"chain": "ethereum"})).await;
+    assert_eq!((&stopped["stop"]["level"], &stopped["stop"]["reason"]), (&json!("exit-only"), &json!("odd prices")));
+    assert_eq!(stopped["calls_per_minute"]["used"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn balances_are_those_of_the_contracts() {
+    let mut desk = desk(Some(0));
+    let data = desk.data("get_balances", json!({"chain": "31337", "tokens": ["ETH", "WETH", "USDC"]})).await;
+    assert_eq!(desk.steps(), ["Resolving tokens 1/3", "Reading balances 2/3", "Reading prices 3/3"]);
+    let owner = SANDBOX.accounts()[0];
+    assert_eq!(data["account"], owner.to_string());
+    let balances = data["chains"][0]["balances"].as_array().unwrap();
+    let wei = desk.ethereum().client.provider().get_balance(owner).await.unwrap();
+    assert_eq!(balances[0]["raw"], wei.to_string());
+    for (balance, symbol) in balances[1..].iter().zip(["WETH", "USDC"]) {
+        let raw = desk.ask(desk.token(symbol), Erc20::balanceOfCall { owner }).await;
+        assert_eq!(balance["token"], symbol);
+        assert_eq!(balance["raw"], raw.to_string(), "{symbol}");
+    }
+    // The demo wallet of the specification: 4.5 WETH, 5,000 USDC.
+    assert_eq!((&balances[1]["amount"], &balances[2]["amount"]), (&json!("4.5"), &json!("5000")));
+    assert!(data["all_priced"].as_bool().unwrap(), "{data}");
+
+    let all = desk.data("get_balances", json!({})).await;
+    let chains: Vec<_> = all["chains"].as_array().unwrap().iter().map(|chain| &chain["chain_id"]).collect();
+    assert_eq!(chains, [31_337, 31_338]);
+    let other = desk.data("get_balances", json!({"account": format!("{:#x}", Address::repeat_byte(9))})).await;
+    assert_eq!(other["total_usd"], "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_allowance_is_what_the_spender_could_really_take() {
+    let mut desk = desk(Some(3));
+    let owner = SANDBOX.accounts()[3];
+    let book = &desk.ethereum().network().book;
+    let permit2 = book.contract(Contract::Permit2).unwrap();
+    let router = book.contract(Contract::UniversalRouter).unwrap();
+    let usdc = desk.token("USDC");
+    let mint = bardo_abi::erc20::OpenMint::mintCall { to: owner, value: uint!(1_000_U256) };
+    desk.send(3, usdc, mint).await;
+    let check = |spender: Option<Address>| {
+        let mut params = json!({"token": "USDC", "chain": "ethereum"});
+        if let Some(spender) = spender {
+            params["spender"] = json!(spender);
+        }
+        params
+    };
+    let expect = |allowance: &str, sufficient: bool, spender: Address| {
+        json!({
+            "token": "USDC", "spender": spender.to_string(), "allowance": allowance,
+            "sufficient": sufficient, "needs_approval": !sufficient,
+        })
+    };
+    let balance = desk.ask(usdc, Erc20::balanceOfCall { owner }).await;
+    let tool = "uniswap_check_allowance";
+    assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
+    assert_eq!(desk.steps(), ["Resolving token 1/2", "Reading allowance 2/2"]);
+
+    // The token allows the router itself: of no use to it, since it takes through Permit2.
+    desk.send(3, usdc, Erc20::approveCall { spender: router, value: U256::MAX }).await;
+    assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
+    // The token allows Permit2: enough for Permit2, not yet for the router.
+    desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: balance }).await;
+    assert_eq!(desk.data(tool, check(Some(permit2))).await, expect(&balance.to_string(), true, permit2));
+    assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
+    // Permit2 allows the router more than the token allows Permit2: the smaller counts.
+    let now = SystemClock.now_seconds();
+    let allow = |expires_at: u64| Permit2::approveCall {
+        token: usdc,
+        spender: router,
+        amount: U160::MAX,
+        expiration: U48::from(expires_at),
+    };
+    desk.send(3, permit2, allow(now + 3_600)).await;
+    assert_eq!(desk.data(tool, check(None)).await, expect(&balance.to_string(), true, router));
+    // One unit less from the token, and it no longer covers the balance.
+    let less = balance - uint!(1_U256);
+    desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: less }).await;
+    assert_eq!(desk.data(tool, check(None)).await, expect(&less.to_string(), false, router));
+    // An allowance whose time is over is none.
+    desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: U256::MAX }).await;
+    desk.send(3, permit2, allow(now - 1)).await;
+    let response = desk.call(tool, check(None)).await;
+    assert_eq!(response.data.unwrap(), expect("0", false, router));
+    assert_eq!(response.decision_hints.unwrap()["permit2"]["expired"], true);
+    assert!(response.explanation.unwrap().contains("expired"));
+    // With nothing to spend, any allowance will do; the coin needs none at all.
+    let empty = desk_of(Address::repeat_byte(7));
+    assert_eq!(empty.data(tool, check(None)).await, expect("0", true, router));
+    let coin = desk.data(tool, json!({"token": "ETH", "chain": "ethereum"})).await;
+    assert_eq!((&coin["sufficient"], &coin["needs_approval"]), (&json!(true), &json!(false)));
+}
+
+/// A desk with any account.
+fn desk_of(account: Address) -> Desk {
+    let mut desk = desk(None);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let world = World::new(clock.clone(), Some(account), desk.world.chains().to_vec(), vec![]);
+    desk.world = Arc::new(world);
+    desk.executor = Executor::new(ExecutorConfig {
+        catalog: desk.executor.catalog().clone(),
+        world: desk.world.clone(),
+        fabric: Fabric::in_memory(10, clock),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 100,
+        hooks: vec![],
+        store: None,
+        acting: None,
+    });
+    desk
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_are_found_and_imitations_are_named() {
+    let desk = desk(None);
+    let symbols = |data: &Value| -> Vec<String> {
+        data["tokens"].as_array().unwrap().iter().map(|token| token["symbol"].as_str().unwrap().to_owned()).collect()
+    };
+    let search = async |query: &str| desk.data("search_tokens", json!({"query": query, "chain": "ethereum"})).await;
+    assert_eq!(symbols(&search("weth").await), ["WETH"]);
+    let usd = symbols(&search("usd").await);
+    assert!(usd.contains(&"USDC".to_owned()) && usd.contains(&"USDT".to_owned()), "{usd:?}");
+    assert_eq!(search("nothing of that name").await["total"], 0);
+    let limited = desk.data("search_tokens", json!({"query": "", "chain": "base", "limit": 1})).await;
+    assert_eq!(symbols(&limited).len(), 1);
+    assert!(limited["total"].as_u64().unwrap() > 1);
+
+    let deployment = &SANDBOX.chain("ethereum").unwrap().deployment;
+    let fake = deployment.tokens.iter().find(|(token, _)| format!("{token:?}").contains("Lookalike")).unwrap().1;
+    let found = search(&fake.to_string()).await;
+    assert!(found["tokens"][0]["warning"].is_string(), "{found}");
+    let denied = desk.code("get_token_price", json!({"token": fake.to_string(), "chain": "ethereum"})).await;
+    assert_eq!(denied, (Status::Blocked, ErrorCode::TokenLookalike));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prices_come_with_source_and_age_and_never_as_zero() {
+    let mut desk = desk(None);
+    let data = desk.data("get_token_price", json!({"token": "WETH", "chain": "ethereum"})).await;
+    assert_eq!(desk.steps(), ["Resolving token 1/2", "Reading price feeds 2/2"]);
+    let feed = desk.ethereum().network().book.feed("ETH / USD").unwrap().clone();
+    let round = desk.ask(feed.address, bardo_abi::feed::Aggregator::latestRoundDataCall {}).await;
+    let stated = bardo_base::units::Usd::from_scaled(round.answer.into_raw(), feed.decimals).unwrap();
+    assert_eq!(data["price_usd"], stated.to_string());
+    assert_eq!((&data["live"], &data["source"]), (&json!(true), &json!("feed ETH / USD")));
+    assert_eq!(
+        desk.data("get_token_price", json!({"token": "ETH", "chain": "ethereum"})).await["price_usd"],
+        data["price_usd"]
+    );
+
+    let deployment = &SANDBOX.chain("ethereum").unwrap().deployment;
+    let unpriced = deployment.tokens.iter().find(|(token, _)| format!("{token:?}").contains("Fee")).unwrap().1;
+    let response = desk.call("get_token_price", json!({"token": unpriced.to_string(), "chain": "ethereum"})).await;
+    let error = response.error.unwrap();
+    assert_eq!((response.status, error.code()), (Status::Error, ErrorCode::PriceUnavailable));
+    assert!(error.details()["refusals"][0].is_string(), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chains_tell_how_they_are() {
+    let mut desk = desk(None);
+    let data = desk.data("get_chain_status", json!({})).await;
+    assert_eq!(desk.steps(), ["Asking the chain 1/2", "Reading endpoint health 2/2"]);
+    let head = desk.ethereum().client.provider().get_block_number().await.unwrap();
+    let ethereum = &data["chains"][0];
+    assert_eq!((&ethereum["chain"], &ethereum["chain_id"]), (&json!("ethereum"), &json!(31_337)));
+    assert!(ethereum["block_number"].as_u64().unwrap() <= head);
+    assert_eq!((&ethereum["condition"], &ethereum["money"]), (&json!("healthy"), &json!("devnet")));
+    assert_eq!(ethereum["uniswap"], json!(["v2", "v3"]));
+    assert_eq!(data["all_healthy"], true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_done_is_said_with_its_code() {
+    let desk = desk(None);
+    let price = |token: &str, chain: &str| json!({"token": token, "chain": chain});
+    for (params, code) in [
+        (price("NOSUCH", "ethereum"), ErrorCode::TokenNotFound),
+        (price("", "ethereum"), ErrorCode::ValidationFailed),
+        (price("0x12", "ethereum"), ErrorCode::ValidationFailed),
+        (price("0x0000000000000000000000000000000000000000", "ethereum"), ErrorCode::ValidationFailed),
+        (price("0x0000000000000000000000000000000000000bad", "ethereum"), ErrorCode::TokenNotFound),
+        (price("WETH", "etherium"), ErrorCode::ChainUnknown),
+        (price("WETH", "1"), ErrorCode::ChainUnknown),
+        (price("WETH", ""), ErrorCode::ChainUnknown),
+        (json!({"token": "WETH"}), ErrorCode::ValidationFailed),
+        (json!({"token": "WETH", "chain": 31337}), ErrorCode::ValidationFailed),
+    ] {
+        assert_eq!(desk.code("get_token_price", params.clone()).await, (Status::Error, code), "{params}");
+    }
+    let allowance = |spender: &str| json!({"token": "WETH", "chain": "ethereum", "spender": spender});
+    let tool = "uniswap_check_allowance";
+    let code = desk.code(tool, json!({"token": "WETH", "chain": "ethereum"})).await;
+    assert_eq!(code, (Status::Error, ErrorCode::WalletNotConfigured));
+    let desk = desk_of(SANDBOX.accounts()[0]);
+    for spender in ["permit2", "0x0000000000000000000000000000000000000000"] {
+        assert_eq!(
+            desk.code(tool, allowance(spender)).await,
+            (Status::Error, ErrorCode::ValidationFailed),
+            "{spender}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quote_is_what_the_quoter_contract_says() {
+    let mut desk = desk(Some(0));
+    let tool = "uniswap_get_quote";
+    let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"});
+    let response = desk.call(tool, params).await;
+    assert_eq!(desk.steps(), ["Resolving tokens 1/3", "Computing route 2/3", "Estimating gas 3/3"]);
+    assert_eq!(response.status, Status::Success, "{:?}", response.error);
+    let (data, hints) = (response.data.unwrap(), response.decision_hints.unwrap());
+    // So small an amount is not split; its one path is asked of the protocol's own lens.
+    let route = data["route"].as_array().unwrap();
+    assert!(route.iter().all(|hop| hop["leg"] == 1 && hop["share_bps"] == 10_000), "{route:?}");
+    assert_eq!(route.len(), 1, "{route:?}");
+    let book = &desk.ethereum().network().book;
+    let amount_in = uint!(10_000_000_000_000_000_U256);
+    let out = if route[0]["version"] == "V3" {
+        let params = bardo_abi::uniswap_v3::QuoterV2::QuoteExactInputSingleParams {
+            tokenIn: desk.token("WETH"),
+            tokenOut: desk.token("USDC"),
+            amountIn: amount_in,
+            fee: alloy::primitives::aliases::U24::from(route[0]["fee_tier"].as_u64().unwrap()),
+            sqrtPriceLimitX96: U160::ZERO,
+        };
+        let call = bardo_abi::uniswap_v3::QuoterV2::quoteExactInputSingleCall { params };
+        desk.ask(book.contract(Contract::QuoterV2).unwrap(), call).await.amountOut
+    } else {
+        let path = vec![desk.token("WETH"), desk.token("USDC")];
+        let call = bardo_abi::uniswap_v2::UniswapV2Router02::getAmountsOutCall { amountIn: amount_in, path };
+        *desk.ask(book.contract(Contract::V2Router).unwrap(), call).await.last().unwrap()
+    };
+    assert_eq!(hints["amount_out_raw"], out.to_string());
+    // floor(out × (1 − 0.5 %)), in whole dollars of six decimals.
+    let least = out * uint!(9_950_U256) / uint!(10_000_U256);
+    let least = bardo_base::units::TokenAmount::new(least, 6).unwrap().to_string();
+    assert_eq!(hints["minimum_out"], least);
+    assert_eq!((&data["route_type"], &data["permit_data"]), (&json!("CLASSIC"), &Value::Null));
+    assert!(response.explanation.unwrap().contains("UniswapX is preferred"));
+    assert!(data["price_impact_pct"].as_f64().unwrap() < 0.1 && data["gas_estimate_usd"].as_f64().unwrap() > 0.0);
+
+    // What buying exactly that much costs is what was paid, up to the rounding of one unit of output.
+    let exact = data["amount_out"].as_str().unwrap();
+    let params = json!({
+        "token_in": "WETH", "token_out": "USDC", "amount": exact, "chain": "ethereum",
+        "exact_output": true, "prefer_uniswapx": false,
+    });
+    let back = desk.call(tool, params).await;
+    let paid: U256 = back.decision_hints.unwrap()["amount_in_raw"].as_str().unwrap().parse().unwrap();
+    assert!(paid <= amount_in && paid > amount_in - amount_in / uint!(1_000_U256), "{paid}");
+    assert!(!back.explanation.unwrap().contains("UniswapX"));
+
+    let all =
+        desk.data(tool, json!({"token_in": "WETH", "token_out": "DAI", "amount": "max", "chain": "ethereum"})).await;
+    assert_eq!(all["amount_in"], "4.5");
+    let coin =
+        desk.data(tool, json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"})).await;
+    assert_eq!((&coin["token_in"], &coin["amount_out"]), (&json!("ETH"), &data["amount_out"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_quoted_is_said_with_its_code() {
+    let desk = desk(None);
+    let quote = |amount: &str| json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum"});
+    let long = "9".repeat(80);
+    for amount in ["0", "-1", "NaN", "1e400", &long, "١٢", "0.0000000000000000001", "", " ", "1,5", "0x10"] {
+        let denied = desk.code("uniswap_get_quote", quote(amount)).await;
+        assert_eq!(denied, (Status::Error, ErrorCode::ValidationFailed), "{amount}");
+    }
+    let with = |name: &str, value: Value| {
+        let mut params = quote("1");
+        params[name] = value;
+        params
+    };
+    let mut drained = with("amount", json!("1000000000"));
+    drained["exact_output"] = json!(true);
+    let arguments = ("Lonely Token".to_owned(), "LONE".to_owned(), U256::from(18)).abi_encode_params();
+    let creation = bardo_sandbox::contracts::Contract::MockERC20.creation(&arguments).unwrap();
+    let poolless = desk.transact(5, alloy::primitives::TxKind::Create, creation.to_vec()).await.unwrap();
+    for (params, code) in [
+        (drained, ErrorCode::RoutingInsufficientLiquidity),
+        (with("token_out", json!("WETH")), ErrorCode::ValidationFailed),
+        (with("token_out", json!("ETH")), ErrorCode::ValidationFailed),
+        (with("slippage_bps", json!(10_001)), ErrorCode::ValidationFailed),
+        (with("amount", json!("max")), ErrorCode::WalletNotConfigured),
+        (with("token_in", json!(poolless)), ErrorCode::RoutingNoRoute),
+        (with("chain", json!("polygon")), ErrorCode::ChainUnknown),
+    ] {
+        assert_eq!(desk.code("uniswap_get_quote", params.clone()).await, (Status::Error, code), "{params}");
+    }
+    let source = golem_protocols::uniswap::quote::AbsentSource { name: "the Trading API", why: "it is not built in" };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let world = World::new(clock.clone(), None, desk.world.chains().to_vec(), vec![]).quoting_from(Arc::new(source));
+    let executor = Executor::new(ExecutorConfig {
+        catalog: desk.executor.catalog().clone(),
+        world: Arc::new(world),
+        fabric: Fabric::in_memory(10, clock),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 100,
+        hooks: vec![],
+        store: None,
+        acting: None,
+    });
+    let response = executor.call(Call::new("uniswap_get_quote", Input::Json(quote("1")))).await;
+    assert_eq!(response.error.unwrap().code(), ErrorCode::SdkFallbackUnavailable);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pools_are_listed_with_what_they_hold() {
+    let desk = desk(None);
+    let params = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
+    let data = desk.data("get_pool_info", params.clone()).await;
+    let pools = data["pools"].as_array().unwrap();
+    assert_eq!(data["pool_count"], pools.len());
+    assert!(pools.iter().any(|pool| pool["version"] == "V2") && pools.iter().any(|pool| pool["version"] == "V3"));
+    for pool in pools {
+        let owner: Address = pool["pool"].as_str().unwrap().parse().unwrap();
+        let held = desk.ask(desk.token("WETH"), Erc20::balanceOfCall { owner }).await;
+        assert_eq!(pool["held_a"], bardo_base::units::TokenAmount::ether(held).to_string());
+        // The devnet's ether starts at 3,400 dollars and its past moves it by a few percent.
+        let price: f64 = pool["price_b_per_a"].as_str().unwrap().parse().unwrap();
+        assert!((3_000.0..3_800.0).contains(&price), "{pool}");
+    }
+    let mut tier = params;
+    tier["fee_tier"] = json!(500);
+    let one = desk.data("get_pool_info", tier.clone()).await;
+    assert_eq!((&one["pool_count"], &one["pools"][0]["fee_tier"]), (&json!(1), &json!(500)));
+    tier["fee_tier"] = json!(123);
+    assert_eq!(desk.code("get_pool_info", tier).await, (Status::Error, ErrorCode::PoolNotFound));
+}
+
+/// A desk in the same world under another policy, or with other auctions.
+fn desk_in(world: World) -> Desk {
+    let mut desk = desk(None);
+    desk.world = Arc::new(world);
+    desk.executor = Executor::new(ExecutorConfig {
+        catalog: desk.executor.catalog().clone(),
+        world: desk.world.clone(),
+        fabric: desk._fabric.clone(),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 1_000,
+        hooks: vec![],
+        store: None,
+        acting: None,
+    });
+    desk
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
+    let account = SANDBOX.accounts()[6];
+    let plain = desk_of(account);
+    let offered = [(31_337, golem_protocols::uniswap::order::OrderKind::DutchV2)].into_iter().collect();
+    let desk = desk_in(World::clone(&plain.world).offering(offered));
+    let params = |more: Value| {
+        let mut params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.5", "chain": "ethereum"});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        params
+    };
+    let quote = async |more: Value| {
+        let answer = desk.call("uniswap_get_quote", params(more)).await;
+        assert_eq!(answer.status, Status::Success, "{answer:?}");
+        (answer.data.unwrap(), answer.decision_hints.unwrap(), answer.explanation.unwrap())
+    };
+    let raw = |text: &Value| bardo_base::units::TokenAmount::parse(text.as_str().unwrap(), 6).unwrap().raw();
+    let (pools, pools_hints, _) = quote(json!({"prefer_uniswapx": false})).await;
+    assert_eq!(pools["route_type"], "CLASSIC");
+    let through_pools: U256 = pools_hints["amount_out_raw"].as_str().unwrap().parse().unwrap();
+
+    let (data, hints, said) = quote(json!({})).await;
+    assert_eq!(
+        (&data["route_type"], &data["route"], &data["permit_data"]),
+        (&json!("DUTCH_V2"), &json!([]), &json!(null))
+    );
+    // It begins a tenth of a percent above the pools and ends half a percent below them.
+    assert_eq!(raw(&data["amount_out"]), through_pools * uint!(1_001_U256) / uint!(1_000_U256));
+    assert_eq!(raw(&hints["minimum_out"]), through_pools * uint!(995_U256) / uint!(1_000_U256));
+    assert_eq!(hints["amount_out_raw"], raw(&data["amount_out"]).to_string());
+    assert_eq!((&data["price_impact_pct"], &hints["legs"]), (&pools["price_impact_pct"], &json!([])));
+    assert!(said.contains("at first") && !said.contains("path"), "{said}");
+    // The pools stand beside it as what they are.
+    assert_eq!(hints["alternative"]["route_type"], "CLASSIC");
+    assert_eq!(hints["alternative"]["amount_out"], pools["amount_out"]);
+    // The filler pays for the fill: only the approval of Permit2 is the wallet's, and only while it is needed.
+    assert!(hints["gas_units"].as_u64().unwrap() < pools_hints["gas_units"].as_u64().unwrap(), "{hints}");
+    assert!(data["gas_estimate_usd"].as_f64().unwrap() > 0.0);
+    let permit2 = desk.ethereum().network().book.contract(Contract::Permit2).unwrap();
+    let half = uint!(500_000_000_000_000_000_U256);
+    desk.send(6, desk.token("WETH"), Erc20::approveCall { spender: permit2, value: half }).await;
+    let (data, hints, _) = quote(json!({})).await;
+    assert_eq!((&data["gas_estimate_usd"], &hints["gas_units"]), (&json!(0.0), &json!(0)));
+
+    // An exact output has the most that is paid as its bound.
+    let (data, hints, _) = quote(json!({"amount": "1000", "exact_output": true})).await;
+    let paid: U256 = hints["amount_in_raw"].as_str().unwrap().parse().unwrap();
+    let most = paid * uint!(1_005_U256) / uint!(1_000_U256);
+    assert_eq!(hints["maximum_in"], bardo_base::units::TokenAmount::ether(most).to_string());
+    assert_eq!(data["route_type"], "CLASSIC");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_policys_tools_and_chains_bind_reads() {
+    use bardo_safety::policy::{Policy, Preset, parse};
+
+    let plain = desk(Some(0));
+    let under = |lines: &str| {
+        let policy = parse(&format!("preset = \"demo\"\n{lines}"), std::path::Path::new("policy.toml")).unwrap();
+        desk_in(World::clone(&plain.world).bound_by(Arc::new(policy)))
+    };
+    let price = |chain: &str| json!({"token": "WETH", "chain": chain});
+    let refused = |answer: ToolResponse, rule: &str, value: &str| {
+        let error = answer.error.unwrap();
+        assert_eq!((answer.status, error.code()), (Status::Blocked, ErrorCode::SafetyNotAllowed), "{error}");
+        let violation = &error.details()["violations"][0];
+        assert_eq!((&violation["rule"], &violation["value"]), (&json!(rule), &json!(value)), "{violation}");
+    };
+
+    let desk = under("allowed_tools = [\"get_token_price\"]\n");
+    assert_eq!(desk.call("get_token_price", price("base")).await.status, Status::Success);
+    refused(desk.call("get_balances", json!({})).await, "allowed_tools", "get_balances");
+
+    let desk = under("allowed_chains = [\"devnet-ethereum\"]\n");
+    assert_eq!(desk.call("get_token_price", price("ethereum")).await.status, Status::Success);
+    for named in ["base", "31338"] {
+        refused(desk.call("get_token_price", price(named)).await, "allowed_chains", "devnet-base");
+    }
+    assert_eq!(desk.code("get_token_price", price("polygon")).await, (Status::Error, ErrorCode::ChainUnknown));
+    // Who names no chain gets those that are allowed, and an error where there are none.
+    let all = desk.data("get_chain_status", json!({})).await;
+    let names: Vec<_> = all["chains"].as_array().unwrap().iter().map(|chain| chain["chain"].clone()).collect();
+    assert_eq!(names, ["ethereum"]);
+    let desk = under("allowed_chains = []\n");
+    for tool in ["get_chain_status", "get_balances", "check_safety_status"] {
+        refused(desk.call(tool, json!({})).await, "allowed_chains", "devnet-ethereum");
+    }
+
+    // Read-only signs nothing, and reads everything.
+    let read_only = Arc::new(Policy::preset(Preset::ReadOnly));
+    let desk = desk_in(World::clone(&plain.world).bound_by(read_only));
+    assert_eq!(desk.call("get_token_price", price("base")).await.status, Status::Success);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_number_is_an_amount_and_one_with_a_fraction_is_not() {
+    let desk = desk(None);
+    let quote = |amount: Value| json!({"token_in": "USDC", "token_out": "WETH", "amount": amount, "chain": "ethereum"});
+    let (number, text) = (
+        desk.data("uniswap_get_quote", quote(json!(10))).await,
+        desk.data("uniswap_get_quote", quote(json!("10"))).await,
+    );
+    assert_eq!(number["amount_out"], text["amount_out"]);
+    assert_eq!(number["amount_in"], "10");
+    for lossy in ["0.1", "1e3", "18446744073709551616"] {
+        let params = format!(r#"{{"token_in":"USDC","token_out":"WETH","amount":{lossy},"chain":"ethereum"}}"#);
+        let answer = desk.executor.call(Call::new("uniswap_get_quote", Input::Text(params))).await;
+        let error = answer.error.unwrap();
+        assert_eq!(error.code(), ErrorCode::ValidationFailed);
+        assert!(error.message().contains("in quotes"), "{error}");
+    }
+    let negative = desk.code("uniswap_get_quote", quote(json!(-1))).await;
+    assert_eq!(negative, (Status::Error, ErrorCode::ValidationFailed));
+}

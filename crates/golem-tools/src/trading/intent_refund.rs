@@ -1,0 +1,153 @@
+//! `intent_refund`: takes back what a bridge order locked and nobody delivered in time.
+
+use alloy::primitives::{Bytes, TxKind};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_abi::erc7683::OriginSettler;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::text::SafeText;
+use golem_chain::provider::ProviderError;
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use bardo_safety::pipeline::Committed;
+use bardo_safety::proposal::{Inflow, Intent, Proposal};
+use bardo_safety::typed::TypedMessage;
+use crate::orders::{CHECKS, TakenBack, card, field, own, taking_back};
+use crate::shared::{head_time, invalid};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<IntentRefund>();
+
+/// Gas of a refund, with room to spare.
+const REFUND_GAS: u64 = 160_000;
+
+/// Parameters.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Id of the intent, as uniswap_submit_cross_chain_intent gave it.
+    pub intent_id: String,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Id of the intent.
+    intent_id: String,
+    /// refunded once the transaction is in a block; expired before.
+    status: &'static str,
+    /// What comes back, in whole tokens.
+    amount: String,
+    /// The transaction.
+    #[serde(flatten)]
+    transaction: TakenBack,
+}
+
+/// What is remembered of preparing.
+pub struct Plan {
+    intent_id: String,
+    amount: String,
+    symbol: SafeText,
+}
+
+/// See [`TOOL_DEF`].
+pub struct IntentRefund;
+
+impl WriteTool for IntentRefund {
+    const META: ToolMeta = ToolMeta {
+        name: "intent_refund",
+        description: "Takes back the money of a cross-chain intent that was locked and not delivered before its deadline. \
+                      The origin's settler gives it to the account that signed, and to nobody else. Allowed in every \
+                      phase.",
+        category: Category::Trading,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer2,
+        tick_budget: TickBudget::Slow,
+        progress_steps: &[
+            "Asking the chain",
+            "Simulating via Revm",
+            "Signing transaction",
+            "Broadcasting",
+            "Confirming receipt",
+        ],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Brings back what an expired cross-chain intent has locked. It is always allowed.",
+        prompt_guidelines: Guidelines {
+            thriving: "Call it as soon as an intent has expired.",
+            cautious: "Call it as soon as an intent has expired.",
+            declining: "Call it as soon as an intent has expired, before the next exit.",
+            terminal: "Call it for every expired intent before the last exits.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ClosePosition,
+        checks: CHECKS,
+        event_params: &["intent_id"],
+        summary_fields: &["intent_id", "status", "tx_hash"],
+        card: Some(CardKind::CrossChain),
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = Plan;
+
+    fn example() -> Value {
+        json!({"intent_id": format!("0x{}", "00".repeat(32))})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+        let record = own(context, &params.intent_id, "intent_id").await?;
+        let id = record.hash;
+        let TypedMessage::CrossChainOrder { intent, .. } = &record.message else {
+            return Err(invalid("intent_id", &"this is the hash of an auction order, which locks nothing"));
+        };
+        let known = card(&record);
+        if !record.status.has_expired() || !record.is_live() {
+            let what = format_args!("the intent is {}: {}", record.status, field(&known, "money"));
+            return Err(invalid("intent_id", &what));
+        }
+        let chain = context.world.chain(&record.chain_id.to_string())?;
+        let provider = chain.client.provider();
+        let request = TransactionRequest {
+            to: Some(TxKind::Call(intent.origin_settler)),
+            input: Bytes::from(OriginSettler::refundDelayCall {}.abi_encode()).into(),
+            ..Default::default()
+        };
+        let delay = provider.call(request).await.map_err(ProviderError::from)?;
+        let delay = OriginSettler::refundDelayCall::abi_decode_returns(&delay)
+            .map_err(|_| ToolError::new(ErrorCode::ChainInconsistent, "the settler does not tell its refund delay"))?;
+        let from = u64::from(intent.fill_deadline).saturating_add(delay.into());
+        // The settler goes by its chain's time, which may be ahead of this machine's.
+        let now = context.world.clock.now_seconds().max(head_time(chain).await?);
+        if now <= from {
+            let seconds = from.saturating_sub(now).saturating_add(1);
+            let what = format_args!("the settler gives it back from {from} on, in {seconds} s");
+            return Err(ToolError::new(ErrorCode::NotYet, what).detail("retry_after_seconds", seconds));
+        }
+        let call = (intent.origin_settler, OriginSettler::refundCall { orderId: id }.abi_encode().into(), REFUND_GAS);
+        let amount = field(&known, "amount_in");
+        let symbol = record.figures.token_in.symbol.clone();
+        let expected = format!("{amount} {symbol} of intent {id} is back in the wallet");
+        // Declared, or it would be something that came without being asked for.
+        let back = intent.data.inputAmount;
+        let token = chain.token(&intent.data.inputToken.to_string()).await?;
+        let inflow = Inflow { token, at_least: back, expected: back, recipient: record.account };
+        let proposal =
+            Proposal { inflows: vec![inflow], ..taking_back(context, &record, Intent::Refund, call, &expected) };
+        Ok((proposal, Plan { intent_id: id.to_string(), amount, symbol }))
+    }
+
+    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        let done = format!("{} {} of intent {} is back in the wallet", plan.amount, plan.symbol, plan.intent_id);
+        let (transaction, ended, said) = TakenBack::of(context, committed, &done)?;
+        let status = if ended { "refunded" } else { "expired" };
+        Ok(Reply::new(Output { intent_id: plan.intent_id, status, amount: plan.amount, transaction }, said))
+    }
+}

@@ -1,0 +1,275 @@
+//! `token_approve`: lets a contract take an exact amount of a token, on the token itself or, for a router,
+//! through Permit2 until a time.
+
+use alloy::primitives::{Address, U256, aliases::U48, aliases::U160};
+use alloy::sol_types::SolCall;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_abi::permit2::Permit2;
+use bardo_base::error::ToolError;
+use bardo_base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::text::SafeText;
+use bardo_base::units::TokenAmount;
+use golem_chain::network::Contract;
+use golem_chain::permit2::UNLIMITED;
+use golem_chain::token::TokenId;
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
+use bardo_safety::pipeline::Committed;
+use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
+use crate::allowances::{self, APPROVAL_GAS, approve};
+use crate::shared::{CHECKS, Sent, invalid};
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token: symbol or 0x address.
+    token: String,
+    /// Who may take it: 0x address. Without it, the chain's Universal Router, which takes through Permit2.
+    #[serde(default)]
+    spender: Option<String>,
+    /// Amount in whole tokens, such as "500". "max" is the wallet's whole balance; "unlimited" is no limit at all,
+    /// which passes only where the policy names it.
+    amount: String,
+    /// Chain name, alias or decimal id.
+    chain: String,
+    /// Seconds until an allowance inside Permit2 ends. One on the token itself does not end.
+    #[serde(default = "three_hundred")]
+    #[schemars(range(min = 1, max = 2_592_000))]
+    expires_in: u64,
+}
+
+/// The longest that an allowance inside Permit2 may last, in seconds: thirty days.
+const MAX_EXPIRY: u64 = 2_592_000;
+
+fn three_hundred() -> u64 {
+    300
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Symbol of a listed token, address of any other.
+    token: String,
+    /// Who may take it.
+    spender: String,
+    /// What it may take now, in whole tokens; "unlimited" where there is no limit.
+    allowance: String,
+    /// When that ends, in seconds since the Unix epoch; absent where it does not.
+    expires_at: Option<u64>,
+    /// Hash of the last transaction; absent where nothing was sent.
+    tx_hash: Option<String>,
+    /// Block it is in; absent until it is in one.
+    block_number: Option<u64>,
+    /// Gas used in all, in units.
+    gas_used: u64,
+    /// Where to look at the transaction; absent where nothing was sent.
+    explorer_url: Option<String>,
+}
+
+/// What is remembered of preparing.
+pub struct Plan {
+    token: String,
+    decimals: u8,
+    spender: Address,
+    label: Option<String>,
+    amount: U256,
+    expires_at: Option<u64>,
+}
+
+/// See [`TOOL_DEF`].
+pub struct TokenApprove;
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<TokenApprove>();
+
+impl WriteTool for TokenApprove {
+    const META: ToolMeta = ToolMeta {
+        name: "token_approve",
+        description: "Lets a contract take an exact amount of a token. For a Universal Router it goes through Permit2 \
+                      and ends by itself. An unlimited allowance passes only where the policy names it.",
+        category: Category::Trading,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer3,
+        tick_budget: TickBudget::Slow,
+        progress_steps: &[
+            "Reading allowance",
+            "Simulating via Revm",
+            "Signing transaction",
+            "Broadcasting",
+            "Confirming receipt",
+        ],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Grants an exact allowance. Swaps bring their own; use this only for a contract that needs one \
+                         beforehand.",
+        prompt_guidelines: Guidelines {
+            thriving: "Grant exactly what the next action takes, for as long as it takes.",
+            cautious: "Grant only what is used at once, and take back what was not.",
+            declining: "Grant only what an exit needs.",
+            terminal: "Grant only what the last exits need, and revoke everything else.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::NewPosition,
+        checks: CHECKS,
+        event_params: &["token", "spender", "amount", "chain"],
+        summary_fields: &["tx_hash", "allowance"],
+        card: Some(CardKind::Allowance),
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = Plan;
+
+    fn example() -> Value {
+        json!({"token": "USDC", "amount": "100", "chain": "ethereum"})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+        let chain = context.world.chain(&params.chain)?;
+        let account = context.world.account(None)?;
+        if params.expires_in == 0 || params.expires_in > MAX_EXPIRY {
+            let what = format_args!("{} s; expected 1 to {MAX_EXPIRY}", params.expires_in);
+            return Err(invalid("expires_in", &what));
+        }
+        let token = chain.token(&params.token).await?;
+        let TokenId::Erc20(contract) = token.id else {
+            return Err(invalid("token", &"the chain's own coin is sent along; nobody takes it"));
+        };
+        context.step("Reading allowance");
+        let routers: Vec<Address> = allowances::routers(chain).into_iter().map(|(router, _)| router).collect();
+        let spender = match &params.spender {
+            Some(text) => address(text, "spender")?,
+            None => allowances::router(chain)?.0,
+        };
+        if spender.is_zero() || spender == account || spender == contract {
+            return Err(invalid("spender", &"name the contract that will take it"));
+        }
+        let through = routers.contains(&spender);
+        let permit2 = chain.contract(Contract::Permit2);
+        let taker = if through { permit2? } else { spender };
+        let (standing, _) =
+            allowances::read(chain, contract, account, taker, &[spender][..usize::from(through)]).await?;
+        let (amount, in_permit2) = wanted(&params.amount, token.decimals, standing.balance)?;
+        let mut legs = Vec::new();
+        let mut bounds = Vec::new();
+        if standing.of_token != amount {
+            let first = !standing.of_token.is_zero()
+                && allowances::needs_zero_first(chain, contract, account, taker, amount).await?;
+            let purpose = if through { Purpose::Approve } else { Purpose::Main };
+            if first {
+                legs.push(approve(Purpose::Approve, contract, taker, U256::ZERO));
+            }
+            legs.push(approve(purpose, contract, taker, amount));
+            bounds.push(AllowanceBound {
+                token: token.clone(),
+                spender: taker,
+                kind: AllowanceKind::Erc20,
+                at_most: amount,
+            });
+        }
+        let now = context.world.clock.now_seconds();
+        let expires_at = through.then(|| now.saturating_add(params.expires_in));
+        if let Some(expires_at) = expires_at {
+            let call = Permit2::approveCall {
+                token: contract,
+                spender,
+                amount: in_permit2,
+                expiration: U48::from(expires_at),
+            };
+            legs.push(Leg {
+                purpose: Purpose::Main,
+                to: taker,
+                value: U256::ZERO,
+                data: call.abi_encode().into(),
+                gas_limit: APPROVAL_GAS,
+                slots: Vec::new(),
+            });
+            bounds.push(AllowanceBound {
+                token: token.clone(),
+                spender,
+                kind: AllowanceKind::Permit2 { expires_at },
+                at_most: U256::from(in_permit2),
+            });
+        }
+        if legs.is_empty() {
+            let what = format_args!("{spender} may take exactly that already; nothing needs to be done");
+            return Err(invalid("amount", &what));
+        }
+        let shown = shown(amount, token.decimals);
+        // The full address stands among the places of the decision, whatever it is called.
+        let label = chain.network().book.label(spender);
+        let who = label.clone().unwrap_or_else(|| spender.to_string());
+        let expected = format!("{who} may take {shown} {}", token.symbol);
+        let plan = Plan {
+            token: if token.listed { token.symbol.to_string() } else { contract.to_string() },
+            decimals: token.decimals,
+            spender,
+            label,
+            amount,
+            expires_at,
+        };
+        let proposal = Proposal {
+            chain_id: chain.network().chain_id,
+            tool: *context.meta(),
+            call_id: context.call_id(),
+            golem_id: context.golem_id().clone(),
+            account,
+            intent: Intent::Approve,
+            legs,
+            outflows: Vec::new(),
+            inflows: Vec::new(),
+            allowances: bounds,
+            trade: None,
+            recipients: vec![account],
+            order: None,
+            expected_outcome: SafeText::clean(&expected, 300),
+        };
+        Ok((proposal, plan))
+    }
+
+    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        let sent = Sent::of(context, committed)?;
+        let allowance = shown(plan.amount, plan.decimals);
+        let who = plan.label.clone().unwrap_or_else(|| plan.spender.to_string());
+        let explanation = sent.explain(&format!("{who} may take {allowance} {}", plan.token));
+        let output = Output {
+            token: plan.token,
+            spender: plan.spender.to_string(),
+            allowance,
+            expires_at: plan.expires_at,
+            tx_hash: sent.tx_hash,
+            block_number: sent.block_number,
+            gas_used: sent.gas_used,
+            explorer_url: sent.explorer_url,
+        };
+        Ok(Reply::new(output, explanation).hint(json!({"spender_label": plan.label})))
+    }
+}
+
+/// Raw units, on the token and inside Permit2, which has less room.
+fn wanted(amount: &str, decimals: u8, balance: U256) -> Result<(U256, U160), ToolError> {
+    let amount = match amount.trim() {
+        text if text.eq_ignore_ascii_case("unlimited") => return Ok((U256::MAX, UNLIMITED)),
+        text if text.eq_ignore_ascii_case("max") => balance,
+        text => TokenAmount::parse(text, decimals)?.raw(),
+    };
+    if amount.is_zero() {
+        return Err(invalid("amount", &"an allowance of zero is taken back with token_revoke"));
+    }
+    let inside = U160::checked_from_limbs_slice(amount.as_limbs()).filter(|inside| *inside < UNLIMITED);
+    let inside =
+        inside.ok_or_else(|| invalid("amount", &"so much is no limit at all: write \"unlimited\" if that is meant"))?;
+    Ok((amount, inside))
+}
+
+fn shown(amount: U256, decimals: u8) -> String {
+    if amount == U256::MAX {
+        return "unlimited".to_owned();
+    }
+    TokenAmount::new(amount, decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
+}

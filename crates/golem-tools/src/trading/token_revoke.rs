@@ -1,0 +1,202 @@
+//! `token_revoke`: takes back what others may take of a token, on the token itself and inside Permit2.
+
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_abi::permit2::Permit2::{self, TokenSpenderPair};
+use bardo_base::error::ToolError;
+use bardo_base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::text::SafeText;
+use golem_chain::network::Contract;
+use golem_chain::token::TokenId;
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
+use bardo_safety::pipeline::Committed;
+use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
+use crate::allowances::{self, APPROVAL_GAS, approve};
+use crate::shared::{CHECKS, Sent, invalid};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<TokenRevoke>();
+
+/// Parameters.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token: symbol or 0x address.
+    pub token: String,
+    /// Whose allowance is taken back: 0x address. Without it, Permit2's on the token and the routers' inside Permit2.
+    #[serde(default)]
+    pub spender: Option<String>,
+    /// Chain name, alias or decimal id.
+    pub chain: String,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Symbol of a listed token, address of any other.
+    token: String,
+    /// Whose allowances were taken back.
+    spenders: Vec<String>,
+    /// Hash of the last transaction; absent where nothing was sent.
+    tx_hash: Option<String>,
+    /// Block it is in; absent until it is in one.
+    block_number: Option<u64>,
+    /// Gas used in all, in units.
+    gas_used: u64,
+    /// Where to look at the transaction; absent where nothing was sent.
+    explorer_url: Option<String>,
+}
+
+/// What is remembered of preparing.
+pub struct Plan {
+    token: String,
+    spenders: Vec<String>,
+    /// What the book calls them, each by its address where it has no name.
+    called: Vec<String>,
+}
+
+/// See [`TOOL_DEF`].
+pub struct TokenRevoke;
+
+impl WriteTool for TokenRevoke {
+    const META: ToolMeta = ToolMeta {
+        name: "token_revoke",
+        description: "Takes back what a contract may take of a token, on the token itself and inside Permit2. Allowed \
+                      in every phase.",
+        category: Category::Trading,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer2,
+        tick_budget: TickBudget::Slow,
+        progress_steps: &[
+            "Reading allowance",
+            "Simulating via Revm",
+            "Signing transaction",
+            "Broadcasting",
+            "Confirming receipt",
+        ],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Takes an allowance back. It is always allowed; use it for every allowance that is not needed.",
+        prompt_guidelines: Guidelines {
+            thriving: "Take back what an action left over.",
+            cautious: "Take back every allowance that no next action needs.",
+            declining: "Take back every allowance that no exit needs.",
+            terminal: "Take back everything once the last exit is done.",
+            memory: None,
+        },
+        idempotent: true,
+        // The least strict that a write can claim: what it really is follows from the simulated changes.
+        action_class: ActionClass::ClosePosition,
+        checks: CHECKS,
+        event_params: &["token", "spender", "chain"],
+        summary_fields: &["tx_hash", "spenders"],
+        card: Some(CardKind::Allowance),
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = Plan;
+
+    fn example() -> Value {
+        json!({"token": "USDC", "chain": "ethereum"})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+        let chain = context.world.chain(&params.chain)?;
+        let account = context.world.account(None)?;
+        let token = chain.token(&params.token).await?;
+        let TokenId::Erc20(contract) = token.id else {
+            return Err(invalid("token", &"the chain's own coin is sent along; nobody may take it"));
+        };
+        context.step("Reading allowance");
+        let permit2 = chain.contract(Contract::Permit2)?;
+        let asked = params.spender.as_deref().map(|text| address(text, "spender")).transpose()?;
+        let (spender, through): (Address, Vec<Address>) = match asked {
+            Some(spender) => (spender, vec![spender]),
+            None => (permit2, allowances::routers(chain).into_iter().map(|(router, _)| router).collect()),
+        };
+        let (standing, inside) = allowances::read(chain, contract, account, spender, &through).await?;
+        let mut legs = Vec::new();
+        let mut spenders = Vec::new();
+        let mut bounds = Vec::new();
+        let mut gone = |spender: Address, kind: AllowanceKind| {
+            bounds.push(AllowanceBound { token: token.clone(), spender, kind, at_most: U256::ZERO });
+        };
+        if !standing.of_token.is_zero() {
+            gone(spender, AllowanceKind::Erc20);
+            legs.push(approve(Purpose::Main, contract, spender, U256::ZERO));
+            spenders.push(spender.to_string());
+        }
+        let taken = through.iter().zip(&inside).filter(|(_, inside)| !inside.amount.is_zero());
+        let approvals: Vec<TokenSpenderPair> =
+            taken.map(|(router, _)| TokenSpenderPair { token: contract, spender: *router }).collect();
+        if !approvals.is_empty() {
+            spenders.extend(approvals.iter().map(|pair| pair.spender.to_string()));
+            approvals.iter().for_each(|pair| gone(pair.spender, AllowanceKind::Permit2 { expires_at: 0 }));
+            // One main transaction: the one before it then clears the way.
+            legs.iter_mut().for_each(|leg: &mut Leg| leg.purpose = Purpose::Approve);
+            legs.push(Leg {
+                purpose: Purpose::Main,
+                to: permit2,
+                value: U256::ZERO,
+                data: Permit2::lockdownCall { approvals }.abi_encode().into(),
+                gas_limit: APPROVAL_GAS,
+                slots: Vec::new(),
+            });
+        }
+        if legs.is_empty() {
+            let what = format_args!(
+                "{} may take no {}; nothing needs to be done",
+                asked.map_or_else(|| "nobody known here".to_owned(), |one| one.to_string()),
+                token.symbol
+            );
+            return Err(invalid("token", &what));
+        }
+        let book = &chain.network().book;
+        let name = |text: &String| text.parse().ok().and_then(|one| book.label(one)).unwrap_or_else(|| text.clone());
+        let called: Vec<String> = spenders.iter().map(name).collect();
+        let expected = format!("{} may take no more {}", called.join(", "), token.symbol);
+        let listed = if token.listed { token.symbol.to_string() } else { contract.to_string() };
+        let plan = Plan { token: listed, spenders, called };
+        let proposal = Proposal {
+            chain_id: chain.network().chain_id,
+            tool: *context.meta(),
+            call_id: context.call_id(),
+            golem_id: context.golem_id().clone(),
+            account,
+            intent: Intent::Revoke,
+            legs,
+            outflows: Vec::new(),
+            inflows: Vec::new(),
+            allowances: bounds,
+            trade: None,
+            recipients: vec![account],
+            order: None,
+            expected_outcome: SafeText::clean(&expected, 300),
+        };
+        Ok((proposal, plan))
+    }
+
+    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        let sent = Sent::of(context, committed)?;
+        let explanation = sent.explain(&format!("{} may take no more {}", plan.called.join(", "), plan.token));
+        let hints = match (plan.spenders.as_slice(), plan.called.as_slice()) {
+            ([spender], [called]) if spender != called => json!({"spender_label": called}),
+            _ => json!({}),
+        };
+        let output = Output {
+            token: plan.token,
+            spenders: plan.spenders,
+            tx_hash: sent.tx_hash,
+            block_number: sent.block_number,
+            gas_used: sent.gas_used,
+            explorer_url: sent.explorer_url,
+        };
+        Ok(Reply::new(output, explanation).hint(hints))
+    }
+}

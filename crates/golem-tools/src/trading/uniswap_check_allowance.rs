@@ -1,0 +1,262 @@
+//! `uniswap_check_allowance`: may a spender take enough of a token?
+//!
+//! Universal Routers never use a token's own allowance: they take through Permit2, which must be
+//! allowed by the token and must in turn allow the router, until a time. What a router can take is
+//! the smaller of the two.
+
+use std::time::Duration;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use alloy::providers::bindings::IMulticall3;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use golem_chain::multicall::Calls;
+use golem_chain::network::{AddressBook, Contract};
+use golem_chain::token::{Token, TokenId};
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
+use golem_protocols::uniswap::quote::{ApprovalAsk, ApprovalWord};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<CheckAllowance>();
+
+/// The routers that take through Permit2, the preferred first.
+const ROUTERS: [Contract; 4] = [
+    Contract::UniversalRouter,
+    Contract::UniversalRouterV211,
+    Contract::UniversalRouterV212,
+    Contract::UniversalRouterV220,
+];
+
+/// The chain's word does not wait longer for another's.
+const SECOND_WORD_PATIENCE: Duration = Duration::from_millis(1_500);
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token symbol or 0x address.
+    token: String,
+    /// Address of the spender; without it, the chain's Universal Router.
+    #[serde(default)]
+    spender: Option<String>,
+    /// Chain name, alias or decimal id.
+    chain: String,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// The token: symbol of a listed one, else its address.
+    token: String,
+    /// The spender's address.
+    spender: String,
+    /// What the spender can take now, in the token's smallest unit.
+    allowance: String,
+    /// Whether that covers the wallet's whole balance, so that nothing it could do now needs another approval.
+    sufficient: bool,
+    /// Whether an approval is needed first; the opposite of `sufficient`.
+    needs_approval: bool,
+}
+
+/// See [`TOOL_DEF`].
+pub struct CheckAllowance;
+
+impl ReadTool for CheckAllowance {
+    const META: ToolMeta = ToolMeta {
+        name: "uniswap_check_allowance",
+        description: "Tells how much of a token the Universal Router, Permit2 or another spender may take from the \
+                      wallet, and whether an approval is needed before a swap or a liquidity operation.",
+        category: Category::Trading,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Fast,
+        progress_steps: &["Resolving token", "Reading allowance"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "Shows what the Universal Router or Permit2 may take of a token. Ask before a swap or a \
+                         liquidity operation whether an approval has to come first. Changes nothing.",
+        prompt_guidelines: Guidelines {
+            thriving: "Ask before trades, and approve through Permit2 where several approvals can go together.",
+            cautious: "Ask every time, and make sure the spender is a contract you expect.",
+            declining: "Ask before exits only.",
+            terminal: "Ask before exits, and approve no more than the exit at hand takes.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &["token", "spender", "chain"],
+        summary_fields: &["needs_approval", "allowance"],
+        card: Some(CardKind::Allowance),
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"token": "WETH", "chain": "ethereum"})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        let chain = context.world.chain(&params.chain)?;
+        let owner = context.world.account(None)?;
+        context.step("Resolving token");
+        let book = &chain.network().book;
+        let spender = match &params.spender {
+            Some(text) => address(text, "spender")?,
+            None => default_router(chain)?,
+        };
+        if spender.is_zero() {
+            return Err(ToolError::new(
+                ErrorCode::ValidationFailed,
+                "parameter `spender`: the zero address can take nothing; name the contract that will spend",
+            )
+            .detail("parameter", "spender"));
+        }
+        let token = chain.token(&params.token).await?;
+        let label = book.label(spender);
+        context.step("Reading allowance");
+        let TokenId::Erc20(contract) = token.id else {
+            return Ok(coin_needs_none(&token, spender));
+        };
+        let found = read(chain, contract, owner, spender).await?;
+        let sufficient = found.usable >= found.balance;
+        let output = Output {
+            token: if token.listed { token.symbol.to_string() } else { contract.to_string() },
+            spender: spender.to_string(),
+            allowance: found.usable.to_string(),
+            sufficient,
+            needs_approval: !sufficient,
+        };
+        let who = label.clone().unwrap_or_else(|| spender.to_string());
+        let explanation = if sufficient {
+            format!("{who} may take all {} the wallet holds; no approval is needed.", token.symbol)
+        } else if found.expired {
+            format!("What Permit2 allowed {who} of {} has expired; an approval is needed.", token.symbol)
+        } else {
+            format!("{who} may not take all {} the wallet holds; an approval is needed.", token.symbol)
+        };
+        let said = second_word(context, chain, contract, owner, spender, &found).await;
+        let hints = json!({
+            "quote_source": said,
+            "owner": owner,
+            "balance": found.balance.to_string(),
+            "spender_label": label,
+            "token_allowance": found.of_token.to_string(),
+            "permit2": found.of_permit2.map(|(amount, expires_at)| {
+                json!({"amount": amount.to_string(), "expires_at": expires_at, "expired": found.expired})
+            }),
+        });
+        Ok(Reply::new(output, explanation).hint(hints))
+    }
+}
+
+fn default_router(chain: &WorldChain) -> Result<Address, ToolError> {
+    let book = &chain.network().book;
+    let known = ROUTERS.into_iter().find_map(|router| book.contract(router));
+    known.map_or_else(|| chain.contract(Contract::UniversalRouter), Ok)
+}
+
+fn takes_through_permit2(book: &AddressBook, spender: Address) -> bool {
+    ROUTERS.into_iter().any(|router| book.contract(router) == Some(spender))
+}
+
+/// What is allowed, all of one block.
+struct Allowed {
+    /// What the spender can take now.
+    usable: U256,
+    /// What the owner has.
+    balance: U256,
+    /// What the token allows: the spender, or Permit2 for a router.
+    of_token: U256,
+    /// What Permit2 allows a router, and until when.
+    of_permit2: Option<(U256, u64)>,
+    /// Whether that time is over.
+    expired: bool,
+}
+
+async fn read(chain: &WorldChain, token: Address, owner: Address, spender: Address) -> Result<Allowed, ToolError> {
+    let network = chain.network();
+    let routed = takes_through_permit2(&network.book, spender);
+    let taker = if routed { chain.contract(Contract::Permit2)? } else { spender };
+    let mut calls = Calls::default();
+    let balance = calls.push(token, &Erc20::balanceOfCall { owner });
+    let of_token = calls.push(token, &Erc20::allowanceCall { owner, spender: taker });
+    let time = calls.push(chain.contract(Contract::Multicall3)?, &IMulticall3::getCurrentBlockTimestampCall {});
+    let of_permit2 = routed.then(|| calls.push(taker, &Permit2::allowanceCall { owner, token, spender }));
+    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let silent = |what: &str| {
+        ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {token} does not answer {what}"))
+    };
+    let balance = balance.take(&answers).ok_or_else(|| silent("balanceOf"))?;
+    let of_token = of_token.take(&answers).ok_or_else(|| silent("allowance"))?;
+    let inconsistent =
+        |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell {what}"));
+    let now: u64 = time.take(&answers).ok_or_else(|| inconsistent("its time"))?.saturating_to();
+    let Some(call) = of_permit2 else {
+        return Ok(Allowed { usable: of_token, balance, of_token, of_permit2: None, expired: false });
+    };
+    let allowed = call.take(&answers).ok_or_else(|| inconsistent("what Permit2 allows"))?;
+    let (amount, expires_at) = (U256::from(allowed.amount), allowed.expiration.to::<u64>());
+    // Permit2 still pays in the very second of the expiry, but the next block is at least one later.
+    let expired = expires_at <= now;
+    let usable = if expired { U256::ZERO } else { amount.min(of_token) };
+    // What was never allowed has not expired.
+    let expired = expired && !amount.is_zero();
+    Ok(Allowed { usable, balance, of_token, of_permit2: Some((amount, expires_at)), expired })
+}
+
+/// What the quote source says of the same, held against the chain: the chain's word stands, whatever that is. Only of
+/// the routers, which take through Permit2; nothing where the source says nothing of approvals.
+async fn second_word(
+    context: &CallContext,
+    chain: &WorldChain,
+    token: Address,
+    owner: Address,
+    spender: Address,
+    found: &Allowed,
+) -> Option<Value> {
+    let book = &chain.network().book;
+    let permit2 = book.contract(Contract::Permit2).filter(|_| takes_through_permit2(book, spender))?;
+    let quotes = &context.world.quotes;
+    let ask = ApprovalAsk { chain_id: chain.network().chain_id, owner, token, amount: found.balance, permit2 };
+    let enough = found.of_token >= found.balance;
+    let Ok(answer) = tokio::time::timeout(SECOND_WORD_PATIENCE, quotes.approval(&ask)).await else {
+        return Some(json!({ "name": quotes.name(), "agrees_with_chain": Value::Null, "error": "no answer in time" }));
+    };
+    match answer {
+        Ok(None) => None,
+        Ok(Some(word)) => {
+            let said = word == ApprovalWord::Enough;
+            Some(json!({
+                "name": quotes.name(),
+                "says_token_allows_permit2": said,
+                "agrees_with_chain": said == enough,
+            }))
+        }
+        Err(error) => Some(json!({
+            "name": quotes.name(), "agrees_with_chain": Value::Null,
+            "error": bardo_base::text::SafeText::clean(&error.to_string(), 300),
+        })),
+    }
+}
+
+/// The chain's own coin goes along with a transaction; nobody takes it.
+fn coin_needs_none(token: &Token, spender: Address) -> Reply<Output> {
+    let output = Output {
+        token: token.symbol.to_string(),
+        spender: spender.to_string(),
+        allowance: "0".to_owned(),
+        sufficient: true,
+        needs_approval: false,
+    };
+    Reply::new(output, format!("{} is the chain's own coin: it is sent along and needs no approval.", token.symbol))
+}

@@ -1,0 +1,563 @@
+//! `uniswap_execute_swap`: swaps one token for another through Uniswap's pools, in one transaction of the
+//! Universal Router that also carries the allowance it needs.
+
+use alloy::primitives::{Address, Bytes, U256, U512, aliases::U48, aliases::U160};
+use alloy::sol_types::SolCall as _;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_abi::permit2::Permit2;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpenderRole, SpriteTrigger,
+    TickBudget, ToolMeta,
+};
+use bardo_base::text::SafeText;
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use golem_chain::evm::{PLACEHOLDER_SIGNATURE, TRANSACTION_GAS_CAP};
+use golem_chain::network::Contract;
+use golem_chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
+use golem_chain::token::{Token, TokenId};
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use bardo_safety::pipeline::{Committed, State};
+use bardo_safety::proposal::{
+    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
+};
+use bardo_safety::typed::TypedMessage;
+use crate::allowances::{self, approve};
+use crate::auction::{self, Wish};
+use crate::mev::{Sight, Wanted, liquidity_share, measures, size_advice};
+use crate::orders::{self, card};
+use crate::route::{impact_of, impact_reached, pools_of};
+use crate::shared::{WORST_IMPACT, explorer_url};
+use crate::swap_ask::{Found, SwapAsk, price_between, slippage};
+use golem_protocols::uniswap::pool::Exact;
+use golem_protocols::uniswap::quote::OwnCall;
+use golem_protocols::uniswap::ratio::Ratio;
+use golem_protocols::uniswap::router::{Recipient, SwapRequest, plan as plan_call};
+use golem_protocols::uniswap::routing::Route;
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<ExecuteSwap>();
+
+/// The longest a swap may wait for its block, in seconds: a day.
+const MAX_DEADLINE: u64 = 86_400;
+
+/// Gas beside what the route is thought to use: the permit, and what first writes cost.
+const GAS_MARGIN: u64 = 150_000;
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token paid: symbol or 0x address.
+    token_in: String,
+    /// Token received: symbol or 0x address.
+    token_out: String,
+    /// Amount of token_in in whole tokens, such as "500" or "1.5". "max" is the wallet's whole balance; of the chain's
+    /// coin, without what gas may take.
+    amount: String,
+    /// Chain name, alias or decimal id.
+    chain: String,
+    /// Slippage tolerance in basis points. Without it 50, or less where phase or policy allow less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
+    slippage_bps: Option<u32>,
+    /// Seconds until the transaction may no longer be included.
+    #[serde(default = "three_hundred")]
+    #[schemars(range(min = 1, max = 86_400))]
+    deadline: u64,
+    /// Prefer an auction by UniswapX over a swap through pools.
+    #[serde(default = "crate::swap_ask::yes")]
+    prefer_uniswapx: bool,
+}
+
+fn three_hundred() -> u64 {
+    300
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Hash of the swap's transaction; absent where nothing was sent.
+    tx_hash: Option<String>,
+    /// Block it is in; absent until it is in one.
+    block_number: Option<u64>,
+    /// Gas it used, or would use, in units.
+    gas_used: u64,
+    /// Paid, in whole tokens.
+    amount_in: String,
+    /// Received, in whole tokens.
+    amount_out: String,
+    /// Tokens received for one token paid. For display.
+    effective_price: f64,
+    /// How far the trade was thought to move the price, in percent, pool fees not counted. For display.
+    price_impact_pct: f64,
+    /// How far what was received is below the quote, in basis points; below zero where it is above.
+    slippage_actual_bps: i32,
+    /// Where to look at the transaction; absent where nothing was sent.
+    explorer_url: Option<String>,
+    /// Hash of the order, where the swap goes by an auction; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order_hash: Option<String>,
+}
+
+/// What is remembered of preparing, to tell what came of it.
+pub struct Plan {
+    token_in: Token,
+    token_out: Token,
+    expected_out: U256,
+    price_impact: Ratio,
+    prefer_uniswapx: bool,
+    why: String,
+    /// What there is to say of its size.
+    size: Option<String>,
+    /// Who gave the quote, and how it compares.
+    source: Value,
+    /// The order, where it goes by an auction.
+    auction: Option<auction::Plan>,
+}
+
+/// See [`TOOL_DEF`].
+pub struct ExecuteSwap;
+
+impl WriteTool for ExecuteSwap {
+    const META: ToolMeta = ToolMeta {
+        name: "uniswap_execute_swap",
+        description: "Swaps one token for another on Uniswap. The exact transaction passes token allowlist, spending limit, \
+                      rate limit, balance circuit breaker, slippage guard, policy contract and a simulation on a fork of \
+                      the chain; if any of them fails, it answers with a structured error and signs nothing. Custody: a \
+                      delegated session key is held on chain to its targets and spending by caveat enforcers, and ends \
+                      with its expiry; for an embedded wallet its wallet server signs, the owner's policy contract holds \
+                      it off chain only, and the owner keeps its recovery; a local key signs here, and since a plain \
+                      account has no on-chain bounds, the same rules hold it off chain alone.",
+        category: Category::Trading,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer3,
+        tick_budget: TickBudget::Slow,
+        progress_steps: &[
+            "Simulating via Revm",
+            "Approving token",
+            "Building calldata",
+            "Signing transaction",
+            "Broadcasting",
+            "Confirming receipt",
+        ],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Swaps tokens on Uniswap in one atomic transaction. Ask uniswap_get_quote before every swap. Halve \
+                         the size in Cautious; in Defensive and Survival only sell what is held; in Terminal only \
+                         sales into stables or ETH go through.",
+        prompt_guidelines: Guidelines {
+            thriving: "Trade at the full planned size. Leave prefer_uniswapx on against MEV: from the policy's \
+                       uniswapx_from_usd ($1K unless changed) it makes the swap an auction. Ask intel_assess_mev_risk \
+                       above $10K.",
+            cautious: "Halve the planned size, tighten slippage to 30 bps, and trade only where the price impact is below \
+                       1 %.",
+            declining: "Only exits: sell risky tokens for stables or ETH, at most 25 % of a position in one trade. Open \
+                        nothing.",
+            terminal: "Only exits: sell everything into USDC or ETH, with as much slippage as the policy allows (200 bps \
+                       at most) to be out at once. Build no position.",
+            memory: Some(
+                "Outcomes of similar swaps adjust slippage, timing and route within what is allowed. They never override \
+                 limits, the allowlist or the simulation.",
+            ),
+        },
+        idempotent: false,
+        // The least strict that a write can claim: what it really is follows from the simulated changes.
+        action_class: ActionClass::ClosePosition,
+        checks: &[
+            Check::Halt,
+            Check::PhaseGate,
+            Check::TokenAllowlist,
+            Check::SpendingLimit,
+            Check::RateLimit,
+            Check::BalanceBreaker,
+            Check::SlippageGuard,
+            Check::PolicyCage,
+            Check::Simulation,
+        ],
+        event_params: &["token_in", "token_out", "amount", "chain"],
+        summary_fields: &["tx_hash", "amount_out", "slippage_actual_bps"],
+        card: Some(CardKind::Swap),
+        // With `prefer_uniswapx` it places an order.
+        spenders: &[SpenderRole::OrderReactor],
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = Plan;
+
+    fn example() -> Value {
+        json!({"token_in": "USDC", "token_out": "WETH", "amount": "250", "chain": "ethereum"})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+        prepare(context, params).await
+    }
+
+    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        output(context, &plan, committed)
+    }
+}
+
+async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+    let world = &context.world;
+    let chain = world.chain(&params.chain)?;
+    let account = world.account(None)?;
+    let invalid = |parameter: &str, what: &dyn std::fmt::Display| {
+        ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))
+            .detail("parameter", parameter)
+    };
+    let slippage = slippage(context, params.slippage_bps)?;
+    if params.deadline == 0 || params.deadline > MAX_DEADLINE {
+        let what = format!("{} s; expected 1 to {MAX_DEADLINE} s from now, such as 300", params.deadline);
+        return Err(invalid("deadline", &what));
+    }
+    let mut ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
+    ask = ask.within(slippage);
+    let native_in = ask.token_in.id == TokenId::Native;
+    let worth = match ask.exact {
+        Exact::In(amount) => worth(&ask, amount).await,
+        Exact::Out(_) => None,
+    };
+    let signs = context.standing().signs_messages;
+    let way = Wanted { preferred: params.prefer_uniswapx, signs, native_in, value: worth };
+    let way = way.way(world, chain.network().chain_id);
+    // A quote is as old as the state it was read from, not as its preparation.
+    let mut quoted_at = world.clock.now_millis();
+    let mut found = ask.found(world).await?;
+    if way.auction.is_some() {
+        let wish = Wish {
+            token_in: &params.token_in,
+            token_out: &params.token_out,
+            amount: &params.amount,
+            chain: &params.chain,
+            starts_in: auction::STARTS_IN,
+            ends_in: params.deadline,
+            slippage,
+        };
+        let (mut proposal, placed) = auction::order(context, &wish).await?;
+        // A swap was asked for: that it is an order for others to fill stands first.
+        let titled = format!("Swap by auction, not at once: {}", proposal.expected_outcome);
+        proposal.expected_outcome = SafeText::clean(&titled, 300);
+        let prepared = Plan {
+            token_in: ask.token_in.clone(),
+            token_out: ask.token_out.clone(),
+            expected_out: found.route.amount_out,
+            price_impact: found.route.price_impact.clone(),
+            prefer_uniswapx: true,
+            why: way.why,
+            size: placed.size.clone(),
+            source: found.source(world),
+            auction: Some(placed),
+        };
+        return Ok((proposal, prepared));
+    }
+    if let (TokenId::Native, Exact::In(whole)) = (ask.token_in.id, ask.exact)
+        && params.amount.trim().eq_ignore_ascii_case("max")
+    {
+        // A smaller amount may take another route, with more gas; a third one would not tell more.
+        for _ in 0..2 {
+            let gas_price = found.gas_price;
+            let reserve = gas_reserve(&found.route, gas_price);
+            ask.leaving(whole, reserve)?;
+            quoted_at = world.clock.now_millis();
+            found = ask.found(world).await?;
+            if gas_reserve(&found.route, gas_price) <= reserve {
+                break;
+            }
+        }
+    }
+    let source = found.source(world);
+    let Found { route, snapshot, told, .. } = found;
+    let (router, version) = allowances::router(chain)?;
+    // The chain's clock and this machine's may differ; the later one is when the block can be.
+    let now = world.clock.now_seconds().max(snapshot.timestamp);
+    let deadline = now.saturating_add(params.deadline);
+
+    let mut legs = Vec::new();
+    let mut bounds = Vec::new();
+    let mut permit = None;
+    let pays = match ask.token_in.id {
+        TokenId::Erc20(token) => Some((token, chain.contract(Contract::Permit2)?)),
+        TokenId::Native => None,
+    };
+    let read = async {
+        let (token, permit2) = pays?;
+        Some((token, permit2, allowances::read(chain, token, account, permit2, &[router]).await))
+    };
+    let (read, share) = futures::join!(read, liquidity_share(chain, &route, &snapshot));
+    // What only advises stands in no trade's way.
+    let size = size_advice(share.ok().as_ref(), &route.price_impact);
+    if let Some((token, permit2, read)) = read {
+        let (standing, inside) = read?;
+        // What open orders may still take stays allowed: a swap must not make them void.
+        let promised = world.promised(chain.network().chain_id, account, token)?;
+        let needed = promised.checked_add(route.amount_in).ok_or_else(|| {
+            ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: more than can be counted")
+        })?;
+        if standing.of_token < needed {
+            if !standing.of_token.is_zero()
+                && allowances::needs_zero_first(chain, token, account, permit2, needed).await?
+            {
+                legs.push(approve(Purpose::Approve, token, permit2, U256::ZERO));
+            }
+            legs.push(approve(Purpose::Approve, token, permit2, needed));
+            bounds.push(AllowanceBound {
+                token: ask.token_in.clone(),
+                spender: permit2,
+                kind: AllowanceKind::Erc20,
+                at_most: promised,
+            });
+        }
+        let nonce = inside.first().map(|inside| inside.nonce).unwrap_or_default();
+        let allowance = allowance(&route, token, router, deadline, nonce)?;
+        if context.standing().signs_messages {
+            permit = Some((permit2, allowance));
+        } else {
+            // Who acts for an owner makes calls for it and signs nothing: the same allowance, by a call of its own.
+            legs.push(allow(permit2, &allowance));
+        }
+        // What the router is allowed it takes in the same transaction: nothing is left to take.
+        bounds.push(AllowanceBound {
+            token: ask.token_in.clone(),
+            spender: router,
+            kind: AllowanceKind::Permit2 { expires_at: deadline },
+            at_most: U256::ZERO,
+        });
+    }
+    context.step("Building calldata");
+    let trade = plan_call(&SwapRequest {
+        route: &route,
+        native_in: ask.token_in.id == TokenId::Native,
+        native_out: ask.token_out.id == TokenId::Native,
+        slippage,
+        recipient: Recipient::Account(account),
+        permit: permit.clone().map(|(_, permit)| (permit, Bytes::from(PLACEHOLDER_SIGNATURE))),
+        portion: None,
+        one_bound: true,
+        deadline: Some(U256::from(deadline)),
+    })
+    .map_err(|error| ToolError::new(ErrorCode::RoutingNoRoute, error))?;
+    if let Some(told) = &told {
+        // A source that would call something else with its own quote is not to be trusted with the quote either.
+        let own = OwnCall {
+            chain_id: chain.network().chain_id,
+            account,
+            router,
+            version,
+            value: trade.value,
+            execution: &trade.execution,
+            pools: &pools_of(&route),
+        };
+        world.quotes.check_call(told, &own).await?;
+    }
+    let offset = trade.execution.signature_offset(version);
+    let slots = permit.zip(offset).map(|((permit2, permit), offset)| SignatureSlot {
+        offset,
+        message: TypedMessage::Permit2Allowance { permit2, permit },
+    });
+    legs.push(Leg {
+        purpose: Purpose::Main,
+        to: router,
+        value: trade.value,
+        data: trade.execution.encode(version),
+        gas_limit: gas_limit(&route),
+        slots: slots.into_iter().collect(),
+    });
+
+    let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
+    let least = TokenAmount::new(trade.amount_out_min, ask.token_out.decimals)?;
+    let expected = format!("Swap {amount_in} {} for >= {least} {}", ask.token_in.symbol, ask.token_out.symbol);
+    let proposal = Proposal {
+        chain_id: chain.network().chain_id,
+        tool: *context.meta(),
+        call_id: context.call_id(),
+        golem_id: context.golem_id().clone(),
+        account,
+        intent: Intent::Swap,
+        legs,
+        outflows: vec![Flow { token: ask.token_in.clone(), amount: trade.amount_in_max }],
+        inflows: vec![Inflow {
+            token: ask.token_out.clone(),
+            at_least: trade.amount_out_min,
+            expected: route.amount_out,
+            recipient: account,
+        }],
+        allowances: bounds,
+        trade: Some(Trade {
+            token_in: ask.token_in.clone(),
+            token_out: ask.token_out.clone(),
+            amount_in: trade.amount_in_max,
+            expected_out: route.amount_out,
+            min_out: trade.amount_out_min,
+            slippage,
+            price_impact: impact_of(&route),
+            impact_reached: impact_reached(&route),
+            quoted_at,
+            deadline,
+            pools: pools_of(&route),
+            exact_output: false,
+        }),
+        recipients: vec![account],
+        order: None,
+        expected_outcome: SafeText::clean(&expected, 300),
+    };
+    let prepared = Plan {
+        token_in: ask.token_in.clone(),
+        token_out: ask.token_out.clone(),
+        expected_out: route.amount_out,
+        price_impact: route.price_impact.clone(),
+        prefer_uniswapx: params.prefer_uniswapx,
+        why: way.why,
+        size,
+        source,
+        auction: None,
+    };
+    Ok((proposal, prepared))
+}
+
+/// What an amount of the token paid is worth.
+async fn worth(ask: &SwapAsk<'_>, amount: U256) -> Option<Usd> {
+    let reports = ask.chain.prices.prices(&[ask.contract_in]).await;
+    let price = reports.first()?.price.as_ref()?.usd;
+    Usd::value_of(TokenAmount::new(amount, ask.token_in.decimals).ok()?, price, Rounding::Down).ok()
+}
+
+/// What is left for gas where the whole balance of the chain's coin is swapped: the limit with an account's margin of a
+/// tenth, at four times the price of now. A frame's fees are bounded by three times the base fee and twice the tip, and
+/// the base fee may rise by an eighth before the next block.
+fn gas_reserve(route: &Route, gas_price: u128) -> U256 {
+    let limit = U256::from(gas_limit(route));
+    let limit = limit.saturating_add(limit / U256::from(10)).saturating_add(U256::ONE);
+    limit.saturating_mul(U256::from(gas_price)).saturating_mul(U256::from(4))
+}
+
+/// Twice what the route is thought to use: a trade that moves the price far looks through more of a pool than is known
+/// beforehand.
+fn gas_limit(route: &Route) -> u64 {
+    route.gas_units.saturating_mul(2).saturating_add(GAS_MARGIN).min(TRANSACTION_GAS_CAP)
+}
+
+/// The allowance that the router needs, exact, for as long as the swap may take.
+fn allowance(
+    route: &Route,
+    token: Address,
+    router: Address,
+    deadline: u64,
+    nonce: u64,
+) -> Result<PermitSingle, ToolError> {
+    let amount = U160::checked_from_limbs_slice(route.amount_in.as_limbs()).filter(|amount| *amount < UNLIMITED);
+    let amount = amount.ok_or_else(|| {
+        ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: more than Permit2 can count")
+            .detail("parameter", "amount")
+    })?;
+    let details = PermitDetails { token, amount, expiration: U48::from(deadline), nonce: U48::from(nonce) };
+    Ok(PermitSingle { details, spender: router, sigDeadline: U256::from(deadline) })
+}
+
+/// The call that allows in Permit2 what a signature would.
+fn allow(permit2: Address, permit: &PermitSingle) -> Leg {
+    let PermitDetails { token, amount, expiration, .. } = permit.details;
+    let call = Permit2::approveCall { token, spender: permit.spender, amount, expiration };
+    Leg {
+        purpose: Purpose::Approve,
+        to: permit2,
+        value: U256::ZERO,
+        data: call.abi_encode().into(),
+        gas_limit: allowances::APPROVAL_GAS,
+        slots: Vec::new(),
+    }
+}
+
+/// What came of it, as far as it is known: by the chain's balances where it is in a block, else by the last
+/// simulation.
+fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+    let main = committed.legs.iter().find(|leg| leg.purpose == Purpose::Main);
+    // An order that was signed has moved nothing yet; what its worst fill would move is no result.
+    let placed = plan.auction.is_some() && !matches!(committed.state, State::Simulated);
+    let simulated = if placed { &[][..] } else { committed.simulated.moves.as_slice() };
+    let moves = committed.truth.as_ref().map_or(simulated, |truth| &truth.moves);
+    let moved = |token: TokenId| moves.iter().find(|moved| moved.token == token);
+    let paid = moved(plan.token_in.id).map_or(U256::ZERO, |moved| moved.before.saturating_sub(moved.after));
+    let received = moved(plan.token_out.id).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
+    let amount_in = TokenAmount::new(paid, plan.token_in.decimals)?;
+    let amount_out = TokenAmount::new(received, plan.token_out.decimals)?;
+    let network = context.world.chain(&committed.framed.proposal().chain_id.to_string())?.network();
+    let price = price_between(&amount_in, &amount_out);
+    let output = Output {
+        tx_hash: main.map(|leg| leg.hash.to_string()),
+        block_number: main.and_then(|leg| leg.block),
+        gas_used: main.and_then(|leg| leg.gas_used).unwrap_or(if placed { 0 } else { committed.simulated.gas_used }),
+        amount_in: amount_in.to_string(),
+        amount_out: amount_out.to_string(),
+        // Figures for people; every check reads exact fractions.
+        effective_price: price.as_ref().and_then(|price| price.to_fixed(12).parse().ok()).unwrap_or(0.0),
+        price_impact_pct: plan.price_impact.to_percent(4).parse().unwrap_or(WORST_IMPACT),
+        slippage_actual_bps: if placed { 0 } else { shortfall(plan.expected_out, received) },
+        explorer_url: main.map(|leg| explorer_url(network, &leg.hash)),
+        order_hash: plan.auction.as_ref().map(|order| order.hash.to_string()),
+    };
+    let symbol = &plan.token_out.symbol;
+    let order = plan.auction.as_ref().map(|order| order.hash);
+    let said = orders::swapped(&committed.state, main.map(|leg| leg.hash), order, &format!("{amount_out} {symbol}"));
+    let by_auction = plan.auction.as_ref().map(|order| order.kind.name());
+    let (said, way) = match (&plan.auction, committed.order.as_deref()) {
+        (Some(order), Some(record)) => {
+            (format!("Order {} status: {}", order.hash, record.status), format!(" By UniswapX: {}.", plan.why))
+        }
+        (Some(_), None) => (said, format!(" By UniswapX: {}.", plan.why)),
+        (None, _) if plan.prefer_uniswapx => (said, format!(" Classic, though UniswapX is preferred: {}.", plan.why)),
+        (None, _) => (said, String::new()),
+    };
+    let sight = match (by_auction, main.map(|leg| leg.route)) {
+        (Some(_), _) => orders::sight(&committed.state),
+        (None, Some(route)) => Sight::Sent(route),
+        (None, None) => Sight::Nothing,
+    };
+    let least = committed.framed.proposal().inflows.first().map(|inflow| inflow.at_least);
+    let whole = |raw| TokenAmount::new(raw, plan.token_out.decimals).map(|amount| amount.to_string()).ok();
+    let hints = json!({
+        "route_type": by_auction.unwrap_or("CLASSIC"),
+        "quoted_out": whole(plan.expected_out),
+        "source": plan.source,
+        "minimum_out": least.and_then(whole),
+        "uniswapx": {"preferred": plan.prefer_uniswapx, "used": by_auction.is_some(), "why": plan.why},
+        "mev": measures(sight, plan.size.as_ref()),
+        "order": committed.order.as_deref().map(card),
+    });
+    Ok(Reply::new(output, format!("{said}.{way}")).hint(hints))
+}
+
+/// How far `received` is below `expected`, in whole basis points, rounded towards
+/// zero: a fill at the least that a slippage of 50 allows reads 50. Below zero where it is above.
+pub(super) fn shortfall(expected: U256, received: U256) -> i32 {
+    if expected.is_zero() {
+        return 0;
+    }
+    let points = |amount: U256| (U512::from(amount) * U512::from(10_000)).div_rem(U512::from(expected));
+    if received < expected {
+        points(expected.saturating_sub(received)).0.saturating_to::<i32>()
+    } else {
+        points(received.saturating_sub(expected)).0.saturating_to::<i32>().saturating_neg()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fill_at_the_least_allowed_has_no_more_slippage_than_allowed() {
+        let told = |received: u64| shortfall(U256::from(10_000), U256::from(received));
+        assert_eq!([told(10_000), told(9_999), told(9_950), told(0)], [0, 1, 50, 10_000]);
+        assert_eq!([told(10_001), told(10_050)], [-1, -50]);
+        // The least that 50 basis points allow is itself rounded down.
+        let quoted = U256::from(1_234_567_891_u64);
+        let least = golem_protocols::uniswap::pool::minimum_out(quoted, 50).unwrap();
+        assert_eq!(shortfall(quoted, least), 50);
+        assert_eq!(shortfall(U256::from(30_000), U256::from(29_999)), 0);
+        assert_eq!(shortfall(U256::from(30_000), U256::from(30_001)), 0);
+        assert_eq!(shortfall(U256::ZERO, U256::from(1)), 0);
+    }
+}

@@ -1,0 +1,413 @@
+//! `uniswap_get_quote`: what a swap would give, by which route, at what cost; nothing is executed.
+
+use alloy::primitives::{Address, U256};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_base::error::ToolError;
+use bardo_base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use golem_chain::network::Contract;
+use golem_chain::permit2::PermitSingle;
+use golem_chain::token::TokenId;
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::allowances;
+use crate::auction;
+use crate::mev::{Wanted, liquidity_share, size_advice};
+use crate::shared::WORST_IMPACT;
+use crate::swap_ask::{Found, SwapAsk, price_between, slippage};
+use golem_protocols::uniswap::order::OrderKind;
+use golem_protocols::uniswap::pool::Exact;
+use golem_protocols::uniswap::ratio::Ratio;
+use golem_protocols::uniswap::routing::Route;
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<GetQuote>();
+
+/// How long after its block a quote may be acted on, in seconds.
+const VALID_SECONDS: u64 = 300;
+
+/// From these price impacts on, in basis points, a quote is answered with a warning: more than a careful trade
+/// takes (where the badge turns red), and more than half of what is paid.
+const HIGH_IMPACT: u64 = 200;
+const RUINOUS_IMPACT: u64 = 5_000;
+
+/// Gas of a plain token's `approve`, in units: the transaction, and a slot that was empty.
+const USUAL_APPROVAL_GAS: u64 = 46_500;
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token paid: symbol or 0x address.
+    token_in: String,
+    /// Token received: symbol or 0x address.
+    token_out: String,
+    /// Amount in whole tokens, such as "500" or "1.5": of token_in, or of token_out with exact_output. "max" is
+    /// the wallet's whole balance of token_in.
+    amount: String,
+    /// Chain name, alias or decimal id.
+    chain: String,
+    /// Slippage tolerance in basis points. Without it 50, or less where phase or policy allow less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
+    slippage_bps: Option<u32>,
+    /// Prefer an auction by UniswapX over a swap through pools.
+    #[serde(default = "crate::swap_ask::yes")]
+    prefer_uniswapx: bool,
+    /// Quote for an exact amount received.
+    #[serde(default)]
+    exact_output: bool,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Names this quote.
+    quote_id: String,
+    /// Symbol of the token paid.
+    token_in: String,
+    /// Symbol of the token received.
+    token_out: String,
+    /// Paid, in whole tokens.
+    amount_in: String,
+    /// Received, in whole tokens; of an auction what it asks for at first.
+    amount_out: String,
+    /// How far the trade moves the price, in percent, pool fees not counted; of an auction how far its price lies from that
+    /// of the pools. For display.
+    price_impact_pct: f64,
+    /// Cost of the wallet's own gas in dollars; absent where the coin has no price. The filler of an auction pays for the
+    /// fill, so that only an approval is left. For display.
+    gas_estimate_usd: Option<f64>,
+    /// The pools of the route, leg by leg in the order of the trade; none for an auction.
+    route: Vec<RouteHop>,
+    /// `CLASSIC`, `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`.
+    route_type: &'static str,
+    /// Until when it may be acted on, in seconds since the Unix epoch by the chain's time.
+    deadline: u64,
+    /// Typed data of a Permit2 permit that a swap through pools would need, where the source gives it.
+    permit_data: Option<Value>,
+}
+
+/// One pool of the route.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RouteHop {
+    /// The pool's address.
+    pool: String,
+    /// Symbol of the token that goes in.
+    token_in: String,
+    /// Symbol of the token that comes out.
+    token_out: String,
+    /// The pool's fee in hundredths of a basis point: 3000 is 0.3 %.
+    fee_tier: u32,
+    /// `V2` or `V3`.
+    version: String,
+    /// Which leg of a split it belongs to, from 1.
+    leg: usize,
+    /// That leg's share of the amount, in basis points.
+    share_bps: u32,
+}
+
+/// See [`TOOL_DEF`].
+pub struct GetQuote;
+
+impl ReadTool for GetQuote {
+    const META: ToolMeta = ToolMeta {
+        name: "uniswap_get_quote",
+        description: "Gives the price of a swap without executing it: expected output, price impact, gas estimate \
+                      and recommended route. Changes no state.",
+        category: Category::Trading,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Medium,
+        progress_steps: &["Resolving tokens", "Computing route", "Estimating gas"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "Shows what a swap would give: expected output, price impact, gas and route. It executes \
+                         nothing, so ask as often as planning needs.",
+        prompt_guidelines: Guidelines {
+            thriving: "Ask freely, to compare routes and to judge the moment of a trade.",
+            cautious: "Ask before each trade you plan, and drop the trade if its price impact is above 2 %.",
+            declining: "Ask for exits only, and compare UniswapX with Classic for the better exit price.",
+            terminal: "Ask to price exits only, and take any reasonable quote for leaving at once.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &["token_in", "token_out", "amount", "chain"],
+        summary_fields: &["amount_out", "route_type", "price_impact_pct"],
+        card: Some(CardKind::Quote),
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"token_in": "WETH", "token_out": "USDC", "amount": "1.5", "chain": "ethereum"})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        let world = &context.world;
+        let chain = world.chain(&params.chain)?;
+        let slippage = slippage(context, params.slippage_bps)?;
+        context.step("Resolving tokens");
+        let ask =
+            SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, params.exact_output)
+                .await?
+                .within(slippage);
+        context.step("Computing route");
+        let found = ask.found(world).await?;
+        context.step("Estimating gas");
+        answer(&ask, context, &params, slippage, &found).await
+    }
+}
+
+/// What a trade gives and costs by the one way that it goes.
+struct Terms {
+    amount_in: TokenAmount,
+    amount_out: TokenAmount,
+    /// The least that arrives, or the most that is paid for an exact output.
+    bound: Option<TokenAmount>,
+    impact: Ratio,
+    impact_with_fee: Ratio,
+    /// Gas of the wallet's own transactions, in units.
+    gas_units: u64,
+}
+
+/// A swap through the pools of the route.
+fn through_pools(ask: &SwapAsk<'_>, route: &Route) -> Result<Terms, ToolError> {
+    let bound = match route.exact {
+        Exact::In(_) => {
+            TokenAmount::new(ask.slippage.minimum_out(route.amount_out), ask.token_out.decimals).map(Some)?
+        }
+        Exact::Out(_) => match ask.slippage.maximum_in(route.amount_in) {
+            Ok(most) => TokenAmount::new(most, ask.token_in.decimals).map(Some)?,
+            Err(_) => None,
+        },
+    };
+    Ok(Terms {
+        amount_in: TokenAmount::new(route.amount_in, ask.token_in.decimals)?,
+        amount_out: TokenAmount::new(route.amount_out, ask.token_out.decimals)?,
+        bound,
+        impact: route.price_impact.clone(),
+        impact_with_fee: route.price_impact_with_fee.clone(),
+        gas_units: route.gas_units,
+    })
+}
+
+/// The auction that a swap over this route would become.
+async fn by_auction(
+    ask: &SwapAsk<'_>,
+    context: &CallContext,
+    found: &Found,
+    kind: OrderKind,
+) -> Result<Terms, ToolError> {
+    let world = &context.world;
+    let now = world.clock.now_seconds().max(found.snapshot.timestamp);
+    let (terms, approves) =
+        futures::join!(auction::terms(world, ask, &found.route, kind, now), approval_gas(ask, context, &found.route));
+    let terms = terms?;
+    Ok(Terms {
+        amount_in: TokenAmount::new(found.route.amount_in, ask.token_in.decimals)?,
+        amount_out: TokenAmount::new(terms.start_out, ask.token_out.decimals)?,
+        bound: Some(TokenAmount::new(terms.least_out, ask.token_out.decimals)?),
+        // Its price is taken from the pools as this amount would leave them, and the slippage guard judges it by that.
+        impact: found.route.price_impact.clone(),
+        impact_with_fee: found.route.price_impact_with_fee.clone(),
+        gas_units: approves?,
+    })
+}
+
+/// Gas of the approval that Permit2 needs before an order is signed, in units; nothing where it is allowed enough, or
+/// nobody's wallet is known.
+async fn approval_gas(ask: &SwapAsk<'_>, context: &CallContext, route: &Route) -> Result<u64, ToolError> {
+    let world = &context.world;
+    let (Some(account), TokenId::Erc20(token)) = (world.account, ask.token_in.id) else { return Ok(0) };
+    let permit2 = ask.chain.contract(Contract::Permit2)?;
+    let (standing, _) = allowances::read(ask.chain, token, account, permit2, &[]).await?;
+    let promised = world.promised(ask.chain.network().chain_id, account, token)?;
+    let enough = promised.checked_add(route.amount_in).is_some_and(|needed| standing.of_token >= needed);
+    Ok(if enough { 0 } else { USUAL_APPROVAL_GAS })
+}
+
+async fn answer(
+    ask: &SwapAsk<'_>,
+    context: &CallContext,
+    params: &Params,
+    slippage: BasisPoints,
+    found: &Found,
+) -> Result<Reply<Output>, ToolError> {
+    let Found { route, snapshot, gas_price, told } = found;
+    let network = ask.chain.network();
+    let priced: Vec<Address> =
+        [ask.contract_in, ask.contract_out].into_iter().chain(network.book.contract(Contract::WrappedNative)).collect();
+    let (reports, symbols, share) = futures::join!(
+        ask.chain.prices.prices(&priced),
+        ask.symbols(route),
+        liquidity_share(ask.chain, route, snapshot)
+    );
+    let size = size_advice(share.ok().as_ref(), &route.price_impact);
+    let symbols = symbols?;
+    let price = |at: usize| reports.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);
+    let pools = through_pools(ask, route)?;
+    let value = price(0).and_then(|price| Usd::value_of(pools.amount_in, price, Rounding::Down).ok());
+    let native_in = ask.token_in.id == TokenId::Native;
+    let asked = params.prefer_uniswapx && !params.exact_output;
+    let wanted = Wanted { preferred: asked, signs: context.standing().signs_messages, native_in, value };
+    let way = wanted.way(&context.world, network.chain_id);
+    let (terms, alternative) = match way.auction {
+        Some(kind) => (by_auction(ask, context, found, kind).await?, Some(&pools)),
+        None => (through_pools(ask, route)?, None),
+    };
+    let worth = |amount, at: usize| {
+        price(at).and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok()).map(|usd| usd.to_string())
+    };
+    let gas_usd = |units: u64| {
+        let wei = U256::from(units).saturating_mul(U256::from(*gas_price));
+        price(2).and_then(|price| Usd::value_of(TokenAmount::ether(wei), price, Rounding::Up).ok())
+    };
+    // Figures for people; every check reads exact fractions.
+    let shown_usd = |usd: Option<Usd>| usd.and_then(|usd| usd.to_fixed(6, Rounding::Up).parse::<f64>().ok());
+    let bound = match route.exact {
+        Exact::In(_) => "minimum_out",
+        Exact::Out(_) => "maximum_in",
+    };
+    let symbol = |address: &Address| symbols.get(address).cloned().unwrap_or_else(|| address.to_string());
+    // An auction goes through no pool of ours: its filler chooses.
+    let legs = if way.auction.is_some() { &[][..] } else { route.legs.as_slice() };
+    let hops = legs.iter().enumerate().flat_map(|(leg, of)| {
+        let symbol = &symbol;
+        of.hops.iter().map(move |hop| RouteHop {
+            pool: hop.pool.to_string(),
+            token_in: symbol(&hop.token_in),
+            token_out: symbol(&hop.token_out),
+            fee_tier: hop.fee,
+            version: hop.version.to_string(),
+            leg: leg + 1,
+            share_bps: of.share_bps,
+        })
+    });
+    let impact = terms.impact.to_percent(4);
+    let warning = warning_about(&terms.impact);
+    let route_type = way.auction.map_or("CLASSIC", OrderKind::name);
+    let hints = json!({
+        "source": context.world.quotes.name(),
+        "source_compared": found.source(&context.world),
+        "block_number": snapshot.block_number,
+        "block_timestamp": snapshot.timestamp,
+        "amount_in_raw": terms.amount_in.raw().to_string(),
+        "amount_out_raw": terms.amount_out.raw().to_string(),
+        "amount_in_usd": worth(terms.amount_in, 0),
+        "amount_out_usd": worth(terms.amount_out, 1),
+        "price_out_per_in": price_between(&terms.amount_in, &terms.amount_out).map(|price| price.to_fixed(8)),
+        "price_in_per_out": price_between(&terms.amount_out, &terms.amount_in).map(|price| price.to_fixed(8)),
+        bound: terms.bound.map(|bound| bound.to_string()),
+        "legs": legs.iter().map(|leg| json!({
+            "share_bps": leg.share_bps,
+            "amount_in_raw": leg.amount_in.to_string(),
+            "amount_out_raw": leg.amount_out.to_string(),
+        })).collect::<Vec<_>>(),
+        "slippage_bps": slippage.get(),
+        "warnings": warning.map(|(code, _)| code).into_iter().collect::<Vec<_>>(),
+        "price_impact_with_fee_pct": terms.impact_with_fee.to_percent(4),
+        "gas_units": terms.gas_units,
+        "gas_price_wei": gas_price.to_string(),
+        "uniswapx": {
+            "preferred": params.prefer_uniswapx, "offered": way.auction.is_some(), "why": way.why,
+        },
+        "alternative": alternative.map(|pools| json!({
+            "route_type": "CLASSIC",
+            "amount_out": pools.amount_out.to_string(),
+            "minimum_out": pools.bound.map(|bound| bound.to_string()),
+            "price_impact_pct": pools.impact.to_percent(4).parse().unwrap_or(WORST_IMPACT),
+            "gas_units": pools.gas_units,
+            "gas_estimate_usd": shown_usd(gas_usd(pools.gas_units)),
+        })),
+        "mev": size.into_iter().collect::<Vec<_>>(),
+    });
+    let (paid, got) = (&ask.token_in.symbol, &ask.token_out.symbol);
+    let said = match (way.auction, &terms.bound) {
+        (Some(kind), Some(least)) => format!(
+            "{} {paid} would be sold by {kind}: it asks {} {got} at first and {least} {got} at least, and the filler pays \
+             the gas; {}.{}",
+            terms.amount_in,
+            terms.amount_out,
+            way.why,
+            warning.map(|(_, words)| words).unwrap_or_default()
+        ),
+        (Some(_) | None, _) => format!(
+            "{} {paid} gives {} {got} over {} {}; price impact {} %.{}",
+            terms.amount_in,
+            terms.amount_out,
+            route.legs.len(),
+            if route.legs.len() == 1 { "path" } else { "paths" },
+            terms.impact.to_percent(2),
+            warning.map(|(_, words)| words).unwrap_or_default(),
+        ),
+    };
+    let classic = if way.auction.is_none() && params.prefer_uniswapx {
+        format!(" Classic, though UniswapX is preferred: {}.", way.why)
+    } else {
+        String::new()
+    };
+    let explanation = format!("{said}{}{classic}", found.words(&context.world));
+    let permit = told.as_ref().and_then(|told| told.permit.as_ref()).filter(|_| way.auction.is_none());
+    let output = Output {
+        quote_id: context.call_id().to_string(),
+        token_in: ask.token_in.symbol.to_string(),
+        token_out: ask.token_out.symbol.to_string(),
+        amount_in: terms.amount_in.to_string(),
+        amount_out: terms.amount_out.to_string(),
+        price_impact_pct: impact.parse().unwrap_or(WORST_IMPACT),
+        gas_estimate_usd: shown_usd(gas_usd(terms.gas_units)),
+        route: hops.collect(),
+        route_type,
+        deadline: snapshot.timestamp.saturating_add(VALID_SECONDS),
+        permit_data: permit
+            .map(|permit| typed_permit(network.chain_id, network.book.contract(Contract::Permit2), permit)),
+    };
+    Ok(Reply::new(output, explanation).hint(hints))
+}
+
+/// A permit as typed data, written anew from what was read: only fields that Permit2 knows.
+fn typed_permit(chain_id: u64, permit2: Option<Address>, permit: &PermitSingle) -> Value {
+    let field = |name: &str, kind: &str| json!({ "name": name, "type": kind });
+    json!({
+        "domain": { "name": "Permit2", "chainId": chain_id, "verifyingContract": permit2 },
+        "types": {
+            "PermitSingle": [
+                field("details", "PermitDetails"), field("spender", "address"), field("sigDeadline", "uint256"),
+            ],
+            "PermitDetails": [
+                field("token", "address"), field("amount", "uint160"),
+                field("expiration", "uint48"), field("nonce", "uint48"),
+            ],
+        },
+        "primaryType": "PermitSingle",
+        "values": {
+            "details": {
+                "token": permit.details.token,
+                "amount": permit.details.amount.to_string(),
+                "expiration": permit.details.expiration.to_string(),
+                "nonce": permit.details.nonce.to_string(),
+            },
+            "spender": permit.spender,
+            "sigDeadline": permit.sigDeadline.to_string(),
+        },
+    })
+}
+
+/// A word and a sentence about an impact that nobody should pay unawares.
+fn warning_about(impact: &Ratio) -> Option<(&'static str, &'static str)> {
+    let at_least = |bps: u64| Ratio::of(U256::from(bps), U256::from(10_000)).is_some_and(|bound| *impact >= bound);
+    if at_least(RUINOUS_IMPACT) {
+        let words = " WARNING: the amount is far beyond what the pools hold near the current price; more than half of \
+                     what is paid is lost to moving it.";
+        return Some(("BEYOND_DEPTH", words));
+    }
+    let words = " WARNING: the trade moves the price much; a smaller one, or several over time, would lose less.";
+    at_least(HIGH_IMPACT).then_some(("HIGH_PRICE_IMPACT", words))
+}

@@ -1,0 +1,163 @@
+//! `uniswap_get_uniswapx_order_status`: where an order stands, by the chain first and the order service second. It
+//! answers of a bridge order as well: whoever has an id need not know of which kind it is.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use bardo_safety::orders::Record;
+use bardo_safety::typed::TypedMessage;
+use crate::orders::{card, field, hash, look};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::read::<GetUniswapXOrderStatus>();
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Hash of the order, as uniswap_submit_uniswapx_order gave it; or the id of an intent.
+    order_hash: String,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Hash of the order.
+    order_hash: String,
+    /// DUTCH_V2, DUTCH_V3 or PRIORITY; ERC7683 for a bridge order.
+    order_type: &'static str,
+    /// pending, open, filled, expired, cancelled; insufficient_funds or error where something stands in the way. Of a
+    /// bridge order pending, filling, filled, expired, refunded.
+    status: String,
+    /// Last second in which it can be filled, since the Unix epoch.
+    deadline: u64,
+    /// The most that is asked, in whole tokens.
+    start_amount: String,
+    /// The least that is accepted, in whole tokens.
+    end_amount: String,
+    /// What is asked at present, or was when it was filled.
+    current_amount: String,
+    /// What came in, once it is filled.
+    fill_amount: Option<String>,
+    /// Who filled it.
+    filler: Option<String>,
+    /// What the order service calls whoever filled it; absent where it names nobody.
+    filler_name: Option<String>,
+    /// The transaction that filled it, or made it void.
+    tx_hash: Option<String>,
+    /// Where the money is.
+    money: String,
+    /// What stands in the way, or how it ended; empty where there is nothing to say.
+    remark: String,
+}
+
+/// See [`TOOL_DEF`].
+pub struct GetUniswapXOrderStatus;
+
+impl ReadTool for GetUniswapXOrderStatus {
+    const META: ToolMeta = ToolMeta {
+        name: "uniswap_get_uniswapx_order_status",
+        description: "Tells where a UniswapX order or a bridge order of this wallet stands: its price now, who filled it \
+                      at which price, or why it ended. A fill, a cancellation and an expiry are taken from the chain, \
+                      never from the order service alone.",
+        category: Category::Trading,
+        capability: CapabilityTier::Read,
+        risk_tier: RiskTier::Layer1,
+        tick_budget: TickBudget::Medium,
+        progress_steps: &["Asking the chain"],
+        sprite_trigger: SpriteTrigger::Thinking,
+        prompt_snippet: "Shows where a UniswapX order stands. Ask it until the order has ended, before any other trade \
+                         of the same pair.",
+        prompt_guidelines: Guidelines {
+            thriving: "Ask between other work; the order needs no help.",
+            cautious: "Ask often, and cancel an order whose price the market has left.",
+            declining: "Ask until the exit is filled; after its end leave by uniswap_execute_swap.",
+            terminal: "Ask until it ends; do not wait for a second auction.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ReadOnly,
+        checks: &[Check::RateLimit],
+        event_params: &["order_hash"],
+        summary_fields: &["status", "current_amount", "fill_amount"],
+        card: Some(CardKind::Order),
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"order_hash": format!("0x{}", "00".repeat(32))})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        let hash = hash(&params.order_hash, "order_hash")?;
+        context.step("Asking the chain");
+        let (record, doubt) = look(&context.world, hash).await?;
+        let card = card(&record);
+        let doubt = doubt.map(|doubt| format!(" As of the last look, since {doubt}.")).unwrap_or_default();
+        let order = match &record.message {
+            TypedMessage::UniswapxOrder { order, .. } => order,
+            TypedMessage::CrossChainOrder { intent, .. } => {
+                let output = bridged(&record, u64::from(intent.fill_deadline), &card);
+                let said = format!("Intent {hash} status: {}. {}.{doubt}", output.status, output.money);
+                return Ok(Reply::new(output, said).hint(json!({"order": card})));
+            }
+            TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
+                return Err(ToolError::new(ErrorCode::ValidationFailed, "what is kept under this id is no order"));
+            }
+        };
+        let fill = card.get("fill");
+        let of_fill = |name: &str| fill.and_then(|fill| fill.get(name)).and_then(Value::as_str).map(str::to_owned);
+        let place = fill.and_then(|fill| fill.get("tx")).or_else(|| card.get("cancelled_by"));
+        let output = Output {
+            order_hash: record.hash.to_string(),
+            order_type: order.kind().name(),
+            status: record.status.to_string(),
+            deadline: order.info().deadline.saturating_to(),
+            start_amount: field(&card, "start_amount"),
+            end_amount: field(&card, "end_amount"),
+            current_amount: field(&card, "current_amount"),
+            fill_amount: of_fill("amount_out"),
+            filler: of_fill("filler"),
+            filler_name: of_fill("name"),
+            tx_hash: place.and_then(|place| place.get("hash")).and_then(Value::as_str).map(str::to_owned),
+            money: field(&card, "money"),
+            remark: field(&card, "remark"),
+        };
+        let said = format!("Order {hash} status: {}. {}.{doubt}", output.status, output.money);
+        Ok(Reply::new(output, said).hint(json!({"order": card})))
+    }
+}
+
+/// The same of a bridge order: it asks for one amount from first to last.
+fn bridged(record: &Record, deadline: u64, card: &Value) -> Output {
+    let chosen = card.get("bids").and_then(Value::as_array).into_iter().flatten();
+    let chosen = chosen.into_iter().find(|bid| bid.get("chosen").and_then(Value::as_bool) == Some(true));
+    let of_chosen = |name: &str| chosen.and_then(|bid| bid.get(name)).and_then(Value::as_str).map(str::to_owned);
+    let delivered = card.get("delivered").filter(|place| place.is_object());
+    let place = card.get("refunded").filter(|place| place.is_object()).or(delivered);
+    let asked = field(card, "min_out");
+    Output {
+        order_hash: record.hash.to_string(),
+        order_type: "ERC7683",
+        status: record.status.to_string(),
+        deadline,
+        start_amount: asked.clone(),
+        end_amount: asked.clone(),
+        current_amount: asked,
+        fill_amount: card.get("amount_out").and_then(Value::as_str).map(str::to_owned),
+        // Before it is delivered a bid says only who offered; afterwards the chain says who delivered.
+        filler: card.get("filler").and_then(Value::as_str).map(str::to_owned),
+        filler_name: delivered.and_then(|_| of_chosen("name")),
+        tx_hash: place.and_then(|place| place.get("hash")).and_then(Value::as_str).map(str::to_owned),
+        money: field(card, "money"),
+        remark: field(card, "remark"),
+    }
+}

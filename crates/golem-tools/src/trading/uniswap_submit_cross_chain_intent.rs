@@ -1,0 +1,463 @@
+//! `uniswap_submit_cross_chain_intent`: signs an ERC-7683 order for one token here and another one on another chain.
+//! Relayers lock it here with that signature, deliver over there from their own pockets, and are repaid here.
+
+use std::collections::BTreeMap;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy::providers::Provider as _;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_abi::erc20::Erc20;
+use bardo_abi::erc7683::AcrossOrderData;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpenderRole, SpriteTrigger, TickBudget,
+    ToolMeta,
+};
+use bardo_base::service::ServiceError;
+use bardo_base::text::SafeText;
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use golem_chain::devnet::Mining;
+use golem_chain::multicall::Calls;
+use golem_chain::network::Contract;
+use golem_chain::provider::{Backing, Condition, ProviderError};
+use golem_chain::token::TokenId;
+use crate::engine::{CallContext, Reply, ToolDef, WorldChain, WriteTool};
+use golem_protocols::intents::Intent;
+use golem_protocols::intents::gateway::{RelayerBid, Wish};
+use bardo_safety::pipeline::{Committed, State};
+use bardo_safety::proposal::{self, Arrival, Flow, Proposal, SignedOrder};
+use bardo_safety::typed::TypedMessage;
+use crate::auction::approvals;
+use crate::orders::{self, CHECKS, card, field, random_nonce};
+use crate::shared::{head_time, invalid};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitCrossChainIntent>();
+
+/// The shortest and the longest an intent may be open, in seconds: a minute and a week.
+const SHORTEST: u64 = 60;
+const LONGEST: u64 = 604_800;
+
+/// A destination whose latest block is older than this many block times, and than this many seconds, stands still.
+const STILL_BLOCKS: u64 = 10;
+const STILL_SECONDS: u64 = 60;
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token given on the source chain: symbol or 0x address.
+    token_in: String,
+    /// Token wanted on the destination chain: symbol or 0x address.
+    token_out: String,
+    /// Amount of token_in in whole tokens. "max" is the wallet's whole balance.
+    amount: String,
+    /// Where the money leaves: chain name, alias or decimal id.
+    source_chain: String,
+    /// Where it arrives: chain name, alias or decimal id.
+    destination_chain: String,
+    /// Seconds until it can no longer be delivered.
+    #[serde(default = "hour")]
+    #[schemars(range(min = 60, max = 604_800))]
+    deadline: u64,
+}
+
+fn hour() -> u64 {
+    3_600
+}
+
+/// What a filler offers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FillerBid {
+    /// Its address.
+    filler: String,
+    /// What it would deliver, in whole tokens.
+    output_amount: String,
+    /// How soon it thinks so, such as "8s".
+    estimated_time: String,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Id of the intent.
+    intent_id: String,
+    /// pending, filling, filled, expired, refunded; unclear where it may have been signed and nobody has said that they
+    /// have it; simulated where nothing was signed; error where it was not sent.
+    status: String,
+    /// Where the money leaves.
+    source_chain: String,
+    /// Where it arrives.
+    destination_chain: String,
+    /// What arrives if the intent is filled, in whole tokens: fillers deliver exactly what is ordered.
+    estimated_output: String,
+    /// What fillers offer, the best first.
+    filler_bids: Vec<FillerBid>,
+    /// How many of them offer.
+    filler_count: usize,
+}
+
+/// What is remembered of preparing.
+pub struct Plan {
+    id: B256,
+    source: String,
+    destination: String,
+    least: TokenAmount,
+    symbol: SafeText,
+    bids: Vec<RelayerBid>,
+}
+
+/// See [`TOOL_DEF`].
+pub struct SubmitCrossChainIntent;
+
+impl WriteTool for SubmitCrossChainIntent {
+    const META: ToolMeta = ToolMeta {
+        name: "uniswap_submit_cross_chain_intent",
+        description: "Signs an ERC-7683 order: a token leaves the source chain, and another one arrives on the destination \
+                      chain from the filler who wins it. The destination's health is looked at first. The money is locked \
+                      in a known contract until it is delivered; what nobody delivers in time comes back by intent_refund. \
+                      Delivery is confirmed by the balance over there. Custody: under delegation the session account signs \
+                      over its own capped balance, and the origin settler must be among its allowed targets; the filler \
+                      pays the gas. For an embedded wallet its wallet server signs, and a local key signs here: a plain \
+                      account has no on-chain bounds, and both are held to the policy's source chains and spending \
+                      limits off chain.",
+        category: Category::Trading,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer3,
+        tick_budget: TickBudget::Slow,
+        progress_steps: &[
+            "Validating chains",
+            "Signing intent",
+            "Submitting to filler network",
+            "Awaiting initial bids",
+        ],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Moves value to another chain by an ERC-7683 intent that fillers compete for. Look at the \
+                         destination with get_chain_status first, every time.",
+        prompt_guidelines: Guidelines {
+            thriving: "Use it to rebalance between chains. Look at the bids before committing, and prefer chains where \
+                       many fillers compete.",
+            cautious: "Only towards a safer chain, with a deadline of 1800 s, and only where the destination is not \
+                       degraded.",
+            declining: "Not available unless the operator opens this phase to more than exits: sell on the chain where \
+                        the tokens are.",
+            terminal: "Not available: a bridge is no exit. Sell on the chain where the tokens are.",
+            memory: None,
+        },
+        idempotent: false,
+        action_class: ActionClass::ClosePosition,
+        checks: CHECKS,
+        event_params: &["token_in", "token_out", "amount", "source_chain", "destination_chain"],
+        summary_fields: &["intent_id", "status", "filler_count"],
+        card: Some(CardKind::CrossChain),
+        spenders: &[SpenderRole::IntentSettler],
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = Plan;
+
+    fn example() -> Value {
+        json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
+               "destination_chain": "base"})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+        prepare(context, params).await
+    }
+
+    fn output(_: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        output(plan, committed)
+    }
+}
+
+async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+    context.step("Validating chains");
+    let world = &context.world;
+    if params.deadline < SHORTEST || params.deadline > LONGEST {
+        let what = format_args!("{} s; expected {SHORTEST} to {LONGEST} s from now", params.deadline);
+        return Err(invalid("deadline", &what));
+    }
+    let source = world.chain(&params.source_chain)?;
+    let destination = match world.chain(&params.destination_chain) {
+        Ok(chain) => chain,
+        Err(error) if error.code() == ErrorCode::ChainUnknown => return Err(error),
+        Err(error) => return Err(degraded(&params.destination_chain, error.message())),
+    };
+    let (from, to) = (source.network(), destination.network());
+    if from.chain_id == to.chain_id {
+        return Err(invalid("destination_chain", &"the chain the money leaves: swap there instead"));
+    }
+    let account = world.account(None)?;
+    let orders = world.orders()?;
+    let arrives_at = health(destination, world.clock.now_seconds()).await?;
+    let permit2 = source.contract(Contract::Permit2)?;
+    let settler = source.contract(Contract::OriginSettler)?;
+    known_code(destination, Contract::DestinationSettler).await?;
+    let (token_in, token_out) =
+        futures::try_join!(source.token(&params.token_in), destination.token(&params.token_out))?;
+    let erc20 = |token: &golem_chain::token::Token, parameter: &str| match token.id {
+        TokenId::Erc20(address) => Ok(address),
+        TokenId::Native => Err(invalid(parameter, &"an intent moves tokens, not a chain's own coin: wrap it first")),
+    };
+    let (paid, wanted) = (erc20(&token_in, "token_in")?, erc20(&token_out, "token_out")?);
+    let amount = if params.amount.trim().eq_ignore_ascii_case("max") {
+        let on_chain = balance(source, paid, account).await?;
+        context.world.balance(source.network().chain_id, account, token_in.id, on_chain)?
+    } else {
+        TokenAmount::parse(&params.amount, token_in.decimals)?.raw()
+    };
+    if amount.is_zero() {
+        return Err(invalid("amount", &"nothing; name what is to be sent"));
+    }
+    context.step("Awaiting initial bids");
+    let network = orders.chain(from.chain_id)?.bridges.as_ref().ok_or_else(|| {
+        ToolError::new(
+            ErrorCode::ChainUnsupported,
+            format_args!("nobody is connected who would fill intents from {from}"),
+        )
+    })?;
+    let wish = Wish {
+        origin_chain_id: from.chain_id,
+        destination_chain_id: to.chain_id,
+        token_in: paid,
+        amount_in: amount,
+        token_out: wanted,
+    };
+    let bids = network.quote(&wish).await.map_err(|error| unanswered(&error))?;
+    let asked = TokenAmount::new(amount, token_in.decimals)?;
+    let reference = reference_bid(&bids).ok_or_else(|| {
+        let (given, got) = (&token_in.symbol, &token_out.symbol);
+        let what = format_args!("nobody bids for {asked} {given} on {from} against {got} on {to}");
+        ToolError::new(ErrorCode::RoutingInsufficientLiquidity, what).suggest(
+            "Ask for another amount: one below its own gas pays nobody to carry it over, and nobody carries more than they hold.",
+        )
+    })?;
+    let reference = match fair_output([source, destination], [paid, wanted], asked, token_out.decimals).await {
+        Some(fair) => reference.min(fair),
+        None => reference,
+    };
+    // A relayer delivers exactly what the order asks for, so that this is also what is expected; the margin is the filler's.
+    let least = world.intent_margin.minimum_out(reference);
+    let (legs, bounds) = approvals(world, source, &token_in, amount, permit2).await?;
+    let leaves_at = head_time(source).await?;
+    let now = world.clock.now_seconds().max(leaves_at).max(arrives_at);
+    let time = |seconds: u64| {
+        let moment = now.checked_add(seconds).and_then(|moment| u32::try_from(moment).ok());
+        moment.ok_or_else(|| invalid("deadline", &"past what an intent can say"))
+    };
+    let intent = Intent {
+        origin_settler: settler,
+        user: account,
+        nonce: random_nonce(world),
+        origin_chain_id: from.chain_id,
+        // It has to be locked in the first half, so that there is time to deliver.
+        open_deadline: time(params.deadline / 2)?,
+        fill_deadline: time(params.deadline)?,
+        data: AcrossOrderData {
+            inputToken: paid,
+            inputAmount: amount,
+            outputToken: wanted,
+            outputAmount: least,
+            destinationChainId: U256::from(to.chain_id),
+            recipient: account.into_word(),
+            exclusiveRelayer: Address::ZERO,
+            depositNonce: U256::ZERO,
+            exclusivityPeriod: 0,
+            message: Bytes::new(),
+        },
+    };
+    let given = TokenAmount::new(amount, token_in.decimals)?;
+    let plan = Plan {
+        id: intent.id(),
+        source: from.name.clone(),
+        destination: to.name.clone(),
+        least: TokenAmount::new(least, token_out.decimals)?,
+        symbol: token_out.symbol.clone(),
+        bids,
+    };
+    let expected = format!(
+        "Cross-chain intent: {given} {} on {from} -> >= {} {} on {to}",
+        token_in.symbol, plan.least, token_out.symbol
+    );
+    let proposal = Proposal {
+        chain_id: from.chain_id,
+        tool: *context.meta(),
+        call_id: context.call_id(),
+        golem_id: context.golem_id().clone(),
+        account,
+        intent: proposal::Intent::Bridge,
+        legs,
+        outflows: vec![Flow { token: token_in, amount }],
+        inflows: Vec::new(),
+        allowances: bounds,
+        trade: None,
+        recipients: vec![account],
+        order: Some(Box::new(SignedOrder {
+            message: TypedMessage::CrossChainOrder { permit2, intent: Box::new(intent) },
+            holder: settler,
+            arrival: Some(Arrival { chain_id: to.chain_id, token: token_out, at_least: least, expected: least }),
+        })),
+        expected_outcome: SafeText::clean(&expected, 300),
+    };
+    Ok((proposal, plan))
+}
+
+/// The bid that the order follows: the median of all fillers' highest bids, the lower of two. One filler that bids more
+/// than it will deliver moves it no further than to the next honest bid.
+fn reference_bid(bids: &[RelayerBid]) -> Option<U256> {
+    let mut highest: BTreeMap<Address, U256> = BTreeMap::new();
+    for bid in bids.iter().filter(|bid| !bid.output.is_zero()) {
+        let output = highest.entry(bid.relayer).or_default();
+        *output = bid.output.max(*output);
+    }
+    let mut outputs: Vec<U256> = highest.into_values().collect();
+    outputs.sort();
+    outputs.get(outputs.len().saturating_sub(1) / 2).copied()
+}
+
+/// What the amount paid is worth in the token wanted, by both chains' feeds; `None` where one has no price. Nobody
+/// delivers more than that and lives on it.
+async fn fair_output(
+    [source, destination]: [&WorldChain; 2],
+    [paid, wanted]: [Address; 2],
+    amount: TokenAmount,
+    decimals: u8,
+) -> Option<U256> {
+    let (there, here) = futures::join!(destination.prices.price(wanted), source.prices.price(paid));
+    let (price_in, price_out) = (here.ok()?.usd, there.ok()?.usd);
+    let value = Usd::value_of(amount, price_in, Rounding::Down).ok()?.scaled(12, Rounding::Down)?;
+    let price = U256::from(price_out.scaled(12, Rounding::Up)?);
+    let one = U256::from(10).checked_pow(U256::from(decimals))?;
+    U256::from(value).checked_mul(one)?.checked_div(price)
+}
+
+fn degraded(chain: &str, why: impl std::fmt::Display) -> ToolError {
+    ToolError::new(ErrorCode::CrossChainDestinationDegraded, format_args!("the destination {chain} is not well: {why}"))
+}
+
+fn unanswered(error: &ServiceError) -> ToolError {
+    ToolError::new(ErrorCode::ChainUnreachable, error)
+}
+
+/// Whether the destination answers and goes on; the time of its latest block.
+async fn health(chain: &WorldChain, now: u64) -> Result<u64, ToolError> {
+    let network = chain.network();
+    let refuse = |why: String| degraded(&network.name, why);
+    let head = head_time(chain).await.map_err(|error| refuse(error.message().to_owned()))?;
+    let condition = chain.client.health().condition;
+    if matches!(condition, Condition::Down | Condition::Degraded) {
+        return Err(refuse(format!("its endpoints are {condition:?}").to_lowercase()));
+    }
+    let interval = match chain.client.backing() {
+        Backing::Devnet(devnet) => match devnet.mining().await.map_err(|error| refuse(error.to_string()))? {
+            // A block comes with the first transaction.
+            Mining::OnTransaction => return Ok(head),
+            Mining::Manual => return Err(refuse("it makes no blocks".to_owned())),
+            Mining::Interval(interval) => u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
+        },
+        Backing::Endpoints(_) => network.block_millis,
+    };
+    let patience = (interval.saturating_mul(STILL_BLOCKS) / 1_000).max(STILL_SECONDS);
+    let age = now.saturating_sub(head);
+    if age > patience {
+        return Err(refuse(format!("its latest block is {age} s old")));
+    }
+    Ok(head)
+}
+
+/// The contract of the book, if its code is the known one.
+async fn known_code(chain: &WorldChain, contract: Contract) -> Result<Address, ToolError> {
+    let at = chain.contract(contract)?;
+    let network = chain.network();
+    let unsupported = |what: String| ToolError::new(ErrorCode::ChainUnsupported, what);
+    let known = network.book.code_hash(contract);
+    let known = known.ok_or_else(|| {
+        unsupported(format!("the address book of {network} names no code hash for its {}", contract.key()))
+    })?;
+    let code = chain.client.provider().get_code_at(at).await.map_err(ProviderError::from)?;
+    let found = keccak256(&code);
+    if found == known {
+        return Ok(at);
+    }
+    Err(unsupported(format!("the {} of {network} at {at} has other code than the known one", contract.key())))
+}
+
+async fn balance(chain: &WorldChain, token: Address, owner: Address) -> Result<U256, ToolError> {
+    let mut calls = Calls::default();
+    let held = calls.push(token, &Erc20::balanceOfCall { owner });
+    let answers = chain.ask(calls, BlockId::latest()).await?;
+    held.take(&answers)
+        .ok_or_else(|| ToolError::new(ErrorCode::TokenInvalid, format_args!("{token} does not answer balanceOf")))
+}
+
+fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+    let record = committed.order.as_deref();
+    let told = record.map(card);
+    let status = orders::status(&committed.state, record);
+    let text = |amount: U256| {
+        TokenAmount::new(amount, plan.least.decimals()).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
+    };
+    let bids = plan.bids.iter().map(|bid| FillerBid {
+        filler: bid.relayer.to_string(),
+        output_amount: text(bid.output),
+        estimated_time: format!("{}s", bid.seconds),
+    });
+    let remark = told.as_ref().map(|told| field(told, "remark")).unwrap_or_default();
+    let said = match &committed.state {
+        State::Placed => format!("Intent {} status: {status}", plan.id),
+        State::Simulated => "Would be signed; nothing was".to_owned(),
+        State::Unclear => format!("Intent {} may have been signed: do not send it again", plan.id),
+        State::Done | State::Reverted | State::Stopped { .. } => "The intent was not sent".to_owned(),
+    };
+    let note = if remark.is_empty() { String::new() } else { format!(" Note: {remark}.") };
+    let explanation =
+        format!("{said}. At least {} {} is to arrive on {}.{note}", plan.least, plan.symbol, plan.destination);
+    let output = Output {
+        intent_id: plan.id.to_string(),
+        status,
+        source_chain: plan.source,
+        destination_chain: plan.destination,
+        estimated_output: plan.least.to_string(),
+        filler_bids: bids.collect(),
+        filler_count: plan.bids.len(),
+    };
+    let hints = json!({"min_output": plan.least.to_string(), "intent": told});
+    Ok(Reply::new(output, explanation).hint(hints))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bids(outputs: &[(u8, u64)]) -> Vec<RelayerBid> {
+        let bid = |(filler, output): &(u8, u64)| RelayerBid {
+            relayer: Address::repeat_byte(*filler),
+            name: SafeText::clean("filler", 10),
+            output: U256::from(*output),
+            seconds: 10,
+            chosen: false,
+        };
+        outputs.iter().map(bid).collect()
+    }
+
+    #[test]
+    fn one_filler_that_overbids_does_not_move_the_order_above_an_honest_bid() {
+        for (outputs, expected) in [
+            (&[(1, 990)][..], Some(990)),
+            (&[(1, 990), (2, 9_000)], Some(990)),
+            (&[(1, 990), (2, 980), (3, 9_000)], Some(990)),
+            (&[(1, 990), (2, 980), (3, 985), (4, 9_000)], Some(985)),
+            // The same filler, many times, and bids of nothing.
+            (&[(1, 990), (2, 980), (3, 9_000), (3, 9_001), (3, 9_002)], Some(990)),
+            (&[(1, 990), (2, 0), (3, 0)], Some(990)),
+            (&[(1, 0)], None),
+            (&[], None),
+        ] {
+            assert_eq!(reference_bid(&bids(outputs)), expected.map(U256::from), "{outputs:?}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! `uniswap_submit_uniswapx_order`: signs an order that fillers compete for, and hands it to the order service. The
+//! filler pays the gas; the price falls until somebody takes it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_base::error::ToolError;
+use bardo_base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpenderRole, SpriteTrigger, TickBudget,
+    ToolMeta,
+};
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use bardo_safety::pipeline::{Committed, State};
+use bardo_safety::proposal::Proposal;
+use crate::auction::{self, Plan, Wish};
+use crate::mev::measures;
+use crate::orders::{self, CHECKS, card, field};
+use crate::shared::invalid;
+use crate::swap_ask::slippage;
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitUniswapXOrder>();
+
+/// The longest an order may be open, in seconds: a day.
+const LONGEST: u64 = 86_400;
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token given: symbol or 0x address. Orders take tokens, not the chain's own coin: give WETH for ETH.
+    token_in: String,
+    /// Token wanted: symbol or 0x address.
+    token_out: String,
+    /// Amount of token_in in whole tokens. "max" is the wallet's whole balance.
+    amount: String,
+    /// Chain name, alias or decimal id.
+    chain: String,
+    /// Seconds until the auction starts. Only a priority order (on base) can set it; of the other kinds the cosigner starts
+    /// the fall after about 10 s, and another value is refused.
+    #[serde(default = "ten")]
+    #[schemars(range(max = 86_399))]
+    decay_start_time: u64,
+    /// Seconds until the order ends.
+    #[serde(default = "hundred_and_twenty")]
+    #[schemars(range(min = 1, max = 86_400))]
+    decay_end_time: u64,
+    /// What is accepted at least, in basis points below the quote: room for a filler's gas and margin. Without it 50, or
+    /// less where phase or policy allow less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
+    slippage_bps: Option<u32>,
+}
+
+fn ten() -> u64 {
+    auction::STARTS_IN
+}
+
+fn hundred_and_twenty() -> u64 {
+    120
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Hash of the order.
+    order_hash: String,
+    /// DUTCH_V2, DUTCH_V3 or PRIORITY.
+    order_type: &'static str,
+    /// pending, open, filled, expired, cancelled; insufficient_funds or error where something stands in the way;
+    /// unclear where it may have been signed and nobody has said that they have it; simulated where nothing was signed.
+    status: String,
+    /// Last second in which it can be filled, since the Unix epoch.
+    deadline: u64,
+    /// The most that is asked, in whole tokens.
+    start_amount: String,
+    /// The least that is accepted, in whole tokens.
+    end_amount: String,
+}
+
+/// See [`TOOL_DEF`].
+pub struct SubmitUniswapXOrder;
+
+impl WriteTool for SubmitUniswapXOrder {
+    const META: ToolMeta = ToolMeta {
+        name: "uniswap_submit_uniswapx_order",
+        description: "Signs a UniswapX order and hands it to the order service, where fillers compete to settle it. Its \
+                      price falls from a start to an end (on base it rises with the filler's priority fee instead); what \
+                      nobody takes expires and costs no tokens. The filler pays the gas. The worst that a fill can do is \
+                      simulated through the real reactor before anything is signed, and what the order can take counts \
+                      as spent until it has ended. Custody: under delegation the session account signs over its own capped \
+                      balance, for the owner as recipient, and needs no ETH. For an embedded wallet \
+                      its wallet server signs Permit2, and a local key signs it here: a plain account has no on-chain \
+                      bounds, and both are held to the policy's spending limits off chain.",
+        category: Category::Trading,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer2,
+        tick_budget: TickBudget::Medium,
+        progress_steps: &["Validating order", "Signing Permit2", "Submitting to filler network"],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Places a UniswapX auction order that fillers settle, out of reach of front-runners and without \
+                         gas. Prefer it above $1K on mainnet. Follow it with uniswap_get_uniswapx_order_status.",
+        prompt_guidelines: Guidelines {
+            thriving: "Prefer it to Classic routing above $1K: the auction mostly gives the better price.",
+            cautious: "The same preference with a shorter window, so that the price has less time to move.",
+            declining: "For exits only, with decay_end_time at 60 so that it fills soon.",
+            terminal: "Only where a fill may take its time; otherwise uniswap_execute_swap leaves at once.",
+            memory: None,
+        },
+        idempotent: false,
+        // The least strict that a write can claim: what it really is follows from the simulated fill.
+        action_class: ActionClass::ClosePosition,
+        checks: CHECKS,
+        event_params: &["token_in", "token_out", "amount", "chain"],
+        summary_fields: &["order_hash", "order_type", "status"],
+        card: Some(CardKind::Order),
+        spenders: &[SpenderRole::OrderReactor],
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = Plan;
+
+    fn example() -> Value {
+        json!({"token_in": "USDC", "token_out": "WETH", "amount": "250", "chain": "ethereum"})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+        context.step("Validating order");
+        let Params { token_in, token_out, amount, chain, decay_start_time, decay_end_time, slippage_bps } = params;
+        if decay_end_time == 0 || decay_end_time > LONGEST {
+            return Err(invalid(
+                "decay_end_time",
+                &format_args!("{decay_end_time} s; expected 1 to {LONGEST} s from now"),
+            ));
+        }
+        let slippage = slippage(context, slippage_bps)?;
+        let wish = Wish {
+            token_in: &token_in,
+            token_out: &token_out,
+            amount: &amount,
+            chain: &chain,
+            starts_in: decay_start_time,
+            ends_in: decay_end_time,
+            slippage,
+        };
+        auction::order(context, &wish).await
+    }
+
+    fn output(_: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        Ok(summed_up(plan, committed))
+    }
+}
+
+/// The result, as far as it is known.
+pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
+    let record = committed.order.as_deref();
+    let told = record.map(card);
+    let status = orders::status(&committed.state, record);
+    let remark = told.as_ref().map(|told| field(told, "remark")).unwrap_or_default();
+    let said = match &committed.state {
+        State::Placed => format!("Order {} status: {status}", plan.hash),
+        State::Simulated => "Would be placed; nothing was signed".to_owned(),
+        State::Unclear => {
+            format!("Order {} may have been signed: do not place it again, look at its status", plan.hash)
+        }
+        State::Done | State::Reverted | State::Stopped { .. } => "The order was not placed".to_owned(),
+    };
+    let explanation = format!(
+        "{said}. It asks {} {} at first and {} at least, until {}.{}",
+        plan.start,
+        plan.symbol,
+        plan.end,
+        plan.deadline,
+        if remark.is_empty() { String::new() } else { format!(" Note: {remark}.") }
+    );
+    let output = Output {
+        order_hash: plan.hash.to_string(),
+        order_type: plan.kind.name(),
+        status,
+        deadline: plan.deadline,
+        start_amount: plan.start.to_string(),
+        end_amount: plan.end.to_string(),
+    };
+    let hints = json!({
+        "route_type": plan.kind.name(),
+        "notes": plan.told,
+        "uniswapx": {"preferred": true, "used": true, "why": "it was asked for as an order"},
+        "mev": measures(orders::sight(&committed.state), plan.size.as_ref()),
+        "order": told,
+    });
+    Reply::new(output, explanation).hint(hints)
+}

@@ -1,0 +1,135 @@
+//! `uniswapx_cancel_order`: makes an order void on chain, by using up the nonce its signature needs.
+
+use alloy::eips::BlockId;
+use alloy::primitives::U256;
+use alloy::sol_types::SolCall;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_abi::permit2::Permit2;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use golem_chain::multicall::Calls;
+use golem_chain::permit2::{nonce_position, nonce_used};
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use bardo_base::fabric::IntentStatus;
+use bardo_safety::orders::{OrderState, Record};
+use bardo_safety::pipeline::Committed;
+use bardo_safety::proposal::{Intent, Proposal};
+use crate::allowances::APPROVAL_GAS;
+use crate::orders::{CHECKS, TakenBack, card, field, own, taking_back};
+use crate::shared::invalid;
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<CancelOrder>();
+
+/// Parameters.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Hash of the order, as uniswap_submit_uniswapx_order gave it; or the id of a bridge order that is not locked yet.
+    pub order_hash: String,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Hash of the order.
+    order_hash: String,
+    /// cancelled once the transaction is in a block; pending before.
+    status: &'static str,
+    /// The transaction.
+    #[serde(flatten)]
+    transaction: TakenBack,
+}
+
+/// See [`TOOL_DEF`].
+pub struct CancelOrder;
+
+impl WriteTool for CancelOrder {
+    const META: ToolMeta = ToolMeta {
+        name: "uniswapx_cancel_order",
+        description: "Makes an open order void: a transaction uses up the Permit2 nonce that its signature needs, and from \
+                      then on nobody can fill it. A fill that comes first stands. Allowed in every phase and under every \
+                      stop that still lets something be taken back.",
+        category: Category::Trading,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer2,
+        tick_budget: TickBudget::Slow,
+        progress_steps: &[
+            "Asking the chain",
+            "Simulating via Revm",
+            "Signing transaction",
+            "Broadcasting",
+            "Confirming receipt",
+        ],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Makes an open order void on chain. It costs gas; letting an order expire costs nothing.",
+        prompt_guidelines: Guidelines {
+            thriving: "Cancel only where the price has left the order; otherwise let it expire.",
+            cautious: "Cancel orders that no plan needs any more.",
+            declining: "Cancel whatever is no exit.",
+            terminal: "Cancel everything that is open before the last exits.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ClosePosition,
+        checks: CHECKS,
+        event_params: &["order_hash"],
+        summary_fields: &["order_hash", "status", "tx_hash"],
+        card: Some(CardKind::Order),
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = String;
+
+    fn example() -> Value {
+        json!({"order_hash": format!("0x{}", "00".repeat(32))})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, String), ToolError> {
+        let record = own(context, &params.order_hash, "order_hash").await?;
+        if !record.is_live() {
+            let what = format_args!("the order has ended already: {}", record.status);
+            return Err(invalid("order_hash", &what));
+        }
+        let nonce = record.message.unordered_nonce();
+        let nonce = nonce.ok_or_else(|| invalid("order_hash", &"the order has no nonce that could be used up"))?;
+        let (word, bit) = nonce_position(nonce);
+        if is_used(context, &record, word, nonce).await? {
+            let known = card(&record);
+            let what = match record.status {
+                OrderState::Bridge(IntentStatus::Pending) | OrderState::Auction(_) | OrderState::Unplaced => {
+                    "its nonce is used up already, so nobody can fill it any more".to_owned()
+                }
+                OrderState::Bridge(_) => format!("its money is locked already: {}", field(&known, "money")),
+            };
+            return Err(invalid("order_hash", &what));
+        }
+        let call = Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: U256::from(1) << bit };
+        let call = (record.message.verifier(), call.abi_encode().into(), APPROVAL_GAS);
+        let expected = format!("nobody can fill order {} any more", record.hash);
+        Ok((taking_back(context, &record, Intent::CancelOrder, call, &expected), record.hash.to_string()))
+    }
+
+    fn output(context: &CallContext, order_hash: String, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        let done = format!("nobody can fill order {order_hash} any more");
+        let (transaction, ended, said) = TakenBack::of(context, committed, &done)?;
+        let status = if ended { "cancelled" } else { "pending" };
+        Ok(Reply::new(Output { order_hash, status, transaction }, said))
+    }
+}
+
+/// Whether the nonce of a signed order has been used, by the chain's newest block.
+async fn is_used(context: &CallContext, record: &Record, word: U256, nonce: U256) -> Result<bool, ToolError> {
+    let chain = context.world.chain(&record.chain_id.to_string())?;
+    let mut calls = Calls::default();
+    let bits = calls.push(record.message.verifier(), &Permit2::nonceBitmapCall { owner: record.account, word });
+    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let silent = || ToolError::new(ErrorCode::ChainInconsistent, "Permit2 does not tell which nonces are used");
+    Ok(nonce_used(nonce, bits.take(&answers).ok_or_else(silent)?))
+}

@@ -1,0 +1,317 @@
+//! `wallet_transfer_token`: gives somebody else an amount of a token, or of the chain's own coin.
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, Bytes, U256};
+use alloy::providers::Provider as _;
+use alloy::sol_types::{SolCall, SolEvent as _};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use bardo_abi::erc20::Erc20;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::{
+    ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use bardo_base::text::SafeText;
+use bardo_base::units::TokenAmount;
+use golem_chain::fork::{BalanceShift, Call as ForkCall, Fork, NextBlock, Options, Source, Status};
+use golem_chain::multicall::Calls;
+use golem_chain::provider::ProviderError;
+use golem_chain::token::{Token, TokenId};
+use crate::engine::{CallContext, Reply, ToolDef, WorldChain, WriteTool, address};
+use bardo_base::fabric::TxState;
+use bardo_safety::pipeline::Committed;
+use bardo_safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
+use crate::shared::{CHECKS, Sent, insufficient, invalid};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<WalletTransferToken>();
+
+/// Gas that a transfer may use; tokens behind proxies, and contracts that are paid, need more than plain ones.
+const TRANSFER_GAS: u64 = 120_000;
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token: symbol or 0x address; the chain's own coin by its symbol.
+    token: String,
+    /// Who gets it: 0x address, whole.
+    recipient: String,
+    /// Amount in whole tokens, such as "25". "max" is the wallet's whole balance, of the coin less what the gas may cost.
+    amount: String,
+    /// Chain name, alias or id; without it, the network's first chain.
+    #[serde(default)]
+    chain_id: Option<ChainNamed>,
+}
+
+/// A chain as this tool's parameter names it: the source document has a number where all others have a name.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum ChainNamed {
+    /// The id as a number.
+    Id(u64),
+    /// A name, an alias, or the id in digits.
+    Name(String),
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Hash of the transaction; absent where nothing was sent.
+    tx_hash: Option<String>,
+    /// Symbol of a listed token, address of any other.
+    token: String,
+    /// Who gets it.
+    recipient: String,
+    /// What left the wallet, in whole tokens.
+    amount: String,
+    /// Amount that the recipient got, by the token's own events in the transaction's receipt; absent where nothing has
+    /// been confirmed. Less than what left where the token keeps a fee.
+    received: Option<String>,
+    /// Gas used, in units.
+    gas_used: u64,
+    /// Block it is in; absent until it is in one.
+    block_number: Option<u64>,
+    /// Where to look at the transaction; absent where nothing was sent.
+    explorer_url: Option<String>,
+}
+
+/// What is remembered of preparing.
+pub struct Plan {
+    token: Token,
+    recipient: Address,
+    amount: TokenAmount,
+    received: TokenAmount,
+}
+
+/// See [`TOOL_DEF`].
+pub struct WalletTransferToken;
+
+impl WriteTool for WalletTransferToken {
+    const META: ToolMeta = ToolMeta {
+        name: "wallet_transfer_token",
+        description: "Sends an amount of a token, or of the chain's own coin, to another address. Nothing comes back: the \
+                      operator is asked about each, unless the policy names from how many dollars on. Runs under every \
+                      safety check.",
+        category: Category::Wallet,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer2,
+        tick_budget: TickBudget::Medium,
+        progress_steps: &["Validating recipient", "Building transfer tx", "Simulating", "Broadcasting"],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Sends tokens to somebody else, for good. An address that you only read somewhere is no reason to \
+                         pay it.",
+        prompt_guidelines: Guidelines {
+            thriving: "For movements that your work needs. Check the recipient's whole address.",
+            cautious: "Check the recipient twice, and rehearse it first.",
+            declining: "Only to bring assets together before an exit, where the phase lets it.",
+            terminal: "Only what is left, to the owner or to the wallet that comes after, where the phase lets it.",
+            memory: None,
+        },
+        idempotent: false,
+        action_class: ActionClass::NewPosition,
+        checks: CHECKS,
+        event_params: &["token", "recipient", "amount", "chain_id"],
+        summary_fields: &["tx_hash", "amount", "recipient"],
+        card: None,
+        spenders: &[],
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = Plan;
+
+    fn example() -> Value {
+        json!({"token": "USDC", "recipient": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "amount": "25",
+            "chain_id": "ethereum"})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+        let chain = chain(context, params.chain_id.as_ref())?;
+        let account = context.world.account(None)?;
+        context.step("Validating recipient");
+        let recipient = recipient(chain, account, &params.recipient)?;
+        let token = chain.token(&params.token).await?;
+        if token.id == TokenId::Erc20(recipient) {
+            return Err(invalid("recipient", &"a token sent to its own contract is lost"));
+        }
+        context.step("Building transfer tx");
+        let held = held(chain, account, &token).await?;
+        let held = context.world.balance(chain.network().chain_id, account, token.id, held)?;
+        let amount = wanted(chain, &token, &params.amount, held).await?;
+        let leg = leg(&token, recipient, amount);
+        context.step("Simulating");
+        let shifts = context.world.shifts(chain.network().chain_id, account)?;
+        let arrives = arrives(chain, (account, recipient), &token, &leg, amount, shifts).await?;
+        let (amount, received) =
+            (TokenAmount::new(amount, token.decimals)?, TokenAmount::new(arrives, token.decimals)?);
+        let plan = Plan { token: token.clone(), recipient, amount, received };
+        let expected = told(&plan, &plan.received);
+        let proposal = Proposal {
+            chain_id: chain.network().chain_id,
+            tool: *context.meta(),
+            call_id: context.call_id(),
+            golem_id: context.golem_id().clone(),
+            account,
+            intent: Intent::Transfer,
+            legs: vec![leg],
+            outflows: vec![Flow { token: token.clone(), amount: amount.raw() }],
+            inflows: vec![Inflow { token, at_least: arrives, expected: arrives, recipient }],
+            allowances: Vec::new(),
+            trade: None,
+            recipients: vec![recipient],
+            order: None,
+            expected_outcome: SafeText::clean(&expected, 300),
+        };
+        Ok((proposal, plan))
+    }
+
+    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        let sent = Sent::of(context, committed)?;
+        let received = received(&plan, committed);
+        let explanation = sent.explain(&told(&plan, received.as_ref().unwrap_or(&plan.received)));
+        let output = Output {
+            tx_hash: sent.tx_hash,
+            token: match plan.token.id {
+                TokenId::Erc20(address) if !plan.token.listed => address.to_string(),
+                TokenId::Erc20(_) | TokenId::Native => plan.token.symbol.to_string(),
+            },
+            recipient: plan.recipient.to_string(),
+            amount: plan.amount.to_string(),
+            received: received.map(|amount| amount.to_string()),
+            gas_used: sent.gas_used,
+            block_number: sent.block_number,
+            explorer_url: sent.explorer_url,
+        };
+        Ok(Reply::new(output, explanation))
+    }
+}
+
+/// What happens, in a sentence; a fee that the token keeps is part of it.
+fn told(plan: &Plan, received: &TokenAmount) -> String {
+    let Plan { token, recipient, amount, .. } = plan;
+    let symbol = &token.symbol;
+    if received == amount {
+        return format!("{recipient} gets {amount} {symbol}");
+    }
+    format!("{amount} {symbol} leave, {recipient} gets {received}: the token keeps a fee")
+}
+
+/// What the confirmed transfer brought to the recipient.
+fn received(plan: &Plan, committed: &Committed) -> Option<TokenAmount> {
+    let main = committed.legs.iter().find(|leg| leg.purpose == Purpose::Main && leg.state == TxState::Confirmed)?;
+    let TokenId::Erc20(contract) = plan.token.id else { return Some(plan.amount) };
+    let logs = main.logs.iter().filter(|log| log.address == contract);
+    let transfers = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
+    let mut amounts = transfers.filter(|one| one.to == plan.recipient).map(|one| one.data.value);
+    TokenAmount::new(amounts.try_fold(U256::ZERO, U256::checked_add)?, plan.token.decimals).ok()
+}
+
+fn chain<'a>(context: &'a CallContext, named: Option<&ChainNamed>) -> Result<&'a WorldChain, ToolError> {
+    match named {
+        Some(ChainNamed::Name(name)) => context.world.chain(name),
+        Some(ChainNamed::Id(id)) => context.world.chain(&id.to_string()),
+        None => {
+            let first = context.world.chains().first();
+            first.ok_or_else(|| ToolError::new(ErrorCode::ChainUnknown, "no chain is connected"))
+        }
+    }
+}
+
+/// Somebody who can have what is sent: neither the wallet itself, nor nobody, nor a contract that would keep it for good.
+fn recipient(chain: &WorldChain, account: Address, text: &str) -> Result<Address, ToolError> {
+    let recipient = address(text, "recipient")?;
+    let what = if recipient.is_zero() {
+        "nobody holds the zero address: what is sent there is lost".to_owned()
+    } else if recipient == account {
+        "that is this wallet itself".to_owned()
+    } else {
+        let book = &chain.network().book;
+        let known = book.contracts().map(|(_, at)| at).chain(book.tokens().iter().map(|token| token.address));
+        if !known.into_iter().any(|at| at == recipient) {
+            return Ok(recipient);
+        }
+        let name = book.name_of(recipient).unwrap_or_default();
+        format!("that is {name}, a contract that gives nothing back that is merely sent to it")
+    };
+    Err(invalid("recipient", &what))
+}
+
+async fn held(chain: &WorldChain, account: Address, token: &Token) -> Result<U256, ToolError> {
+    let TokenId::Erc20(contract) = token.id else {
+        return Ok(chain.client.provider().get_balance(account).await.map_err(ProviderError::from)?);
+    };
+    let mut calls = Calls::default();
+    let balance = calls.push(contract, &Erc20::balanceOfCall { owner: account });
+    let answers = chain.ask(calls, BlockId::latest()).await?;
+    balance.take(&answers).ok_or_else(|| {
+        ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {contract} does not answer balanceOf"))
+    })
+}
+
+/// The amount in raw units, no more than is held.
+async fn wanted(chain: &WorldChain, token: &Token, amount: &str, held: U256) -> Result<U256, ToolError> {
+    let wanted = if !amount.trim().eq_ignore_ascii_case("max") {
+        TokenAmount::parse(amount, token.decimals)?.raw()
+    } else if token.id == TokenId::Native {
+        // As much as the gas can cost at most: a frame's fees are bounded by three times the base fee and twice the tip.
+        let price = chain.client.provider().get_gas_price().await.map_err(ProviderError::from)?;
+        let reserve = U256::from(TRANSFER_GAS).saturating_mul(U256::from(price)).saturating_mul(U256::from(4));
+        held.saturating_sub(reserve)
+    } else {
+        held
+    };
+    if wanted.is_zero() {
+        return Err(invalid("amount", &"there is nothing to send"));
+    }
+    if wanted > held {
+        return Err(insufficient(token, [wanted, held, U256::ZERO])?);
+    }
+    Ok(wanted)
+}
+
+fn leg(token: &Token, recipient: Address, amount: U256) -> Leg {
+    let (to, value, data) = match token.id {
+        TokenId::Native => (recipient, amount, Bytes::new()),
+        TokenId::Erc20(contract) => {
+            (contract, U256::ZERO, Erc20::transferCall { to: recipient, value: amount }.abi_encode().into())
+        }
+    };
+    Leg { purpose: Purpose::Main, to, value, data, gas_limit: TRANSFER_GAS, slots: Vec::new() }
+}
+
+/// What comes to the recipient, as the chain would do it now: a token may keep a part.
+async fn arrives(
+    chain: &WorldChain,
+    (account, recipient): (Address, Address),
+    token: &Token,
+    leg: &Leg,
+    amount: U256,
+    shifts: Vec<BalanceShift>,
+) -> Result<U256, ToolError> {
+    let TokenId::Erc20(contract) = token.id else { return Ok(amount) };
+    let unread = |error: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnreachable, error);
+    let source = Source::of(&chain.client);
+    let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
+    let call = ForkCall::new(account, leg.to, leg.data.clone()).with_gas_limit(leg.gas_limit);
+    let options = Options { shifts, ..Options::default() };
+    let simulation = fork.simulate_with(&[call], &options).await.map_err(|error| unread(&error))?;
+    match simulation.outcomes.first().map(|outcome| &outcome.status) {
+        Some(Status::Success) => {}
+        Some(Status::Reverted(why)) => {
+            return Err(ToolError::new(ErrorCode::SafetySimulationFailed, format_args!("the transfer reverts: {why}")));
+        }
+        Some(Status::Halted(why)) => {
+            return Err(ToolError::new(ErrorCode::SafetySimulationFailed, format_args!("the transfer breaks: {why}")));
+        }
+        None => return Err(ToolError::new(ErrorCode::SafetySimulationFailed, "the transfer was not simulated")),
+    }
+    let change = simulation.changes.balance(contract, recipient);
+    let arrives = change.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before));
+    if arrives.is_zero() {
+        let what = format_args!("{} of {} would leave and nothing would arrive", amount, token.symbol);
+        return Err(ToolError::new(ErrorCode::SafetySimulationFailed, what));
+    }
+    Ok(arrives)
+}

@@ -1,0 +1,158 @@
+//! The rules of delegation: to roles that exist, never in a circle, at most [`MAX_HOPS`] hops, nothing handed on by a
+//! terminal role, and every writer that is not terminal with a way to the safety-guardian. For terminal writers the
+//! guardian runs inside the pipeline.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Archetype, ArchetypeError, Edge, GUARDIAN, MAX_HOPS};
+use bardo_base::text::{SafeText, nearest};
+
+type Roles = BTreeMap<String, Archetype>;
+
+/// A way along edges.
+type Path<'a> = Vec<&'a Edge>;
+
+/// A fault, with the names of the roles on the path that it is about.
+type Fault = (Vec<String>, ArchetypeError);
+
+/// Everything that is wrong. Handing work to a role of `broken` is no fault of its own: nothing is handed there.
+pub(super) fn faults(roles: &Roles, broken: &BTreeSet<String>) -> Vec<Fault> {
+    let mut faults = unknown(roles, broken);
+    faults.extend(handed_on(roles));
+    if !faults.is_empty() {
+        return faults;
+    }
+    faults = circles(roles);
+    if !faults.is_empty() {
+        return faults;
+    }
+    faults.extend(too_deep(roles));
+    faults.extend(unguarded(roles));
+    faults
+}
+
+fn unknown(roles: &Roles, broken: &BTreeSet<String>) -> Vec<Fault> {
+    let edges = roles.values().flat_map(|role| role.delegates_to.iter().map(move |edge| (role, edge)));
+    let missing = edges.filter(|(_, edge)| !roles.contains_key(&edge.to) && !broken.contains(&edge.to));
+    missing
+        .map(|(role, edge)| {
+            let near = nearest(&edge.to, roles.keys().map(String::as_str));
+            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let what = format!("there is no archetype `{}` to hand work to{near}", SafeText::clean(&edge.to, 64));
+            (vec![role.name.clone()], ArchetypeError::Line { place: edge.place.clone(), what })
+        })
+        .collect()
+}
+
+fn handed_on(roles: &Roles) -> Vec<Fault> {
+    let terminal = roles.values().filter(|role| role.terminal);
+    terminal
+        .filter_map(|role| {
+            let edge = role.delegates_to.first()?;
+            let rule = format!("`{}` is terminal and may hand nothing on", role.name);
+            let drawn = draw(role, &[edge], "a terminal role ends every path");
+            Some((vec![role.name.clone()], ArchetypeError::Delegation { rule, drawn }))
+        })
+        .collect()
+}
+
+fn circles(roles: &Roles) -> Vec<Fault> {
+    let mut found = Vec::new();
+    let mut told: BTreeSet<BTreeSet<&str>> = BTreeSet::new();
+    for role in roles.values() {
+        if let Some(path) = back_to(roles, role, &role.name, &mut BTreeSet::new()) {
+            let members = path.iter().map(|edge| edge.to.as_str()).collect();
+            if told.insert(members) {
+                let rule = format!("delegation goes in a circle from `{}`", role.name);
+                let fault = ArchetypeError::Delegation { rule, drawn: draw(role, &path, "here again") };
+                found.push((on(role, &path), fault));
+            }
+        }
+    }
+    found
+}
+
+/// A shortest way from `role` to the role called `goal`, of at least one hop.
+fn back_to<'a>(roles: &'a Roles, role: &'a Archetype, goal: &str, seen: &mut BTreeSet<&'a str>) -> Option<Path<'a>> {
+    let mut paths: Vec<(&Archetype, Path<'a>)> = vec![(role, Vec::new())];
+    while !paths.is_empty() {
+        let mut further = Vec::new();
+        for (at, path) in paths {
+            for edge in &at.delegates_to {
+                let mut longer = path.clone();
+                longer.push(edge);
+                if edge.to == goal {
+                    return Some(longer);
+                }
+                if seen.insert(&edge.to)
+                    && let Some(next) = roles.get(&edge.to)
+                {
+                    further.push((next, longer));
+                }
+            }
+        }
+        paths = further;
+    }
+    None
+}
+
+/// The longest way from a role. Only for roles without a circle.
+fn longest<'a>(roles: &'a Roles, role: &'a Archetype) -> Path<'a> {
+    let ways = role.delegates_to.iter().map(|edge| {
+        let mut path = vec![edge];
+        if let Some(next) = roles.get(&edge.to) {
+            path.extend(longest(roles, next));
+        }
+        path
+    });
+    ways.max_by_key(Vec::len).unwrap_or_default()
+}
+
+fn too_deep(roles: &Roles) -> Vec<Fault> {
+    let handed_to: BTreeSet<&str> =
+        roles.values().flat_map(|role| role.delegates_to.iter().map(|edge| edge.to.as_str())).collect();
+    // From the roots on: what is too deep further down is part of a path from there.
+    let roots = roles.values().filter(|role| !handed_to.contains(role.name.as_str()));
+    roots
+        .filter_map(|role| {
+            let path = longest(roles, role);
+            if path.len() <= MAX_HOPS {
+                return None;
+            }
+            let rule = format!("a chain of {} hops from `{}`; at most {MAX_HOPS} are allowed", path.len(), role.name);
+            Some((on(role, &path), ArchetypeError::Delegation { rule, drawn: draw(role, &path, "too deep") }))
+        })
+        .collect()
+}
+
+fn unguarded(roles: &Roles) -> Vec<Fault> {
+    let writers = roles.values().filter(|role| role.writes && !role.terminal);
+    writers
+        .filter(|role| {
+            // An edge to a guardian that cannot be used leads nowhere.
+            !roles.contains_key(GUARDIAN) || back_to(roles, role, GUARDIAN, &mut BTreeSet::new()).is_none()
+        })
+        .map(|role| {
+            let rule = format!("`{}` writes and has no way to `{GUARDIAN}`: add it to delegates_to", role.name);
+            let path = longest(roles, role);
+            let fault = ArchetypeError::Delegation { rule, drawn: draw(role, &path, "no guardian on any path") };
+            (vec![role.name.clone()], fault)
+        })
+        .collect()
+}
+
+/// The roles on a path, each once.
+fn on(from: &Archetype, path: &[&Edge]) -> Vec<String> {
+    let all: BTreeSet<&String> = std::iter::once(&from.name).chain(path.iter().map(|edge| &edge.to)).collect();
+    all.into_iter().cloned().collect()
+}
+
+/// A path, a hop a line, each with the place it is written at.
+fn draw(from: &Archetype, path: &[&Edge], last: &str) -> String {
+    let mut drawn = format!("  {}  ({})", from.name, from.place);
+    for (depth, edge) in path.iter().enumerate() {
+        drawn.push_str(&format!("\n  {}→ {}  ({})", "  ".repeat(depth + 1), edge.to, edge.place));
+    }
+    drawn.push_str(&format!("  ← {last}"));
+    drawn
+}

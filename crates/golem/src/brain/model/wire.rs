@@ -1,0 +1,403 @@
+//! The two shapes in which chat endpoints are spoken to: a dialogue becomes a request, and the pieces of a streamed
+//! answer become one [`Answer`]. Pure; what cannot be understood is an error, never a guess.
+
+use serde_json::{Value, json};
+
+use crate::pi::{PI_TOOLS, PiTool};
+
+/// Bytes of one call's arguments.
+const MOST_ARGUMENTS: usize = 64 << 10;
+/// Bytes of an answer's text.
+const MOST_TEXT: usize = 64 << 10;
+/// Calls in one answer.
+const MOST_CALLS: usize = 8;
+/// Characters of a call's id and of a tool's name.
+const MOST_NAME: usize = 128;
+
+/// A shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// `POST /chat/completions`, as OpenAI has it and many have copied it.
+    Openai,
+    /// `POST /messages`, as Anthropic has it.
+    Anthropic,
+}
+
+/// A call that the model asks for. The arguments are text as it wrote them: they need not be JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Asked {
+    pub(super) id: String,
+    pub(super) tool: String,
+    pub(super) arguments: String,
+}
+
+/// One answer, as far as it has come.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) calls: Vec<Asked>,
+    /// Tokens as the endpoint counts them; zero where it does not say.
+    pub(super) tokens: u64,
+    /// Tokens of the answer among them.
+    pub(super) written: u64,
+    /// Why the model will not answer, in its own words; empty where it gives no reason.
+    pub(super) refusal: Option<String>,
+    /// Whether it has come to its end.
+    pub(super) ended: bool,
+}
+
+/// A turn of a dialogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// What we say.
+    User(String),
+    /// What it said.
+    Model(Answer),
+    /// What its calls came to: by id, in their order.
+    Results(Vec<(String, String)>),
+}
+
+/// What is wrong with a piece of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Nonsense {
+    /// Not JSON.
+    #[error("a piece that is not JSON")]
+    NotJson,
+    /// The endpoint says that something went wrong.
+    #[error("it broke off: {0}")]
+    Fault(String),
+    /// More than an answer may hold.
+    #[error("{0}")]
+    TooMuch(&'static str),
+}
+
+impl Style {
+    /// The style of that name in the configuration.
+    pub fn named(name: &str) -> Self {
+        if name == "anthropic" { Self::Anthropic } else { Self::Openai }
+    }
+
+    /// Where a dialogue is handed in, below the base address.
+    pub(super) const fn path(self) -> &'static str {
+        match self {
+            Self::Openai => "chat/completions",
+            Self::Anthropic => "messages",
+        }
+    }
+
+    /// The body of a request.
+    pub(super) fn request(self, model: &str, system: &str, turns: &[Turn], most_tokens: u64) -> Value {
+        match self {
+            Self::Openai => {
+                let mut messages = vec![json!({"role": "system", "content": system})];
+                for turn in turns {
+                    openai_turn(turn, &mut messages);
+                }
+                json!({
+                    "model": model, "messages": messages, "tools": PiTool::openai(), "max_tokens": most_tokens,
+                    "stream": true, "stream_options": {"include_usage": true},
+                })
+            }
+            Self::Anthropic => {
+                let tool = |tool: &PiTool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema()});
+                json!({
+                    "model": model, "system": system, "messages": turns.iter().map(anthropic_turn).collect::<Vec<_>>(),
+                    "tools": PI_TOOLS.iter().map(tool).collect::<Vec<_>>(), "max_tokens": most_tokens, "stream": true,
+                })
+            }
+        }
+    }
+
+    /// Adds a piece to an answer; the text that is new in it.
+    pub(super) fn take(self, piece: &[u8], answer: &mut Answer) -> Result<String, Nonsense> {
+        if self == Self::Openai && piece == b"[DONE]" {
+            answer.ended = true;
+            return Ok(String::new());
+        }
+        let piece: Value = serde_json::from_slice(piece).map_err(|_| Nonsense::NotJson)?;
+        if let Some(fault) = piece.get("error").filter(|fault| !fault.is_null()) {
+            let said = fault.get("message").and_then(Value::as_str).unwrap_or("without a reason");
+            return Err(Nonsense::Fault(said.to_owned()));
+        }
+        let text = match self {
+            Self::Openai => openai_piece(&piece, answer)?,
+            Self::Anthropic => anthropic_piece(&piece, answer)?,
+        };
+        if answer.text.len().saturating_add(text.len()) > MOST_TEXT {
+            return Err(Nonsense::TooMuch("more than 64 KiB of words"));
+        }
+        answer.text.push_str(&text);
+        Ok(text)
+    }
+}
+
+fn openai_turn(turn: &Turn, messages: &mut Vec<Value>) {
+    match turn {
+        Turn::User(text) => messages.push(json!({"role": "user", "content": text})),
+        Turn::Model(answer) => {
+            let call = |asked: &Asked| {
+                json!({"id": asked.id, "type": "function",
+                    "function": {"name": asked.tool, "arguments": asked.arguments}})
+            };
+            let calls: Vec<Value> = answer.calls.iter().map(call).collect();
+            let mut message = json!({"role": "assistant", "content": answer.text});
+            if !calls.is_empty() {
+                message["tool_calls"] = Value::Array(calls);
+            }
+            messages.push(message);
+        }
+        Turn::Results(results) => {
+            let one = |(id, text): &(String, String)| json!({"role": "tool", "tool_call_id": id, "content": text});
+            messages.extend(results.iter().map(one));
+        }
+    }
+}
+
+fn anthropic_turn(turn: &Turn) -> Value {
+    match turn {
+        Turn::User(text) => json!({"role": "user", "content": text}),
+        Turn::Model(answer) => {
+            let mut content = Vec::new();
+            if !answer.text.trim().is_empty() {
+                content.push(json!({"type": "text", "text": answer.text}));
+            }
+            content.extend(answer.calls.iter().map(|asked| {
+                // It takes objects only; what was none is told as such by the result.
+                let input = serde_json::from_str(&asked.arguments).ok().filter(Value::is_object);
+                json!({"type": "tool_use", "id": asked.id, "name": asked.tool, "input": input.unwrap_or(json!({}))})
+            }));
+            json!({"role": "assistant", "content": content})
+        }
+        Turn::Results(results) => {
+            let one =
+                |(id, text): &(String, String)| json!({"type": "tool_result", "tool_use_id": id, "content": text});
+            json!({"role": "user", "content": results.iter().map(one).collect::<Vec<_>>()})
+        }
+    }
+}
+
+fn openai_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsense> {
+    if let Some(tokens) = piece["usage"]["total_tokens"].as_u64() {
+        answer.tokens = answer.tokens.max(tokens);
+    }
+    let choice = &piece["choices"][0];
+    if let Some(reason) = choice["finish_reason"].as_str() {
+        answer.ended = true;
+        if reason == "content_filter" {
+            answer.refusal.get_or_insert_default();
+        }
+    }
+    let delta = &choice["delta"];
+    if let Some(refusal) = delta["refusal"].as_str() {
+        let said = answer.refusal.get_or_insert_default();
+        if said.len().saturating_add(refusal.len()) > MOST_TEXT {
+            return Err(Nonsense::TooMuch("more than 64 KiB of words"));
+        }
+        said.push_str(refusal);
+    }
+    for call in delta["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        let at = call["index"].as_u64().and_then(|at| usize::try_from(at).ok()).unwrap_or(0);
+        let asked = slot(answer, at)?;
+        add(&mut asked.id, &call["id"], MOST_NAME)?;
+        add(&mut asked.tool, &call["function"]["name"], MOST_NAME)?;
+        add(&mut asked.arguments, &call["function"]["arguments"], MOST_ARGUMENTS)?;
+    }
+    Ok(delta["content"].as_str().unwrap_or_default().to_owned())
+}
+
+fn anthropic_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsense> {
+    match piece["type"].as_str().unwrap_or_default() {
+        "message_start" => count_anthropic(&piece["message"]["usage"], answer),
+        "message_delta" => {
+            count_anthropic(&piece["usage"], answer);
+            if piece["delta"]["stop_reason"] == "refusal" {
+                answer.refusal.get_or_insert_default();
+            }
+        }
+        "message_stop" => answer.ended = true,
+        "content_block_start" if piece["content_block"]["type"] == "tool_use" => {
+            let at = answer.calls.len();
+            let asked = slot(answer, at)?;
+            add(&mut asked.id, &piece["content_block"]["id"], MOST_NAME)?;
+            add(&mut asked.tool, &piece["content_block"]["name"], MOST_NAME)?;
+        }
+        "content_block_delta" if piece["delta"]["type"] == "text_delta" => {
+            return Ok(piece["delta"]["text"].as_str().unwrap_or_default().to_owned());
+        }
+        "content_block_delta" if piece["delta"]["type"] == "input_json_delta" => {
+            // Blocks come one after another: a piece belongs to the last that was begun.
+            let last = answer.calls.last_mut().ok_or(Nonsense::TooMuch("arguments that belong to no call"))?;
+            add(&mut last.arguments, &piece["delta"]["partial_json"], MOST_ARGUMENTS)?;
+        }
+        _ => {}
+    }
+    Ok(String::new())
+}
+
+/// Counts tokens as <https://docs.anthropic.com/en/api/messages-streaming> reports them: each count is of the whole
+/// message so far, and what a cache held is counted apart from the other input.
+fn count_anthropic(usage: &Value, answer: &mut Answer) {
+    const READ: [&str; 3] = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+    let of = |name: &str| usage[name].as_u64().unwrap_or(0);
+    let read = READ.iter().fold(0_u64, |sum, name| sum.saturating_add(of(name)));
+    let read = read.max(answer.tokens.saturating_sub(answer.written));
+    answer.written = answer.written.max(of("output_tokens"));
+    answer.tokens = read.saturating_add(answer.written);
+}
+
+/// The call at this place of an answer, made where it is the next.
+fn slot(answer: &mut Answer, at: usize) -> Result<&mut Asked, Nonsense> {
+    if at >= MOST_CALLS || at > answer.calls.len() {
+        return Err(Nonsense::TooMuch("more than 8 calls in one answer, or calls out of order"));
+    }
+    if at == answer.calls.len() {
+        answer.calls.push(Asked::default());
+    }
+    answer.calls.get_mut(at).ok_or(Nonsense::TooMuch("calls out of order"))
+}
+
+fn add(to: &mut String, piece: &Value, most: usize) -> Result<(), Nonsense> {
+    let piece = piece.as_str().unwrap_or_default();
+    if to.len().saturating_add(piece.len()) > most {
+        return Err(Nonsense::TooMuch("a call with more than 64 KiB of arguments, or a name that is none"));
+    }
+    to.push_str(piece);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(style: Style, pieces: &[&str]) -> Result<Answer, Nonsense> {
+        let mut answer = Answer::default();
+        for piece in pieces {
+            style.take(piece.as_bytes(), &mut answer)?;
+        }
+        Ok(answer)
+    }
+
+    fn asked() -> Answer {
+        let call = Asked { id: "c1".into(), tool: "query_state".into(), arguments: "{\"query\":\"balances\"}".into() };
+        Answer { text: "Let me look.".into(), calls: vec![call], tokens: 30, ended: true, ..Answer::default() }
+    }
+
+    #[test]
+    fn both_shapes_of_an_answer_come_to_the_same() {
+        let openai = [
+            r#"{"choices":[{"delta":{"role":"assistant","content":"Let me"}}]}"#,
+            r#"{"choices":[{"delta":{"content":" look."}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"query_state","arguments":""}}]}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"query\":"}}]}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"balances\"}"}}]}}]}"#,
+            r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":10,"total_tokens":30}}"#,
+            "[DONE]",
+        ];
+        assert_eq!(answer(Style::Openai, &openai).unwrap(), asked());
+        let anthropic = [
+            r#"{"type":"message_start","message":{"usage":{"input_tokens":20,"output_tokens":1}}}"#,
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+            r#"{"type":"ping"}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Let me look."}}"#,
+            r#"{"type":"content_block_stop","index":0}"#,
+            r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c1","name":"query_state","input":{}}}"#,
+            r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"query\":"}}"#,
+            r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"\"balances\"}"}}"#,
+            r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":10}}"#,
+            r#"{"type":"message_stop"}"#,
+        ];
+        assert_eq!(answer(Style::Anthropic, &anthropic).unwrap(), Answer { written: 10, ..asked() });
+    }
+
+    /// The figures of the example in <https://docs.anthropic.com/en/api/messages-streaming>, with a cache beside it.
+    #[test]
+    fn tokens_are_counted_as_each_endpoint_reports_them() {
+        let start = r#"{"type":"message_start","message":{"usage":{"input_tokens":472,"output_tokens":2}}}"#;
+        let end = r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":89}}"#;
+        assert_eq!(answer(Style::Anthropic, &[start, end]).unwrap().tokens, 472 + 89);
+        let cached = r#"{"type":"message_start","message":{"usage":{"input_tokens":4,"output_tokens":1,
+            "cache_creation_input_tokens":100,"cache_read_input_tokens":2000}}}"#;
+        assert_eq!(answer(Style::Anthropic, &[cached, end]).unwrap().tokens, 4 + 100 + 2_000 + 89);
+        let openai = r#"{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":10,"total_tokens":30}}"#;
+        assert_eq!(answer(Style::Openai, &[openai]).unwrap().tokens, 30);
+        assert_eq!(answer(Style::Openai, &["[DONE]"]).unwrap().tokens, 0, "not reported");
+    }
+
+    #[test]
+    fn a_refusal_is_told_from_an_answer() {
+        let refusals = [
+            r#"{"choices":[{"delta":{"refusal":"I can't "}}]}"#,
+            r#"{"choices":[{"delta":{"refusal":"help with that."}}]}"#,
+            r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#,
+        ];
+        assert_eq!(answer(Style::Openai, &refusals).unwrap().refusal.as_deref(), Some("I can't help with that."));
+        let filtered = r#"{"choices":[{"delta":{},"finish_reason":"content_filter"}]}"#;
+        assert_eq!(answer(Style::Openai, &[filtered]).unwrap().refusal.as_deref(), Some(""));
+        let stopped = r#"{"type":"message_delta","delta":{"stop_reason":"refusal"},"usage":{"output_tokens":3}}"#;
+        assert_eq!(answer(Style::Anthropic, &[stopped]).unwrap().refusal.as_deref(), Some(""));
+        let ends = r#"{"choices":[{"delta":{"refusal":null,"content":"Yes."},"finish_reason":"stop"}]}"#;
+        assert_eq!(answer(Style::Openai, &[ends]).unwrap().refusal, None);
+    }
+
+    #[test]
+    fn a_dialogue_is_handed_in_as_each_shape_has_it() {
+        let turns =
+            [Turn::User("now".into()), Turn::Model(asked()), Turn::Results(vec![("c1".to_owned(), "data".to_owned())])];
+        let openai = Style::Openai.request("m", "be careful", &turns, 100);
+        let roles: Vec<_> = openai["messages"].as_array().unwrap().iter().map(|one| one["role"].clone()).collect();
+        assert_eq!(roles, ["system", "user", "assistant", "tool"]);
+        assert_eq!(openai["messages"][2]["tool_calls"][0]["function"]["arguments"], "{\"query\":\"balances\"}");
+        assert_eq!(
+            (&openai["messages"][3]["tool_call_id"], openai["tools"].as_array().unwrap().len()),
+            (&json!("c1"), 8)
+        );
+        let anthropic = Style::Anthropic.request("m", "be careful", &turns, 100);
+        assert_eq!(anthropic["system"], "be careful");
+        assert_eq!(anthropic["messages"][1]["content"][1]["input"], json!({"query": "balances"}));
+        assert_eq!(anthropic["messages"][2]["content"][0]["tool_use_id"], "c1");
+        assert_eq!(anthropic["tools"].as_array().unwrap().len(), 8);
+        assert_eq!(anthropic["tools"][0]["input_schema"]["type"], "object");
+    }
+
+    #[test]
+    fn an_answer_that_is_none_is_refused() {
+        for style in [Style::Openai, Style::Anthropic] {
+            assert_eq!(answer(style, &["{"]), Err(Nonsense::NotJson));
+            let fault = answer(style, &[r#"{"type":"error","error":{"message":"overloaded"}}"#]);
+            assert_eq!(fault, Err(Nonsense::Fault("overloaded".into())));
+        }
+        // Text that is no UTF-8, inside of what would else be an answer.
+        let broken = b"{\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}";
+        assert_eq!(Style::Openai.take(broken, &mut Answer::default()), Err(Nonsense::NotJson));
+        let far = r#"{"choices":[{"delta":{"tool_calls":[{"index":7,"id":"x"}]}}]}"#;
+        assert!(matches!(answer(Style::Openai, &[far]), Err(Nonsense::TooMuch(_))));
+        let lost = r#"{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{"}}"#;
+        assert!(matches!(answer(Style::Anthropic, &[lost]), Err(Nonsense::TooMuch(_))));
+        let begun = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x"}]}}]}"#;
+        let long = json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "x".repeat(40_000)}}]}}]});
+        let long = long.to_string();
+        assert!(answer(Style::Openai, &[begun, &long]).is_ok());
+        assert!(matches!(answer(Style::Openai, &[begun, &long, &long]), Err(Nonsense::TooMuch(_))));
+    }
+
+    #[test]
+    fn an_answer_has_eight_calls_at_most_and_names_of_a_length() {
+        let openai = |at: usize, name: &str| json!({"choices": [{"delta": {"tool_calls": [{"index": at, "id": "x", "function": {"name": name}}]}}]});
+        let anthropic = |_: usize, name: &str| json!({"type": "content_block_start", "content_block": {"type": "tool_use", "id": "x", "name": name}});
+        let made = |style: Style, calls: usize, name: &str| {
+            let one = |at: usize| match style {
+                Style::Openai => openai(at, name).to_string(),
+                Style::Anthropic => anthropic(at, name).to_string(),
+            };
+            let pieces: Vec<String> = (0..calls).map(one).collect();
+            answer(style, &pieces.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        for style in [Style::Openai, Style::Anthropic] {
+            assert_eq!(made(style, 8, "query_state").unwrap().calls.len(), 8);
+            assert!(matches!(made(style, 9, "query_state"), Err(Nonsense::TooMuch(_))), "{style:?}");
+            assert!(made(style, 1, &"x".repeat(128)).is_ok());
+            assert!(matches!(made(style, 1, &"x".repeat(129)), Err(Nonsense::TooMuch(_))), "{style:?}");
+        }
+    }
+}

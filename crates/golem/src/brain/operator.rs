@@ -1,0 +1,480 @@
+//! The operator's plain commands for the eight tools: a tool's name, then what it takes, as `name=value` or in its usual
+//! place without a name. Quotes hold words together.
+//!
+//! ```text
+//! act swap token_in=WETH token_out=USDC amount=0.1 chain=ethereum      preview, then commit
+//! preview_action swap token_in=WETH token_out=USDC amount=0.1 chain=ethereum why="too much of it"
+//! query_state quote token_in=WETH token_out=USDC amount=1 chain=ethereum
+//! update_directive section=Gas text="wait below 20 gwei" reason="it was dear"
+//! emergency_halt the feed looks wrong
+//! ```
+
+use std::convert::Infallible;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use bardo_base::text::{SafeText, nearest};
+use golem_tools::engine::{Status, ToolResponse};
+use bardo_base::fabric::{EventKind, GolemNow, GolemThought};
+use crate::life::Voice;
+use crate::pi::{ActionKind, PI_TOOLS, PiSession, Query};
+use crate::scenario::ACT;
+
+/// Characters repeated of words that were not understood.
+const MAX_QUOTED: usize = 60;
+
+/// Characters of what is said of a command.
+const SAID: usize = 400;
+
+/// What the operator asks for in plain words.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate) enum Wish {
+    /// One of the eight, or `act`.
+    Tool(&'static str, Value),
+    /// To hear what was changed in the playbook.
+    Changes,
+    /// A change of the playbook taken back; its number as it was typed.
+    Undo(String),
+}
+
+impl Wish {
+    /// What is wished by these words; `None` where they are no command.
+    pub(in crate) fn of(said: &str, pi: &PiSession) -> Option<Self> {
+        match said.split_whitespace().collect::<Vec<_>>().as_slice() {
+            ["playbook", "changes"] => return Some(Self::Changes),
+            ["playbook", "undo", number] => return Some(Self::Undo((*number).to_owned())),
+            _ => {}
+        }
+        let plain = command(said, |tool| pi.schema_of(tool)).or_else(|| short(said));
+        plain.map(|(tool, params)| Self::Tool(tool, params))
+    }
+
+    /// The same where a brain of its own hears what is no command: what begins like advice to it is for the brain.
+    pub(in crate) fn beside_a_brain(said: &str, pi: &PiSession) -> Option<Self> {
+        let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+        Self::of(said, pi).filter(|wish| match wish {
+            // With more words behind it, `halt` may be advice about one thing: it must not stop all.
+            Self::Tool(..) if first == "halt" => said.split_whitespace().count() == 1,
+            Self::Tool(..) => !matches!(first.as_str(), "remember" | "playbook"),
+            Self::Changes | Self::Undo(_) => true,
+        })
+    }
+
+    /// Does it; what came of it, in words.
+    pub(in crate) async fn carry_out(self, said: &SafeText, pi: &PiSession, voice: &Voice) -> String {
+        let (tool, params) = match self {
+            Self::Changes => return changes(pi),
+            Self::Undo(number) => return undo(pi, &number).await,
+            Self::Tool(tool, params) => (tool, params),
+        };
+        let pi = &pi.for_operator();
+        // Whose call it is and through whom it goes is the operator's from here on, and no longer the last beat's.
+        let kind = places(tool).first().and_then(|place| params.get(*place)?.as_str()).unwrap_or_default();
+        let delegation = concrete(tool, kind).map(|acts| pi.delegation(acts)).unwrap_or_default();
+        let now = SafeText::clean(&format!("Doing what you said: {said}"), SAID);
+        let now = GolemNow { now, next: SafeText::clean("", 1), step: None, delegation };
+        voice.say(EventKind::GolemNow(now));
+        let response = if tool == ACT { act(pi, params).await.0 } else { pi.call(tool, params).await };
+        let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
+        format!("You said: {said}. {}", told.unwrap_or_else(|| "It is done.".to_owned()))
+    }
+}
+
+/// Short commands, by their first word, as the operator types them.
+const SHORT: [(&str, &str); 8] = [
+    ("swap", "swap AMOUNT TOKEN TOKEN [on CHAIN]"),
+    ("quote", "quote AMOUNT TOKEN TOKEN [on CHAIN]"),
+    ("balances", "balances"),
+    ("price", "price TOKEN [on CHAIN]"),
+    ("remember", "remember WORDS"),
+    ("playbook", "playbook WORDS, playbook changes, playbook undo NUMBER"),
+    ("halt", "halt [WHY]"),
+    ("act", "act KIND NAME=VALUE …"),
+];
+
+/// The answer to words that are no command: that they were not understood, and what would be.
+pub(in crate) fn not_understood(said: &str) -> String {
+    let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+    let known = SHORT.iter().map(|(name, _)| *name).chain(PI_TOOLS.iter().map(|tool| tool.name));
+    let said = SafeText::clean(said, MAX_QUOTED);
+    // A word that is known was used in a way that is not: its own form says more than the whole list.
+    let meant = SHORT.iter().find(|(name, _)| *name == first).or_else(|| {
+        let near = nearest(&first, known)?;
+        SHORT.iter().find(|(name, _)| *name == near)
+    });
+    if let Some((_, form)) = meant {
+        return format!("I did not understand \"{said}\" and did nothing. Did you mean: {form}?");
+    }
+    let forms: Vec<&str> = SHORT.iter().map(|(_, form)| *form).collect();
+    format!("I did not understand \"{said}\" and did nothing. I can: {}.", forms.join("; "))
+}
+
+/// Previews, and commits what nothing stands against; what came of it, and whether that is of the commit.
+pub(in crate) async fn act(pi: &PiSession, params: Value) -> (ToolResponse, bool) {
+    let previewed = pi.call("preview_action", params).await;
+    let (Status::Simulated, Some(data)) = (previewed.status, &previewed.data) else { return (previewed, false) };
+    let permit = json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]});
+    let response = pi.call("commit_action", permit).await;
+    (response, true)
+}
+
+/// The operator beside a brain: commands are carried out at once, one beside the other, whatever the brain is busy with,
+/// and all else is passed on to it.
+pub(in crate) struct Hearing {
+    words: mpsc::Receiver<SafeText>,
+    pi: PiSession,
+    under_way: UnderWay,
+}
+
+/// Commands under way, each of which comes to what is told of it. They outlive the brain beside which they were given.
+pub(in crate) struct UnderWay {
+    running: FuturesUnordered<BoxFuture<'static, String>>,
+    voice: Voice,
+}
+
+impl UnderWay {
+    /// None so far.
+    pub(in crate) fn none(voice: &Voice) -> Self {
+        Self { running: FuturesUnordered::new(), voice: voice.clone() }
+    }
+
+    /// Goes on with them, and tells what came of each, until there are no more. May be dropped and begun again.
+    pub(in crate) async fn tell(&mut self) {
+        while let Some(told) = self.running.next().await {
+            self.think(&told);
+        }
+    }
+
+    fn think(&self, text: &str) {
+        let text = SafeText::clean(text, SAID);
+        self.voice.say(EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+    }
+}
+
+impl Hearing {
+    /// Of these words. What is open by the operator's commands is the operator's, and not the brain's.
+    pub(in crate) fn of(words: mpsc::Receiver<SafeText>, pi: &PiSession, voice: &Voice) -> Self {
+        Self { words, pi: pi.for_operator(), under_way: UnderWay::none(voice) }
+    }
+
+    /// Hears what is said.
+    pub(in crate) async fn hear(&mut self, brain: mpsc::Sender<SafeText>) -> Infallible {
+        let Self { words, pi, under_way } = self;
+        loop {
+            tokio::select! {
+                said = words.recv(), if !words.is_closed() || !words.is_empty() => {
+                    let Some(said) = said else { continue };
+                    match Wish::beside_a_brain(said.as_str(), pi) {
+                        Some(wish) => {
+                            let (pi, voice) = (pi.clone(), under_way.voice.clone());
+                            let doing = async move { wish.carry_out(&said, &pi, &voice).await };
+                            under_way.running.push(Box::pin(doing));
+                        }
+                        None if brain.try_send(said).is_err() => {
+                            under_way.think("I have not heard you: too much is still unheard.");
+                        }
+                        None => {}
+                    }
+                }
+                Some(told) = under_way.running.next(), if !under_way.running.is_empty() => under_way.think(&told),
+                // Nobody can say anything any more.
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// The words that come after it, and what is still under way.
+    pub(in crate) fn end(self) -> (mpsc::Receiver<SafeText>, UnderWay) {
+        (self.words, self.under_way)
+    }
+}
+
+fn changes(pi: &PiSession) -> String {
+    let told = match pi.papers().deltas(pi.memory()) {
+        Err(error) => return format!("The changes cannot be read: {error}."),
+        Ok(deltas) => deltas.into_iter().take(5).map(|one| {
+            let undone = if one.undone { ", taken back" } else { "" };
+            format!("{} in \"{}\" because {}{undone}", one.delta, one.section, one.reason)
+        }),
+    };
+    let told: Vec<String> = told.collect();
+    if told.is_empty() { "I have changed nothing.".to_owned() } else { told.join("; ") }
+}
+
+async fn undo(pi: &PiSession, number: &str) -> String {
+    match number.parse() {
+        Err(_) => format!("`{number}` is no number of a change."),
+        Ok(delta) => match pi.undo_directive(delta).await {
+            Ok(undone) => format!("Change {delta} of \"{}\" is taken back.", undone.section),
+            Err(error) => format!("Change {delta} stays: {}.", error.message()),
+        },
+    }
+}
+
+/// What a command takes without a name, in this order; the last of them takes all the words that are left.
+pub fn places(tool: &str) -> &'static [&'static str] {
+    match tool {
+        "preview_action" | ACT => &["kind"],
+        "commit_action" => &["permit_id", "simulation_hash"],
+        "cancel_action" => &["permit_id"],
+        "query_state" | "search_context" | "query_grimoire" => &["query"],
+        "update_directive" => &["section", "text", "reason"],
+        "emergency_halt" => &["reason"],
+        _ => &[],
+    }
+}
+
+/// The concrete tool whose parameters a command takes beside its own, where it names one by its kind.
+pub fn concrete(tool: &str, kind: &str) -> Option<&'static str> {
+    match tool {
+        "preview_action" | ACT => ActionKind::named(kind).map(|kind| kind.acts),
+        "query_state" => Query::named(kind).map(|query| query.tool),
+        _ => None,
+    }
+}
+
+/// A command as one of the eight, or as `act`. `None`: it names none of them. `schema_of` gives the schema of a concrete
+/// tool, by which numbers are told from text.
+pub fn command(said: &str, schema_of: impl Fn(&str) -> Value) -> Option<(&'static str, Value)> {
+    let mut words = words(said).into_iter();
+    let first = words.next()?;
+    let name = PI_TOOLS.iter().map(|tool| tool.name).chain([ACT]).find(|name| *name == first.text)?;
+    let own = match PI_TOOLS.iter().find(|tool| tool.name == name).or(PI_TOOLS.first()) {
+        Some(tool) => tool.schema(),
+        None => Value::Null,
+    };
+    let places = places(name);
+    let mut given: Map<String, Value> = Map::new();
+    let mut other: Vec<(String, String)> = Vec::new();
+    let mut unnamed = Vec::new();
+    for word in words {
+        match word.name {
+            Some(key) if own["properties"].get(&key).is_some() && key != "params" => {
+                given.insert(key.clone(), typed(&own, &key, &word.text));
+            }
+            Some(key) if matches!(name, "preview_action" | "query_state" | ACT) => other.push((key, word.text)),
+            // To a tool that takes no others it is refused by its name.
+            Some(key) => drop(given.insert(key, Value::from(word.text))),
+            None => unnamed.push(word.text),
+        }
+    }
+    let free: Vec<&&str> = places.iter().filter(|place| !given.contains_key(**place)).collect();
+    let last = free.len().saturating_sub(1);
+    let mut rest = unnamed.into_iter();
+    let mut filled = Vec::new();
+    for (at, place) in free.iter().enumerate() {
+        let text =
+            if at == last { rest.by_ref().collect::<Vec<_>>().join(" ") } else { rest.next().unwrap_or_default() };
+        if !text.is_empty() {
+            filled.push(((**place).to_owned(), Value::from(text)));
+        }
+    }
+    given.extend(filled);
+    if !other.is_empty() {
+        let kind = given.get(places.first().copied().unwrap_or_default()).and_then(Value::as_str).unwrap_or_default();
+        let schema = concrete(name, kind).map(&schema_of).unwrap_or_default();
+        let params: Map<String, Value> =
+            other.into_iter().map(|(key, text)| (key.clone(), typed(&schema, &key, &text))).collect();
+        given.insert("params".to_owned(), Value::Object(params));
+    }
+    Some((name, Value::Object(given)))
+}
+
+/// Words that may stand between what is given and what is wanted for it. With any other the sentence may mean something
+/// else, even the opposite: it is not taken for a command.
+const FOR: [&str; 4] = ["for", "to", "into", "→"];
+
+/// Whether nothing stands between two tokens, or one of [`FOR`].
+fn is_filler(between: &[String]) -> bool {
+    match between {
+        [] => true,
+        [word] => FOR.iter().any(|known| word.eq_ignore_ascii_case(known)),
+        _ => false,
+    }
+}
+
+/// A short command as one of the eight, or as `act`: `swap 0.1 WETH USDC on base`, `swap 0.1 WETH to USDC`, `quote …`,
+/// `balances`, `price UNI`, `remember words`, `playbook words`, `halt why`; beside a brain `halt` alone.
+fn short(said: &str) -> Option<(&'static str, Value)> {
+    let mut words = said.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let chain = match words.iter().rposition(|word| word.eq_ignore_ascii_case("on")) {
+        Some(at) if at + 2 == words.len() => {
+            let chain = words.pop();
+            words.pop();
+            chain
+        }
+        _ => None,
+    };
+    let chain = chain.unwrap_or_else(|| "ethereum".to_owned());
+    let rest = || words.iter().skip(1).cloned().collect::<Vec<_>>().join(" ");
+    let first = words.first()?.to_ascii_lowercase();
+    match (first.as_str(), words.get(1..)?) {
+        ("swap" | "sell", [amount, from, filler @ .., to]) if is_filler(filler) => {
+            let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
+            Some((ACT, json!({"kind": "swap", "params": params, "why": "the operator said so"})))
+        }
+        ("quote", [amount, from, filler @ .., to]) if is_filler(filler) => {
+            let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
+            Some(("query_state", json!({"query": "quote", "params": params})))
+        }
+        ("balances", []) => Some(("query_state", json!({"query": "balances"}))),
+        ("price", [token]) => {
+            Some(("query_state", json!({"query": "price", "params": {"token": token, "chain": chain}})))
+        }
+        ("remember", [_, ..]) => Some(("query_grimoire", json!({"query": rest()}))),
+        ("playbook", [_, ..]) => Some(("search_context", json!({"query": rest()}))),
+        ("halt", _) => Some(("emergency_halt", json!({"reason": format!("the operator said: {}", rest())}))),
+        _ => None,
+    }
+}
+
+/// A word, and its name where it has one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Word {
+    name: Option<String>,
+    text: String,
+}
+
+fn words(said: &str) -> Vec<Word> {
+    let mut all = Vec::new();
+    let mut word: Option<Word> = None;
+    let mut quote = None;
+    for letter in said.chars() {
+        match (quote, letter) {
+            (Some(open), _) if letter == open => quote = None,
+            (None, '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, _) if letter.is_whitespace() => all.extend(word.take()),
+            (None, '=') if word.as_ref().is_some_and(|word| word.name.is_none() && is_name(&word.text)) => {
+                let word = word.get_or_insert_default();
+                word.name = Some(std::mem::take(&mut word.text));
+            }
+            _ => word.get_or_insert_default().text.push(letter),
+        }
+    }
+    all.extend(word);
+    all
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|letter: char| letter.is_ascii_lowercase())
+        && text.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
+}
+
+/// A value as its schema has it: numbers and yes or no are written as such where it wants them, all else is text.
+fn typed(schema: &Value, name: &str, text: &str) -> Value {
+    let property = &schema["properties"][name];
+    let wants = |wanted: &str| match &property["type"] {
+        Value::String(one) => one == wanted,
+        Value::Array(all) => all.iter().any(|one| one == wanted),
+        _ => false,
+    };
+    if (wants("integer") || wants("number"))
+        && let Ok(number) = text.parse::<u64>()
+    {
+        return json!(number);
+    }
+    match text {
+        "true" if wants("boolean") => json!(true),
+        "false" if wants("boolean") => json!(false),
+        _ => json!(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_commands_become_calls_of_the_eight() {
+        let schema_of = |tool: &str| {
+            assert!(tool == "uniswap_execute_swap" || tool == "uniswap_get_quote", "{tool}");
+            json!({"properties": {"amount": {"type": "string"}, "slippage_bps": {"type": ["integer", "null"]},
+                "prefer_uniswapx": {"type": "boolean"}}})
+        };
+        let of = |said: &str| command(said, schema_of);
+        let params = json!({"token_in": "WETH", "amount": "1", "slippage_bps": 40, "prefer_uniswapx": false});
+        let line = "preview_action swap token_in=WETH amount=1 slippage_bps=40 prefer_uniswapx=false why=\"too much\"";
+        let wanted = json!({"kind": "swap", "params": params, "why": "too much"});
+        assert_eq!(of(line), Some(("preview_action", wanted)));
+        assert_eq!(of("act kind=swap"), Some(("act", json!({"kind": "swap"}))));
+        assert_eq!(
+            of("query_state quote amount=2"),
+            Some(("query_state", json!({"query": "quote", "params": {"amount": "2"}})))
+        );
+        assert_eq!(
+            of("commit_action 01AB 0xff"),
+            Some(("commit_action", json!({"permit_id": "01AB", "simulation_hash": "0xff"})))
+        );
+        assert_eq!(
+            of("search_context gas at night limit=5"),
+            Some(("search_context", json!({"query": "gas at night", "limit": 5})))
+        );
+        assert_eq!(
+            of("update_directive Gas \"wait below 20\" it was dear"),
+            Some(("update_directive", json!({"section": "Gas", "text": "wait below 20", "reason": "it was dear"})))
+        );
+        assert_eq!(of("emergency_halt why=x feed"), Some(("emergency_halt", json!({"why": "x", "reason": "feed"}))));
+        assert_eq!(of("swap 1 WETH USDC"), None);
+        assert_eq!(of("uniswap_execute_swap amount=1"), None);
+    }
+
+    #[test]
+    fn words_that_are_no_command_are_answered_with_what_would_be_one() {
+        let answer = not_understood("make me rich");
+        assert!(
+            answer.starts_with("I did not understand \"make me rich\" and did nothing. I can: swap AMOUNT"),
+            "{answer}"
+        );
+        for form in ["quote ", "balances", "price TOKEN", "remember ", "playbook undo NUMBER", "halt [WHY]", "act KIND"]
+        {
+            assert!(answer.contains(form), "{form}: {answer}");
+        }
+        assert!(answer.len() < SAID, "it is said whole: {answer}");
+        for (said, form) in [
+            ("sawp 1 WETH USDC", "swap AMOUNT TOKEN TOKEN [on CHAIN]"),
+            ("quote 1 WETH against USDC", "quote AMOUNT TOKEN TOKEN [on CHAIN]"),
+            ("price", "price TOKEN [on CHAIN]"),
+        ] {
+            let answer = not_understood(said);
+            assert_eq!(answer, format!("I did not understand \"{said}\" and did nothing. Did you mean: {form}?"));
+        }
+        // Whatever is named can be said.
+        for (name, form) in SHORT.iter().filter(|(name, _)| *name != ACT) {
+            let said = form.split(',').next().unwrap().replace("AMOUNT", "1").replace("[on CHAIN]", "on base");
+            let said = said.replace("TOKEN", "UNI").replace("[WHY]", "odd prices").replace("WORDS", "gas");
+            assert!(short(&said).is_some(), "{name}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_that_may_mean_something_else_is_no_trade() {
+        let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1", "chain": "base"});
+        let swap = Some((ACT, json!({"kind": "swap", "params": params, "why": "the operator said so"})));
+        for said in [
+            "swap 1 WETH USDC on base",
+            "sell 1 WETH for USDC on base",
+            "swap 1 WETH to USDC on base",
+            "swap 1 WETH INTO USDC on base",
+            "swap 1 WETH → USDC on base",
+        ] {
+            assert_eq!(short(said), swap, "{said}");
+        }
+        for said in [
+            "sell 500 USDC of WETH",
+            "sell 10 UNI before LINK",
+            "swap 1 WETH not USDC",
+            "quote 1 WETH against USDC",
+            "swap 1 WETH for to USDC",
+            "sell 1 WETH never for USDC",
+        ] {
+            assert_eq!(short(said), None, "{said}");
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! A confined program with its three pipes, each on a thread of its own: what it floods fills no memory, what it does
+//! not read blocks nobody, and dropped it is killed with everything it has started.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::confinement::launch::{Report, Specification};
+use super::confinement::{Confinement, Isolation, launch, plan};
+use super::protocol::MOST_LINE;
+use bardo_base::text::SafeText;
+
+/// Lines that may wait to be read by us: a program that says more waits at its pipe.
+const LINES_WAITING: usize = 64;
+/// Lines that may wait to be read by it: a program with more has stopped reading.
+const WORDS_WAITING: usize = 256;
+/// Bytes kept of what it says on stderr, the newest.
+const KEPT: usize = 2_048;
+/// Timeout for the launcher to report.
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What comes out of a child.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Out {
+    /// A line, without its end.
+    Line(Vec<u8>),
+    /// A line of more than [`MOST_LINE`] bytes; the rest is not read.
+    TooLong,
+    /// It has closed its stdout; how many bytes of an unended line stood there.
+    End(usize),
+}
+
+/// A command line, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    program: String,
+    arguments: Vec<String>,
+}
+
+impl CommandLine {
+    /// Takes a line apart at its spaces; quotes of either kind hold words together. No shell reads it.
+    ///
+    /// # Errors
+    /// In words, what is wrong.
+    pub fn parse(line: &str) -> Result<Self, &'static str> {
+        let mut words: Vec<String> = Vec::new();
+        let mut word: Option<String> = None;
+        let mut quote = None;
+        for letter in line.chars() {
+            match (quote, letter) {
+                (Some(open), _) if letter == open => quote = None,
+                (None, '"' | '\'') => {
+                    quote = Some(letter);
+                    word.get_or_insert_default();
+                }
+                (None, _) if letter.is_whitespace() => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(letter),
+            }
+        }
+        if quote.is_some() {
+            return Err("a quote is not closed");
+        }
+        words.extend(word);
+        let mut words = words.into_iter();
+        let program = words.next().filter(|program| !program.is_empty()).ok_or("no program is named")?;
+        Ok(Self { program, arguments: words.collect() })
+    }
+
+    /// The program's name.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+}
+
+/// A folder of the program's own, removed when it has ended.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes it, for this user alone.
+    fn make() -> std::io::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt;
+        let name = format!("bardo-brain-{}-{:016x}", std::process::id(), rand::random::<u64>());
+        let folder = std::fs::canonicalize(std::env::temp_dir())?.join(name);
+        std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A program can make folders that cannot be removed; nothing depends on it.
+        let _left = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running child. Dropped, it is killed, and with it what it has started.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// Its supervisor.
+    child: Option<Child>,
+    /// The leader of its process group, once it has reported.
+    group: Option<rustix::process::Pid>,
+    scratch: Option<Scratch>,
+    out: mpsc::Receiver<Out>,
+    words: Option<mpsc::Sender<Vec<u8>>>,
+    complaints: Arc<Mutex<Vec<u8>>>,
+    /// Reads its stderr.
+    listener: Option<thread::JoinHandle<()>>,
+}
+
+impl Running {
+    /// Starts a program, confined, and waits until it runs.
+    ///
+    /// # Errors
+    /// In words, why it does not start.
+    pub(super) async fn start(line: &CommandLine, confinement: &Confinement) -> Result<(Self, Isolation), String> {
+        let mut running = Self::launch(line, confinement)?;
+        let report = match tokio::time::timeout(LAUNCH_TIMEOUT, running.next()).await {
+            Ok(Some(Out::Line(line))) => serde_json::from_slice(&line).ok(),
+            Ok(Some(Out::TooLong | Out::End(_)) | None) | Err(_) => None,
+        };
+        match report {
+            Some(Report::Starting { isolation, process }) => {
+                running.group = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+                Ok((running, isolation))
+            }
+            Some(Report::Refused { why }) => Err(format!("`{}` is not started: {why}", line.program)),
+            None => Err(format!("`{}` does not start: its launcher does not report", line.program)),
+        }
+    }
+
+    fn launch(line: &CommandLine, confinement: &Confinement) -> Result<Self, String> {
+        let allowed = plan(&line.program, &line.arguments, confinement).map_err(|error| error.to_string())?;
+        let scratch = Scratch::make().map_err(|error| format!("no scratch folder for the brain: {error}"))?;
+        if confinement.protected.iter().any(|folder| scratch.0.starts_with(folder)) {
+            return Err("the folder for temporary files lies in one that stays closed; set TMPDIR elsewhere".to_owned());
+        }
+        let paths = |set: std::collections::BTreeSet<PathBuf>| set.into_iter().collect::<Vec<_>>();
+        let mut write = paths(allowed.write);
+        write.push(scratch.0.clone());
+        let specification = Specification {
+            parent: std::process::id(),
+            program: allowed.program,
+            arguments: line.arguments.clone(),
+            read: paths(allowed.read),
+            write,
+            network: confinement.network,
+            allow_unisolated: confinement.allow_unisolated,
+            simulate_absent: super::confinement::is_simulated_absent(),
+        };
+        let mut command = launch::command(&specification)?;
+        command.env_clear();
+        for name in &allowed.environment {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        for name in ["TMPDIR", "TMP", "TEMP"] {
+            command.env(name, &scratch.0);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("the launcher does not start: {error}"))?;
+        let (send, out) = mpsc::channel(LINES_WAITING);
+        let (words, said) = mpsc::channel(WORDS_WAITING);
+        let complaints = Arc::new(Mutex::new(Vec::new()));
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        // From here on whatever goes wrong kills the child again.
+        let mut running = Self {
+            child: Some(child),
+            group: None,
+            scratch: Some(scratch),
+            out,
+            words: Some(words),
+            complaints: Arc::clone(&complaints),
+            listener: None,
+        };
+        let failed = |error: std::io::Error| format!("no thread for its pipes: {error}");
+        let named = || thread::Builder::new().name("brain".to_owned());
+        if let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) {
+            named().spawn(move || write_lines(stdin, said)).map_err(failed)?;
+            named().spawn(move || read(stdout, &send)).map_err(failed)?;
+            running.listener = Some(named().spawn(move || listen(stderr, &complaints)).map_err(failed)?);
+        }
+        Ok(running)
+    }
+
+    /// What it says next; nothing once it has closed its stdout.
+    pub(super) async fn next(&mut self) -> Option<Out> {
+        self.out.recv().await
+    }
+
+    /// Says a line to it; false: it does not read any more.
+    pub(super) fn say(&self, line: &serde_json::Value) -> bool {
+        let Some(words) = &self.words else { return false };
+        words.try_send(format!("{line}\n").into_bytes()).is_ok()
+    }
+
+    /// Closes its stdin, behind what was said last.
+    pub(super) fn close(&mut self) {
+        self.words = None;
+    }
+
+    /// How it ended, once it has: its supervisor ends as the program did. It stays in the process table until it is
+    /// dropped, so that its number cannot become another process's.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let number = Pid::from_raw(i32::try_from(self.child.as_ref()?.id()).ok()?)?;
+        let status = waitid(WaitId::Pid(number), options).ok().flatten()?;
+        Some(match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => format!("it ended with exit code {code}"),
+            (None, Some(signal)) => format!("it was ended by signal {signal}"),
+            (None, None) => "it ended".to_owned(),
+        })
+    }
+
+    /// Whether all that it said on stderr has been read.
+    pub(super) fn is_heard(&self) -> bool {
+        self.listener.as_ref().is_none_or(thread::JoinHandle::is_finished)
+    }
+
+    /// The last it said on stderr.
+    pub(super) fn complaint(&self) -> SafeText {
+        let kept = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = kept.split(|byte| *byte == b'\n').rfind(|line| !line.iter().all(u8::is_ascii_whitespace));
+        SafeText::clean_bytes(last.unwrap_or_default(), 200)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Once the supervisor has ended, it has killed the group itself, and the number may be another's.
+        if let (None, Some(group)) = (self.ended(), self.group) {
+            let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let Some(mut child) = self.child.take() else { return };
+        // It may have ended by itself. What has not reported yet ends with its supervisor.
+        let _gone = child.kill();
+        let scratch = self.scratch.take();
+        // What was killed is gone at once; waiting is for the process table, and must hold up nobody.
+        let _unreaped = thread::Builder::new().name("brain".to_owned()).spawn(move || {
+            let _ended = child.wait();
+            drop(scratch);
+        });
+    }
+}
+
+/// Cuts what comes into lines.
+fn read(mut from: impl Read, to: &mpsc::Sender<Out>) {
+    let mut line = Vec::new();
+    let mut piece = [0_u8; 8_192];
+    loop {
+        let read = match from.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        for byte in piece.get(..read).unwrap_or_default() {
+            if *byte == b'\n' {
+                if to.blocking_send(Out::Line(std::mem::take(&mut line))).is_err() {
+                    return;
+                }
+            } else if line.len() >= MOST_LINE {
+                // Nobody may be left to hear it.
+                let _gone = to.blocking_send(Out::TooLong);
+                return;
+            } else {
+                line.push(*byte);
+            }
+        }
+    }
+    let _gone = to.blocking_send(Out::End(line.len()));
+}
+
+fn write_lines(mut to: ChildStdin, mut words: mpsc::Receiver<Vec<u8>>) {
+    while let Some(line) = words.blocking_recv() {
+        // A pipe that is closed at the other end is found out by what follows from it.
+        if to.write_all(&line).and_then(|()| to.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+fn listen(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
+    let mut piece = [0_u8; 1_024];
+    while let Ok(read) = from.read(&mut piece) {
+        if read == 0 {
+            return;
+        }
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(piece.get(..read).unwrap_or_default());
+        let over = kept.len().saturating_sub(KEPT);
+        kept.drain(..over);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_taken_apart_without_a_shell() {
+        let parts = |line: &str| CommandLine::parse(line).map(|line| (line.program, line.arguments));
+        assert_eq!(parts("python3 a.py"), Ok(("python3".to_owned(), vec!["a.py".to_owned()])));
+        let quoted = vec!["-c".to_owned(), "print('a b')".to_owned(), String::new(), "x;$(rm)".to_owned()];
+        assert_eq!(parts(r#" python3 -c "print('a b')" '' x;$(rm) "#), Ok(("python3".to_owned(), quoted)));
+        assert_eq!(parts("  "), Err("no program is named"));
+        assert_eq!(parts("a 'b"), Err("a quote is not closed"));
+    }
+
+    #[test]
+    fn lines_are_cut_and_an_endless_one_is_given_up() {
+        let cut = |bytes: &[u8]| {
+            let (send, mut out) = mpsc::channel(64);
+            read(bytes, &send);
+            drop(send);
+            std::iter::from_fn(|| out.blocking_recv()).collect::<Vec<_>>()
+        };
+        let line = |text: &str| Out::Line(text.as_bytes().to_vec());
+        assert_eq!(cut(b"a\n\nbc\nhalf"), [line("a"), line(""), line("bc"), Out::End(4)]);
+        let endless = vec![b'x'; MOST_LINE + 1];
+        assert_eq!(cut(&endless), [Out::TooLong]);
+    }
+
+    #[test]
+    fn of_complaints_without_end_the_last_are_kept() {
+        let said: Vec<u8> = (0..10_000).flat_map(|number| format!("line {number}\n").into_bytes()).collect();
+        let kept = Mutex::new(Vec::new());
+        listen(said.as_slice(), &kept);
+        let kept = kept.into_inner().unwrap();
+        assert_eq!(kept.len(), 2_048);
+        assert!(kept.ends_with(b"line 9998\nline 9999\n"));
+    }
+}

@@ -1,0 +1,297 @@
+//! The allow-list of one command: which files it needs, derived from the command line, and what must stay closed.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::Confinement;
+use bardo_base::text::SafeText;
+
+/// System files and folders that every program may read; those that do not exist are left out.
+const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/crypto-policies",
+    "/etc/gai.conf",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/openssl.cnf",
+    "/etc/timezone",
+];
+
+/// Devices that every program may read and write.
+pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// Environment variables that every program receives.
+const ENVIRONMENT: &[&str] = &["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT"];
+
+/// Names that the folder of an interpreter's programs has below its prefix.
+const PROGRAM_FOLDERS: &[&str] = &["bin", "sbin", "shims"];
+
+/// Parts of an interpreter's prefix that it reads: libraries, and the versions of pyenv, rbenv, asdf and the like.
+/// Anything else below the prefix, such as `share` below `~/.local`, stays closed.
+const PREFIX_PARTS: &[&str] = &[
+    "bin",
+    "sbin",
+    "shims",
+    "lib",
+    "lib32",
+    "lib64",
+    "libexec",
+    "versions",
+    "installs",
+    "plugins",
+    "ssl",
+    "version",
+    "pyvenv.cfg",
+];
+
+/// Scripts that start scripts are followed this far.
+const DEEPEST_SCRIPT: usize = 4;
+
+/// Why a program cannot be started confined.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The program was not found.
+    #[error("`{0}` does not start: no such program. Check the command in golem.brain and PATH.")]
+    NoProgram(SafeText),
+    /// A path is, contains, or lies in a folder that stays closed.
+    #[error(
+        "the brain may not reach {protected}, which holds Bardo's data, configuration or keys; {path} ({why}) overlaps \
+         with it. Move the program or this path to a folder of its own."
+    )]
+    Protected {
+        /// The path that was asked for.
+        path: SafeText,
+        /// Where it comes from.
+        why: &'static str,
+        /// The folder that stays closed.
+        protected: SafeText,
+    },
+    /// A configured path does not exist.
+    #[error("{key} names {path}, which cannot be used: {reason}. Create it, or remove it from the list.")]
+    Configured {
+        /// The configuration key.
+        key: &'static str,
+        /// The path as configured.
+        path: SafeText,
+        /// What the system says.
+        reason: SafeText,
+    },
+    /// A variable must not be given to a program.
+    #[error("golem.environment names {0}: variables of Bardo's own may hold secrets. Remove it from the list.")]
+    Variable(SafeText),
+    /// The current folder is not known.
+    #[error("the current folder cannot be read: {0}. Start Bardo in a folder that exists.")]
+    Folder(SafeText),
+}
+
+/// Everything that one program may reach. All paths are canonical.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The program, absolute, as it was found.
+    pub program: PathBuf,
+    /// Files and folders that it may read and execute.
+    pub read: BTreeSet<PathBuf>,
+    /// Files and folders that it may also change; the scratch folder is not among them yet.
+    pub write: BTreeSet<PathBuf>,
+    /// Variables that it receives.
+    pub environment: Vec<String>,
+}
+
+/// Derives the allow-list of a command.
+///
+/// # Errors
+/// [`PlanError`]: a program that is not there, or a path that overlaps with a protected folder.
+pub fn plan(name: &str, arguments: &[String], confinement: &Confinement) -> Result<Plan, PlanError> {
+    let current = std::env::current_dir().map_err(|error| PlanError::Folder(clean(error)))?;
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let home = std::env::home_dir();
+    let places = Places { current, search: &search, home, protected: protected(confinement) };
+    let program = places.find(name).ok_or_else(|| PlanError::NoProgram(clean(name)))?;
+    let mut derived = BTreeSet::new();
+    places.program(&program, DEEPEST_SCRIPT, &mut derived)?;
+    let files = arguments.iter().filter(|argument| !argument.starts_with('-'));
+    let files = files.map(|argument| places.current.join(argument)).filter(|path| path.exists());
+    for (at, file) in files.enumerate() {
+        // The first file is the script; modules lie beside it.
+        places.file(&file, at == 0, &mut derived)?;
+    }
+    let mut read: BTreeSet<PathBuf> = SYSTEM.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    for path in &read {
+        places.allow(path, "a system folder")?;
+    }
+    read.extend(derived);
+    let configured = |key: &'static str, paths: &[PathBuf]| -> Result<Vec<PathBuf>, PlanError> {
+        let found = paths.iter().map(|path| {
+            let failed = |error: std::io::Error| PlanError::Configured { key, path: show(path), reason: clean(error) };
+            let found = fs::canonicalize(path).map_err(failed)?;
+            places.allow(&found, key).map(|()| found)
+        });
+        found.collect()
+    };
+    read.extend(configured("golem.read", &confinement.read)?);
+    let write: BTreeSet<PathBuf> = configured("golem.write", &confinement.write)?.into_iter().collect();
+    if let Some(name) = confinement.environment.iter().find(|name| name.to_uppercase().starts_with("BARDO_")) {
+        return Err(PlanError::Variable(clean(name)));
+    }
+    let environment = ENVIRONMENT.iter().map(|name| (*name).to_owned()).chain(confinement.environment.iter().cloned());
+    Ok(Plan { program, read, write, environment: environment.collect() })
+}
+
+fn clean(text: impl ToString) -> SafeText {
+    SafeText::clean(&text.to_string(), 200)
+}
+
+fn show(path: &Path) -> SafeText {
+    clean(path.display())
+}
+
+/// The protected folders, canonical as far as they exist, so that no link leads around them.
+fn protected(confinement: &Confinement) -> Vec<PathBuf> {
+    confinement.protected.iter().map(|path| resolved(path)).collect()
+}
+
+/// The canonical path; what does not exist is kept below its nearest existing folder.
+fn resolved(path: &Path) -> PathBuf {
+    let mut missing: Vec<&OsStr> = Vec::new();
+    let mut exists = path;
+    loop {
+        if let Ok(found) = fs::canonicalize(exists) {
+            return missing.iter().rev().fold(found, |path, name| path.join(name));
+        }
+        let (Some(parent), Some(name)) = (exists.parent(), exists.file_name()) else { return path.to_owned() };
+        missing.push(name);
+        exists = parent;
+    }
+}
+
+/// Where paths are looked up, and what stays closed.
+struct Places<'a> {
+    current: PathBuf,
+    search: &'a OsStr,
+    home: Option<PathBuf>,
+    protected: Vec<PathBuf>,
+}
+
+impl Places<'_> {
+    /// The program of this name: a path, or a name in PATH.
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        if name.contains('/') {
+            return Some(self.current.join(name)).filter(|path| is_program(path));
+        }
+        let folders = std::env::split_paths(self.search);
+        folders.map(|folder| self.current.join(folder).join(name)).find(|path| is_program(path))
+    }
+
+    /// Fails where a path overlaps with a protected folder.
+    fn allow(&self, path: &Path, why: &'static str) -> Result<(), PlanError> {
+        match self.overlapping(path) {
+            Some(protected) => Err(PlanError::Protected { path: show(path), why, protected: show(protected) }),
+            None => Ok(()),
+        }
+    }
+
+    fn overlapping(&self, path: &Path) -> Option<&PathBuf> {
+        self.protected.iter().find(|protected| path.starts_with(protected) || protected.starts_with(path))
+    }
+
+    /// Whether a folder holds so much beside a program that it is never allowed as a whole.
+    fn is_broad(&self, folder: &Path) -> bool {
+        let temporary = fs::canonicalize(std::env::temp_dir()).ok();
+        let broad = [Some(Path::new("/tmp")), Some(Path::new("/var/tmp")), temporary.as_deref()];
+        let home = self.home.as_ref().and_then(|home| fs::canonicalize(home).ok());
+        folder.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2
+            || broad.into_iter().flatten().any(|broad| broad == folder)
+            || home.is_some_and(|home| home.starts_with(folder))
+            || self.protected.iter().any(|protected| protected.starts_with(folder))
+    }
+
+    /// What a program needs: itself, the parts of its prefix, and the interpreter that its first line names.
+    fn program(&self, program: &Path, depth: usize, into: &mut BTreeSet<PathBuf>) -> Result<(), PlanError> {
+        let Ok(found) = fs::canonicalize(program) else { return Ok(()) };
+        for path in [program, &found] {
+            let Some(folder) = path.parent() else { continue };
+            let is_prefix = folder.file_name().is_some_and(|name| PROGRAM_FOLDERS.iter().any(|known| name == *known));
+            let prefix = folder.parent().filter(|prefix| is_prefix && *prefix != Path::new("/"));
+            let Some(prefix) = prefix else {
+                self.file(path, true, into)?;
+                continue;
+            };
+            self.file(path, false, into)?;
+            for part in PREFIX_PARTS {
+                let Ok(part) = fs::canonicalize(prefix.join(part)) else { continue };
+                if !self.is_broad(&part) {
+                    self.allow(&part, "the program's installation")?;
+                    into.insert(part);
+                }
+            }
+        }
+        let Some(interpreter) = depth.checked_sub(1).and_then(|_| self.interpreter(&found)) else { return Ok(()) };
+        self.program(&interpreter, depth - 1, into)
+    }
+
+    /// A file, and with `beside` its folder too unless that holds too much.
+    fn file(&self, file: &Path, beside: bool, into: &mut BTreeSet<PathBuf>) -> Result<(), PlanError> {
+        let Ok(found) = fs::canonicalize(file) else { return Ok(()) };
+        const WHY: &str = "the brain's command";
+        if found.is_dir() && self.is_broad(&found) {
+            // A folder such as `.` or `~` is no program; nothing of it is opened for having been named.
+            return Ok(());
+        }
+        self.allow(&found, WHY)?;
+        for path in [file, &found] {
+            let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
+            if let Some(folder) = folder.filter(|folder| beside && !self.is_broad(folder)) {
+                self.allow(&folder, WHY)?;
+                into.insert(folder);
+            }
+        }
+        into.insert(found);
+        Ok(())
+    }
+
+    /// The interpreter that a script's first line names.
+    fn interpreter(&self, script: &Path) -> Option<PathBuf> {
+        let mut head = Vec::new();
+        fs::File::open(script).ok()?.take(256).read_to_end(&mut head).ok()?;
+        let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+        let mut words = std::str::from_utf8(line).ok()?.split_whitespace();
+        let named = words.next()?;
+        if !named.ends_with("/env") {
+            return self.find(named);
+        }
+        words.find(|word| !word.starts_with('-') && !word.contains('=')).and_then(|name| self.find(name))
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,248 @@
+//! The lines that pass between Bardo and a brain that is a program: one JSON object each, in UTF-8, ended by a newline.
+//!
+//! Bardo says:
+//!
+//! | `type` | fields | when |
+//! |---|---|---|
+//! | `hello` | `protocol`, `golem_id`, `role`, `account`, `chains`, `caps`, `goal`, `strategy`, `tools`, `kinds`, `queries`, `limits` | first |
+//! | `tick` | `tick`, `context`, `calls_left` | every so often; the program answers with any line, `idle` if nothing else |
+//! | `words` | `text`, `context` | the operator says something |
+//! | `result` | `id`, `untrusted`, `response` | a call is answered |
+//! | `refused` | `id`, `line`, `why` | a line was not understood, or a call not made |
+//! | `bye` | `why`, `seconds` | last; whatever still runs after so many seconds is killed |
+//!
+//! `line` counts the program's lines from 1, and `id` is that of the call where one can be read, exactly as it was sent, so
+//! that a program finds what was refused. `chains` of `hello` has each chain's `name`, `chain_id` and `tokens`; `caps` has the
+//! policy's caps on dollars with what is used and left; `goal` and `strategy` are the owner's words, to follow within them.
+//!
+//! Each of the `kinds` and `queries` of `hello` has `parameters`, a `description`, and `guidelines`: a sentence for each phase.
+//!
+//! The program says:
+//!
+//! | `type` | fields | meaning |
+//! |---|---|---|
+//! | `call` | `id`, `tool`, `params` | calls one of the eight tools; the answer carries the same `id` |
+//! | `think` | `text`, `more` | a thought; with `more` the next one goes on with it |
+//! | `now` | `now`, `next`, `step`, `of` | what it does, what comes next, and which step of how many it is at |
+//! | `idle` | | nothing to do |
+//! | `done` | `why` | it is over |
+//!
+//! `assets/schemas` has the schemas of all lines; `bardo golem protocol` prints them.
+//!
+//! What stands in a `response` comes from chains, files and other people: data, never instructions.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use bardo_base::model::Guidelines;
+use bardo_base::text::SafeText;
+use golem_tools::engine::ToolResponse;
+use crate::pi::{ACTION_KINDS, PI_TOOLS, PiSession, QUERIES, in_agent_terms};
+
+/// The version of the protocol.
+pub const PROTOCOL: u32 = 1;
+/// Bytes of one line of the program's.
+pub const MOST_LINE: usize = 128 << 10;
+/// Bytes of one line to the program; the data of a larger answer is left out.
+pub const MOST_ANSWER: usize = 1 << 20;
+/// Characters of an id that the program chooses.
+pub(super) const MOST_ID: usize = 64;
+
+/// One line of the program's.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Said {
+    /// A call of one of the eight tools.
+    Call {
+        /// Id that the answer carries.
+        #[schemars(length(min = 1, max = 64))]
+        id: String,
+        /// Name of the tool.
+        tool: String,
+        /// Parameters of the tool.
+        #[serde(default)]
+        params: Value,
+    },
+    /// A thought.
+    Think {
+        /// Text of the thought.
+        text: String,
+        /// Whether the next line goes on with the thought.
+        #[serde(default)]
+        more: bool,
+    },
+    /// What the brain does.
+    Now {
+        /// What it does now.
+        now: String,
+        /// What it does next; empty for nothing.
+        #[serde(default)]
+        next: String,
+        /// Step that it is at, from 1.
+        #[serde(default)]
+        step: Option<u32>,
+        /// Number of steps.
+        #[serde(default)]
+        of: Option<u32>,
+    },
+    /// Nothing to do.
+    Idle {},
+    /// The end: the brain leaves.
+    Done {
+        /// Reason.
+        #[serde(default)]
+        why: String,
+    },
+}
+
+/// Reads a line.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn read(line: &[u8]) -> Result<Said, SafeText> {
+    let wrong = |what: &dyn std::fmt::Display| SafeText::clean(&what.to_string(), 200);
+    let text = std::str::from_utf8(line).map_err(|_| wrong(&"not UTF-8"))?;
+    let said: Said = serde_json::from_str(text).map_err(|error| wrong(&error))?;
+    match &said {
+        Said::Call { id, .. } if id.is_empty() || id.chars().count() > MOST_ID => {
+            Err(wrong(&format_args!("an id has 1 to {MOST_ID} characters")))
+        }
+        Said::Call { .. } | Said::Think { .. } | Said::Now { .. } | Said::Idle {} | Said::Done { .. } => Ok(said),
+    }
+}
+
+/// What a brain may use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Seconds between two ticks.
+    pub tick_seconds: u64,
+    /// Seconds that an answer to a tick may take.
+    pub patience_seconds: u64,
+    /// Calls in all.
+    pub calls: u64,
+    /// Calls at the same time.
+    pub calls_at_once: usize,
+    /// Lines a second.
+    pub lines_a_second: usize,
+}
+
+/// The first line.
+pub fn hello(pi: &PiSession, limits: Told) -> Value {
+    let tools = PI_TOOLS
+        .iter()
+        .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.schema()}));
+    let kinds = ACTION_KINDS.iter().filter(|kind| kind.lacks(pi.catalog()).is_empty());
+    let kinds = kinds.map(|kind| told(pi, "kind", kind.name, kind.acts));
+    let queries = QUERIES.iter().filter(|query| pi.catalog().get(query.tool).is_some());
+    let queries = queries.map(|query| told(pi, "query", query.name, query.tool));
+    let strategy = pi.papers().strategy().unwrap_or_else(|error| {
+        tracing::warn!(%error, "the program does not receive its owner's strategy");
+        String::new()
+    });
+    json!({
+        "type": "hello", "protocol": PROTOCOL, "golem_id": pi.golem_id(), "role": pi.role(),
+        "account": pi.account(), "chains": pi.chains(), "caps": pi.caps(), "goal": pi.goal(), "strategy": strategy,
+        "tools": tools.collect::<Vec<_>>(), "kinds": kinds.collect::<Vec<_>>(),
+        "queries": queries.collect::<Vec<_>>(),
+        "limits": {
+            "tick_seconds": limits.tick_seconds, "patience_seconds": limits.patience_seconds, "calls": limits.calls,
+            "calls_at_once": limits.calls_at_once, "lines_a_second": limits.lines_a_second, "line_bytes": MOST_LINE,
+        },
+    })
+}
+
+/// What the program is told of a kind of action or of question: what it takes, what it is for, and the advice for each
+/// phase of the Golem.
+fn told(pi: &PiSession, of: &str, name: &str, tool: &str) -> Value {
+    let mut told = json!({of: name, "parameters": pi.schema_of(tool)});
+    if let (Some(entry), Value::Object(fields)) = (pi.catalog().get(tool), &mut told) {
+        let meta = &entry.def.meta;
+        let memory = meta.prompt_guidelines.memory.filter(|_| pi.learns());
+        let guidelines = Guidelines { memory, ..meta.prompt_guidelines }.each();
+        let guidelines: Map<String, Value> = guidelines
+            .map(|(key, advice)| (key.to_owned(), Value::from(in_agent_terms(advice, pi.catalog()))))
+            .collect();
+        fields.insert("description".to_owned(), json!(in_agent_terms(meta.description, pi.catalog())));
+        fields.insert("guidelines".to_owned(), Value::Object(guidelines));
+    }
+    told
+}
+
+/// The answer to a call.
+pub fn result(id: &str, response: &ToolResponse) -> Value {
+    let mut told = serde_json::to_value(response).unwrap_or_default();
+    if told.to_string().len() > MOST_ANSWER
+        && let Value::Object(fields) = &mut told
+    {
+        fields.insert("data".to_owned(), json!("left out: larger than 1 MiB"));
+        fields.insert("decision_hints".to_owned(), Value::Null);
+    }
+    json!({"type": "result", "id": id, "untrusted": true, "response": told})
+}
+
+/// The program's line number `line`, which was not understood, or whose call is not made. `id` is that of its call.
+pub fn refused(id: &Value, line: u64, why: &dyn std::fmt::Display) -> Value {
+    json!({"type": "refused", "id": id, "line": line, "why": SafeText::clean(&why.to_string(), 300)})
+}
+
+/// The id in a line that was not understood, as far as there is a short one: text or a number.
+pub fn id_of(line: &[u8]) -> Value {
+    let id = serde_json::from_slice::<Value>(line).ok().and_then(|line| line.get("id").cloned());
+    id.filter(|id| (id.is_string() || id.is_number()) && id.to_string().len() <= 4 * MOST_ID).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bardo_base::id::CallId;
+    use golem_tools::engine::Status;
+
+    #[test]
+    fn an_answer_that_is_too_large_keeps_all_but_its_data() {
+        let told = |length: usize| {
+            let response = ToolResponse {
+                call_id: CallId::new(1),
+                status: Status::Success,
+                data: Some(json!("x".repeat(length))),
+                error: None,
+                decision_hints: Some(json!({"hint": 1})),
+                explanation: Some("here".to_owned()),
+            };
+            result("1", &response)
+        };
+        let small = told(1_000);
+        assert_eq!(
+            (small["untrusted"].as_bool(), small["response"]["data"].as_str().unwrap().len()),
+            (Some(true), 1_000)
+        );
+        let large = told(MOST_ANSWER);
+        assert_eq!(large["response"]["data"], "left out: larger than 1 MiB");
+        assert_eq!(
+            (&large["response"]["status"], &large["response"]["explanation"]),
+            (&json!("success"), &json!("here"))
+        );
+        assert!(large.to_string().len() < 1_000);
+    }
+
+    #[test]
+    fn what_a_program_says_is_read_and_the_rest_refused_in_words() {
+        let call = read(br#"{"type":"call","id":"1","tool":"query_state","params":{"query":"balances"}}"#).unwrap();
+        assert!(matches!(call, Said::Call { tool, .. } if tool == "query_state"));
+        assert_eq!(read(br#"{"type":"idle"}"#), Ok(Said::Idle {}));
+        let think = Said::Think { text: "hm".to_owned(), more: false };
+        assert_eq!(read(br#"{"type":"think","text":"hm"}"#), Ok(think));
+        for (line, wanted) in [
+            (&b"{\"type\":\"sign\",\"bytes\":\"0x\"}"[..], "unknown variant `sign`"),
+            (b"{\"type\":\"idle\",\"and\":1}", "unknown field"),
+            (b"{\"type\":\"call\",\"id\":\"\",\"tool\":\"x\"}", "1 to 64"),
+            (b"{\"type\":\"call\",\"tool\":\"x\"}", "missing field `id`"),
+            (b"{\"type\":\"idle\"", "EOF"),
+            (b"\xff\xfe", "not UTF-8"),
+            (b"", "EOF"),
+        ] {
+            let why = read(line).unwrap_err();
+            assert!(why.as_str().contains(wanted), "{why}");
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The safety-guardian: looks at what is above the hot lane with eyes of its own. It runs the framed bytes on a fork
+//! that it pins itself, reads prices itself, and reads the policy's file itself. It knows what the pipeline found, and
+//! believes none of it: it agrees only if its own figures do.
+//!
+//! It only ever adds a no. Whatever it cannot tell is one.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use alloy::providers::Provider as _;
+use futures::future::BoxFuture;
+
+use bardo_base::text::SafeText;
+use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use golem_chain::fork::{BalanceShift, Fork, NextBlock, Simulation, Source};
+use golem_chain::network::{Contract, Network};
+use golem_chain::price::PriceChain;
+use golem_chain::provider::ChainClient;
+use golem_chain::token::{self, Token, TokenId};
+use bardo_safety::framed::Framed;
+use bardo_safety::ground::stables;
+use bardo_safety::guardian::{Case, Guardian, GuardianError, Opinion};
+use bardo_safety::policy::{self, Policy, Preset, TokenRef};
+use bardo_safety::proposal::Arrival;
+use bardo_safety::simulate::{self, Surroundings};
+
+/// Its figures and the pipeline's may be this far apart, in basis points: the pipeline counts what goes out at the
+/// highest of several prices.
+const TOLERANCE_BPS: u32 = 300;
+
+/// A chain as the guardian sees it.
+#[derive(Debug, Clone)]
+struct Watched {
+    client: ChainClient,
+    source: Source,
+    prices: PriceChain,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct SafetyGuardian {
+    chains: Vec<Watched>,
+    policy: PathBuf,
+    absent: Preset,
+}
+
+impl SafetyGuardian {
+    /// A guardian over these chains, with prices to read from; it reads the policy at `policy`, and holds `absent`
+    /// where there is no file.
+    pub fn new(chains: impl IntoIterator<Item = (ChainClient, PriceChain)>, policy: PathBuf, absent: Preset) -> Self {
+        let watch =
+            |(client, prices): (ChainClient, PriceChain)| Watched { source: Source::of(&client), client, prices };
+        Self { chains: chains.into_iter().map(watch).collect(), policy, absent }
+    }
+
+    async fn look(&self, case: Case<'_>) -> Result<Opinion, GuardianError> {
+        let (framed, counted) = (case.framed, case.values.spent);
+        let chain_id = framed.proposal().chain_id;
+        let chain = self.chains.iter().find(|chain| chain.client.chain_id() == chain_id);
+        let chain = chain.ok_or_else(|| GuardianError(format!("it does not watch chain {chain_id}")))?;
+        let path = self.policy.clone();
+        let read = tokio::task::spawn_blocking(move || policy::read(&path)).await;
+        let read = read.map_err(|_| GuardianError("its reading of the policy broke".to_owned()))?;
+        let policy = read.map_err(|error| GuardianError(error.to_string()))?;
+        let policy = policy.unwrap_or_else(|| Policy::preset(self.absent));
+        let simulation = chain.run(framed, case.shifts).await?;
+        let mut objections = does(framed, &simulation);
+        objections.extend(lists(framed, &policy, chain.client.network()));
+        let leaves = simulate::declares_exit(framed.proposal(), &chain.around()) && !allows_more(framed, &simulation);
+        let (mut own, mut words) = chain.value(framed).await?;
+        if let Some(arrival) = framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref()) {
+            let there = self.chains.iter().find(|one| one.client.chain_id() == arrival.chain_id);
+            let there = there.ok_or_else(|| GuardianError(format!("it does not watch chain {}", arrival.chain_id)))?;
+            let (usd, said) = there.arriving(arrival).await?;
+            own.least_in = own.least_in.checked_add(usd).map_err(|error| GuardianError(error.to_string()))?;
+            words = format!("{words}, {said}");
+            objections.extend(off_list(&arrival.token, &policy, there.client.network()));
+        }
+        objections.extend(worth(framed, &policy, &own, counted));
+        let too_large = too_large(&policy, &own, leaves);
+        let left_to_operator = objections.is_empty() && too_large.is_some();
+        objections.extend(too_large);
+        let agrees = objections.is_empty();
+        let said = if agrees { words } else { objections.join("; ") };
+        Ok(Opinion { agrees, why: SafeText::clean(&said, 400), left_to_operator })
+    }
+}
+
+impl Guardian for SafetyGuardian {
+    fn review<'a>(&'a self, case: Case<'a>) -> BoxFuture<'a, Result<Opinion, GuardianError>> {
+        Box::pin(self.look(case))
+    }
+}
+
+/// What it reckons by its own prices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Own {
+    out: Usd,
+    least_in: Usd,
+    gas: Usd,
+}
+
+impl Watched {
+    /// What it knows of the chain by its own address book.
+    fn around(&self) -> Surroundings {
+        let network = self.client.network();
+        Surroundings {
+            permit2: network.book.contract(Contract::Permit2),
+            wrapped: network.book.contract(Contract::WrappedNative),
+            stables: stables(network),
+            ..Surroundings::default()
+        }
+    }
+
+    /// Runs what would be signed on a fork of its own.
+    async fn run(&self, framed: &Framed, shifts: &[BalanceShift]) -> Result<Simulation, GuardianError> {
+        let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
+        let fork =
+            Fork::pin(&self.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| failed(&error))?;
+        let block = BlockId::hash(fork.pinned().hash);
+        let count = self.client.agreed().get_transaction_count(framed.signer()).block_id(block);
+        let nonce = count.await.map_err(|error| failed(&error))?;
+        let (producer, shifts) = (Some(fork.next_block().coinbase), shifts.to_vec());
+        let around = Surroundings { producer, shifts, ..self.around() };
+        simulate::run(&fork, framed, 0, nonce, &around).await.map_err(|error| failed(&error))
+    }
+
+    /// What leaves and what must come in, by prices read now.
+    async fn value(&self, framed: &Framed) -> Result<(Own, String), GuardianError> {
+        let proposal = framed.proposal();
+        let wrapped = self.client.network().book.contract(Contract::WrappedNative);
+        let contract = |token: &Token| match token.id {
+            TokenId::Native => wrapped,
+            TokenId::Erc20(address) => Some(address),
+        };
+        let mut words = Vec::new();
+        let mut told: BTreeSet<TokenId> = BTreeSet::new();
+        let mut value = async |token: &Token, amount: U256, rounding: Rounding| {
+            let unknown = || GuardianError(format!("it has no price of its own for {}", token.symbol));
+            let price = self.prices.price(contract(token).ok_or_else(unknown)?).await;
+            let price = price.map_err(|error| GuardianError(error.to_string()))?;
+            if told.insert(token.id) {
+                words.push(format!("own {} price ${}", token.symbol, price.usd.to_fixed(2, Rounding::Down)));
+            }
+            let amount = TokenAmount::new(amount, token.decimals).map_err(|error| GuardianError(error.to_string()))?;
+            Usd::value_of(amount, price.usd, rounding).map_err(|error| GuardianError(error.to_string()))
+        };
+        let sum = |one: Usd, other: Usd| one.checked_add(other).map_err(|error| GuardianError(error.to_string()));
+        let mut out = Usd::ZERO;
+        for flow in &proposal.outflows {
+            out = sum(out, value(&flow.token, flow.amount, Rounding::Up).await?)?;
+        }
+        let mut least_in = Usd::ZERO;
+        for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == framed.account()) {
+            least_in = sum(least_in, value(&inflow.token, inflow.at_least, Rounding::Down).await?)?;
+        }
+        let gas = value(&Token::native(self.client.network()), framed.worst_gas(), Rounding::Up).await?;
+        Ok((Own { out, least_in, gas }, words.join(", ")))
+    }
+
+    /// What must arrive here from another chain, by prices read now.
+    async fn arriving(&self, arrival: &Arrival) -> Result<(Usd, String), GuardianError> {
+        let token = &arrival.token;
+        let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
+        let TokenId::Erc20(contract) = token.id else {
+            return Err(GuardianError("the coin of another chain does not arrive by an order".to_owned()));
+        };
+        // How much it is worth goes by its decimals: as the chain over there says, not the proposal.
+        let read = token::read(&[contract], self.client.network(), self.client.agreed()).await;
+        let real = read.map_err(|error| failed(&error))?.into_iter().next();
+        let real = real.ok_or_else(|| GuardianError(format!("it cannot read {contract}")))?;
+        let real = real.map_err(|error| failed(&error))?;
+        let price = self.prices.price(contract).await.map_err(|error| failed(&error))?;
+        let amount = TokenAmount::new(arrival.at_least, real.decimals).map_err(|error| failed(&error))?;
+        let usd = Usd::value_of(amount, price.usd, Rounding::Down).map_err(|error| failed(&error))?;
+        let said = format!("own {} price over there ${}", real.symbol, price.usd.to_fixed(2, Rounding::Down));
+        Ok((usd, said))
+    }
+}
+
+/// What the bytes do that was not declared.
+fn does(framed: &Framed, simulation: &Simulation) -> Vec<String> {
+    let (proposal, account) = (framed.proposal(), framed.account());
+    let changes = &simulation.changes;
+    let mut objections = Vec::new();
+    if !simulation.succeeded() {
+        objections.push("it does not succeed on the guardian's fork".to_owned());
+    }
+    if !changes.complete() {
+        objections.push("the guardian cannot see all that it changes".to_owned());
+    }
+    let declared = |token: TokenId| {
+        let flows = proposal.outflows.iter().filter(|flow| flow.token.id == token).map(|flow| flow.amount);
+        flows.fold(U256::ZERO, U256::saturating_add)
+    };
+    for change in changes.balances.iter().filter(|change| change.holder == account) {
+        let lost = change.balance.before.saturating_sub(change.balance.after);
+        if lost > declared(TokenId::Erc20(change.token)) {
+            objections.push(format!("more of {} leaves than was declared", change.token));
+        }
+    }
+    if let Some(change) = changes.account(account) {
+        let lost = change.balance.before.saturating_sub(change.balance.after);
+        let most = declared(TokenId::Native).saturating_add(framed.worst_gas());
+        if lost > most {
+            objections.push("more of the chain's coin leaves than was declared".to_owned());
+        }
+        if change.delegation.moved() || change.code_hash.moved() {
+            objections.push("it changes what the account is".to_owned());
+        }
+    }
+    for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == account) {
+        let came = match inflow.token.id {
+            TokenId::Erc20(token) => {
+                let came = changes.balance(token, account);
+                came.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before))
+            }
+            // What goes out of it, and gas, has gone off what came.
+            TokenId::Native => changes.account(account).map_or(U256::ZERO, |change| {
+                let spent = declared(TokenId::Native).saturating_add(framed.worst_gas());
+                change.balance.after.saturating_add(spent).saturating_sub(change.balance.before)
+            }),
+        };
+        if came < inflow.at_least {
+            objections.push(format!("less {} comes in than the least that was declared", inflow.token.symbol));
+        }
+    }
+    for change in changes.allowances.iter().filter(|change| change.owner == account) {
+        if change.allowance.after > change.allowance.before
+            && !allowed(framed, change.token, change.spender, change.allowance.after)
+        {
+            objections.push(format!("{} may take more of {} than was declared", change.spender, change.token));
+        }
+    }
+    let of_ours = |owner: Address| framed.exposed().contains(&owner);
+    for change in changes.permit2_allowances.iter().filter(|change| of_ours(change.owner)) {
+        let (before, after) = (change.allowance.before.amount, change.allowance.after.amount);
+        if after > before && !allowed(framed, change.token, change.spender, after) {
+            objections
+                .push(format!("{} may take more of {} by Permit2 than was declared", change.spender, change.token));
+        }
+    }
+    for change in changes.operators.iter().filter(|change| of_ours(change.owner)) {
+        if change.approved.after && !change.approved.before {
+            objections.push(format!("{} may take everything of {}", change.operator, change.collection));
+        }
+    }
+    objections
+}
+
+fn allowed(framed: &Framed, token: Address, spender: Address, amount: U256) -> bool {
+    let bounds = framed.proposal().allowances.iter();
+    bounds
+        .filter(|bound| bound.token.id == TokenId::Erc20(token) && bound.spender == spender)
+        .any(|bound| amount <= bound.at_most)
+}
+
+/// What its own reading of the policy has against tokens and recipients.
+fn lists(framed: &Framed, policy: &Policy, network: &Network) -> Vec<String> {
+    let proposal = framed.proposal();
+    let flows = proposal.outflows.iter().map(|flow| &flow.token);
+    let tokens = flows.chain(proposal.inflows.iter().map(|inflow| &inflow.token));
+    tokens.filter_map(|token| off_list(token, policy, network)).collect()
+}
+
+/// What its own reading of the policy has against a token of a network.
+fn off_list(token: &Token, policy: &Policy, network: &Network) -> Option<String> {
+    let bundled = match token.id {
+        TokenId::Native => true,
+        TokenId::Erc20(address) => network.book.tokens().iter().any(|one| one.address == address),
+    };
+    let asked = TokenRef { chain: policy::ChainId(network.chain_id), token: token.id };
+    let allowed = policy.rules().allowed_tokens.allows(&asked, bundled);
+    (!allowed).then(|| format!("{} is not on the policy's list", token.symbol))
+}
+
+/// Whether the account lets others take more afterwards than before: that is no exit, whatever comes in.
+fn allows_more(framed: &Framed, simulation: &Simulation) -> bool {
+    let ours = |owner: Address| owner == framed.account() || framed.exposed().contains(&owner);
+    let changes = &simulation.changes;
+    let rises = |owner: Address, rose: bool| ours(owner) && rose;
+    changes.allowances.iter().any(|one| rises(one.owner, one.allowance.after > one.allowance.before))
+        || changes
+            .permit2_allowances
+            .iter()
+            .any(|one| rises(one.owner, one.allowance.after.amount > one.allowance.before.amount))
+        || changes.operators.iter().any(|one| rises(one.owner, one.approved.after && !one.approved.before))
+}
+
+/// What its own figures have against the size. What leaves a position counts as what it may lose and its gas, as the caps
+/// count it: a limit on purchases locks no position in.
+fn too_large(policy: &Policy, own: &Own, leaves: bool) -> Option<String> {
+    let most = policy.rules().max_single_trade_usd.0?;
+    let lost = match leaves {
+        true if own.least_in >= own.out => Ok(Usd::ZERO),
+        true => own.out.checked_sub(own.least_in),
+        false => Ok(own.out),
+    };
+    if lost.and_then(|lost| lost.checked_add(own.gas)).is_ok_and(|size| size <= most) {
+        return None;
+    }
+    let (out, least_in) = (own.out, own.least_in);
+    Some(match leaves {
+        true => format!("by its own prices ${out} for at least ${least_in} may lose more than one trade may be"),
+        false => format!("by its own prices ${out} is more than one trade may be"),
+    })
+}
+
+/// What its own figures have against the price, and against the pipeline's figures.
+fn worth(framed: &Framed, policy: &Policy, own: &Own, counted: Usd) -> Vec<String> {
+    let mut objections = Vec::new();
+    let less = |whole: Usd, points: BasisPoints| share(whole, 10_000_u32.saturating_sub(points.get()));
+    // Whatever exchanges one thing for another: a trade, or an order that others settle, here or on another chain.
+    let exchanges = framed.proposal().trade.is_some() || framed.order().is_some();
+    if exchanges && less(own.out, policy.max_loss()).is_none_or(|floor| own.least_in < floor) {
+        objections.push(format!("by its own prices ${} goes out for at least ${}", own.out, own.least_in));
+    }
+    let size = own.out.checked_add(own.gas);
+    let most = share(counted, 10_000 + TOLERANCE_BPS);
+    if size.is_err() || most.is_none_or(|most| size.is_ok_and(|size| size > most)) {
+        objections.push(format!("it counts ${} and the pipeline ${counted}", own.out));
+    }
+    objections
+}
+
+/// So many ten-thousandths of an amount.
+fn share(whole: Usd, parts: u32) -> Option<Usd> {
+    let scaled = whole.scaled(8, Rounding::Down)?.checked_mul(u128::from(parts))?.checked_div(10_000)?;
+    Usd::from_scaled(U256::from(scaled), 8).ok()
+}
+
+/// A guardian behind the seam.
+pub fn shared(guardian: SafetyGuardian) -> Arc<dyn Guardian> {
+    Arc::new(guardian)
+}

@@ -1,0 +1,214 @@
+//! The mind of a Golem that plays: one beat after the other through the eight tools, and the operator's plain words in
+//! between.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+
+use super::{Played, Voice};
+use bardo_base::clock::{Attendance, Clock};
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
+use golem_tools::engine::ToolResponse;
+use bardo_base::fabric::{Caption, EventKind, GolemNow, GolemThought};
+use crate::brain::operator::{self, Wish};
+use crate::pi::{ActionKind, PiSession};
+use crate::scenario::{ACT, Beat, Came, Scenario};
+
+/// How often it looks whether a stop was lifted.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Lines about what was not as expected after the show.
+const MOST_MISSED: usize = 50;
+
+/// The longest it waits at once.
+const LISTENS: Duration = Duration::from_secs(60);
+
+/// Why it does not wait any more although nothing is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    /// It is to leave.
+    Leaves,
+    /// It is to play another show.
+    AnotherShow,
+}
+
+/// Plays.
+pub(super) struct Mind {
+    pub(super) pi: PiSession,
+    pub(super) voice: Voice,
+    pub(super) stop: watch::Receiver<Option<StopLevel>>,
+    pub(super) leaving: watch::Receiver<bool>,
+    pub(super) words: mpsc::Receiver<SafeText>,
+    pub(super) shows: mpsc::Receiver<Scenario>,
+    /// The show that is to be played instead.
+    pub(super) next: Option<Scenario>,
+    pub(super) played: watch::Sender<Played>,
+    /// What the beats that have a name were answered.
+    pub(super) answers: BTreeMap<String, Value>,
+    /// How they ended.
+    pub(super) came: BTreeMap<String, Came>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) thought: u64,
+    pub(super) _attendance: Attendance,
+}
+
+impl Mind {
+    /// Plays one show after the other, until it is to leave.
+    pub(super) async fn play(mut self, first: Scenario) {
+        let mut show = first;
+        while !self.show(&show).await {
+            let Some(next) = self.next.take() else { return };
+            show = next;
+            self.played.send_replace(Played::default());
+            self.answers.clear();
+            self.came.clear();
+        }
+    }
+
+    /// Plays a show and what comes after it; true: it is to leave, false: another is to be played.
+    async fn show(&mut self, scenario: &Scenario) -> bool {
+        let begun = self.clock.steady_millis();
+        self.played.send_modify(|played| played.begun = Some(begun));
+        for (number, beat) in (1_usize..).zip(&scenario.beats) {
+            let due = begun.saturating_add(beat.at.saturating_mul(1_000));
+            if let Some(over) = self.wait(due).await {
+                return over == Waited::Leaves;
+            }
+            if !self.is_on(beat) {
+                self.played.send_modify(|played| played.skipped += 1);
+                continue;
+            }
+            let step = u32::try_from(number).ok().zip(u32::try_from(scenario.beats.len()).ok());
+            let missed = self.beat(&scenario.name, beat, begun, step).await;
+            self.played.send_modify(|played| {
+                played.missed.extend(missed.map(|missed| format!("beat {number} at {} s: {missed}", beat.at)));
+                played.beats += 1;
+            });
+        }
+        self.played.send_modify(|played| played.done = true);
+        if scenario.later.is_empty() {
+            // It lives on, and listens.
+            loop {
+                if let Some(over) = self.wait(self.clock.steady_millis().saturating_add(3_600_000)).await {
+                    return over == Waited::Leaves;
+                }
+            }
+        }
+        for beat in scenario.later.iter().cycle() {
+            let due = self.clock.steady_millis().saturating_add(beat.at.saturating_mul(1_000));
+            if let Some(over) = self.wait(due).await {
+                return over == Waited::Leaves;
+            }
+            if !self.is_on(beat) {
+                continue;
+            }
+            if let Some(missed) = self.beat(&scenario.name, beat, begun, None).await {
+                self.played.send_modify(|played| {
+                    // It goes on for as long as somebody looks on.
+                    if played.missed.len() < MOST_MISSED {
+                        let at = beat.at;
+                        played.missed.push(format!("afterwards, a beat {at} s after the one before: {missed}"));
+                    }
+                });
+            }
+        }
+        true
+    }
+
+    /// Waits, listening to the operator; `None`: it is due. While a stop is in force nothing is due.
+    async fn wait(&mut self, due: u64) -> Option<Waited> {
+        loop {
+            if *self.leaving.borrow() {
+                return Some(Waited::Leaves);
+            }
+            if let Ok(show) = self.shows.try_recv() {
+                self.next = Some(show);
+                return Some(Waited::AnotherShow);
+            }
+            let now = self.clock.steady_millis();
+            // Under exit-only and flatten the pipeline lets exits through: the mind goes on, and is told no.
+            let held = matches!(*self.stop.borrow(), Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke));
+            if now >= due && !held {
+                return None;
+            }
+            let left = if held { LOOK } else { Duration::from_millis(due.saturating_sub(now)).min(LISTENS) };
+            tokio::select! {
+                () = self.clock.pause(left) => {}
+                changed = self.leaving.changed() => if changed.is_err() { return Some(Waited::Leaves) },
+                said = self.words.recv(), if !self.words.is_closed() => if let Some(said) = said {
+                    self.hear(&said).await;
+                },
+                show = self.shows.recv(), if !self.shows.is_closed() => if let Some(show) = show {
+                    self.next = Some(show);
+                    return Some(Waited::AnotherShow);
+                },
+            }
+        }
+    }
+
+    /// Whether a beat is played: its condition, where it has one, holds now.
+    fn is_on(&self, beat: &Beat) -> bool {
+        beat.when.as_ref().is_none_or(|when| when.holds(self.pi.phase(), &self.came))
+    }
+
+    /// Plays one beat, which is this step of the show; what was not as expected.
+    async fn beat(&mut self, show: &str, beat: &Beat, begun: u64, step: Option<(u32, u32)>) -> Option<String> {
+        if let Some(caption) = &beat.caption {
+            let at_seconds = self.clock.steady_millis().saturating_sub(begun) / 1_000;
+            let caption = Caption { show: clean(show), text: clean(caption), at_seconds };
+            self.voice.say(EventKind::Caption(caption));
+        }
+        let does = beat.does.as_deref();
+        if let Some(now) = &beat.now {
+            let kind = beat.params.get("kind").and_then(Value::as_str).and_then(ActionKind::named);
+            let delegation = kind.map(|kind| self.pi.delegation(kind.acts)).unwrap_or_default();
+            let next = clean(beat.next.as_deref().unwrap_or_default());
+            self.voice.say(EventKind::GolemNow(GolemNow { now: clean(now), next, step, delegation }));
+        }
+        if let Some(text) = &beat.think {
+            self.think(text);
+        }
+        let does = does?;
+        let params = if beat.params.is_null() { json!({}) } else { beat.params_with(&self.answers) };
+        let response = if does == ACT { self.act(params).await } else { self.pi.call(does, params).await };
+        if let Some(name) = &beat.name {
+            self.came.insert(name.clone(), Came::of(&response));
+            if let Some(data) = &response.data {
+                self.answers.insert(name.clone(), data.clone());
+            }
+        }
+        beat.missed(&response)
+    }
+
+    /// Previews, and commits what nothing stands against.
+    async fn act(&mut self, params: Value) -> ToolResponse {
+        let (response, committed) = operator::act(&self.pi, params).await;
+        if let Some(error) = response.error.as_ref().filter(|_| committed) {
+            self.think(&format!("It was not done: {}", error.message()));
+        }
+        response
+    }
+
+    fn think(&mut self, text: &str) {
+        self.thought += 1;
+        let thought = GolemThought { thought: self.thought, text: clean(text), more: false };
+        self.voice.say(EventKind::GolemThought(thought));
+    }
+
+    /// Does what the operator says, where it is one of the plain commands.
+    async fn hear(&mut self, said: &SafeText) {
+        let told = match Wish::of(said.as_str(), &self.pi) {
+            None => operator::not_understood(said.as_str()),
+            Some(wish) => wish.carry_out(said, &self.pi, &self.voice).await,
+        };
+        self.think(&told);
+    }
+}
+
+fn clean(text: &str) -> SafeText {
+    SafeText::clean(text, 400)
+}

@@ -1,0 +1,150 @@
+//! What became of writes that were still on their way when they were remembered: auctions and bridges, whose end the
+//! chains tell later. Looked up where memory is asked, so that it is known after a restart as well.
+
+use alloy::primitives::U256;
+use rusqlite::{Connection, Transaction, params};
+
+use super::episode::{Episode, Outcome};
+use super::{Kind, Topic, index, learn, signed};
+use bardo_base::error::ErrorCode;
+use bardo_base::id::CallId;
+use bardo_base::text::SafeText;
+use bardo_base::units::TokenAmount;
+use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderStatus, OrderUpdate};
+use bardo_safety::orders::record;
+use bardo_safety::orders::{OrderState, Record, Stage};
+use bardo_store::StoreError;
+
+/// How an episode ended that was open.
+pub(super) struct End {
+    id: i64,
+    topic: Topic,
+    outcome: Outcome,
+    code: Option<ErrorCode>,
+    /// How far what came in was below the quote, in basis points, where that is an auction's own.
+    slipped_bps: Option<i64>,
+    actual: String,
+    difference: String,
+    lesson: &'static str,
+}
+
+/// The ends of this Golem's open episodes that are known by now.
+pub(super) fn known(connection: &Connection, golem_id: &str) -> Result<Vec<End>, StoreError> {
+    let mut asked = connection.prepare_cached(
+        "SELECT id, call_id, kind, chain, token_in, token_out FROM golem_episode WHERE golem_id = ?1 AND outcome = 'open'",
+    )?;
+    let rows = asked.query_map([golem_id], |row| {
+        let topic = Topic { kind: row.get(2)?, chain: row.get(3)?, token_in: row.get(4)?, token_out: row.get(5)? };
+        Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, topic))
+    })?;
+    let mut ends = Vec::new();
+    for row in rows {
+        let (id, call_id, topic) = row?;
+        let Ok(call_id) = call_id.parse::<CallId>() else { continue };
+        let record = record::of_call(connection, call_id)?;
+        ends.extend(record.filter(|record| record.stage == Stage::Ended).and_then(|record| end(id, topic, &record)));
+    }
+    Ok(ends)
+}
+
+fn end(id: i64, topic: Topic, record: &Record) -> Option<End> {
+    let (outcome, code) = match record.status {
+        OrderState::Auction(OrderStatus::Filled) | OrderState::Bridge(IntentStatus::Filled) => (Outcome::Done, None),
+        OrderState::Auction(OrderStatus::Expired) => (Outcome::Lapsed, Some(ErrorCode::UniswapxOrderExpired)),
+        OrderState::Auction(OrderStatus::Cancelled) => (Outcome::Lapsed, Some(ErrorCode::ToolCancelled)),
+        // Nobody took it or delivered it, and its money is where it was.
+        OrderState::Bridge(IntentStatus::Expired | IntentStatus::Refunded) => (Outcome::Lapsed, None),
+        OrderState::Auction(OrderStatus::Error) | OrderState::Unplaced => (Outcome::Failed, None),
+        // An order that has ended stands otherwise than these.
+        OrderState::Auction(OrderStatus::Pending | OrderStatus::Open | OrderStatus::InsufficientFunds)
+        | OrderState::Bridge(IntentStatus::Pending | IntentStatus::Filling) => return None,
+    };
+    let (quoted, wanted) = (record.figures.quoted_out, &record.figures.token_out);
+    let came = (outcome == Outcome::Done).then(|| came(record)).flatten();
+    let amount = came.as_ref().and_then(|came| TokenAmount::parse(came, wanted.decimals).ok());
+    let below = amount.and_then(|came| below(quoted, came.raw()));
+    let difference = match (outcome, below) {
+        (Outcome::Done, Some(below)) if below > 0 => format!("{below} bps less than quoted"),
+        (Outcome::Done, Some(below)) => format!("{} bps more than quoted", below.unsigned_abs()),
+        (Outcome::Lapsed, _) => "nothing happened".to_owned(),
+        _ => "none that was measured".to_owned(),
+    };
+    let lesson = match (outcome, code) {
+        (Outcome::Done, _) => "it went as planned",
+        (Outcome::Lapsed, Some(ErrorCode::UniswapxOrderExpired)) => {
+            "nobody took it in its time, and it cost nothing; more time or another way may do"
+        }
+        (Outcome::Lapsed, _) => "nothing was spent; ask sooner or otherwise",
+        _ => "find the reason before trying again",
+    };
+    let what = came.map(|came| format!(": {came} {}", wanted.symbol)).unwrap_or_default();
+    let actual = format!("it is {}{what}", record.status);
+    // A swap's slippage is what pools did to it, and not what fillers left it.
+    let slipped_bps = below.filter(|_| topic.kind == "auction");
+    Some(End { id, topic, outcome, code, slipped_bps, actual, difference, lesson })
+}
+
+/// What came in, as its card tells it.
+fn came(record: &Record) -> Option<String> {
+    let card = record.card.as_deref()?;
+    match record.status {
+        OrderState::Auction(_) => serde_json::from_str::<OrderUpdate>(card).ok()?.fill.map(|fill| fill.amount_out),
+        OrderState::Bridge(_) | OrderState::Unplaced => serde_json::from_str::<IntentUpdate>(card).ok()?.amount_out,
+    }
+}
+
+/// How far `came` is below `quoted`, in basis points; below zero where it is above.
+fn below(quoted: U256, came: U256) -> Option<i64> {
+    let bps = |more: U256, less: U256| {
+        let part = more.saturating_sub(less).checked_mul(U256::from(10_000))?.checked_div(quoted)?;
+        i64::try_from(part).ok()
+    };
+    if came <= quoted { bps(quoted, came) } else { bps(came, quoted).map(|above| -above) }
+}
+
+/// Writes the ends down, with what they and those before them say together.
+pub(super) fn note(transaction: &Transaction<'_>, golem_id: &str, now: u64, ends: &[End]) -> Result<(), StoreError> {
+    for end in ends {
+        let clean = |text: &str| SafeText::clean(text, 300);
+        let (actual, difference, lesson) = (clean(&end.actual), clean(&end.difference), clean(end.lesson));
+        let changed = transaction
+            .prepare_cached(
+                "UPDATE golem_episode SET outcome = ?2, code = ?3, slipped_bps = ?4, actual = ?5, difference = ?6,
+                     lesson = ?7, at = ?8
+                 WHERE id = ?1 AND outcome = 'open'",
+            )?
+            .execute(params![
+                end.id,
+                end.outcome.as_str(),
+                end.code.map(ErrorCode::as_str),
+                end.slipped_bps,
+                actual.as_str(),
+                difference.as_str(),
+                lesson.as_str(),
+                signed(now),
+            ])?;
+        if changed == 0 {
+            continue;
+        }
+        // In the place of what was said of it while it was open.
+        if let Some(words) = Episode::of_id(transaction, end.id, &end.topic)?.map(|episode| episode.words()) {
+            index(transaction, golem_id, Kind::Episode, end.id, &words)?;
+        }
+        learn(transaction, golem_id, &end.topic, now)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_is_held_against_the_quote_in_basis_points() {
+        let of = |quoted: u64, came: u64| below(U256::from(quoted), U256::from(came));
+        assert_eq!(of(1_000_000, 999_700), Some(3));
+        assert_eq!(of(1_000_000, 1_001_000), Some(-10));
+        assert_eq!(of(1_000_000, 1_000_000), Some(0));
+        assert_eq!(of(0, 5), None, "against nothing there is no part");
+    }
+}

@@ -1,0 +1,455 @@
+//! What a Golem remembers (the Grimoire): past trades, what they taught, what follows for the next one.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `episode` | one past write: expected, actual, difference, lesson |
+//! | `ends` | what became of those that were on their way |
+//! | `soft` | what past trades may change about the next one, and nothing more |
+//! | `papers` | PLAYBOOK.md and STRATEGY.md |
+//!
+//! Every text in here may have come from outside: it is cleaned where it enters, found as text, and decides nothing.
+//! Only figures that were measured here move anything, and only what is soft.
+
+mod ends;
+mod episode;
+mod papers;
+mod soft;
+#[cfg(test)]
+mod tests;
+
+use rusqlite::{OptionalExtension as _, Transaction, params};
+
+use bardo_base::clock::Clock;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::id::GolemId;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use bardo_store::{Migrations, Store, StoreError};
+
+pub use episode::{Episode, Outcome, Topic, reflect};
+pub use papers::{Authority, Delta, PaperError, Papers, Passage, network_key};
+pub use soft::{Softened, soften};
+
+/// The tables of the memory.
+pub const MIGRATIONS: Migrations = Migrations {
+    room: "golem",
+    steps: &[
+        "
+    CREATE TABLE golem_episode (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        golem_id TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        call_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        chain TEXT NOT NULL,
+        token_in TEXT NOT NULL,
+        token_out TEXT NOT NULL,
+        cents INTEGER NOT NULL,
+        phase TEXT NOT NULL,
+        outcome TEXT NOT NULL CHECK (outcome IN ('done', 'open', 'lapsed', 'blocked', 'refused', 'failed')),
+        code TEXT,
+        allowed_bps INTEGER,
+        slipped_bps INTEGER,
+        expected TEXT NOT NULL,
+        actual TEXT NOT NULL,
+        difference TEXT NOT NULL,
+        lesson TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX golem_episode_alike ON golem_episode (golem_id, kind, chain, token_in, token_out, id);
+
+    CREATE TABLE golem_note (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        golem_id TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('insight', 'heuristic')),
+        topic TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        UNIQUE (golem_id, kind, topic)
+    ) STRICT;
+
+    CREATE VIRTUAL TABLE golem_words USING fts5 (golem_id UNINDEXED, kind UNINDEXED, ref UNINDEXED, text);
+
+    CREATE TABLE golem_delta (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        golem_id TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        section TEXT NOT NULL,
+        before TEXT,
+        after TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        undone_at INTEGER
+    ) STRICT;
+
+    CREATE TABLE golem_life (
+        golem_id TEXT PRIMARY KEY,
+        born_at INTEGER NOT NULL,
+        high_water TEXT,
+        died_at INTEGER,
+        last_words TEXT
+    ) STRICT;
+",
+        "
+    ALTER TABLE golem_life ADD COLUMN wound_up_at INTEGER;
+",
+        "
+    CREATE INDEX golem_episode_open ON golem_episode (golem_id) WHERE outcome = 'open';
+",
+        "
+    ALTER TABLE golem_delta ADD COLUMN network TEXT NOT NULL DEFAULT '';
+",
+    ],
+};
+
+/// The most that one search gives.
+const MOST_HITS: usize = 50;
+
+/// Words of a search that are looked at.
+const MOST_WORDS: usize = 16;
+
+/// One Golem's memory. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    store: Store,
+    golem_id: GolemId,
+}
+
+/// What kind of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// One past write.
+    Episode,
+    /// What several of them have in common.
+    Insight,
+    /// What follows for the next one.
+    Heuristic,
+}
+
+impl Kind {
+    /// The written form.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Episode => "episode",
+            Self::Insight => "insight",
+            Self::Heuristic => "heuristic",
+        }
+    }
+}
+
+/// Something that was found.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Hit {
+    /// What kind of memory.
+    pub kind: Kind,
+    /// Its number among its kind.
+    pub id: i64,
+    /// When it was made or last changed, in milliseconds since the Unix epoch.
+    pub at: u64,
+    /// What it says.
+    pub text: SafeText,
+}
+
+/// How long a Golem has lived, and how well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Life {
+    /// In milliseconds since the Unix epoch.
+    pub born_at: u64,
+    /// The most it ever was worth.
+    pub high_water: Option<Usd>,
+    /// In milliseconds since the Unix epoch; `None` while it lives.
+    pub died_at: Option<u64>,
+    /// Its last entry.
+    pub last_words: Option<SafeText>,
+    /// When its affairs were put in order after its death, in milliseconds since the Unix epoch.
+    pub wound_up_at: Option<u64>,
+}
+
+fn unavailable(error: StoreError) -> ToolError {
+    ToolError::new(ErrorCode::StoreUnavailable, error)
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+impl Memory {
+    /// The memory of `golem_id` in a database opened with [`MIGRATIONS`].
+    pub fn new(store: Store, golem_id: GolemId) -> Self {
+        Self { store, golem_id }
+    }
+
+    /// Keeps an episode, and what it and those before it say together.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn record(&self, episode: Episode) -> Result<i64, ToolError> {
+        let golem_id = self.golem_id.to_string();
+        let kept = self.store.write(move |transaction| {
+            let id = episode.insert(transaction, &golem_id)?;
+            learn(transaction, &golem_id, &episode.topic, episode.at)?;
+            Ok::<_, StoreError>(id)
+        });
+        kept.await.map_err(unavailable)
+    }
+
+    /// Keeps many at once, all or none, as when a memory is brought in from elsewhere.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn record_all(&self, episodes: Vec<Episode>) -> Result<(), ToolError> {
+        let golem_id = self.golem_id.to_string();
+        let kept = self.store.write(move |transaction| {
+            let mut topics = Vec::new();
+            for episode in &episodes {
+                episode.insert(transaction, &golem_id)?;
+                match topics.iter_mut().find(|(topic, _)| *topic == &episode.topic) {
+                    Some((_, at)) => *at = episode.at,
+                    None => topics.push((&episode.topic, episode.at)),
+                }
+            }
+            for (topic, at) in topics {
+                learn(transaction, &golem_id, topic, at)?;
+            }
+            Ok::<_, StoreError>(())
+        });
+        kept.await.map_err(unavailable)
+    }
+
+    /// Writes down how those ended that were on their way when they were kept, as far as the ledger knows by `now`; how
+    /// many had.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn hear_of_ends(&self, now: u64) -> Result<usize, ToolError> {
+        let golem_id = self.golem_id.to_string();
+        let ends = self.store.read(|connection| ends::known(connection, &golem_id)).map_err(unavailable)?;
+        let known = ends.len();
+        if known > 0 {
+            let noted = self.store.write(move |transaction| ends::note(transaction, &golem_id, now, &ends));
+            noted.await.map_err(unavailable)?;
+        }
+        Ok(known)
+    }
+
+    /// The last episodes about this topic, the newest first.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub fn alike(&self, topic: &Topic, most: usize) -> Result<Vec<Episode>, ToolError> {
+        let golem_id = self.golem_id.to_string();
+        self.store.read(|connection| Episode::alike(connection, &golem_id, topic, most)).map_err(unavailable)
+    }
+
+    /// What fits the words of `query`, the best first.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub fn search(&self, query: &str, kind: Option<Kind>, most: usize) -> Result<Vec<Hit>, ToolError> {
+        let Some(words) = words(query) else { return Ok(Vec::new()) };
+        let golem_id = self.golem_id.to_string();
+        let found = self.store.read(|connection| {
+            let mut asked = connection.prepare_cached(
+                "SELECT kind, ref, text FROM golem_words
+                 WHERE golem_words MATCH ?1 AND golem_id = ?2 AND (?3 IS NULL OR kind = ?3)
+                 ORDER BY rank LIMIT ?4",
+            )?;
+            let most = signed(most.clamp(1, MOST_HITS) as u64);
+            let rows = asked.query_map(params![words, golem_id, kind.map(Kind::as_str), most], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?))
+            })?;
+            let rows: Vec<_> = rows.collect::<Result<_, _>>()?;
+            rows.into_iter()
+                .map(|(kind, id, text)| {
+                    let (kind, table) = match kind.as_str() {
+                        "insight" => (Kind::Insight, "SELECT at FROM golem_note WHERE id = ?1"),
+                        "heuristic" => (Kind::Heuristic, "SELECT at FROM golem_note WHERE id = ?1"),
+                        _ => (Kind::Episode, "SELECT at FROM golem_episode WHERE id = ?1"),
+                    };
+                    let at: Option<i64> =
+                        connection.prepare_cached(table)?.query_row([id], |row| row.get(0)).optional()?;
+                    Ok(Hit { kind, id, at: at.map_or(0, unsigned), text: SafeText::clean(&text, 600) })
+                })
+                .collect::<Result<Vec<_>, StoreError>>()
+        });
+        found.map_err(unavailable)
+    }
+
+    /// How many episodes there are.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub fn count(&self) -> Result<u64, ToolError> {
+        let golem_id = self.golem_id.to_string();
+        let counted = self.store.read(|connection| {
+            let mut asked = connection.prepare_cached("SELECT count(*) FROM golem_episode WHERE golem_id = ?1")?;
+            Ok::<_, StoreError>(asked.query_row([golem_id], |row| row.get::<_, i64>(0))?)
+        });
+        counted.map(unsigned).map_err(unavailable)
+    }
+
+    /// The life so far; begins one at the first question.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn life(&self, clock: &dyn Clock) -> Result<Life, ToolError> {
+        let (golem_id, now) = (self.golem_id.to_string(), clock.now_millis());
+        let life = self.store.write(move |transaction| {
+            transaction.execute(
+                "INSERT INTO golem_life (golem_id, born_at) VALUES (?1, ?2) ON CONFLICT (golem_id) DO NOTHING",
+                params![golem_id, signed(now)],
+            )?;
+            let life = transaction.query_row(
+                "SELECT born_at, high_water, died_at, last_words, wound_up_at FROM golem_life WHERE golem_id = ?1",
+                [golem_id],
+                |row| {
+                    Ok(Life {
+                        born_at: unsigned(row.get(0)?),
+                        high_water: row.get::<_, Option<String>>(1)?.and_then(|text| text.parse().ok()),
+                        died_at: row.get::<_, Option<i64>>(2)?.map(unsigned),
+                        last_words: row.get::<_, Option<String>>(3)?.map(|text| SafeText::clean(&text, 400)),
+                        wound_up_at: row.get::<_, Option<i64>>(4)?.map(unsigned),
+                    })
+                },
+            )?;
+            Ok::<_, StoreError>(life)
+        });
+        life.await.map_err(unavailable)
+    }
+
+    /// Keeps the most it ever was worth. Where there was one before, as `marked` says, and it has been forgotten
+    /// meanwhile, nothing is kept, and the answer is `false`.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn set_high_water(&self, high_water: Usd, marked: bool) -> Result<bool, ToolError> {
+        let (golem_id, text) = (self.golem_id.to_string(), high_water.to_string());
+        let kept = self.store.write(move |transaction| {
+            let kept = transaction.execute(
+                "UPDATE golem_life SET high_water = ?2 WHERE golem_id = ?1 AND (high_water IS NOT NULL OR NOT ?3)",
+                params![golem_id, text, marked],
+            )?;
+            Ok::<_, StoreError>(kept > 0)
+        });
+        kept.await.map_err(unavailable)
+    }
+
+    /// Forgets the most that any Golem of this ledger ever was worth, by the operator's word: what it holds at its next
+    /// heartbeat is its mark then. Answers how many had one.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn forget_high_waters(store: &Store) -> Result<usize, ToolError> {
+        let forgotten = store.write(|transaction| {
+            let forgotten =
+                transaction.execute("UPDATE golem_life SET high_water = NULL WHERE high_water IS NOT NULL", [])?;
+            Ok::<_, StoreError>(forgotten)
+        });
+        forgotten.await.map_err(unavailable)
+    }
+
+    /// The last entry: nothing is remembered after it.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn die(&self, last_words: SafeText, now: u64) -> Result<(), ToolError> {
+        let golem_id = self.golem_id.to_string();
+        let kept = self.store.write(move |transaction| {
+            transaction.execute(
+                "UPDATE golem_life SET died_at = ?2, last_words = ?3 WHERE golem_id = ?1 AND died_at IS NULL",
+                params![golem_id, signed(now), last_words.as_str()],
+            )?;
+            Ok::<_, StoreError>(())
+        });
+        kept.await.map_err(unavailable)
+    }
+
+    /// Keeps that its affairs are in order: what the account's owner does afterwards is not its own any more.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn wound_up(&self, now: u64) -> Result<(), ToolError> {
+        let golem_id = self.golem_id.to_string();
+        let kept = self.store.write(move |transaction| {
+            transaction.execute(
+                "UPDATE golem_life SET wound_up_at = ?2 WHERE golem_id = ?1",
+                params![golem_id, signed(now)],
+            )?;
+            Ok::<_, StoreError>(())
+        });
+        kept.await.map_err(unavailable)
+    }
+
+    /// The database.
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Whose memory it is.
+    pub fn golem_id(&self) -> &GolemId {
+        &self.golem_id
+    }
+}
+
+/// A search in the words of the full-text index; `None` where nothing is left to look for.
+fn words(query: &str) -> Option<String> {
+    let words: Vec<String> = query
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(MOST_WORDS)
+        // Quoted, so that no word is taken for an operator.
+        .map(|word| format!("\"{}\"", word.chars().take(40).collect::<String>()))
+        .collect();
+    (!words.is_empty()).then(|| words.join(" OR "))
+}
+
+/// Puts a text into the index, in place of what it said before.
+fn index(transaction: &Transaction<'_>, golem_id: &str, kind: Kind, id: i64, text: &str) -> Result<(), StoreError> {
+    // Rows of the index are found by their number alone: episodes have the even ones, notes the odd ones.
+    let row = match kind {
+        Kind::Episode => id.saturating_mul(2),
+        Kind::Insight | Kind::Heuristic => id.saturating_mul(2).saturating_add(1),
+    };
+    transaction.prepare_cached("DELETE FROM golem_words WHERE rowid = ?1")?.execute([row])?;
+    transaction
+        .prepare_cached("INSERT INTO golem_words (rowid, golem_id, kind, ref, text) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![row, golem_id, kind.as_str(), id, text])?;
+    Ok(())
+}
+
+/// What the last episodes about a topic say together: an insight from three on, and what follows from it.
+fn learn(transaction: &Transaction<'_>, golem_id: &str, topic: &Topic, at: u64) -> Result<(), StoreError> {
+    let last = Episode::alike(transaction, golem_id, topic, soft::LOOKED_AT)?;
+    if last.len() < soft::ENOUGH {
+        return Ok(());
+    }
+    let done = last.iter().filter(|one| one.outcome == Outcome::Done).count();
+    let slipped: Vec<i64> = last.iter().filter_map(|one| one.slipped_bps).collect();
+    let worst = slipped.iter().max().map_or(String::new(), |worst| format!(", at worst {worst} bps under the quote"));
+    let insight = format!("{topic}: {done} of the last {} went well{worst}", last.len());
+    note(transaction, golem_id, Kind::Insight, topic, at, &insight)?;
+    if let Some(advice) = soft::advice(&last) {
+        note(transaction, golem_id, Kind::Heuristic, topic, at, &format!("{topic}: {advice}"))?;
+    }
+    Ok(())
+}
+
+fn note(
+    transaction: &Transaction<'_>,
+    golem_id: &str,
+    kind: Kind,
+    topic: &Topic,
+    at: u64,
+    text: &str,
+) -> Result<(), StoreError> {
+    let id: i64 = transaction
+        .prepare_cached(
+            "INSERT INTO golem_note (golem_id, kind, topic, at, text) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (golem_id, kind, topic) DO UPDATE SET at = excluded.at, text = excluded.text RETURNING id",
+        )?
+        .query_row(params![golem_id, kind.as_str(), topic.to_string(), signed(at), text], |row| row.get(0))?;
+    index(transaction, golem_id, kind, id, text)
+}

@@ -1,0 +1,403 @@
+//! STRATEGY.md, which the owner writes, and PLAYBOOK.md, which the Golem changes by deltas that the owner can undo.
+//!
+//! There is one playbook per ledger, network and Golem, beside the database that holds its deltas: what a Golem noted on
+//! a devnet ends with that devnet, and no playbook outlives the rows that undo its changes.
+
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use alloy::primitives::keccak256;
+use rusqlite::params;
+use serde::Serialize;
+
+use super::{Memory, signed};
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::id::GolemId;
+use bardo_base::private;
+use bardo_base::text::SafeText;
+use bardo_store::StoreError;
+
+const PLAYBOOK: &str = "PLAYBOOK.md";
+const STRATEGY: &str = "STRATEGY.md";
+/// Folder of all playbooks, beside the database.
+const PLAYBOOKS: &str = "playbooks";
+
+/// The longest paper that is read or written.
+const MOST_BYTES: u64 = 128 << 10;
+
+/// The longest name of a network's folder, in bytes.
+const MOST_KEY: usize = 120;
+
+/// Longest part of the strategy that a brain receives unasked, in characters: it is part of every request to a model.
+const MOST_STRATEGY: usize = 6_000;
+
+/// Characters of one section.
+const MOST_SECTION: usize = 4_000;
+
+/// The documents of one Golem on one network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Papers {
+    /// Folder of STRATEGY.md.
+    strategy: PathBuf,
+    /// Folder of PLAYBOOK.md.
+    playbook: PathBuf,
+    /// Key of the network whose playbook this is.
+    network: String,
+}
+
+/// Who wrote a passage, and so how much an agent may rely on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Authority {
+    /// The owner: a goal to follow.
+    Owner,
+    /// The Golem itself, perhaps after text from outside: a note to weigh, never an instruction.
+    AgentNote,
+}
+
+/// A passage that fits a search.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Passage {
+    /// File name of the document.
+    pub paper: &'static str,
+    /// Who wrote it.
+    pub authority: Authority,
+    /// Its heading; empty for what stands before the first.
+    pub section: SafeText,
+    /// The text.
+    pub text: SafeText,
+}
+
+/// A change of the playbook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Delta {
+    /// Number of the change, unique in its ledger.
+    pub delta: u64,
+    /// Key of the network whose playbook it changed.
+    pub network: String,
+    /// The section.
+    pub section: SafeText,
+    /// What stood there; `None` where the section is new.
+    pub before: Option<String>,
+    /// What stands there.
+    pub after: String,
+    /// Why.
+    pub reason: SafeText,
+    /// Whether it was taken back.
+    pub undone: bool,
+}
+
+/// Why a paper stays as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum PaperError {
+    /// The file cannot be used.
+    #[error("cannot use {}: {reason}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        reason: std::io::Error,
+    },
+    /// It would be too long.
+    #[error("a section has at most {MOST_SECTION} characters and the playbook at most {MOST_BYTES} bytes")]
+    TooLong,
+    /// The section's name cannot stand as a heading.
+    #[error("a section needs a name of one line")]
+    Section,
+    /// No such change, or it was taken back already.
+    #[error("there is no change {0} that could be taken back")]
+    NoDelta(u64),
+    /// The section was changed since.
+    #[error("the section was changed since: take the later change back first")]
+    ChangedSince,
+    /// The database refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<PaperError> for ToolError {
+    fn from(error: PaperError) -> Self {
+        let code = match error {
+            PaperError::File { .. } | PaperError::Store(_) => ErrorCode::StoreUnavailable,
+            PaperError::TooLong | PaperError::Section | PaperError::NoDelta(_) | PaperError::ChangedSince => {
+                ErrorCode::ValidationFailed
+            }
+        };
+        Self::new(code, error)
+    }
+}
+
+impl Papers {
+    /// The documents of a Golem: its owner's strategy in the folder `strategy`, and its playbook for `network` below
+    /// `ledger`, the folder of the database that holds the playbook's deltas. None of them need exist yet.
+    pub fn new(strategy: impl Into<PathBuf>, ledger: &Path, network: &str, golem_id: &GolemId) -> Self {
+        let playbook = ledger.join(PLAYBOOKS).join(network).join(golem_id.as_str());
+        Self { strategy: strategy.into(), playbook, network: network.to_owned() }
+    }
+
+    /// The same Golem's documents on the network on which a delta was made; `None` where the key is not one that
+    /// [`network_key`] makes. A row of the database must not lead to a file outside the playbooks' folder.
+    fn of_network(&self, network: &str) -> Option<Self> {
+        let is_key = !network.is_empty() && network.chars().all(is_key_character);
+        let (root, golem) = self.playbook.parent().and_then(Path::parent).zip(self.playbook.file_name())?;
+        let playbook = root.join(network).join(golem);
+        is_key.then(|| Self { playbook, network: network.to_owned(), strategy: self.strategy.clone() })
+    }
+
+    /// The owner's strategy, cleaned and cut to [`MOST_STRATEGY`] characters; empty where there is none.
+    ///
+    /// # Errors
+    /// [`PaperError::File`] for one that is there and cannot be read.
+    pub fn strategy(&self) -> Result<String, PaperError> {
+        let text = read(&self.strategy.join(STRATEGY))?;
+        let mut left = MOST_STRATEGY;
+        let mut kept = Vec::new();
+        for line in text.lines() {
+            let line = SafeText::clean(line.trim_end(), left).to_string();
+            left = left.saturating_sub(line.chars().count() + 1);
+            kept.push(line);
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(kept.join("\n").trim().to_owned())
+    }
+
+    /// Passages of both papers that have a word of `query`, those with the most first. Cleaned: what stands in them
+    /// may have come from anywhere.
+    ///
+    /// # Errors
+    /// [`PaperError::File`] for a paper that is there and cannot be read.
+    pub fn search(&self, query: &str, most: usize) -> Result<Vec<Passage>, PaperError> {
+        let words: Vec<String> = query
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| word.chars().count() > 1)
+            .map(str::to_lowercase)
+            .take(16)
+            .collect();
+        let mut found = Vec::new();
+        let documents =
+            [(STRATEGY, &self.strategy, Authority::Owner), (PLAYBOOK, &self.playbook, Authority::AgentNote)];
+        for (paper, folder, authority) in documents {
+            for (section, text) in sections(&read(&folder.join(paper))?) {
+                let body = format!("{section}\n{text}").to_lowercase();
+                let hits = words.iter().filter(|word| body.contains(word.as_str())).count();
+                if hits > 0 {
+                    let passage = Passage {
+                        paper,
+                        authority,
+                        section: SafeText::clean(&section, 120),
+                        text: SafeText::clean(text.trim(), 1_200),
+                    };
+                    found.push((hits, passage));
+                }
+            }
+        }
+        found.sort_by_key(|(hits, _)| std::cmp::Reverse(*hits));
+        Ok(found.into_iter().take(most).map(|(_, passage)| passage).collect())
+    }
+
+    /// Sets a section of the playbook, and keeps what stood there.
+    ///
+    /// # Errors
+    /// [`PaperError`]: then the playbook is as it was.
+    pub async fn update(
+        &self,
+        memory: &Memory,
+        section: &str,
+        text: &str,
+        reason: &str,
+        now: u64,
+    ) -> Result<Delta, PaperError> {
+        let section = SafeText::clean(section.trim().trim_start_matches('#').trim(), 80);
+        if section.is_empty() {
+            return Err(PaperError::Section);
+        }
+        if text.chars().count() > MOST_SECTION {
+            return Err(PaperError::TooLong);
+        }
+        // A heading inside would make another section, which no delta could take back.
+        let clean = |line: &str| SafeText::clean(line.trim_start_matches('#').trim_end(), MOST_SECTION).to_string();
+        let lines = text.lines().map(clean);
+        let after = lines.collect::<Vec<_>>().join("\n").trim().to_owned();
+        if after.chars().count() > MOST_SECTION {
+            return Err(PaperError::TooLong);
+        }
+        let reason = SafeText::clean(reason, 300);
+        let before = self.set(&section, Some(&after))?;
+        let row = (
+            memory.golem_id().to_string(),
+            self.network.clone(),
+            section.to_string(),
+            before.clone(),
+            after.clone(),
+            reason.to_string(),
+        );
+        let kept = memory.store().write(move |transaction| {
+            let (golem_id, network, section, before, after, reason) = row;
+            transaction.execute(
+                "INSERT INTO golem_delta (golem_id, network, at, section, before, after, reason)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![golem_id, network, signed(now), section, before, after, reason],
+            )?;
+            Ok::<_, StoreError>(transaction.last_insert_rowid())
+        });
+        match kept.await {
+            Ok(id) => {
+                let delta = u64::try_from(id).unwrap_or(0);
+                Ok(Delta { delta, network: self.network.clone(), section, before, after, reason, undone: false })
+            }
+            Err(error) => {
+                // A change that nobody could take back is none.
+                self.set(&section, before.as_deref())?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Takes a change back.
+    ///
+    /// # Errors
+    /// [`PaperError::ChangedSince`] where the section is no longer as that change left it.
+    pub async fn undo(&self, memory: &Memory, delta: u64, now: u64) -> Result<Delta, PaperError> {
+        let found = self.deltas(memory)?.into_iter().find(|one| one.delta == delta && !one.undone);
+        let Some(mut found) = found else { return Err(PaperError::NoDelta(delta)) };
+        let Some(documents) = self.of_network(&found.network) else { return Err(PaperError::NoDelta(delta)) };
+        let stands = sections(&read(&documents.playbook.join(PLAYBOOK))?)
+            .into_iter()
+            .find(|(section, _)| *section == found.section.as_str())
+            .map(|(_, text)| text);
+        if stands.as_deref() != Some(found.after.as_str()) {
+            return Err(PaperError::ChangedSince);
+        }
+        documents.set(&found.section, found.before.as_deref())?;
+        let kept = memory.store().write(move |transaction| {
+            transaction
+                .execute("UPDATE golem_delta SET undone_at = ?2 WHERE id = ?1", params![signed(delta), signed(now)])?;
+            Ok::<_, StoreError>(())
+        });
+        kept.await?;
+        found.undone = true;
+        Ok(found)
+    }
+
+    /// Every change, the newest first.
+    ///
+    /// # Errors
+    /// [`PaperError::Store`].
+    pub fn deltas(&self, memory: &Memory) -> Result<Vec<Delta>, PaperError> {
+        let golem_id = memory.golem_id().to_string();
+        let read = memory.store().read(|connection| {
+            let mut asked = connection.prepare_cached(
+                "SELECT id, section, before, after, reason, undone_at, network FROM golem_delta
+                 WHERE golem_id = ?1 ORDER BY id DESC LIMIT 200",
+            )?;
+            let rows = asked.query_map([golem_id], |row| {
+                Ok(Delta {
+                    delta: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0),
+                    section: SafeText::clean(&row.get::<_, String>(1)?, 80),
+                    before: row.get(2)?,
+                    after: row.get(3)?,
+                    reason: SafeText::clean(&row.get::<_, String>(4)?, 300),
+                    undone: row.get::<_, Option<i64>>(5)?.is_some(),
+                    network: row.get(6)?,
+                })
+            })?;
+            Ok::<Vec<Delta>, StoreError>(rows.collect::<Result<_, _>>()?)
+        });
+        Ok(read?)
+    }
+
+    /// Sets or removes a section; what stood there.
+    fn set(&self, section: &SafeText, text: Option<&str>) -> Result<Option<String>, PaperError> {
+        let path = self.playbook.join(PLAYBOOK);
+        let mut all = sections(&read(&path)?);
+        let at = all.iter().position(|(name, _)| *name == section.as_str());
+        let before = at.and_then(|at| all.get(at)).map(|(_, text)| text.clone());
+        match (at, text) {
+            (Some(at), Some(text)) => {
+                if let Some(found) = all.get_mut(at) {
+                    text.clone_into(&mut found.1);
+                }
+            }
+            (Some(at), None) => drop(all.remove(at)),
+            (None, Some(text)) => all.push((section.to_string(), text.to_owned())),
+            (None, None) => {}
+        }
+        let written: String = all
+            .iter()
+            .map(
+                |(name, text)| if name.is_empty() { format!("{text}\n\n") } else { format!("## {name}\n\n{text}\n\n") },
+            )
+            .collect();
+        if written.len() as u64 > MOST_BYTES {
+            return Err(PaperError::TooLong);
+        }
+        write(&path, &written).map_err(|reason| PaperError::File { path, reason })?;
+        Ok(before)
+    }
+}
+
+/// Name of the playbook folder for a session on these chains: their names in alphabetical order.
+pub fn network_key<'a>(chains: impl IntoIterator<Item = &'a str>) -> String {
+    let clean = |name: &str| name.chars().map(|c| if is_key_character(c) { c } else { '_' }).collect::<String>();
+    let names: BTreeSet<String> = chains.into_iter().map(clean).filter(|name| !name.is_empty()).collect();
+    let key = names.into_iter().collect::<Vec<_>>().join("+");
+    match key.len() {
+        0 => "none".to_owned(),
+        1..=MOST_KEY => key,
+        // A folder's name has a limit on every file system.
+        _ => keccak256(key).to_string(),
+    }
+}
+
+const fn is_key_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '+')
+}
+
+/// Headings and what stands under them.
+fn sections(text: &str) -> Vec<(String, String)> {
+    let mut all: Vec<(String, Vec<&str>)> = vec![(String::new(), Vec::new())];
+    for line in text.lines() {
+        match line.strip_prefix("#") {
+            Some(heading) => all.push((heading.trim_start_matches('#').trim().to_owned(), Vec::new())),
+            None => {
+                if let Some((_, lines)) = all.last_mut() {
+                    lines.push(line);
+                }
+            }
+        }
+    }
+    let joined = all.into_iter().map(|(name, lines)| (name, lines.join("\n").trim().to_owned()));
+    joined.filter(|(name, text)| !name.is_empty() || !text.is_empty()).collect()
+}
+
+fn read(path: &Path) -> Result<String, PaperError> {
+    let failed = |reason| PaperError::File { path: path.to_owned(), reason };
+    let mut bytes = Vec::new();
+    match std::fs::File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
+        Err(error) => return Err(failed(error)),
+        Ok(file) => file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(failed)?,
+    };
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Writes the whole file aside and moves it into place.
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        private::make(folder)?;
+    }
+    let aside = path.with_extension(format!("{:016x}.new", rand::random::<u64>()));
+    let written = private::file().write(true).create_new(true).open(&aside).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    let written = written.and_then(|()| std::fs::rename(&aside, path));
+    if written.is_err() {
+        // What is left aside says nothing.
+        let _ = std::fs::remove_file(&aside);
+    }
+    written
+}

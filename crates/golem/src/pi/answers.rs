@@ -1,0 +1,72 @@
+//! What the eight say when they are asked wrongly, and how their own answers look.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::kinds::ACTION_KINDS;
+use super::session::PiConfig;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::id::{CallId, PermitId};
+use bardo_base::text::{SafeText, nearest};
+use golem_tools::engine::{Entry, Input, Status, ToolResponse};
+
+/// The parameters that a read knows.
+pub(super) fn known_of(entry: &Entry, params: &Map<String, Value>) -> Value {
+    let known = entry.input_schema["properties"].as_object();
+    let kept = params.iter().filter(|(name, _)| known.is_some_and(|known| known.contains_key(*name)));
+    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+/// Nothing is called so, and what is nearly so called.
+pub(super) fn no_kind(asked: &str) -> ToolError {
+    let known: Vec<_> = ACTION_KINDS.iter().map(|kind| kind.name).collect();
+    let near = nearest(asked, known.iter().copied());
+    let what = format!("there is no action of the kind `{}`", SafeText::clean(asked, 40));
+    let error = ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "kind").detail("known", known);
+    match near {
+        Some(near) => error.suggest(format_args!("Did you mean `{near}`?")),
+        None => error,
+    }
+}
+
+/// A kind that cannot be had, and the tools it lacks: those that do not exist, or are not this role's.
+pub(super) fn lacking(what: &str, missing: &[&str], config: &PiConfig) -> ToolError {
+    let exist = missing.iter().all(|tool| config.all.get(tool).is_some());
+    let why = match exist {
+        true => format!("which the role `{}` does not have", config.role),
+        false => "which this version does not have".to_owned(),
+    };
+    ToolError::new(ErrorCode::ToolUnknown, format_args!("`{what}` needs {}, {why}", missing.join(", ")))
+        .detail("lacks", missing.iter().map(|tool| Value::from(*tool)).collect::<Vec<_>>())
+        .suggest("Choose another kind of action.")
+}
+
+/// A permit's name, as a brain writes it.
+pub(super) fn permit_id(text: &str) -> Result<PermitId, ToolError> {
+    text.parse().map_err(|error| {
+        let what = format!("parameter `permit_id`: {error}");
+        ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "permit_id")
+    })
+}
+
+/// An answer of the eight themselves.
+pub(super) fn success(call_id: CallId, data: Value, explanation: &str) -> ToolResponse {
+    ToolResponse {
+        call_id,
+        status: Status::Success,
+        data: Some(data),
+        error: None,
+        decision_hints: None,
+        explanation: Some(explanation.to_owned()),
+    }
+}
+
+/// What one of the eight takes; what is wrong with it is told by its path.
+pub(super) fn typed<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
+    let params = Input::Json(params).into_object()?;
+    serde_path_to_error::deserialize(params).map_err(|error| {
+        let path = error.path().to_string();
+        let at = if path == "." { String::new() } else { format!("parameter `{path}`: ") };
+        ToolError::new(ErrorCode::ValidationFailed, SafeText::clean(&format!("{at}{}", error.inner()), 300))
+    })
+}

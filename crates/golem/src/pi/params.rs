@@ -1,0 +1,183 @@
+//! What the eight tools take. Unknown fields are refused.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::memory::Kind;
+
+/// One of the eight, as a brain is told of it.
+#[derive(Debug, Clone, Copy)]
+pub struct PiTool {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub description: &'static str,
+    schema: fn() -> Value,
+}
+
+impl PiTool {
+    /// JSON Schema (draft 2020-12) of its parameters.
+    pub fn schema(&self) -> Value {
+        (self.schema)()
+    }
+
+    /// The eight in the form of a chat completion's `tools`.
+    pub fn openai() -> Value {
+        let one = |tool: &Self| {
+            let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.schema()});
+            json!({"type": "function", "function": function})
+        };
+        PI_TOOLS.iter().map(one).collect()
+    }
+}
+
+/// All eight.
+pub const PI_TOOLS: [PiTool; 8] = [
+    PiTool {
+        name: "preview_action",
+        description: "Simulates an on-chain action and holds it: every check of the safety pipeline runs and nothing is \
+                      signed. Answers with a permit, what is expected, the bounds and when the permit ends, or with \
+                      every rule that stands against it.",
+        schema: schema::<PreviewAction>,
+    },
+    PiTool {
+        name: "commit_action",
+        description: "Does what was previewed, once, within its bounds. Needs the permit and its simulation hash. Where \
+                      the operator's yes is needed it waits for that.",
+        schema: schema::<CommitAction>,
+    },
+    PiTool {
+        name: "cancel_action",
+        description: "Takes back a previewed action, or one that waits for the operator. Nothing that is being signed \
+                      can be taken back.",
+        schema: schema::<CancelAction>,
+    },
+    PiTool {
+        name: "query_state",
+        description: "Reads the chains: balances, prices, pools, quotes, allowances, orders and more. Changes nothing.",
+        schema: schema::<QueryState>,
+    },
+    PiTool {
+        name: "search_context",
+        description: "Searches the playbook, the owner's strategy and what is going on now.",
+        schema: schema::<SearchContext>,
+    },
+    PiTool {
+        name: "query_grimoire",
+        description: "Searches memory: past trades, what they have in common, what follows from that.",
+        schema: schema::<QueryGrimoire>,
+    },
+    PiTool {
+        name: "update_directive",
+        description: "Changes a section of the playbook. The change is kept as a delta that the operator can take back. \
+                      The strategy is the owner's and is never changed.",
+        schema: schema::<UpdateDirective>,
+    },
+    PiTool {
+        name: "emergency_halt",
+        description: "Stops all signing but revocations and cancellations, at once, and takes back every open offer. \
+                      Only the operator lifts it; selling what is held then needs the operator's yes.",
+        schema: schema::<EmergencyHalt>,
+    },
+];
+
+/// Parameters of `preview_action`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PreviewAction {
+    /// The kind of action, such as "swap".
+    pub kind: String,
+    /// Parameters of the action, such as {"token_in": "WETH", "token_out": "USDC", "amount": "0.1", "chain": "ethereum"}.
+    #[serde(default)]
+    pub params: Map<String, Value>,
+    /// Why, in a sentence, for the operator.
+    #[serde(default)]
+    pub why: Option<String>,
+}
+
+/// Parameters of `commit_action`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CommitAction {
+    /// The permit that preview_action gave.
+    pub permit_id: String,
+    /// The hash that stands beside it.
+    pub simulation_hash: String,
+}
+
+/// Parameters of `cancel_action`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CancelAction {
+    /// The permit of the action.
+    pub permit_id: String,
+}
+
+/// Parameters of `query_state`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QueryState {
+    /// What is asked, such as "balances", "price" or "quote".
+    pub query: String,
+    /// Parameters of the question, such as {"chain": "ethereum"}.
+    #[serde(default)]
+    pub params: Map<String, Value>,
+}
+
+/// Parameters of `search_context`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SearchContext {
+    /// Words to look for.
+    pub query: String,
+    /// The most passages.
+    #[serde(default = "ten")]
+    #[schemars(range(min = 1, max = 50))]
+    pub limit: u32,
+}
+
+/// Parameters of `query_grimoire`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QueryGrimoire {
+    /// Words to look for.
+    pub query: String,
+    /// Only this kind of memory.
+    #[serde(default)]
+    pub kind: Option<Kind>,
+    /// The most that are given.
+    #[serde(default = "ten")]
+    #[schemars(range(min = 1, max = 50))]
+    pub limit: u32,
+}
+
+/// Parameters of `update_directive`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpdateDirective {
+    /// The section of the playbook; a new name makes a new section.
+    pub section: String,
+    /// What is to stand in it.
+    pub text: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Parameters of `emergency_halt`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EmergencyHalt {
+    /// Why, for the operator.
+    pub reason: String,
+}
+
+fn ten() -> u32 {
+    10
+}
+
+fn schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_deserialize().with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}

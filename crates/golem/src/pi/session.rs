@@ -1,0 +1,609 @@
+//! The eight tools at work. Every answer is an envelope; nothing here signs: what acts goes through the executor and
+//! so through the whole pipeline.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use alloy::primitives::B256;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use super::answers::{known_of, lacking, no_kind, permit_id, success, typed};
+use super::kinds::{ActionKind, QUERIES, Query};
+use super::params::{
+    CancelAction, CommitAction, EmergencyHalt, PI_TOOLS, PreviewAction, QueryGrimoire, QueryState, SearchContext,
+    UpdateDirective,
+};
+use bardo_base::clock::Clock;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::id::{CallId, GolemId, PermitId};
+use bardo_base::model::{CapabilityTier, Category, Phase, StopLevel};
+use bardo_base::text::{SafeText, nearest};
+use bardo_base::units::{BasisPoints, Rounding};
+use golem_chain::token;
+use golem_tools::engine::{
+    Call, Catalog, Entry, Executor, Input, Offer, Offered, Status, ToolResponse, WorldChain, categories_of,
+};
+use bardo_base::fabric::{
+    DirectiveChanged, EventKind, Fabric, MemoryHits, Redacted, ToolEnd, ToolFailed, ToolStart, params_hash,
+};
+use crate::archetype::{ArchetypeError, Archetypes};
+use crate::memory::{self, Delta, Memory, Papers, Softened, Topic};
+use bardo_safety::approval::AskedBy;
+use bardo_safety::stop::StopFile;
+
+/// Past writes that are looked at before a new one.
+const LOOKED_AT: usize = 20;
+
+/// What a session is made of.
+#[derive(Debug)]
+pub struct PiConfig {
+    /// Every tool there is.
+    pub all: Catalog,
+    /// Calls the tools that the role can reach, and no others: see [`Archetypes::reach`].
+    pub executor: Executor,
+    /// All roles.
+    pub roles: Arc<Archetypes>,
+    /// The Golem's.
+    pub role: String,
+    /// What it remembers.
+    pub memory: Memory,
+    /// Its playbook and its owner's strategy.
+    pub papers: Papers,
+    /// What its owner wants of it.
+    pub goal: Option<SafeText>,
+    /// The stop file.
+    pub stop: StopFile,
+    /// The name it puts into that file, which tells it from the Golems of other networks.
+    pub halts_as: SafeText,
+    /// Its phase.
+    pub phase: watch::Receiver<Phase>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where it says what happens.
+    pub fabric: Fabric,
+    /// Who it is.
+    pub golem_id: GolemId,
+}
+
+/// One Golem's eight tools. Cheap to clone; clones share the open offers.
+#[derive(Clone)]
+pub struct PiSession {
+    inner: Arc<Inner>,
+    asker: Asker,
+}
+
+/// Characters kept of the reason that an agent gives for an action.
+const WHY: usize = 300;
+
+/// For whom the eight are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    Golem,
+    Operator,
+}
+
+struct Inner {
+    config: PiConfig,
+    /// Whether memory may move what is soft: its role has tools of that category.
+    learning: bool,
+    /// Where a heart beats: since when, and how far apart its beats are, both in milliseconds.
+    heart: OnceLock<(u64, u64)>,
+    held: Mutex<HashMap<PermitId, Held>>,
+    /// Being committed, and until it is signed still to be called off.
+    committing: Mutex<HashMap<PermitId, (CallId, Asker)>>,
+}
+
+/// A previewed action that waits for a word.
+struct Held {
+    offer: Offer,
+    asker: Asker,
+    about: About,
+}
+
+/// What a write was about, for the memory of it.
+struct About {
+    topic: Topic,
+    params: Value,
+    expected: SafeText,
+    spent_cents: u64,
+}
+
+impl fmt::Debug for PiSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PiSession").field("role", &self.inner.config.role).finish_non_exhaustive()
+    }
+}
+
+impl PiSession {
+    /// A session.
+    ///
+    /// # Errors
+    /// [`ArchetypeError`] for an unknown role.
+    pub fn new(config: PiConfig) -> Result<Self, ArchetypeError> {
+        let role = config.roles.get(&config.role)?;
+        let profile = role.selection.profile.map_or(&[][..], categories_of);
+        let learning = profile.iter().chain(&role.selection.categories).any(|one| *one == Category::Memory);
+        let (heart, held, committing) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        let inner = Inner { learning, config, heart, held, committing };
+        Ok(Self { inner: Arc::new(inner), asker: Asker::Golem })
+    }
+
+    /// The same tools in the operator's hands: what is open there is not taken back with what the Golem has open.
+    #[must_use]
+    pub fn for_operator(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), asker: Asker::Operator }
+    }
+
+    /// The concrete tools behind the eight.
+    pub fn catalog(&self) -> &Catalog {
+        self.inner.config.executor.catalog()
+    }
+
+    /// Who it is.
+    pub fn golem_id(&self) -> &GolemId {
+        &self.inner.config.golem_id
+    }
+
+    /// Its role.
+    pub fn role(&self) -> &str {
+        &self.inner.config.role
+    }
+
+    /// What a concrete tool takes, for whoever fills in the parameters of a kind of action or question; `null` for one
+    /// that is not in the tool set.
+    pub fn schema_of(&self, tool: &str) -> Value {
+        self.catalog().get(tool).map(|entry| entry.input_schema.clone()).unwrap_or_default()
+    }
+
+    /// Its phase.
+    pub fn phase(&self) -> Phase {
+        *self.inner.config.phase.borrow()
+    }
+
+    /// Whether memory may move what is soft: its role has tools of that category.
+    pub fn learns(&self) -> bool {
+        self.inner.learning
+    }
+
+    /// What it remembers.
+    pub fn memory(&self) -> &Memory {
+        &self.inner.config.memory
+    }
+
+    /// Its papers.
+    pub fn papers(&self) -> &Papers {
+        &self.inner.config.papers
+    }
+
+    /// Address of the account it acts with; `null` where there is none.
+    pub fn account(&self) -> Value {
+        json!(self.inner.config.executor.world().account)
+    }
+
+    /// The chains it can act on, each with the tokens that its list knows.
+    pub fn chains(&self) -> Vec<Value> {
+        let chains = self.inner.config.executor.world().chains().iter().map(WorldChain::network);
+        let told = chains.map(|network| {
+            let tokens = network
+                .book
+                .tokens()
+                .iter()
+                .map(|token| json!({"symbol": token.symbol, "address": token.address, "decimals": token.decimals}));
+            json!({"name": network.name, "chain_id": network.chain_id, "native": network.native_symbol,
+                "tokens": tokens.collect::<Vec<_>>()})
+        });
+        told.collect()
+    }
+
+    /// The policy's caps on dollars, with what is used and left of each; empty where no policy is in force.
+    pub fn caps(&self) -> Vec<Value> {
+        let config = &self.inner.config;
+        let world = config.executor.world();
+        let (Some(rules), Some(account), Some(chain)) = (world.rules_in_force(), world.account, world.chains().first())
+        else {
+            return Vec::new();
+        };
+        let (chain_id, caller) = (chain.network().chain_id, &config.golem_id);
+        let status = rules.status(chain_id, account, caller, self.phase(), config.clock.now_millis());
+        let told = status.map(|status| {
+            let caps = status.caps.iter().map(|cap| {
+                json!({"rule": cap.rule, "limit": cap.limit.dollars(), "used": cap.used.dollars(),
+                    "left": cap.left.dollars(), "frees_in_seconds": cap.frees_in.map(|millis| millis.div_ceil(1_000))})
+            });
+            caps.collect()
+        });
+        told.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what is left of the policy's caps cannot be read");
+            Vec::new()
+        })
+    }
+
+    /// What its owner wants of it, as the configuration says.
+    pub fn goal(&self) -> Option<&SafeText> {
+        self.inner.config.goal.as_ref()
+    }
+
+    /// From now on calls say to which heartbeat they belong: counted from birth, as if none had been missed, so that the
+    /// number follows from the clock alone. A heart that beats already goes on as it does.
+    pub fn beats(&self, born_at: u64, every: Duration) {
+        let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
+        let _beats_already = self.inner.heart.set((born_at, every));
+    }
+
+    /// The heartbeat that is on now, where a heart beats.
+    fn tick(&self) -> Option<u64> {
+        let (born_at, every) = self.inner.heart.get()?;
+        self.inner.config.clock.now_millis().saturating_sub(*born_at).checked_div(*every)
+    }
+
+    /// A call of a concrete tool, in the heartbeat that is on now.
+    fn call_of(&self, tool: &str, params: Value) -> Call {
+        Call { tick: self.tick(), ..Call::new(tool, Input::Json(params)) }
+    }
+
+    /// Calls one of the eight. Always answers; any other name is unknown, whatever tools there are.
+    pub async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+        let call_id = self.inner.config.executor.new_call_id();
+        let seen = Redacted::names(&params);
+        let hash = params_hash(seen.value(), &[]);
+        self.dispatch(call_id, tool, params).await.unwrap_or_else(|error| {
+            self.say_refused(call_id, tool, seen, hash, &error);
+            let blocked = error.code().is_denial();
+            ToolResponse::failed(call_id, if blocked { Status::Blocked } else { Status::Error }, error)
+        })
+    }
+
+    /// A call that came to no concrete tool, which would have told of itself: whoever watches sees what was wanted and why
+    /// it was not done.
+    fn say_refused(&self, call_id: CallId, tool: &str, params: Redacted, params_hash: B256, error: &ToolError) {
+        let tool_name = Cow::Owned(SafeText::clean(tool, 64).to_string());
+        let error_message = SafeText::clean(error.message(), 400);
+        for kind in [
+            EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick: self.tick() }),
+            EventKind::ToolError(ToolFailed { error_code: error.code(), error_message }),
+            EventKind::ToolEnd(ToolEnd {
+                success: false,
+                state: None,
+                duration_ms: 0,
+                result_summary: Value::Null,
+                card: None,
+            }),
+        ] {
+            self.say(Some(call_id), kind);
+        }
+    }
+
+    async fn dispatch(&self, call_id: CallId, tool: &str, params: Value) -> Result<ToolResponse, ToolError> {
+        match tool {
+            "preview_action" => self.preview(typed(params)?).await,
+            "commit_action" => self.commit(&typed(params)?).await,
+            "cancel_action" => self.cancel(call_id, &typed(params)?).await,
+            "query_state" => self.query_state(typed(params)?).await,
+            "search_context" => self.search_context(call_id, &typed(params)?),
+            "query_grimoire" => self.query_grimoire(call_id, &typed(params)?).await,
+            "update_directive" => self.update_directive(call_id, &typed(params)?).await,
+            "emergency_halt" => self.emergency_halt(call_id, &typed(params)?).await,
+            other => {
+                let known = || PI_TOOLS.iter().map(|tool| tool.name);
+                let what = format_args!("no tool is called `{}`", SafeText::clean(other, 64)).to_string();
+                let error = ToolError::new(ErrorCode::ToolUnknown, what)
+                    .suggest(format_args!("The tools are {}.", known().collect::<Vec<_>>().join(", ")));
+                Err(match nearest(other, known()) {
+                    Some(near) => error.detail("nearest", near),
+                    None => error,
+                })
+            }
+        }
+    }
+
+    /// The roles that a call of `tool` runs through, the Golem's own first.
+    pub fn delegation(&self, tool: &str) -> Vec<SafeText> {
+        let config = &self.inner.config;
+        let chain = config.roles.chain(&config.role, tool, &config.all).unwrap_or_default();
+        chain.iter().map(|role| SafeText::clean(role, 40)).collect()
+    }
+
+    async fn preview(&self, asked: PreviewAction) -> Result<ToolResponse, ToolError> {
+        let kind = ActionKind::named(&asked.kind).ok_or_else(|| no_kind(&asked.kind))?;
+        let missing = kind.lacks(self.catalog());
+        if !missing.is_empty() {
+            return Err(lacking(kind.name, &missing, &self.inner.config));
+        }
+        let executor = &self.inner.config.executor;
+        let topic = self.topic(kind.name, &asked.params);
+        let softened = self.soften(kind, asked.params, &topic).await?;
+        let mut reads = Map::new();
+        for tool in kind.reads {
+            let params = known_of(self.entry(tool)?, &softened.params);
+            let response = executor.call(self.call_of(tool, params)).await;
+            if response.status != Status::Success {
+                return Ok(response);
+            }
+            reads.insert((*tool).to_owned(), response.data.unwrap_or_default());
+        }
+        let params = Value::Object(softened.params);
+        let mut about = About { topic, expected: SafeText::clean("it would pass", 60), spent_cents: 0, params };
+        let asked_by = match self.asker {
+            Asker::Operator => AskedBy::Operator,
+            Asker::Golem => AskedBy::Agent { why: asked.why.as_deref().map(|why| SafeText::clean(why, WHY)) },
+        };
+        let call = Call { asked_by, ..self.call_of(kind.acts, about.params.clone()) };
+        let offer = match executor.offer(call).await {
+            Offered::Held(offer) => *offer,
+            Offered::Over(response) => {
+                self.remember(&about, &response).await;
+                return Ok(*response);
+            }
+        };
+        let preview = offer.preview();
+        about.expected = preview.permit.expected_outcome.clone();
+        let cents = preview.values.spent.scaled(2, Rounding::Up).and_then(|cents| u64::try_from(cents).ok());
+        about.spent_cents = cents.unwrap_or(u64::MAX);
+        if softened.similar > 0 {
+            let hits = MemoryHits { similar: softened.similar, changes: softened.changes.clone() };
+            self.say(Some(offer.call_id()), EventKind::MemoryHits(hits));
+        }
+        let mut data = offer.told();
+        if let Value::Object(fields) = &mut data {
+            fields.insert("kind".to_owned(), json!(kind.name));
+            fields.insert("reads".to_owned(), Value::Object(reads));
+            fields.insert("delegation".to_owned(), json!(self.delegation(kind.acts)));
+            fields.insert("memory".to_owned(), json!({"similar": softened.similar, "changes": softened.changes}));
+            if let Some(why) = &asked.why {
+                fields.insert("why".to_owned(), json!(SafeText::clean(why, WHY)));
+            }
+        }
+        let explanation = Some(format!("{}; held until its permit ends", about.expected));
+        let call_id = offer.call_id();
+        let mut offers = self.held();
+        // What has lapsed meanwhile is over by itself.
+        offers.retain(|_, held| !held.offer.is_over());
+        offers.insert(offer.permit_id(), Held { offer, asker: self.asker, about });
+        drop(offers);
+        let (data, error, decision_hints) = (Some(data), None, None);
+        Ok(ToolResponse { call_id, status: Status::Simulated, data, error, decision_hints, explanation })
+    }
+
+    /// What an action is about, however its chain and tokens were spelled: the same pair is one topic by symbol, in
+    /// whatever case, and by address, by a chain's name and by its id. What nobody lists stays as it was asked for.
+    fn topic(&self, kind: &str, params: &Map<String, Value>) -> Topic {
+        let world = self.inner.config.executor.world();
+        let network = |name: &str| {
+            let asked = params.get(name).and_then(Value::as_str)?;
+            world.chain(asked).ok().map(WorldChain::network)
+        };
+        let mut topic = Topic::of(kind, &Value::Object(params.clone()));
+        let Some(here) = network("chain").or_else(|| network("source_chain")) else { return topic };
+        let there = network("destination_chain").unwrap_or(here);
+        topic.chain = SafeText::clean(&here.name, 64).to_string();
+        for (token, network) in [(&mut topic.token_in, here), (&mut topic.token_out, there)] {
+            if let Some(known) = token::spelled(token, network) {
+                *token = known;
+            }
+        }
+        topic
+    }
+
+    async fn soften(
+        &self,
+        kind: &ActionKind,
+        params: Map<String, Value>,
+        topic: &Topic,
+    ) -> Result<Softened, ToolError> {
+        if !self.inner.learning {
+            return Ok(Softened { params, similar: 0, changes: Vec::new() });
+        }
+        let Inner { config, .. } = &*self.inner;
+        config.memory.hear_of_ends(config.clock.now_millis()).await?;
+        let last = config.memory.alike(topic, LOOKED_AT)?;
+        let most = config.executor.most_slippage(*config.phase.borrow());
+        Ok(memory::soften(kind.name, params, &last, most.map(BasisPoints::get)))
+    }
+
+    async fn commit(&self, asked: &CommitAction) -> Result<ToolResponse, ToolError> {
+        let permit_id = permit_id(&asked.permit_id)?;
+        let hash: B256 = asked.simulation_hash.parse().map_err(|_| {
+            let what = "parameter `simulation_hash`: expected 0x and 64 hexadecimal digits";
+            ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "simulation_hash")
+        })?;
+        let Held { offer, about, asker: _ } = {
+            let mut offers = self.held();
+            match offers.remove(&permit_id) {
+                None => return Err(self.no_offer(permit_id)),
+                Some(held) if held.offer.preview().permit.simulation_hash != hash => {
+                    offers.insert(permit_id, held);
+                    let what = "the simulation hash is not the one this permit was given with; the offer still stands";
+                    return Err(ToolError::new(ErrorCode::PermitMismatch, what));
+                }
+                Some(held) => held,
+            }
+        };
+        self.committing().insert(permit_id, (offer.call_id(), self.asker));
+        let response = offer.commit().await;
+        self.committing().remove(&permit_id);
+        self.remember(&about, &response).await;
+        Ok(response)
+    }
+
+    async fn cancel(&self, call_id: CallId, asked: &CancelAction) -> Result<ToolResponse, ToolError> {
+        let permit_id = permit_id(&asked.permit_id)?;
+        let held = self.held().remove(&permit_id);
+        if let Some(held) = held {
+            held.offer.take_back().await;
+            return Ok(success(call_id, json!({"cancelled": true}), "The offer was taken back; nothing was signed."));
+        }
+        let running = self.committing().get(&permit_id).copied();
+        match running {
+            Some((running, _)) if self.inner.config.executor.cancel(running) => {
+                Ok(success(call_id, json!({"cancelled": true}), "It was called off before anything was signed."))
+            }
+            Some(_) => Err(ToolError::new(ErrorCode::CallInProgress, "it is being signed, and cannot be taken back")),
+            None => Err(self.no_offer(permit_id)),
+        }
+    }
+
+    async fn query_state(&self, asked: QueryState) -> Result<ToolResponse, ToolError> {
+        let catalog = self.catalog();
+        let named = Query::named(&asked.query).map(|query| (query.name, query.tool)).or_else(|| {
+            let entry = catalog.get(asked.query.trim())?;
+            let meta = &entry.def.meta;
+            (meta.capability == CapabilityTier::Read).then_some((meta.name, meta.name))
+        });
+        let Some((name, tool)) = named else {
+            let known: Vec<_> = QUERIES.iter().map(|query| query.name).collect();
+            let what = format!("nothing answers the question `{}`", SafeText::clean(&asked.query, 40));
+            let error = ToolError::new(ErrorCode::ValidationFailed, what);
+            return Err(error.detail("parameter", "query").detail("known", known));
+        };
+        if catalog.get(tool).is_none() {
+            return Err(lacking(name, &[tool], &self.inner.config));
+        }
+        Ok(self.inner.config.executor.call(self.call_of(tool, Value::Object(asked.params))).await)
+    }
+
+    fn search_context(&self, call_id: CallId, asked: &SearchContext) -> Result<ToolResponse, ToolError> {
+        let passages = self.inner.config.papers.search(&asked.query, asked.limit.clamp(1, 50) as usize)?;
+        let offers = self.offers();
+        let stop = self.inner.config.stop.read().level();
+        let said = format!("{} passages; {} offers are open.", passages.len(), offers.len());
+        let state = json!({"phase": *self.inner.config.phase.borrow(), "stop": stop, "open_offers": offers});
+        Ok(success(call_id, json!({"passages": passages, "state": state}), &said))
+    }
+
+    async fn query_grimoire(&self, call_id: CallId, asked: &QueryGrimoire) -> Result<ToolResponse, ToolError> {
+        let Inner { config, .. } = &*self.inner;
+        config.memory.hear_of_ends(config.clock.now_millis()).await?;
+        let hits = config.memory.search(&asked.query, asked.kind, asked.limit.clamp(1, 50) as usize)?;
+        let said = format!("{} memories.", hits.len());
+        Ok(success(call_id, json!({"hits": hits}), &said))
+    }
+
+    async fn update_directive(&self, call_id: CallId, asked: &UpdateDirective) -> Result<ToolResponse, ToolError> {
+        let config = &self.inner.config;
+        let now = config.clock.now_millis();
+        let delta = config.papers.update(&config.memory, &asked.section, &asked.text, &asked.reason, now).await?;
+        let summary = SafeText::clean(&format!("{}: {}", delta.section, delta.reason), 200);
+        let changed = DirectiveChanged { delta: delta.delta, summary, undone: false };
+        self.say(Some(call_id), EventKind::DirectiveChanged(changed));
+        Ok(success(call_id, json!(delta), "The playbook was changed; the operator can take the change back."))
+    }
+
+    /// Takes a change of the playbook back: the operator's, not one of the eight.
+    ///
+    /// # Errors
+    /// Where there is no such change, or the section was changed since.
+    pub async fn undo_directive(&self, delta: u64) -> Result<Delta, ToolError> {
+        let config = &self.inner.config;
+        let undone = config.papers.undo(&config.memory, delta, config.clock.now_millis()).await?;
+        let summary = SafeText::clean(&format!("taken back: {}: {}", undone.section, undone.reason), 200);
+        self.say(None, EventKind::DirectiveChanged(DirectiveChanged { delta, summary, undone: true }));
+        Ok(undone)
+    }
+
+    async fn emergency_halt(&self, call_id: CallId, asked: &EmergencyHalt) -> Result<ToolResponse, ToolError> {
+        let config = &self.inner.config;
+        let reason = SafeText::clean(&asked.reason, 300);
+        let now = config.clock.now_millis();
+        let raised = config.stop.raise(StopLevel::Halt, reason.as_str(), config.halts_as.as_str(), now);
+        let level = raised.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?.level();
+        // The session that watches the stop file reports it, as every other stop.
+        let taken_back = self.take_back_all().await;
+        let data = json!({"level": level, "offers_taken_back": taken_back});
+        let said = "All signing has stopped but revocations and cancellations; only the operator lifts it.";
+        Ok(success(call_id, data, said))
+    }
+
+    /// Takes every open offer back, and calls off what is being committed and not signed yet; how many offers there
+    /// were.
+    pub async fn take_back_all(&self) -> usize {
+        self.take_back(|_| true).await
+    }
+
+    /// The same of what was asked for through this session alone: the Golem's, or the operator's.
+    pub async fn take_back_own(&self) -> usize {
+        self.take_back(|asker| asker == self.asker).await
+    }
+
+    async fn take_back(&self, of: impl Fn(Asker) -> bool) -> usize {
+        let all: Vec<Held> = self.held().extract_if(|_, held| of(held.asker)).map(|(_, held)| held).collect();
+        let committing: Vec<CallId> =
+            self.committing().values().filter(|(_, asker)| of(*asker)).map(|(call_id, _)| *call_id).collect();
+        for call_id in committing {
+            // What is being signed goes on to its end.
+            let _called_off = self.inner.config.executor.cancel(call_id);
+        }
+        let open = all.iter().filter(|held| !held.offer.is_over()).count();
+        for held in all {
+            held.offer.take_back().await;
+        }
+        open
+    }
+
+    /// What was offered in this session's name and can still be committed, the one that ends first at the front.
+    pub fn offers(&self) -> Vec<Value> {
+        let held = self.held();
+        let mut open: Vec<&Held> =
+            held.values().filter(|held| held.asker == self.asker && !held.offer.is_over()).collect();
+        open.sort_by_key(|held| held.offer.preview().permit.expires_at);
+        let told = open.iter().map(|held| {
+            let permit = &held.offer.preview().permit;
+            json!({
+                "permit_id": permit.permit_id, "simulation_hash": permit.simulation_hash,
+                "kind": held.about.topic.kind, "expected_outcome": permit.expected_outcome,
+                "expires_at": permit.expires_at,
+            })
+        });
+        told.collect()
+    }
+
+    /// How many offers are open.
+    pub fn open_offers(&self) -> usize {
+        self.held().values().filter(|held| !held.offer.is_over()).count()
+    }
+
+    async fn remember(&self, about: &About, response: &ToolResponse) {
+        let config = &self.inner.config;
+        let phase = *config.phase.borrow();
+        let now = config.clock.now_millis();
+        let About { topic, params, expected, spent_cents } = about;
+        let episode = memory::reflect(topic.clone(), params, expected, *spent_cents, phase, response, now);
+        if let Err(error) = config.memory.record(episode).await {
+            // What happened has happened; that it was not remembered changes nothing of it.
+            tracing::warn!(%error, "an episode was not kept");
+        }
+    }
+
+    /// Why nothing is open under a permit.
+    fn no_offer(&self, permit_id: PermitId) -> ToolError {
+        match self.inner.config.executor.permit_was_used(permit_id) {
+            Ok(true) => ToolError::new(ErrorCode::PermitConsumed, format_args!("permit {permit_id} has been used")),
+            Ok(false) => ToolError::new(
+                ErrorCode::PermitExpired,
+                format_args!("no offer is open under {permit_id}: it was taken back, has lapsed, or never was"),
+            ),
+            Err(error) => error,
+        }
+    }
+
+    fn entry(&self, tool: &str) -> Result<&Arc<Entry>, ToolError> {
+        let unknown = || ToolError::new(ErrorCode::ToolUnknown, format_args!("`{tool}` is not in this tool set"));
+        self.catalog().get(tool).ok_or_else(unknown)
+    }
+
+    fn say(&self, call_id: Option<CallId>, kind: EventKind) {
+        let config = &self.inner.config;
+        config.fabric.emit(&config.golem_id, call_id, kind);
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<PermitId, Held>> {
+        self.inner.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn committing(&self) -> MutexGuard<'_, HashMap<PermitId, (CallId, Asker)>> {
+        self.inner.committing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,142 @@
+//! Conditions of beats, and what they ask of the beats before.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use bardo_base::error::ErrorCode;
+use bardo_base::model::Phase;
+use bardo_base::text::{SafeText, nearest};
+use golem_tools::engine::{Status, ToolResponse};
+
+/// When alone a beat is played: all that stands here must hold when its time comes.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct When {
+    /// In this phase.
+    pub phase: Option<Phase>,
+    /// After the earlier beat of that name was played.
+    pub after: Option<String>,
+    /// And ended so: with a status, or with an error code.
+    pub status: Option<String>,
+}
+
+/// How a beat ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Came {
+    status: String,
+    code: Option<&'static str>,
+}
+
+impl Came {
+    /// How the answer to a beat says it ended.
+    pub fn of(response: &ToolResponse) -> Self {
+        let status = serde_json::to_value(response.status).ok();
+        let status = status.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self { status, code: response.error.as_ref().map(|error| error.code().as_str()) }
+    }
+
+    /// Whether that is this status, or this error code.
+    pub fn is(&self, wanted: &str) -> bool {
+        self.status == wanted || self.code == Some(wanted)
+    }
+}
+
+impl fmt::Display for Came {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.status)?;
+        self.code.map_or(Ok(()), |code| write!(f, " {code}"))
+    }
+}
+
+impl When {
+    /// `named` are the names of the beats before it that do something.
+    pub(super) fn check(&self, named: &[&str]) -> Result<(), String> {
+        let known = |word: &str| {
+            let word = Value::from(word);
+            serde_json::from_value::<Status>(word.clone()).is_ok() || serde_json::from_value::<ErrorCode>(word).is_ok()
+        };
+        match (&self.after, &self.status) {
+            (None, None) if self.phase.is_none() => {
+                Err("`when` holds nothing: give it a phase, an earlier beat (after), or both".to_owned())
+            }
+            (None, Some(_)) => Err("`when` has a status and no beat that is to end so: name it with after".to_owned()),
+            (Some(after), _) if !named.contains(&after.as_str()) => {
+                let near = nearest(after, named.iter().copied());
+                let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                let after = SafeText::clean(after, 40);
+                Err(format!("`when`: no beat before it that does something is called `{after}`{near}"))
+            }
+            (Some(_), Some(status)) if !known(status) => {
+                let status = SafeText::clean(status, 40);
+                Err(format!("`when`: `{status}` is neither a status, such as success, nor an error code"))
+            }
+            (None | Some(_), None) | (Some(_), Some(_)) => Ok(()),
+        }
+    }
+
+    /// Whether it holds in this phase, after these beats have ended so.
+    pub fn holds(&self, phase: Phase, came: &BTreeMap<String, Came>) -> bool {
+        let ended = |after: &String| {
+            let came = came.get(after);
+            came.is_some_and(|came| self.status.as_ref().is_none_or(|status| came.is(status)))
+        };
+        self.phase.is_none_or(|wanted| wanted == phase) && self.after.as_ref().is_none_or(ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::parse;
+
+    /// A look at what is held, by this name, and a beat under this condition after it.
+    fn show(when: &str) -> String {
+        format!(
+            "name = \"x\"\nabout = \"y\"\n[[beat]]\nat = 1\nname = \"look\"\ndo = \"query_state\"\n\
+             [[beat]]\nat = 1\nname = \"idle\"\n[[beat]]\nat = 2\nwhen = {when}\n"
+        )
+    }
+
+    #[test]
+    fn a_condition_is_read_and_one_that_can_never_hold_is_refused() {
+        let read = parse("x", &show("{ phase = \"Cautious\", after = \"look\", status = \"SAFETY_SLIPPAGE\" }"));
+        let status = Some("SAFETY_SLIPPAGE".to_owned());
+        let wanted = When { phase: Some(Phase::Cautious), after: Some("look".to_owned()), status };
+        assert_eq!(read.unwrap().beats[2].when, Some(wanted));
+        for (when, says) in [
+            ("{}", "`when` holds nothing"),
+            ("{ status = \"success\" }", "name it with after"),
+            ("{ after = \"loook\" }", "did you mean `look`?"),
+            // It does nothing, so nothing ever comes of it.
+            ("{ after = \"idle\" }", "called `idle`"),
+            ("{ after = \"look\", status = \"fine\" }", "`fine` is neither a status"),
+            ("{ phase = \"Happy\" }", "line 12: `Happy` is no phase"),
+            ("{ before = \"look\" }", "unknown field `before`"),
+        ] {
+            let why = parse("x", &show(when)).unwrap_err().to_string();
+            assert!(why.contains(says), "{when}: {why}");
+        }
+        // What comes later cannot be waited for.
+        let early = "name = \"x\"\nabout = \"y\"\n[[beat]]\nat = 1\nwhen = { after = \"look\" }\n\
+                     [[beat]]\nat = 2\nname = \"look\"\ndo = \"query_state\"\n";
+        assert!(parse("x", early).unwrap_err().to_string().contains("beat 1: `when`: no beat before it"));
+    }
+
+    #[test]
+    fn it_holds_where_all_of_it_does() {
+        let blocked = Came { status: "blocked".to_owned(), code: Some("SAFETY_SLIPPAGE") };
+        let came = BTreeMap::from([("sale".to_owned(), blocked)]);
+        let when = |phase, after: Option<&str>, status: Option<&str>| {
+            let text = |word: Option<&str>| word.map(str::to_owned);
+            When { phase, after: text(after), status: text(status) }.holds(Phase::Cautious, &came)
+        };
+        assert!(when(Some(Phase::Cautious), None, None) && !when(Some(Phase::Thriving), None, None));
+        assert!(when(None, Some("sale"), None) && !when(None, Some("buy"), None));
+        assert!(when(None, Some("sale"), Some("blocked")) && when(None, Some("sale"), Some("SAFETY_SLIPPAGE")));
+        assert!(!when(None, Some("sale"), Some("success")));
+        assert!(!when(Some(Phase::Thriving), Some("sale"), Some("blocked")));
+    }
+}

@@ -1,0 +1,250 @@
+//! The Golem's body on the screen: what it shows follows from what it showed and what happened. The table is the
+//! definition; nothing else decides.
+//!
+//! | shows | reads | acts | asks | answered | succeeded | failed | rests | stopped | released | dies |
+//! |---|---|---|---|---|---|---|---|---|---|---|
+//! | Idle | Thinking | Executing | Awaiting | · | · | · | · | Halted | · | Dead |
+//! | Thinking | · | Executing | Awaiting | · | Success | Failure | Idle | Halted | · | Dead |
+//! | Executing | · | · | Awaiting | · | Success | Failure | Idle | Halted | · | Dead |
+//! | Awaiting | · | · | · | Executing | Success | Failure | Idle | Halted | · | Dead |
+//! | Success | Thinking | Executing | Awaiting | · | · | Failure | Idle | Halted | · | Dead |
+//! | Failure | Thinking | Executing | Awaiting | · | Success | · | Idle | Halted | · | Dead |
+//! | Halted | · | · | · | · | · | · | · | · | Idle | Dead |
+//! | Dead | · | · | · | · | · | · | · | · | · | · |
+//!
+//! A dot means that it stays. The phase changes only how a state looks, which is the screen's business.
+
+use bardo_base::id::CallId;
+use bardo_base::model::{Phase, SpriteTrigger, StopLevel};
+use bardo_base::fabric::{EventKind, SpriteState};
+
+/// What the body reacts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Trigger {
+    /// A read begins, or a thought.
+    Reads,
+    /// A write begins.
+    Acts,
+    /// The operator is asked.
+    Asks,
+    /// The operator has answered, and it goes on.
+    Answered,
+    /// What it did went well.
+    Succeeded,
+    /// It did not.
+    Failed,
+    /// Nothing has happened for a moment.
+    Rests,
+    /// A stop is in force under which it does nothing.
+    Stopped,
+    /// It is lifted.
+    Released,
+    /// Its life is over.
+    Dies,
+}
+
+impl Trigger {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Reads,
+        Self::Acts,
+        Self::Asks,
+        Self::Answered,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Rests,
+        Self::Stopped,
+        Self::Released,
+        Self::Dies,
+    ];
+
+    /// What an event is to the body. `sprite_of` tells what a tool of that name does to it.
+    pub fn of(kind: &EventKind, sprite_of: impl FnOnce(&str) -> Option<SpriteTrigger>) -> Option<Self> {
+        match kind {
+            EventKind::ToolStart(start) => match sprite_of(&start.tool_name)? {
+                SpriteTrigger::Thinking => Some(Self::Reads),
+                SpriteTrigger::Executing => Some(Self::Acts),
+            },
+            EventKind::GolemThought(_) => Some(Self::Reads),
+            EventKind::ApprovalRequested(_) => Some(Self::Asks),
+            EventKind::ApprovalResolved(_) => Some(Self::Answered),
+            EventKind::ToolEnd(end) => Some(if end.success { Self::Succeeded } else { Self::Failed }),
+            EventKind::HaltRaised(halt) | EventKind::HaltLowered(halt) => Some(match halt.level {
+                Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke) => Self::Stopped,
+                // Under these it still sells.
+                Some(StopLevel::ExitOnly | StopLevel::Flatten) | None => Self::Released,
+            }),
+            EventKind::PhaseChanged(changed) if changed.to == Phase::Terminal => None,
+            EventKind::ToolUpdate(_)
+            | EventKind::ToolOverrun(_)
+            | EventKind::ToolError(_)
+            | EventKind::SafetyCheck(_)
+            | EventKind::PermitIssued(_)
+            | EventKind::PermitConsumed(_)
+            | EventKind::PermitRefused(_)
+            | EventKind::TxUpdate(_)
+            | EventKind::ToolVerified(_)
+            | EventKind::OrderUpdate(_)
+            | EventKind::IntentUpdate(_)
+            | EventKind::ChainBlock(_)
+            | EventKind::ChainHealth(_)
+            | EventKind::PolicyChanged(_)
+            | EventKind::Vitals(_)
+            | EventKind::PhaseChanged(_)
+            | EventKind::SpriteChanged(_)
+            | EventKind::GolemNow(_)
+            | EventKind::MemoryHits(_)
+            | EventKind::DirectiveChanged(_)
+            | EventKind::Caption(_)
+            | EventKind::FabricGap(_)
+            | EventKind::FabricFault(_) => None,
+        }
+    }
+}
+
+/// What is shown after `trigger`, having shown `state`.
+pub const fn next(state: SpriteState, trigger: Trigger) -> SpriteState {
+    use SpriteState as S;
+    use Trigger as T;
+    match (state, trigger) {
+        (S::Dead, _) | (_, T::Dies) => S::Dead,
+        (S::Halted, T::Released) => S::Idle,
+        (S::Halted, _) | (_, T::Stopped) => S::Halted,
+        (S::Idle | S::Success | S::Failure, T::Reads) => S::Thinking,
+        (S::Idle | S::Thinking | S::Success | S::Failure, T::Acts) => S::Executing,
+        (S::Idle | S::Thinking | S::Executing | S::Success | S::Failure, T::Asks) => S::AwaitingApproval,
+        (S::AwaitingApproval, T::Answered) => S::Executing,
+        (S::Thinking | S::Executing | S::AwaitingApproval | S::Failure, T::Succeeded) => S::Success,
+        (S::Thinking | S::Executing | S::AwaitingApproval | S::Success, T::Failed) => S::Failure,
+        (_, T::Rests) => S::Idle,
+        (S::Thinking | S::Executing | S::AwaitingApproval, T::Reads)
+        | (S::Executing | S::AwaitingApproval, T::Acts)
+        | (S::AwaitingApproval, T::Asks)
+        | (S::Idle | S::Thinking | S::Executing | S::Success | S::Failure, T::Answered | T::Released)
+        | (S::Idle | S::Success, T::Succeeded)
+        | (S::Idle | S::Failure, T::Failed)
+        | (S::AwaitingApproval, T::Released) => state,
+    }
+}
+
+/// The body over several calls at once: it rests only when none of them runs.
+#[derive(Debug, Clone)]
+pub struct Sprite {
+    state: SpriteState,
+    open: Vec<CallId>,
+    asking: Vec<CallId>,
+}
+
+impl Default for Sprite {
+    fn default() -> Self {
+        Self { state: SpriteState::Idle, open: Vec::new(), asking: Vec::new() }
+    }
+}
+
+impl Sprite {
+    /// What it shows.
+    pub fn state(&self) -> SpriteState {
+        self.state
+    }
+
+    /// Takes in something that happened to `call`; what it shows now, if that is something else.
+    pub fn take(&mut self, call: Option<CallId>, trigger: Trigger) -> Option<SpriteState> {
+        if let Some(call) = call {
+            let forget = |calls: &mut Vec<CallId>| calls.retain(|one| *one != call);
+            match trigger {
+                Trigger::Reads | Trigger::Acts if !self.open.contains(&call) => self.open.push(call),
+                Trigger::Asks if !self.asking.contains(&call) => self.asking.push(call),
+                Trigger::Answered => forget(&mut self.asking),
+                Trigger::Succeeded | Trigger::Failed => {
+                    forget(&mut self.open);
+                    forget(&mut self.asking);
+                }
+                Trigger::Reads
+                | Trigger::Acts
+                | Trigger::Asks
+                | Trigger::Rests
+                | Trigger::Stopped
+                | Trigger::Released
+                | Trigger::Dies => {}
+            }
+        }
+        let busy = !self.open.is_empty();
+        let hidden = match trigger {
+            // While another call runs or waits for an answer, the end of one is no rest and hides no question.
+            Trigger::Rests => busy,
+            Trigger::Succeeded | Trigger::Failed | Trigger::Answered => !self.asking.is_empty(),
+            Trigger::Reads | Trigger::Acts | Trigger::Asks | Trigger::Stopped | Trigger::Released | Trigger::Dies => {
+                false
+            }
+        };
+        if hidden {
+            return None;
+        }
+        let after = next(self.state, trigger);
+        if after == self.state {
+            return None;
+        }
+        self.state = after;
+        Some(after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// The table of the header, read back from this file: rows, then columns.
+    fn table() -> BTreeMap<(SpriteState, Trigger), SpriteState> {
+        let name = |word: &str| match word {
+            "Idle" => Some(SpriteState::Idle),
+            "Thinking" => Some(SpriteState::Thinking),
+            "Executing" => Some(SpriteState::Executing),
+            "Awaiting" => Some(SpriteState::AwaitingApproval),
+            "Success" => Some(SpriteState::Success),
+            "Failure" => Some(SpriteState::Failure),
+            "Halted" => Some(SpriteState::Halted),
+            "Dead" => Some(SpriteState::Dead),
+            _ => None,
+        };
+        let mut read = BTreeMap::new();
+        for line in include_str!("sprite.rs").lines().filter_map(|line| line.strip_prefix("//! | ")) {
+            let cells: Vec<_> = line.trim_end_matches('|').split('|').map(str::trim).collect();
+            let Some(state) = name(cells[0]) else { continue };
+            for (trigger, cell) in Trigger::ALL.into_iter().zip(&cells[1..]) {
+                read.insert((state, trigger), if *cell == "·" { state } else { name(cell).unwrap() });
+            }
+        }
+        read
+    }
+
+    #[test]
+    fn every_transition_is_the_table_s() {
+        let table = table();
+        assert_eq!(table.len(), SpriteState::ALL.len() * Trigger::ALL.len());
+        for ((state, trigger), after) in table {
+            assert_eq!(next(state, trigger), after, "{state:?} after {trigger:?}");
+        }
+    }
+
+    #[test]
+    fn two_calls_at_once_hide_neither_question_nor_work() {
+        let (one, other) = (CallId::new(1), CallId::new(2));
+        let mut sprite = Sprite::default();
+        assert_eq!(sprite.take(Some(one), Trigger::Acts), Some(SpriteState::Executing));
+        assert_eq!(sprite.take(Some(one), Trigger::Asks), Some(SpriteState::AwaitingApproval));
+        assert_eq!(sprite.take(Some(other), Trigger::Reads), None);
+        assert_eq!(sprite.take(Some(other), Trigger::Succeeded), None, "the question is still open");
+        assert_eq!(sprite.take(None, Trigger::Rests), None);
+        assert_eq!(sprite.take(Some(one), Trigger::Answered), Some(SpriteState::Executing));
+        assert_eq!(sprite.take(None, Trigger::Rests), None, "it is still acting");
+        assert_eq!(sprite.take(Some(one), Trigger::Succeeded), Some(SpriteState::Success));
+        assert_eq!(sprite.take(None, Trigger::Rests), Some(SpriteState::Idle));
+        assert_eq!(sprite.take(None, Trigger::Stopped), Some(SpriteState::Halted));
+        assert_eq!(sprite.take(Some(other), Trigger::Acts), None);
+        assert_eq!(sprite.take(None, Trigger::Released), Some(SpriteState::Idle));
+        assert_eq!(sprite.take(None, Trigger::Dies), Some(SpriteState::Dead));
+        assert_eq!(sprite.take(None, Trigger::Released), None);
+    }
+}

@@ -1,0 +1,351 @@
+//! How a Golem is doing: what it holds against the most that ever was, its gas, its failures, its age.
+//!
+//! Worth is told by prices of feeds and nothing else: what has no live feed is not guessed, and then there is no
+//! drawdown that could change a phase.
+//!
+//! Money on its way over a bridge is neither lost nor held: it counts for as long as the settler it was locked in has
+//! it and nobody has delivered. Each chain's balances and what its settlers say are read in one call, so that no money
+//! is counted twice, in whichever order the chains answer. What an open auction may take still lies in the wallet.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256, U256};
+use alloy::providers::bindings::IMulticall3;
+
+use super::phase::{PhaseMachine, Reading, Runway};
+use bardo_abi::erc20::Erc20;
+use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::model::Phase;
+use bardo_base::text::SafeText;
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use golem_chain::multicall::Calls;
+use golem_chain::network::Contract;
+use golem_chain::price::PriceOrigin;
+use golem_chain::token::TokenId;
+use golem_tools::engine::{World, WorldChain};
+use bardo_base::fabric::Vitals;
+use golem_protocols::intents::Intent;
+use bardo_safety::typed::TypedMessage;
+
+#[cfg(test)]
+mod tests;
+
+/// Gas use is taken over so many seconds at most.
+const GAS_WINDOW: u64 = 3_600;
+
+/// With fewer seconds seen, no use of gas is told.
+const LEAST_SEEN: u64 = 300;
+
+/// Samples of the gas that are kept.
+const SAMPLES: usize = 120;
+
+/// The high-water mark rises to what was held for so many milliseconds, and not to one reading: a mistake in a single
+/// price or balance would otherwise stand for good, and count as a loss ever after.
+const MARK_DWELL: u64 = 60_000;
+
+/// What is held, by feeds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worth {
+    /// Everything together; `None` as soon as one holding has no live feed.
+    pub equity: Option<Usd>,
+    /// Coin for gas on all chains, in wei; `None` where one did not answer.
+    pub gas_wei: Option<U256>,
+}
+
+/// Takes a Golem's measure.
+#[derive(Debug)]
+pub struct Gauge {
+    world: Arc<World>,
+    account: Address,
+    born_at: u64,
+    lifespan_seconds: Option<u64>,
+    mark: Mark,
+    failures: u32,
+    gas: VecDeque<(u64, U256)>,
+}
+
+/// The most that was held, and what was held lately.
+#[derive(Debug)]
+struct Mark {
+    high: Option<Usd>,
+    /// Without a gap, the oldest first: from the last reading before the dwell began.
+    recent: VecDeque<(u64, Usd)>,
+}
+
+impl Mark {
+    fn new(high: Option<Usd>) -> Self {
+        Self { high, recent: VecDeque::new() }
+    }
+
+    /// Notes what is held at `now`. The first reading of a life is its mark; afterwards it rises to the least that was
+    /// held over the dwell.
+    fn note(&mut self, now: u64, equity: Option<Usd>) {
+        let Some(equity) = equity else { return self.recent.clear() };
+        self.recent.retain(|(at, _)| *at <= now);
+        self.recent.push_back((now, equity));
+        let edge = now.saturating_sub(MARK_DWELL);
+        while self.recent.get(1).is_some_and(|(at, _)| *at <= edge) {
+            self.recent.pop_front();
+        }
+        let Some(high) = self.high else {
+            self.high = Some(equity);
+            return;
+        };
+        let dwelt = self.recent.front().is_some_and(|(at, _)| *at <= edge);
+        if let Some(least) = self.recent.iter().map(|(_, held)| *held).min().filter(|_| dwelt) {
+            self.high = Some(high.max(least));
+        }
+    }
+}
+
+/// What does not change about a life.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// In milliseconds since the Unix epoch.
+    pub born_at: u64,
+    /// The most it was worth in its life so far.
+    pub high_water: Option<Usd>,
+    /// How long it is given.
+    pub lifespan_seconds: Option<u64>,
+}
+
+impl Gauge {
+    /// A gauge for the wallet of this world.
+    ///
+    /// # Errors
+    /// `WALLET_NOT_CONFIGURED` where there is none.
+    pub fn new(world: Arc<World>, terms: Terms) -> Result<Self, ToolError> {
+        let account = world.account(None)?;
+        let Terms { born_at, high_water, lifespan_seconds } = terms;
+        let (mark, failures, gas) = (Mark::new(high_water), 0, VecDeque::new());
+        Ok(Self { world, account, born_at, lifespan_seconds, mark, failures, gas })
+    }
+
+    /// Failures in a row that the policy in force lets it have, and at which drawdown its stop-loss acts, in basis
+    /// points. Where no policy is in force nothing is signed, so the strictest reading does no harm.
+    fn limits(&self) -> (u32, u64) {
+        let Some(rules) = self.world.rules_in_force() else { return (1, 0) };
+        let caps = rules.policy().caps(Phase::Thriving, true);
+        (caps.failures, u64::from(caps.stop_loss.get()))
+    }
+
+    /// Failures in a row, as the failure breaker counts them: the phase and the breaker must not contradict each other.
+    /// While the ledger cannot be read the last count stays.
+    fn count_failures(&mut self) {
+        let counted = self.world.rules_in_force().and_then(|rules| rules.failures().ok());
+        self.failures = counted.unwrap_or(self.failures);
+    }
+
+    /// The most it was ever worth for a while.
+    pub fn high_water(&self) -> Option<Usd> {
+        self.mark.high
+    }
+
+    /// Forgets the mark, by the operator's word: the next reading is the new one.
+    pub fn forget_high_water(&mut self) {
+        self.mark = Mark::new(None);
+    }
+
+    /// Takes the measure at `now` (milliseconds since the Unix epoch).
+    pub async fn read(&mut self, now: u64) -> (Reading, Worth) {
+        let worth = self.worth().await.unwrap_or(Worth { equity: None, gas_wei: None });
+        self.mark.note(now, worth.equity);
+        self.count_failures();
+        let reading = Reading {
+            drawdown_bps: worth.equity.zip(self.mark.high).and_then(|(equity, high)| drawdown(equity, high)),
+            // Only feeds are ever asked.
+            feed_grade: worth.equity.is_some(),
+            runway: self.runway(now, worth.gas_wei),
+            failures: self.failures,
+            failures_limit: self.limits().0,
+            age_seconds: now.saturating_sub(self.born_at) / 1_000,
+            lifespan_seconds: self.lifespan_seconds,
+        };
+        (reading, worth)
+    }
+
+    /// What is held on all chains and on its way between them; `None` where one of them, or the ledger, does not tell.
+    async fn worth(&self) -> Option<Worth> {
+        if !self.world.lost().is_empty() {
+            return None;
+        }
+        let bridges = bridges(&self.world, self.account)?;
+        let asked = self.world.chains().iter().map(|chain| held(&self.world, chain, self.account, &bridges));
+        let chains = futures::future::try_join_all(asked).await.ok()?;
+        let delivered: BTreeSet<B256> = chains.iter().flat_map(|held| held.delivered.iter().copied()).collect();
+        let mut worth = Worth { equity: Some(Usd::ZERO), gas_wei: Some(U256::ZERO) };
+        for held in chains {
+            let locked = held.locked.iter().filter(|(id, _)| !delivered.contains(id)).map(|(_, value)| *value);
+            for value in std::iter::once(held.value).chain(locked) {
+                worth.equity = worth.equity.zip(value).and_then(|(sum, value)| sum.checked_add(value).ok());
+            }
+            worth.gas_wei = worth.gas_wei.map(|sum| sum.saturating_add(held.coin));
+        }
+        Some(worth)
+    }
+
+    /// How long the gas lasts if it goes on being used as over the last hour.
+    fn runway(&mut self, now: u64, gas: Option<U256>) -> Runway {
+        let Some(gas) = gas else { return Runway::Unknown };
+        if gas.is_zero() {
+            return Runway::Seconds(0);
+        }
+        let seconds = now / 1_000;
+        self.gas.retain(|(at, _)| *at <= seconds && seconds - at <= GAS_WINDOW);
+        if self.gas.len() >= SAMPLES {
+            self.gas.pop_front();
+        }
+        self.gas.push_back((seconds, gas));
+        let Some((first, _)) = self.gas.front() else { return Runway::Unused };
+        let seen = seconds.saturating_sub(*first);
+        // What came in is no use: only falls count.
+        let pairs = self.gas.iter().zip(self.gas.iter().skip(1));
+        let used = pairs.fold(U256::ZERO, |sum, (one, next)| sum.saturating_add(one.1.saturating_sub(next.1)));
+        if seen < LEAST_SEEN || used.is_zero() {
+            return Runway::Unused;
+        }
+        let lasts = gas.saturating_mul(U256::from(seen)).checked_div(used).unwrap_or(U256::MAX);
+        Runway::Seconds(u64::try_from(lasts).unwrap_or(u64::MAX))
+    }
+
+    /// The same for a screen.
+    pub fn told(&self, machine: &PhaseMachine, reading: &Reading, worth: &Worth) -> Vitals {
+        Vitals {
+            phase: machine.phase(),
+            why: SafeText::clean(machine.why(), 200),
+            equity: worth.equity,
+            high_water: self.mark.high,
+            drawdown_bps: reading.drawdown_bps,
+            stop_loss_bps: self.limits().1,
+            gas_runway_seconds: match reading.runway {
+                Runway::Seconds(seconds) => Some(seconds),
+                Runway::Unused | Runway::Unknown => None,
+            },
+            gas_wei: worth.gas_wei,
+            failures: reading.failures,
+            failures_limit: reading.failures_limit,
+            age_seconds: reading.age_seconds,
+            lifespan_seconds: reading.lifespan_seconds,
+        }
+    }
+}
+
+/// The account's bridge orders that have not ended, as far as this ledger knows; `None` where it does not tell.
+fn bridges(world: &World, account: Address) -> Option<Vec<(B256, Intent)>> {
+    let Some(orders) = &world.orders else { return Some(Vec::new()) };
+    let own = orders.live().ok()?.into_iter().filter(|record| record.account == account);
+    let bridge = own.filter_map(|record| match record.message {
+        TypedMessage::CrossChainOrder { intent, .. } => Some((record.hash, *intent)),
+        TypedMessage::UniswapxOrder { .. }
+        | TypedMessage::Permit2Allowance { .. }
+        | TypedMessage::Permit2Transfer { .. } => None,
+    });
+    Some(bridge.collect())
+}
+
+/// What is held on one chain, in dollars by feeds; `None` in place of dollars where one has no live feed.
+#[derive(Debug)]
+struct Held {
+    /// In the wallet.
+    value: Option<Usd>,
+    /// The chain's coin among it.
+    coin: U256,
+    /// What its settler has locked, by bridge order.
+    locked: Vec<(B256, Option<Usd>)>,
+    /// The bridge orders that were delivered here.
+    delivered: Vec<B256>,
+}
+
+/// What the settler says of a deposit that it holds.
+const LOCKED: u8 = 1;
+
+async fn held(
+    world: &World,
+    chain: &WorldChain,
+    account: Address,
+    bridges: &[(B256, Intent)],
+) -> Result<Held, ToolError> {
+    let network = chain.network();
+    let multicall = chain.contract(Contract::Multicall3)?;
+    let wrapped = chain.contract(Contract::WrappedNative)?;
+    let mut calls = Calls::default();
+    let coin = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
+    let listed: Vec<_> = network
+        .book
+        .tokens()
+        .iter()
+        .map(|token| {
+            (token.address, token.decimals, calls.push(token.address, &Erc20::balanceOfCall { owner: account }))
+        })
+        .collect();
+    let leaving = bridges.iter().filter(|(_, intent)| intent.origin_chain_id == network.chain_id);
+    let leaving: Vec<_> = leaving
+        .map(|(id, intent)| (*id, calls.push(intent.origin_settler, &OriginSettler::depositsCall { orderId: *id })))
+        .collect();
+    let settler = network.book.contract(Contract::DestinationSettler);
+    let arriving = bridges.iter().filter(|(_, intent)| intent.data.destinationChainId == U256::from(network.chain_id));
+    let arriving: Vec<_> = arriving
+        .filter_map(|(id, _)| Some((*id, calls.push(settler?, &DestinationSettler::filledForCall { orderId: *id }))))
+        .collect();
+    let answers = chain.ask_witnessed(calls).await?;
+    let silent =
+        |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell {what}"));
+    let coin = coin.take(&answers).ok_or_else(|| silent("balances"))?;
+    let coin = world.balance(network.chain_id, account, TokenId::Native, coin)?;
+    let mut holdings = vec![(wrapped, 18, coin, None)];
+    let mut decimals_of = BTreeMap::new();
+    for (token, decimals, call) in listed {
+        decimals_of.insert(token, decimals);
+        match call.take(&answers) {
+            Some(amount) => {
+                let amount = world.balance(network.chain_id, account, TokenId::Erc20(token), amount)?;
+                holdings.push((token, decimals, amount, None));
+            }
+            // Where a listed token has no contract, nothing is held. One that does not answer may hold everything.
+            None if call.is_void(&answers) => {}
+            None => return Err(silent(&format!("the balance of {token}"))),
+        }
+    }
+    let mut locked = Vec::new();
+    for (id, call) in leaving {
+        let deposit = call.take(&answers).ok_or_else(|| silent("deposits"))?;
+        if deposit.status != LOCKED || deposit.user != account {
+            continue;
+        }
+        match decimals_of.get(&deposit.token) {
+            Some(decimals) => holdings.push((deposit.token, *decimals, deposit.amount, Some(id))),
+            // Nothing is known of a token that is on no list.
+            None => locked.push((id, None)),
+        }
+    }
+    let mut delivered = Vec::new();
+    for (id, call) in arriving {
+        if !call.take(&answers).ok_or_else(|| silent("deliveries"))?.is_zero() {
+            delivered.push(id);
+        }
+    }
+    holdings.retain(|(_, _, amount, _)| !amount.is_zero());
+    let tokens: Vec<Address> = holdings.iter().map(|(token, ..)| *token).collect();
+    let reports = chain.prices.prices(&tokens).await;
+    let mut value = Some(Usd::ZERO);
+    for ((_, decimals, amount, bridge), report) in holdings.iter().zip(reports) {
+        let price = report.price.filter(|price| matches!(price.source, PriceOrigin::Feed { .. }));
+        let worth = price.zip(TokenAmount::new(*amount, *decimals).ok());
+        let worth = worth.and_then(|(price, amount)| Usd::value_of(amount, price.usd, Rounding::Down).ok());
+        match bridge {
+            Some(id) => locked.push((*id, worth)),
+            None => value = value.zip(worth).and_then(|(sum, worth)| sum.checked_add(worth).ok()),
+        }
+    }
+    Ok(Held { value, coin, locked, delivered })
+}
+
+/// How far `equity` is below `high`, in basis points, rounded down; `None` where there was nothing to lose. The mark
+/// follows a rise only after a while: what is above it is no loss, and nothing that could not be told.
+fn drawdown(equity: Usd, high: Usd) -> Option<u64> {
+    let lost = high.checked_sub(equity.min(high)).ok()?.scaled(6, Rounding::Down)?;
+    let whole = high.scaled(6, Rounding::Down)?;
+    u64::try_from(lost.checked_mul(10_000)?.checked_div(whole)?).ok()
+}

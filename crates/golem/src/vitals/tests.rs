@@ -1,0 +1,69 @@
+use super::{MARK_DWELL, Mark, drawdown};
+use bardo_base::units::Usd;
+
+const START: u64 = 1_790_000_000_000;
+
+fn usd(text: &str) -> Usd {
+    text.parse().unwrap()
+}
+
+/// The mark after these readings, each so many milliseconds after the start.
+fn after(known: Option<&str>, readings: &[(u64, Option<&str>)]) -> Option<Usd> {
+    let mut mark = Mark::new(known.map(usd));
+    for (at, equity) in readings {
+        mark.note(START + at, equity.map(usd));
+    }
+    mark.high
+}
+
+#[test]
+fn the_first_reading_of_a_life_is_its_mark() {
+    assert_eq!(after(None, &[(0, None), (5_000, Some("100"))]), Some(usd("100")));
+}
+
+#[test]
+fn one_reading_too_high_does_not_raise_it() {
+    let spike = [(0, Some("100")), (30_000, Some("100")), (35_000, Some("900")), (40_000, Some("100"))];
+    assert_eq!(after(None, &spike), Some(usd("100")));
+    // Nor does one that was there before the program was started.
+    assert_eq!(after(Some("100"), &[(0, Some("900")), (5_000, Some("100"))]), Some(usd("100")));
+}
+
+#[test]
+fn what_is_held_over_the_dwell_raises_it_to_the_least_of_that_time() {
+    let held = [(0, Some("120")), (20_000, Some("110")), (40_000, Some("130")), (MARK_DWELL, Some("140"))];
+    assert_eq!(after(Some("100"), &held), Some(usd("110")));
+    assert_eq!(after(Some("100"), held.split_last().unwrap().1), Some(usd("100")), "a moment before");
+    let later = [held.as_slice(), &[(MARK_DWELL + 20_000, Some("140"))]].concat();
+    // The reading of 110 is where the dwell of the newest one begins.
+    assert_eq!(after(Some("100"), &later), Some(usd("110")));
+    let later = [later.as_slice(), &[(MARK_DWELL + 40_000, Some("140"))]].concat();
+    assert_eq!(after(Some("100"), &later), Some(usd("130")));
+}
+
+#[test]
+fn a_reading_that_failed_begins_the_dwell_anew() {
+    let gap = [(0, Some("120")), (30_000, None), (40_000, Some("120")), (MARK_DWELL, Some("120"))];
+    assert_eq!(after(Some("100"), &gap), Some(usd("100")));
+    let on = [gap.as_slice(), &[(40_000 + MARK_DWELL, Some("120"))]].concat();
+    assert_eq!(after(Some("100"), &on), Some(usd("120")));
+}
+
+#[test]
+fn a_clock_that_was_set_back_counts_for_no_time() {
+    let back = [(0, Some("120")), (90_000, Some("120")), (10_000, Some("120")), (30_000, Some("120"))];
+    let mut mark = Mark::new(Some(usd("150")));
+    for (at, equity) in back {
+        mark.note(START + at, equity.map(usd));
+    }
+    assert_eq!(mark.high, Some(usd("150")));
+    assert_eq!(mark.recent.len(), 3, "the reading of the time that has not come is gone: {mark:?}");
+}
+
+#[test]
+fn what_is_above_the_mark_is_no_loss_and_not_unknown() {
+    let lost = |equity: &str, high: &str| drawdown(usd(equity), usd(high));
+    assert_eq!([lost("97", "100"), lost("97.01", "100"), lost("0", "100")], [Some(300), Some(299), Some(10_000)]);
+    assert_eq!([lost("100", "100"), lost("100.01", "100"), lost("900", "100")], [Some(0); 3]);
+    assert_eq!([lost("0", "0"), lost("5", "0")], [None; 2], "there was nothing to lose");
+}
