@@ -1,5 +1,5 @@
 //! There is one way to a signature and one way to send it: reads the sources and names every place
-//! outside the rooms that may.
+//! outside the modules that may.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,13 +31,25 @@ const WORDS: &[&str] = &[
 
 /// Who may sign: keys, and the devnet's own inhabitants, whose keys refuse every other chain. Who may
 /// send: the sender. And the devnet itself, which answers to the names of the calls.
-const ROOMS: &[(&str, &str)] = &[
-    ("custody/", "keys, used by a capability alone"),
-    ("sandbox/", "inhabitants of the devnet, whose keys refuse every other chain"),
-    ("chain/sender/", "stored bytes, sent"),
-    ("chain/devnet/rpc/", "the chain that is sent to: names of its calls"),
-    ("chain/provider/method.rs", "which calls may be asked twice: their names"),
+const MODULES: &[(&str, &str)] = &[
+    ("crates/bardo-safety/src/custody/", "keys, used by a capability alone"),
+    ("crates/bardo-sandbox/src/", "inhabitants of the devnet, whose keys refuse every other chain"),
+    ("crates/golem-chain/src/sender/", "stored bytes, sent"),
+    ("crates/golem-chain/src/devnet/rpc/", "the chain that is sent to: names of its calls"),
+    ("crates/golem-chain/src/provider/method.rs", "which calls may be asked twice: their names"),
 ];
+
+/// The sources of the program and of every crate, with their paths from the root of the repository.
+fn sources() -> Vec<(String, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crates = fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path().join("src"));
+    let mut found = Vec::new();
+    for folder in crates.chain([root.join("src")]) {
+        rust_files(&folder, &mut found);
+    }
+    assert!(found.len() > 100, "found only {} files: is the path right?", found.len());
+    found.into_iter().map(|file| (file.strip_prefix(root).unwrap().display().to_string(), file)).collect()
+}
 
 fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
@@ -72,37 +84,28 @@ fn is_test(relative: &str) -> bool {
 }
 
 #[test]
-fn nothing_signs_or_sends_outside_its_room() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    rust_files(&source, &mut files);
-    assert!(files.len() > 100, "found only {} files: is the path right?", files.len());
+fn nothing_signs_or_sends_outside_its_module() {
     let mut faults = Vec::new();
     let mut inside = 0;
-    for file in files {
-        let relative = file.strip_prefix(&source).unwrap().display().to_string();
+    for (relative, file) in sources() {
         if is_test(&relative) {
             continue;
         }
         let found = found_in(&fs::read_to_string(&file).unwrap());
-        if ROOMS.iter().any(|(room, _)| relative.starts_with(room)) {
+        if MODULES.iter().any(|(module, _)| relative.starts_with(module)) {
             inside += found.len();
             continue;
         }
-        faults.extend(found.into_iter().map(|(line, word)| format!("src/{relative}:{line}: `{word}`")));
+        faults.extend(found.into_iter().map(|(line, word)| format!("{relative}:{line}: `{word}`")));
     }
-    assert!(inside > 0, "not even the rooms that sign were found: the words are wrong");
-    assert!(faults.is_empty(), "\nsigning or sending outside of its room:\n{}\n", faults.join("\n"));
+    assert!(inside > 0, "not even the modules that sign were found: the words are wrong");
+    assert!(faults.is_empty(), "\nsigning or sending outside of its module:\n{}\n", faults.join("\n"));
 }
 
 #[test]
 fn only_the_pipeline_makes_a_capability() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    rust_files(&source, &mut files);
     let mut makers = Vec::new();
-    for file in files {
-        let relative = file.strip_prefix(&source).unwrap().display().to_string();
+    for (relative, file) in sources() {
         if is_test(&relative) {
             continue;
         }
@@ -114,8 +117,21 @@ fn only_the_pipeline_makes_a_capability() {
         }
     }
     makers.sort();
-    let pipeline = ["order.rs", "outbid.rs", "sign.rs"].map(|file| format!("safety/pipeline/{file}"));
+    let pipeline = ["order.rs", "outbid.rs", "sign.rs"].map(|file| format!("crates/bardo-safety/src/pipeline/{file}"));
     assert_eq!(makers, pipeline);
+}
+
+/// Proofs that the operator decided come from the password check alone; tests make theirs where they need one.
+#[test]
+fn only_the_password_check_makes_proofs() {
+    let makes = |(_, path): &(String, PathBuf)| {
+        let source = fs::read_to_string(path).unwrap();
+        // What stands behind the last mark of a test is a test.
+        let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+        !path.ends_with("tests.rs") && code.contains("OperatorProof::issue(")
+    };
+    let made: Vec<_> = sources().into_iter().filter(makes).map(|(relative, _)| relative).collect();
+    assert_eq!(made, ["crates/bardo-safety/src/custody/reauthentication.rs"]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::devnet::block_time;
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Category, Phase, Profile, StopLevel};
-use golem_tools::engine::ApprovalMode;
 use bardo_sandbox::Pace;
+use golem_tools::engine::ApprovalMode;
 
 /// A terminal from which a person runs an on-chain trading agent.
 #[derive(Debug, Parser)]

@@ -8,17 +8,17 @@ use super::{Exit, Failure, consent, load, print_json, secret, wait};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, Environment, Flags};
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::fabric::{EventKind, Fabric, FabricConfig};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{CapabilityTier, CardKind, Category, Phase};
-use golem_chain::network::PlanError;
-use bardo_safety::custody::Password;
-use golem_tools::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse};
-use bardo_base::fabric::{EventKind, Fabric, FabricConfig};
 use bardo_runtime::data::{DataFolder, Ledger};
 use bardo_runtime::questions::answering;
 use bardo_runtime::{Hands, OpenError, OpenWorld, account};
+use bardo_safety::custody::Password;
 use bardo_sandbox::{MarketMode, Pace, SandboxConfig};
+use golem_chain::network::PlanError;
 use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse};
 
 /// The longest file or stream that is read at all; what is too long for a tool the engine says.
 const MOST_BYTES: u64 = 64 << 20;
@@ -126,7 +126,8 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
                 }
                 orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
             } else if catalog.get(tool).is_some_and(|entry| follows(entry)) {
-                orders = Some(bardo_runtime::orders(config, &opened, ledger, rules, &fabric, clock.clone(), || false).await);
+                orders =
+                    Some(bardo_runtime::orders(config, &opened, ledger, rules, &fabric, clock.clone(), || false).await);
             }
         }
         if ledger.is_none() {

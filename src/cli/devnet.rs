@@ -8,14 +8,14 @@ use std::{
 
 use super::{Exit, Failure, args::DevnetArguments, load, logs, print};
 use bardo_base::{
-        clock::{Clock, SystemClock},
-        config::{Environment, Flags},
-    };
-use golem_chain::devnet::server::{ServeError, Server, serve};
+    clock::{Clock, SystemClock},
+    config::{Environment, Flags},
+};
 use bardo_sandbox::{
-        MarketMode, Pace, Sandbox, SandboxConfig,
-        services::{self, Services},
-    };
+    MarketMode, Pace, Sandbox, SandboxConfig,
+    services::{self, Services},
+};
+use golem_chain::devnet::server::{ServeError, Server, serve};
 
 /// Shorter intervals would let a chain's time, which moves by whole seconds, run ahead of the clock's unboundedly.
 const SHORTEST_BLOCK: Duration = Duration::from_millis(100);

@@ -22,30 +22,30 @@ use alloy::{
 use serde::Serialize;
 
 use super::{Exit, Failure, devnet::sandbox, print, print_json, privacy};
+use ::golem::brain::{
+    Choice,
+    process::confinement::{Isolation, IsolationLevel},
+};
 use bardo_abi::erc20::Erc20;
 use bardo_base::private;
 use bardo_base::{
-        clock::{Clock, SystemClock},
-        config::{Config, Environment, Flags, QuoteChoice},
-        service::ServiceError,
-        text::SafeText,
-    };
-use golem_chain::{
-        network::{ChainPlan, Network, NetworkKind, Plan},
-        provider::{Backing, ChainClient, ConnectRules, Dispute, HttpLimits, Thresholds},
-        sender::Relay,
-    };
+    clock::{Clock, SystemClock},
+    config::{Config, Environment, Flags, QuoteChoice},
+    service::ServiceError,
+    text::SafeText,
+};
+use bardo_runtime::data::DataFolder;
 use bardo_safety::custody::Keystore;
-use golem_tools::engine::Catalog;
-use ::golem::brain::{
-        Choice,
-        process::confinement::{Isolation, IsolationLevel},
-    };
-use bardo_runtime::{data::DataFolder};
 use bardo_safety::stop::{StopFile, meaning};
 use bardo_sandbox::{MarketMode, Pace, Sandbox};
-use golem_tools::ALL_TOOL_DEFS;
+use golem_chain::{
+    network::{ChainPlan, Network, NetworkKind, Plan},
+    provider::{Backing, ChainClient, ConnectRules, Dispute, HttpLimits, Thresholds},
+    sender::Relay,
+};
 use golem_protocols::uniswap::sidecar::Sidecar;
+use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::engine::Catalog;
 
 /// A chain that has said nothing for so long is reported as silent.
 const PATIENCE: Duration = Duration::from_secs(20);

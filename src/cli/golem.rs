@@ -7,21 +7,21 @@ use std::collections::HashSet;
 use tokio::sync::{mpsc, watch};
 
 use super::{Exit, Failure, known_role, load, logs, print};
-use bardo_base::config::{Config, DEFAULT_NETWORK, Environment, Flags};
-use bardo_base::id::GolemId;
-use bardo_base::model::{Phase, StopLevel};
-use bardo_base::text::SafeText;
-use golem_tools::engine::ApprovalMode;
-use bardo_base::fabric::EventKind;
 use ::golem::brain::Choice;
 use ::golem::life::Played;
 use ::golem::scenario::{self, Operator, Scenario};
+use bardo_base::config::{Config, DEFAULT_NETWORK, Environment, Flags};
+use bardo_base::fabric::EventKind;
+use bardo_base::id::GolemId;
+use bardo_base::model::{Phase, StopLevel};
+use bardo_base::text::SafeText;
 use bardo_runtime::actor::{HEARTBEAT, Living};
 use bardo_runtime::data::DataFolder;
 use bardo_runtime::handle::{Command, Handle, LeaveMode, News, Sent};
 use bardo_runtime::market::model::Update;
 use bardo_runtime::questions::{OperatorAnswer, Question, QuestionKey};
 use bardo_runtime::session::{Pace, Session, SessionOptions, TimeOptions};
+use golem_tools::engine::ApprovalMode;
 
 /// How a show is run.
 #[derive(Debug)]

@@ -4,11 +4,11 @@
 use serde_json::json;
 
 use super::{Exit, Failure, load, print, print_json};
-use bardo_base::config::{Environment, Flags};
-use golem_tools::engine::Catalog;
 use ::golem::archetype::ArchetypeError;
 use ::golem::pi::ACTION_KINDS;
+use bardo_base::config::{Environment, Flags};
 use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::engine::Catalog;
 
 pub(super) fn run(role: Option<&str>, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let all = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;

@@ -8,10 +8,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{Exit, Failure, load, print, print_json};
 use bardo_base::config::{Environment, Flags};
+use bardo_base::fabric::{Event, read_journal};
 use bardo_base::format::utc;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
-use bardo_base::fabric::{Event, read_journal};
 use bardo_runtime::data::DataFolder;
 use bardo_safety::audit::{Anchor, Kind, Recorded, entries, verify};
 use bardo_safety::pipeline::{Found, Step};

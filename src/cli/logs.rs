@@ -18,8 +18,8 @@ const PREFIX: &str = "bardo";
 /// # Errors
 /// A filter that makes no sense. A folder that cannot be used is told on stderr and leaves the program without logs.
 pub(super) fn start(config: &Config) -> Result<Option<WorkerGuard>, LogError> {
-    let filter =
-        EnvFilter::try_new(&config.log.value).map_err(|_| LogError { origin: config.log.origin.to_string() })?;
+    let filter = EnvFilter::try_new(every_crate(&config.log.value))
+        .map_err(|_| LogError { origin: config.log.origin.to_string() })?;
     let folder = config.log_dir();
     match file(&config.data_dir.value, &folder) {
         Ok(file) => {
@@ -35,6 +35,16 @@ pub(super) fn start(config: &Config) -> Result<Option<WorkerGuard>, LogError> {
             Ok(None)
         }
     }
+}
+
+/// A filter in which `bardo` means all of this program: a target stands for every crate whose name begins with it, and
+/// half of ours begin with `golem`.
+fn every_crate(filter: &str) -> String {
+    let both = |directive: &str| match directive.trim().strip_prefix("bardo") {
+        Some(rest) if rest.is_empty() || rest.starts_with(['=', '[']) => format!("bardo{rest},golem{rest}"),
+        _ => directive.to_owned(),
+    };
+    filter.split(',').map(both).collect::<Vec<_>>().join(",")
 }
 
 /// A log filter that makes no sense.
@@ -55,4 +65,17 @@ fn file(data: &Path, folder: &Path) -> Result<tracing_appender::rolling::Rolling
         .max_log_files(DAYS_KEPT)
         .build(folder)
         .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::every_crate;
+
+    #[test]
+    fn bardo_in_a_filter_means_every_crate() {
+        assert_eq!(every_crate("bardo=debug"), "bardo=debug,golem=debug");
+        assert_eq!(every_crate("warn, bardo=trace"), "warn,bardo=trace,golem=trace");
+        assert_eq!(every_crate("info"), "info");
+        assert_eq!(every_crate("bardo_console=debug"), "bardo_console=debug");
+    }
 }

@@ -42,21 +42,21 @@ use std::{error::Error, io::Write, path::PathBuf, process::ExitCode};
 use clap::Parser;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
-use bardo_base::config::{Config, ConfigError, Environment, Flags, Origin};
-use bardo_base::text::SafeText;
-use golem_chain::network::PlanError;
-use bardo_console::{Attention, ConsoleOptions, Keymap};
-use bardo_safety::custody::Password;
-use golem_tools::engine::Catalog;
 use ::golem::archetype::ArchetypeError;
 use ::golem::brain::Choice;
 use ::golem::brain::process::confinement::launch;
 use ::golem::scenario;
+use args::{Cli, Command, GolemAction, LogAction, ToolsFormat};
+use bardo_base::config::{Config, ConfigError, Environment, Flags, Origin};
+use bardo_base::text::SafeText;
+use bardo_console::{Attention, ConsoleOptions, Keymap};
+use bardo_runtime::OpenError;
 use bardo_runtime::handle::Farewell;
 use bardo_runtime::session::SessionOptions;
-use bardo_runtime::{OpenError};
+use bardo_safety::custody::Password;
+use golem_chain::network::PlanError;
 use golem_tools::ALL_TOOL_DEFS;
-use args::{Cli, Command, GolemAction, LogAction, ToolsFormat};
+use golem_tools::engine::Catalog;
 
 /// How a command ended, as the process says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

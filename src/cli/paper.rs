@@ -9,10 +9,10 @@ use super::args::PaperAction;
 use super::{Exit, Failure, load, print, print_json};
 use bardo_base::config::{Environment, Flags};
 use bardo_base::units::TokenAmount;
-use golem_tools::engine::forget_keys;
 use bardo_runtime::data::{DataFolder, open_paper};
 use bardo_safety::paper::{self, PaperPosition};
 use bardo_store::StoreError;
+use golem_tools::engine::forget_keys;
 
 pub(super) fn run(action: PaperAction, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let config = load(environment, flags)?;

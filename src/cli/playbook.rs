@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::args::PlaybookAction;
 use super::{Exit, Failure, load, print, print_json};
+use ::golem::memory::{Delta, Memory, Papers, network_key};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::config::{Environment, Flags};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
-use ::golem::memory::{Delta, Memory, Papers, network_key};
 use bardo_runtime::data::DataFolder;
 
 /// Characters of a text on a line for people.

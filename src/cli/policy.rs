@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use super::args::{CageAction, PolicyAction, Reset};
 use super::{Exit, Failure, call, consent, load, password, policy_cage, print, print_json};
+use ::golem::memory::Memory;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, Environment, Flags};
 use bardo_base::model::{Category, Phase};
 use bardo_base::text::{nearest, width};
-use golem_chain::network::{NetworkKind, Plan};
-use bardo_safety::custody::no_account;
-use golem_tools::engine::{ApprovalMode, Input};
-use ::golem::memory::Memory;
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::policy::{is_devnet, open, place};
 use bardo_runtime::{OpenWorld, account, reauthentication};
 use bardo_safety::audit::Trail;
+use bardo_safety::custody::no_account;
 use bardo_safety::operator::OperatorRules;
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::policy::{Field, Policy, Preset};
+use golem_chain::network::{NetworkKind, Plan};
 use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::engine::{ApprovalMode, Input};
 
 pub(super) fn run(
     action: &PolicyAction,

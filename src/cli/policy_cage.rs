@@ -12,16 +12,16 @@ use bardo_abi::policy_cage::PolicyCage::Rules;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::Config;
 use bardo_base::error::{ErrorCode, ToolError};
-use golem_chain::network::{Network, NetworkKind, Plan};
-use bardo_safety::custody::no_account;
 use bardo_base::fabric::Fabric;
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::policy_cage::{self, CageChange, CageState, CageStatus};
 use bardo_runtime::{OpenWorld, account, reauthentication};
 use bardo_safety::audit::Trail;
 use bardo_safety::cage::{Difference, Gap, amount};
+use bardo_safety::custody::no_account;
 use bardo_safety::pipeline::State;
 use bardo_safety::policy::Policy;
+use golem_chain::network::{Network, NetworkKind, Plan};
 
 /// Events kept in memory: more than one change has.
 const RING: usize = 256;

@@ -8,19 +8,19 @@ use super::{Exit, Failure, consent, load, password, print, print_json};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, Environment, Flags};
 use bardo_base::error::ToolError;
-use bardo_base::format;
-use golem_chain::network::Plan;
-use bardo_safety::custody::{KeyName, Password, Reauthentication, no_account};
-use golem_tools::engine::{Acting, ToolDef};
 use bardo_base::fabric::Fabric;
+use bardo_base::format;
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::reconcile::{self, Standing};
 use bardo_runtime::{Hands, OpenWorld, account, reauthentication};
 use bardo_safety::audit::Trail;
+use bardo_safety::custody::{KeyName, Password, Reauthentication, no_account};
 use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::orders::Stage;
 use bardo_safety::pipeline::{LeftOver, State};
+use golem_chain::network::Plan;
 use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::engine::{Acting, ToolDef};
 
 /// The word that takes the chain to be right.
 const YES: &str = "reconcile";

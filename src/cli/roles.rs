@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::args::ProtocolSchema;
 use super::{Exit, Failure, load, print, print_json};
-use bardo_base::config::{Environment, Flags};
-use golem_tools::engine::{Catalog, schema};
 use ::golem::archetype::Archetype;
 use ::golem::brain::process::lines;
+use bardo_base::config::{Environment, Flags};
 use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::engine::{Catalog, schema};
 
 pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let all = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;

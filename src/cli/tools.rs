@@ -1,12 +1,12 @@
 //! `bardo tools`: what can be called, for people and for other programs.
 
 use super::{Exit, Failure, args::ToolsFormat, load, print, print_json};
+use ::golem::archetype::ArchetypeError;
 use bardo_base::config::{Environment, Flags};
 use bardo_base::model::{Category, GuidelineKey, Phase, Profile};
 use bardo_base::text::SafeText;
-use golem_tools::engine::{Catalog, Entry, Filter, categories_of, mcp_list, openai_list};
-use ::golem::archetype::ArchetypeError;
 use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::engine::{Catalog, Entry, Filter, categories_of, mcp_list, openai_list};
 
 pub(super) fn run(
     name: Option<&str>,

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use bardo_base::error::{ErrorCode, ToolError};
-use golem_tools::engine::{Status, ToolResponse};
 use bardo_base::fabric::{IntentStatus as Bridge, OrderStatus as Auction, OrderUpdate};
 use bardo_safety::orders::{OrderState, Orders, Record};
 use bardo_safety::typed::TypedMessage;
 use bardo_sandbox::Sandbox;
+use golem_tools::engine::{Status, ToolResponse};
 use golem_tools::trading::filled;
 
 /// Beside the time an order has, for the chain to tell how it ended.

@@ -12,11 +12,11 @@
     )
 )]
 
-pub mod fabric;
 pub mod chance;
 pub mod clock;
 pub mod config;
 pub mod error;
+pub mod fabric;
 pub mod failpoint;
 pub mod format;
 pub mod id;

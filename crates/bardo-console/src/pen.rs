@@ -4,8 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 
-use bardo_base::text::{fit, width};
 use crate::theme::{Role, Theme};
+use bardo_base::text::{fit, width};
 
 /// A piece of text and what it means.
 pub type Piece = (String, Role);

@@ -10,14 +10,14 @@ use super::reauthentication;
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::config::{Config, Origin, Setting};
 use bardo_base::error::{ErrorCode, ToolError};
-use golem_chain::network::NetworkKind;
 use bardo_safety::custody::{
     DevelopmentAccount, KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, LocalAccount, Password,
 };
-use golem_tools::engine::World;
 use bardo_safety::queue_key::QueueKey;
 use bardo_safety::{Account, AccountKind};
 use bardo_sandbox::keys::Party;
+use golem_chain::network::NetworkKind;
+use golem_tools::engine::World;
 
 /// Before the number of an account of the development mnemonic. No key's name has a colon in it.
 const DEVELOPMENT: &str = "development:";

@@ -14,13 +14,8 @@ use super::{OpenWorld, policy};
 use bardo_base::clock::Clock;
 use bardo_base::config::{ChainSettings, Config};
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::model::Phase;
-use golem_chain::network::{DataFees, Network, NetworkKind};
-use golem_chain::provider::HttpLimits;
-use golem_chain::sender::{Relay, Sender};
-use golem_tools::engine::{Acting, ApprovalMode, Paper, PaperDesk, WorldChain};
 use bardo_base::fabric::Fabric;
-use golem::guardian::{self, SafetyGuardian};
+use bardo_base::model::Phase;
 use bardo_safety::Account;
 use bardo_safety::approval::ApprovalDesk;
 use bardo_safety::audit::Trail;
@@ -29,6 +24,11 @@ use bardo_safety::guardian::Guardian;
 use bardo_safety::operator::OperatorRules;
 use bardo_safety::pipeline::{Pipeline, PipelineChain, PipelineConfig};
 use bardo_store::Store;
+use golem::guardian::{self, SafetyGuardian};
+use golem_chain::network::{DataFees, Network, NetworkKind};
+use golem_chain::provider::HttpLimits;
+use golem_chain::sender::{Relay, Sender};
+use golem_tools::engine::{Acting, ApprovalMode, Paper, PaperDesk, WorldChain};
 
 /// How long a call waits that is to see its transaction's end, however late that comes.
 const TO_THE_END: Duration = Duration::from_secs(30 * 24 * 3_600);

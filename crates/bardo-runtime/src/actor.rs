@@ -10,16 +10,16 @@ use futures::future::BoxFuture;
 use tokio::sync::{mpsc, watch};
 
 use bardo_base::clock::{Attendance, Clock};
+use bardo_base::fabric::{EventKind, Fabric};
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
-use golem_tools::engine::{Executor, World};
-use bardo_base::fabric::{EventKind, Fabric};
+use bardo_safety::stop::StopFile;
+use bardo_store::Store;
 use golem::archetype::Archetypes;
 use golem::life::Played;
 use golem::scenario::Scenario;
-use bardo_safety::stop::StopFile;
-use bardo_store::Store;
+use golem_tools::engine::{Executor, World};
 
 pub use living::{HEARTBEAT, Living};
 

@@ -12,12 +12,12 @@ use bardo_abi::permit2::Permit2;
 use bardo_base::error::ToolError;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
-use golem_chain::multicall::Calls;
-use golem_chain::network::{BookToken, Contract, Network};
-use golem_tools::engine::WorldChain;
 use bardo_safety::orders::record;
 use bardo_safety::value::is_unlimited;
 use bardo_store::Store;
+use golem_chain::multicall::Calls;
+use golem_chain::network::{BookToken, Contract, Network};
+use golem_tools::engine::WorldChain;
 
 /// Contracts that take tokens from a wallet here.
 const SPENDERS: [Contract; 6] = [

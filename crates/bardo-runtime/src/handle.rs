@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::market::model::Update;
 use super::questions::{Confirmation, OperatorAnswer, Question, QuestionKey};
+use bardo_base::fabric::Event;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Phase, Profile, RiskTier, StopLevel, TickBudget,
@@ -22,9 +23,8 @@ use bardo_base::model::{
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_safety::custody::Password;
-use golem_tools::engine::{Entry, ToolResponse, categories_of};
-use bardo_base::fabric::Event;
 use golem::brain::process::confinement::Isolation;
+use golem_tools::engine::{Entry, ToolResponse, categories_of};
 
 pub use snapshot::{
     AllowanceNow, AllowancesNow, BreakerNow, ChainHoldings, GrantNow, Holding, Limits, PolicyNow, SilentToken,

@@ -50,8 +50,8 @@ mod world;
 use std::path::PathBuf;
 
 use bardo_base::config::Config;
-use golem_tools::engine::Catalog;
 use golem::archetype::{ArchetypeError, Archetypes};
+use golem_tools::engine::Catalog;
 
 pub use acting::{Hands, acting, rules};
 pub use orders::{SettlingService, auctions, orders, settling_services};

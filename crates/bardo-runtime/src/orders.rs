@@ -7,22 +7,22 @@ use super::OpenWorld;
 use super::data::Ledger;
 use super::depth::confirmations;
 use super::quotes::trading_api;
+use alloy::providers::Provider as _;
 use bardo_base::clock::Clock;
 use bardo_base::config::Config;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
-use alloy::providers::Provider as _;
 use serde_json::value::RawValue;
 
-use golem_chain::network::{DEVNET_BASE, Description, Network, NetworkKind, resolve};
-use golem_chain::service::JsonService;
 use bardo_base::fabric::Fabric;
-use golem_protocols::intents::gateway::IntentGateway;
-use golem_protocols::intents::service::HttpIntents;
 use bardo_safety::orders::{OrderChain, Orders, OrdersConfig};
 use bardo_safety::rulebook::Rulebook;
 use bardo_sandbox::order_service::LocalOrders;
 use bardo_sandbox::relayers::LocalRelayers;
+use golem_chain::network::{DEVNET_BASE, Description, Network, NetworkKind, resolve};
+use golem_chain::service::JsonService;
+use golem_protocols::intents::gateway::IntentGateway;
+use golem_protocols::intents::service::HttpIntents;
 use golem_protocols::uniswap::gateway::OrderGateway;
 use golem_protocols::uniswap::order::OrderKind;
 use golem_protocols::uniswap::service::HttpOrders;
@@ -179,8 +179,8 @@ async fn served(opened: &OpenWorld) -> Description {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use golem_chain::network::by_id;
     use crate::depth::tests::config;
+    use golem_chain::network::by_id;
 
     #[test]
     fn the_auction_is_the_chains_unless_the_configuration_names_another() {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use bardo_base::config::Config;
 use bardo_base::model::Category;
-use golem_chain::network::{NetworkKind, Plan, PlanError};
 use bardo_safety::policy::{Keeper, PolicyError, Preset, enforceable};
+use golem_chain::network::{NetworkKind, Plan, PlanError};
 use golem_tools::ALL_TOOL_DEFS;
 
 /// The policy of test networks and of real ones. Without it nothing is signed there.

@@ -17,15 +17,15 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, Phase, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
-use golem_chain::multicall::Calls;
-use golem_chain::network::Contract;
-use golem_tools::engine::{Acting, WorldChain};
 use bardo_safety::approval::{Consent, Decision};
 use bardo_safety::cage::{DeriveError, Derived, Difference, derive, differences};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::pipeline::{Asked, Committed};
 use bardo_safety::policy::Policy;
 use bardo_safety::proposal::{Intent, Leg, Proposal, Purpose};
+use golem_chain::multicall::Calls;
+use golem_chain::network::Contract;
+use golem_tools::engine::{Acting, WorldChain};
 
 /// Gas of a call that writes nothing, in gas units, the transaction's own included.
 const BASE_GAS: u64 = 120_000;

@@ -15,11 +15,11 @@ use alloy::primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 use super::market::model::Money;
+use bardo_base::fabric::CheckOutcome;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::{Check, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use bardo_base::fabric::CheckOutcome;
 use bardo_safety::approval::Requirement;
 use bardo_safety::content::SignedContent;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bardo_base::config::{Config, QuoteChoice};
 use golem_chain::network::NetworkKind;
 use golem_chain::service::BadAddress;
-use golem_tools::engine::World;
 use golem_protocols::uniswap::quote::{AbsentSource, OwnRouter, QuoteSource};
 use golem_protocols::uniswap::sidecar::Sidecar;
 use golem_protocols::uniswap::trading::TradingApi;
+use golem_tools::engine::World;
 
 /// The Trading API as it is set up; nothing where there is no key.
 ///

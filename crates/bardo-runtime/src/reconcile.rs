@@ -22,17 +22,17 @@ use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
-use golem_chain::network::Contract;
-use golem_chain::provider::ProviderError;
-use golem_chain::sender::{self, ChainNonces, LaneError, Sender, SenderError, SenderRules};
-use golem_chain::token::TokenId;
-use golem_tools::engine::{Acting, ToolDef, WorldChain};
 use bardo_safety::approval::Consent;
 use bardo_safety::audit::{self, AuditError, Entry, Kind};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::pipeline::{Asked, Committed, LeftOver};
 use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
 use bardo_store::StoreError;
+use golem_chain::network::Contract;
+use golem_chain::provider::ProviderError;
+use golem_chain::sender::{self, ChainNonces, LaneError, Sender, SenderError, SenderRules};
+use golem_chain::token::TokenId;
+use golem_tools::engine::{Acting, ToolDef, WorldChain};
 
 /// Gas that an approval may use, in gas units; tokens behind proxies need more than plain ones.
 const FILLER_GAS: u64 = 120_000;

@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::handle::{Command, Farewell, Found, Handle, News, Query, Ready, ReplayControl, ReplayNow, Sent, SessionEnd};
 use super::market::model::{ChainIdentity, Money, Network, Update};
+use bardo_base::fabric::{Event, EventKind, JournalError, read_journal};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM};
-use bardo_base::fabric::{Event, EventKind, JournalError, read_journal};
 
 /// Events handed over at once.
 const AT_ONCE: usize = 256;

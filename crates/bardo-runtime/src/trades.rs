@@ -7,8 +7,8 @@ use alloy::primitives::B256;
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 
-use bardo_base::id::CallId;
 use bardo_base::fabric::{Event, EventKind, IntentStatus, OrderStatus};
+use bardo_base::id::CallId;
 
 /// The tool whose own transactions are a trade.
 const SWAP: &str = "uniswap_execute_swap";

@@ -8,11 +8,11 @@ use super::account;
 use bardo_base::clock::Clock;
 use bardo_base::config::Config;
 use bardo_base::units::Usd;
+use bardo_sandbox::{Progress, Sandbox, SandboxConfig, SandboxError};
 use golem_chain::network::{Plan, PlanError};
 use golem_chain::price::{FixedPriceError, PriceChain};
 use golem_chain::provider::{ChainClient, ConnectError, ConnectRules};
 use golem_tools::engine::{LostChain, World, WorldChain};
-use bardo_sandbox::{Progress, Sandbox, SandboxConfig, SandboxError};
 
 /// A world, and the devnet in it where there is one: without it its chains would stop.
 #[derive(Debug)]

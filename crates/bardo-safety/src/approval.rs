@@ -16,11 +16,11 @@ mod worsening;
 
 use std::sync::Arc;
 
+use crate::operator_proof::ProofError;
+use crate::pipeline::Preview;
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use crate::operator_proof::ProofError;
-use crate::pipeline::Preview;
 
 pub use desk::{ApprovalDesk, Ticket};
 pub use elsewhere::Elsewhere;

@@ -46,7 +46,6 @@
     )
 )]
 
-pub mod custody;
 pub mod account;
 pub mod approval;
 pub mod audit;
@@ -55,6 +54,7 @@ pub mod cage;
 pub mod calldata;
 pub mod checks;
 pub mod content;
+pub mod custody;
 pub mod facts;
 pub mod framed;
 pub mod grants;

@@ -2,7 +2,7 @@
 //! behind the one seam.
 
 mod away;
-pub(in crate) mod consent;
+pub(crate) mod consent;
 mod following;
 mod liquidation;
 
@@ -33,9 +33,9 @@ use bardo_base::id::GolemId;
 use bardo_base::model::{Check, Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_base::units::Rounding;
+use bardo_store::{Store, StoreError};
 use golem_chain::network::{Network, NetworkKind};
 use golem_chain::token::TokenId;
-use bardo_store::{Store, StoreError};
 
 /// Characters kept of one change of a policy.
 const MAX_CHANGE: usize = 200;

@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::ledger;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
+use bardo_store::{Migrations, Store, StoreError};
 use golem_chain::fork::BalanceShift;
 use golem_chain::token::{Token, TokenId};
-use bardo_store::{Migrations, Store, StoreError};
 
 /// The tables of actions on paper and of the balances that they moved. Amounts are raw units, as decimal text: they take
 /// up to 256 bits.

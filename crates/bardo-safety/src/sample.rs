@@ -9,14 +9,14 @@ use super::orders::{OrderState, Record, Stage};
 use super::proposal::{Intent, Leg, Proposal, Purpose};
 use super::rulebook::Reservation;
 use super::typed::TypedMessage;
+use crate::account::AccountKind;
 use bardo_abi::erc7683::AcrossOrderData;
+use bardo_base::fabric::Asset;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use golem_chain::token::{Token, TokenId};
-use bardo_base::fabric::Asset;
 use golem_protocols::intents;
-use crate::account::AccountKind;
 
 /// A listed token.
 pub(super) fn token(contract: Address, symbol: &str, decimals: u8) -> Token {

@@ -35,7 +35,7 @@ use golem_chain::fork::{BalanceShift, Call, Fees, Fork, ForkError, Options, Pinn
 use golem_chain::token::TokenId;
 
 pub use declared::declared;
-pub(in crate) use figures::{figure, figure_of, name, when};
+pub(crate) use figures::{figure, figure_of, name, when};
 pub use judge::judge;
 pub use order::{order_faults, reactor_role, settler};
 

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
 use bardo_base::model::StopLevel;
 use bardo_base::private;
 use bardo_base::text::SafeText;
-use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
 
 pub use ladder::{Passage, lets_through, meaning, passage};
 

@@ -4,9 +4,9 @@
 use std::fmt;
 
 use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::fabric::{CheckOutcome, SafetyCheck};
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
-use bardo_base::fabric::{CheckOutcome, SafetyCheck};
 
 /// Characters kept of a verdict's sentence.
 const MAX_DETAIL: usize = 400;

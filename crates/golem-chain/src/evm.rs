@@ -23,7 +23,7 @@ use revm::handler::{MainBuilder, MainContext, MainnetContext, MainnetEvm, System
 use revm::state::EvmState;
 
 pub use revm::primitives::hardfork::SpecId;
-pub(in crate) use stand_in::Precompiles;
+pub(crate) use stand_in::Precompiles;
 pub use stand_in::{PLACEHOLDER_SIGNATURE, StandIn};
 
 /// The error every database under an [`Evm`] reports: the room's own error, erased, so that the

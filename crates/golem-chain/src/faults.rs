@@ -1,11 +1,11 @@
 //! The errors of this layer as the one that callers of a tool see.
 
-use bardo_base::error::{ErrorCode, ToolError};
 use crate::fork::ForkError;
 use crate::network::UnknownChain;
 use crate::price::PriceUnknown;
 use crate::provider::{ConnectError, ProviderError};
 use crate::token::{Candidate, TokenError};
+use bardo_base::error::{ErrorCode, ToolError};
 
 impl From<ProviderError> for ToolError {
     fn from(error: ProviderError) -> Self {

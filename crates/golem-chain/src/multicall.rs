@@ -10,8 +10,8 @@ use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
 use futures::future::try_join_all;
 
-use bardo_base::text::SafeText;
 use crate::provider::ProviderError;
+use bardo_base::text::SafeText;
 
 /// Calls in one request at most: endpoints bound the gas and the size of a call.
 const CALLS_PER_REQUEST: usize = 600;

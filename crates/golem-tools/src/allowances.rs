@@ -5,14 +5,14 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall;
 
+use crate::engine::WorldChain;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_safety::proposal::{Leg, Purpose};
 use golem_chain::fork::{Call as ForkCall, Fork, NextBlock, Source, Status};
 use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
-use crate::engine::WorldChain;
-use bardo_safety::proposal::{Leg, Purpose};
 use golem_protocols::uniswap::router::Version;
 
 /// Gas that an approval may use; tokens behind proxies need more than plain ones.

@@ -3,23 +3,23 @@
 
 use alloy::primitives::{Address, B256, U256};
 
-use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::text::SafeText;
-use bardo_base::units::{BasisPoints, TokenAmount};
-use golem_chain::network::Contract;
-use golem_chain::token::{Token, TokenId};
-use crate::engine::{CallContext, World};
-use bardo_safety::proposal::{
-    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignedOrder, Trade,
-};
-use bardo_safety::simulate::reactor_role;
-use bardo_safety::typed::TypedMessage;
 use crate::allowances::{self, approve};
+use crate::engine::{CallContext, World};
 use crate::mev::{liquidity_share, size_advice};
 use crate::orders::random_nonce;
 use crate::route::{impact_of, impact_reached, pools_of};
 use crate::shared::{insufficient, invalid};
 use crate::swap_ask::SwapAsk;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::text::SafeText;
+use bardo_base::units::{BasisPoints, TokenAmount};
+use bardo_safety::proposal::{
+    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignedOrder, Trade,
+};
+use bardo_safety::simulate::reactor_role;
+use bardo_safety::typed::TypedMessage;
+use golem_chain::network::Contract;
+use golem_chain::token::{Token, TokenId};
 use golem_protocols::uniswap::order::{Auction, Draft, Legs, OrderKind};
 use golem_protocols::uniswap::quote::{NOBODY, OrderAsk, OrderWord, QuoteError};
 use golem_protocols::uniswap::routing::Route;

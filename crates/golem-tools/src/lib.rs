@@ -13,10 +13,10 @@
     )
 )]
 
-pub mod engine;
 mod allowances;
 mod auction;
 pub mod data;
+pub mod engine;
 pub mod intelligence;
 mod mev;
 mod orders;

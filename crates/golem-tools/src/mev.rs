@@ -4,13 +4,13 @@
 use alloy::eips::BlockId;
 use alloy::primitives::U256;
 
+use crate::engine::{World, WorldChain};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::dollars;
 use bardo_base::units::Usd;
 use golem_chain::multicall::Calls;
 use golem_chain::sender;
-use crate::engine::{World, WorldChain};
 use golem_protocols::uniswap::discovery::PoolSnapshot;
 use golem_protocols::uniswap::order::OrderKind;
 use golem_protocols::uniswap::ratio::Ratio;

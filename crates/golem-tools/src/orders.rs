@@ -6,15 +6,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::engine::{CallContext, World};
+use crate::mev::Sight;
+use crate::shared::{Sent, invalid};
 use bardo_base::error::ToolError;
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
-use crate::engine::{CallContext, World};
 use bardo_safety::orders::Record;
 use bardo_safety::pipeline::{Committed, State};
 use bardo_safety::proposal::{Intent, Leg, Proposal, Purpose};
-use crate::mev::Sight;
-use crate::shared::{Sent, invalid};
 
 /// The checks that a signed order runs under.
 pub(super) const CHECKS: &[Check] = &[

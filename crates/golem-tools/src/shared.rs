@@ -5,15 +5,15 @@ use alloy::eips::BlockNumberOrTag;
 use alloy::primitives::{B256, U256};
 use alloy::providers::Provider as _;
 
+use crate::engine::{CallContext, WorldChain};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::format::grouped;
 use bardo_base::model::Check;
 use bardo_base::units::TokenAmount;
+use bardo_safety::pipeline::{Committed, State};
 use golem_chain::network::Network;
 use golem_chain::provider::ProviderError;
 use golem_chain::token::Token;
-use crate::engine::{CallContext, WorldChain};
-use bardo_safety::pipeline::{Committed, State};
 
 /// The checks that a write runs under which trades nothing.
 pub(super) const CHECKS: &[Check] = &[

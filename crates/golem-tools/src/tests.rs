@@ -10,18 +10,18 @@ use alloy::sol_types::{SolCall, SolValue};
 use serde_json::{Value, json};
 
 use super::ALL_TOOL_DEFS;
+use crate::engine::{Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, World, WorldChain};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::error::ErrorCode;
+use bardo_base::fabric::{EventKind, Fabric, Receiver};
 use bardo_base::id::GolemId;
 use bardo_base::model::CapabilityTier;
+use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use golem_chain::network::Contract;
 use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
-use crate::engine::{Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, World, WorldChain};
-use bardo_base::fabric::{EventKind, Fabric, Receiver};
-use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 
 /// One devnet for all tests; what a test changes it changes for an account of its own.
 static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {

@@ -15,17 +15,17 @@ use futures::future::BoxFuture;
 
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
-use golem_chain::fork::{BalanceShift, Fork, NextBlock, Simulation, Source};
-use golem_chain::network::{Contract, Network};
-use golem_chain::price::PriceChain;
-use golem_chain::provider::ChainClient;
-use golem_chain::token::{self, Token, TokenId};
 use bardo_safety::framed::Framed;
 use bardo_safety::ground::stables;
 use bardo_safety::guardian::{Case, Guardian, GuardianError, Opinion};
 use bardo_safety::policy::{self, Policy, Preset, TokenRef};
 use bardo_safety::proposal::Arrival;
 use bardo_safety::simulate::{self, Surroundings};
+use golem_chain::fork::{BalanceShift, Fork, NextBlock, Simulation, Source};
+use golem_chain::network::{Contract, Network};
+use golem_chain::price::PriceChain;
+use golem_chain::provider::ChainClient;
+use golem_chain::token::{self, Token, TokenId};
 
 /// Its figures and the pipeline's may be this far apart, in basis points: the pipeline counts what goes out at the
 /// highest of several prices.

@@ -21,12 +21,12 @@ use super::sprite::{Sprite, Trigger};
 use super::vitals::{Gauge, Terms};
 use bardo_base::clock::{Attendance, Clock};
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::fabric::{EventKind, Fabric, PhaseChanged, Receiver, SpriteChanged, Vitals};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use golem_tools::engine::World;
-use bardo_base::fabric::{EventKind, Fabric, PhaseChanged, Receiver, SpriteChanged, Vitals};
 
 /// How long success and failure show on the body.
 const MOMENT: Duration = Duration::from_secs(3);

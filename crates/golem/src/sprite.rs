@@ -14,9 +14,9 @@
 //!
 //! A dot means that it stays. The phase changes only how a state looks, which is the screen's business.
 
+use bardo_base::fabric::{EventKind, SpriteState};
 use bardo_base::id::CallId;
 use bardo_base::model::{Phase, SpriteTrigger, StopLevel};
-use bardo_base::fabric::{EventKind, SpriteState};
 
 /// What the body reacts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

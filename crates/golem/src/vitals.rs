@@ -17,17 +17,17 @@ use super::phase::{PhaseMachine, Reading, Runway};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::fabric::Vitals;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_safety::typed::TypedMessage;
 use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
 use golem_chain::price::PriceOrigin;
 use golem_chain::token::TokenId;
-use golem_tools::engine::{World, WorldChain};
-use bardo_base::fabric::Vitals;
 use golem_protocols::intents::Intent;
-use bardo_safety::typed::TypedMessage;
+use golem_tools::engine::{World, WorldChain};
 
 #[cfg(test)]
 mod tests;

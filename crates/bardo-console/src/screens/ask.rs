@@ -7,12 +7,12 @@ use std::cell::Cell;
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Position, Rect};
 
-use bardo_base::text::width;
 use crate::keymap::Key;
 use crate::pen::{Pen, Piece, line};
 use crate::state::decision::GUARD_MILLIS;
 use crate::theme::Role;
 use crate::widgets::paint::{Row, rows, wrapped};
+use bardo_base::text::width;
 
 /// The widest a question is drawn.
 const WIDEST: u16 = 76;

@@ -12,8 +12,6 @@ use rows::{Ends, Told, decision_row, grant_row, offer_row, offers, question_row,
 
 use super::filter::Filter;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
-use bardo_base::id::CallId;
-use bardo_base::text::SafeText;
 use crate::format::short_hash;
 use crate::keymap::Action;
 use crate::pen::{Pen, Piece, line, pieces_width};
@@ -21,6 +19,8 @@ use crate::state::feed::CallSeen;
 use crate::state::story::word;
 use crate::theme::Role;
 use crate::widgets::paint::{self, Row, cut, wrapped};
+use bardo_base::id::CallId;
+use bardo_base::text::SafeText;
 use bardo_runtime::handle::{AuditEntry, Command, Found, GrantNow, Query};
 
 /// Entries of the trail asked for.

@@ -2,9 +2,9 @@
 
 use crossterm::event::{KeyCode, KeyModifiers};
 
-use bardo_base::text::SafeText;
 use crate::keymap::Key;
 use crate::state::field::Field;
+use bardo_base::text::SafeText;
 
 /// A list's filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use ratatui::layout::{Position, Rect};
 use serde_json::{Map, Value};
 use unicode_segmentation::UnicodeSegmentation;
 
-use bardo_base::text::{SafeText, fit, width};
 use crate::keymap::Key;
 use crate::pen::{Pen, Piece, line};
 use crate::theme::Role;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
+use bardo_base::text::{SafeText, fit, width};
 use bardo_runtime::handle::ToolInfo;
 
 /// The longest text of a field, in characters.
@@ -312,7 +312,7 @@ pub(super) mod tests {
     use serde_json::json;
 
     /// A tool with a field of each kind.
-    pub(in crate) fn tool(name: &str, capability: CapabilityTier) -> ToolInfo {
+    pub(crate) fn tool(name: &str, capability: CapabilityTier) -> ToolInfo {
         let words = |text: &str| SafeText::clean(text, 200);
         ToolInfo {
             name: words(name),

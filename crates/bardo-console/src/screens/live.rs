@@ -12,8 +12,6 @@ use ratatui::layout::{Position, Rect};
 
 use super::filter::{Filter, since};
 use super::{Known, ScreenId, ScreenView, Wish, copied, list, look_at};
-use bardo_base::id::CallId;
-use bardo_base::text::SafeText;
 use crate::keymap::Action;
 use crate::pen::{Pen, Piece, line};
 use crate::state::feed::{CallSeen, Standing};
@@ -21,6 +19,8 @@ use crate::state::story::named;
 use crate::theme::Role;
 use crate::widgets::CardKeys;
 use crate::widgets::chart::Range;
+use bardo_base::id::CallId;
+use bardo_base::text::SafeText;
 
 /// Columns from which there are two of panels.
 const WIDE: u16 = 100;

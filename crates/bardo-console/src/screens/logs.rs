@@ -4,14 +4,14 @@ use ratatui::layout::{Position, Rect};
 
 use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, list};
-use bardo_base::id::CallId;
-use bardo_base::text::SafeText;
 use crate::format::time_of_day;
 use crate::keymap::Action;
 use crate::pen::{Pen, Piece, line};
 use crate::state::line::{Level, Line};
 use crate::theme::Role;
 use crate::widgets::paint::cut;
+use bardo_base::id::CallId;
+use bardo_base::text::SafeText;
 
 /// Which line: a gap bears the number of the last event that was missed, which may have a line of its own.
 type Selected = (u64, &'static str);

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::filter::Filter;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
-use bardo_base::text::{SafeText, width};
 use crate::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_percent, sparkline};
 use crate::keymap::Action;
 use crate::pen::{Cell, Pen, Piece, line, pieces_width};
@@ -16,6 +15,7 @@ use crate::state::model::{ChainPage, FeedPrice, Money, PoolRow, PoolVersion, Tre
 use crate::theme::Role;
 use crate::widgets::figure::text;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
+use bardo_base::text::{SafeText, width};
 use bardo_runtime::handle::{Command, DevnetControl};
 
 /// Columns from which chains and pools stand side by side.

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::ask::{Ask, Asked, Way};
 use super::filter::{Filter, since};
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
-use bardo_base::text::SafeText;
 use crate::keymap::{Action, Key};
 use crate::pen::{Pen, Piece, line};
 use crate::state::story::transaction_link;
@@ -17,6 +16,7 @@ use crate::widgets::order::OrderModel;
 use crate::widgets::paint::{Row, one_line, rows, wrapped};
 use crate::widgets::{self, CardKeys, Moment, Sheet};
 use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
+use bardo_base::text::SafeText;
 use bardo_runtime::handle::Command;
 
 /// Columns from which list and card stand side by side.

@@ -11,8 +11,6 @@ use spent::spent_rows;
 use super::ask::{Ask, Asked, Way, column};
 use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, list, ticket};
-use bardo_base::text::{SafeText, width};
-use bardo_base::units::{TokenAmount, Usd};
 use crate::format::{amount, dollars, grouped, short_address, whole_percents};
 use crate::keymap::{Action, Key};
 use crate::pen::{Cell, Pen, Piece, line};
@@ -22,6 +20,8 @@ use crate::widgets::Moment;
 use crate::widgets::chart::{self, Range};
 use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
+use bardo_base::text::{SafeText, width};
+use bardo_base::units::{TokenAmount, Usd};
 use bardo_runtime::handle::{AllowanceNow, AllowancesNow, Command, SilentToken, Snapshot};
 
 /// Lines of what was spent, frame included, where there is room for what gas cost and no more.

@@ -9,16 +9,16 @@ use super::ask::column;
 use super::filter::Filter;
 use super::form::Form;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
-use bardo_base::model::{CapabilityTier, Phase, Profile, RiskTier};
-use bardo_base::text::SafeText;
 use crate::keymap::{Action, Key};
 use crate::pen::{Pen, Piece, line};
 use crate::theme::Role;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::sprite::phase_words;
 use crate::widgets::words::check_word;
-use golem_tools::engine::ToolResponse;
+use bardo_base::model::{CapabilityTier, Phase, Profile, RiskTier};
+use bardo_base::text::SafeText;
 use bardo_runtime::handle::{Command, ToolInfo};
+use golem_tools::engine::ToolResponse;
 
 /// Columns from which list and details stand side by side.
 const SIDE_BY_SIDE: u16 = 90;

@@ -16,9 +16,6 @@ use quote::says_an_amount;
 
 use super::form::Form;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, copied, look_at, ticket};
-use bardo_base::id::CallId;
-use bardo_base::model::{CapabilityTier, Category};
-use bardo_base::text::{SafeText, width};
 use crate::keymap::{Action, Key};
 use crate::pen::{Pen, Piece, line};
 use crate::state::feed::CallSeen;
@@ -27,9 +24,12 @@ use crate::theme::Role;
 use crate::widgets;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::quote::QuoteModel;
-use golem_tools::engine::{Status, ToolResponse};
+use bardo_base::id::CallId;
+use bardo_base::model::{CapabilityTier, Category};
+use bardo_base::text::{SafeText, width};
 use bardo_runtime::handle::{Command, ToolInfo};
 use bardo_runtime::questions::QuestionKey;
+use golem_tools::engine::{Status, ToolResponse};
 
 /// Columns from which form and answer stand side by side.
 const SIDE_BY_SIDE: u16 = 96;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use bardo_base::config::Config;
-use bardo_base::text::SafeText;
 use bardo_base::fabric::{JournalError, read_journal};
+use bardo_base::text::SafeText;
 use bardo_runtime::handle::{Handle, News};
 use bardo_runtime::market::model::Update;
 use bardo_runtime::replay;

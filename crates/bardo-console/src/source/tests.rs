@@ -9,12 +9,12 @@ use ratatui::layout::Size;
 use serde_json::{Value, json};
 
 use super::*;
-use bardo_base::clock::Clock;
-use bardo_base::id::{CallId, GolemId};
-use bardo_base::model::{CardKind, Phase, StopLevel};
 use crate::state::{Input, State};
 use crate::widgets::samples;
+use bardo_base::clock::Clock;
 use bardo_base::fabric::*;
+use bardo_base::id::{CallId, GolemId};
+use bardo_base::model::{CardKind, Phase, StopLevel};
 use bardo_runtime::handle::{Command, ReplayControl, Sent};
 
 /// When the recorded run began: long before any machine's clock.

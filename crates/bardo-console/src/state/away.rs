@@ -3,9 +3,9 @@
 use rust_decimal::{Decimal, RoundingStrategy};
 
 use super::feed::{Counts, Feed};
-use bardo_base::units::{TokenAmount, Usd};
 use crate::format::grouped;
 use crate::widgets::figure::paid;
+use bardo_base::units::{TokenAmount, Usd};
 
 /// Nobody has touched a key for so long: nobody looks.
 const IDLE_MILLIS: u64 = 300_000;

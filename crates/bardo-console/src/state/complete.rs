@@ -142,8 +142,8 @@ fn values(name: &str, property: &Value, chains: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use golem_tools::engine::Catalog;
     use golem_tools::ALL_TOOL_DEFS;
+    use golem_tools::engine::Catalog;
 
     fn words(line: &str) -> Vec<String> {
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();

@@ -10,13 +10,13 @@ use rust_decimal::Decimal;
 
 use super::field::Field;
 use super::secret::Secret;
-use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
 use crate::keymap::{Action, Key};
 use crate::widgets::decision::Fit;
-use bardo_safety::custody::Password;
 use bardo_base::fabric::CheckOutcome;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
 use bardo_runtime::questions::{About, ActionAsked, AnswerKind, Confirmation, OperatorAnswer, Question};
+use bardo_safety::custody::Password;
 
 /// How long a question must have stood there, untouched, before a key acts on it.
 pub const GUARD_MILLIS: u64 = 500;

@@ -12,19 +12,19 @@ use rust_decimal::Decimal;
 pub use calls::{CallSeen, Standing, StepSeen};
 
 use super::line::{GAP, Level, Line, line};
-use bardo_base::error::ErrorCode;
-use bardo_base::id::CallId;
-use bardo_base::model::Phase;
-use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
 use crate::widgets::bridge::is_over;
 use crate::widgets::card::CallCard;
 use crate::widgets::chart::ChartMark;
 use crate::widgets::reasons::Reasons;
+use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
     Caption, Event, EventKind, GolemNow, HaltChanged, IntentUpdate, MemoryHits, OrderUpdate, SpriteState, ToolEnd,
     Vitals,
 };
+use bardo_base::id::CallId;
+use bardo_base::model::Phase;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
 use bardo_runtime::trades::Trades;
 use golem_tools::ALL_TOOL_DEFS;
 

@@ -3,8 +3,8 @@
 
 use crossterm::event::{KeyCode, KeyModifiers};
 
-use bardo_base::text::SafeText;
 use crate::keymap::Key;
+use bardo_base::text::SafeText;
 
 /// The longest text, in characters.
 const LONGEST: usize = 400;

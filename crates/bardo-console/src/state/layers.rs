@@ -11,12 +11,12 @@ use super::field::Field;
 use super::prompt::{self, Entry, Meant};
 use super::story::Story;
 use super::{Effect, Frozen, STORY_TICKET, State};
-use bardo_base::id::CallId;
-use bardo_base::model::StopLevel;
-use bardo_base::text::SafeText;
 use crate::keymap::{Action, Context, Key};
 use crate::screens::ScreenId;
 use crate::widgets::decision::ends_words;
+use bardo_base::id::CallId;
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
 use bardo_runtime::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow};
 use bardo_runtime::market::model::Money;
 use bardo_runtime::questions::OFFER_NUMBER;
@@ -250,7 +250,7 @@ impl State {
     }
 
     /// Whether a recording is played.
-    pub(in crate) fn replaying(&self) -> bool {
+    pub(crate) fn replaying(&self) -> bool {
         self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay)
     }
 

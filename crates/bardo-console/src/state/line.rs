@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use bardo_base::error::ErrorCode;
-use bardo_base::format::short_hash;
-use bardo_base::id::{CallId, GolemId};
-use bardo_base::text::SafeText;
 use crate::widgets::figure::readable;
 use crate::widgets::sprite::phase_words;
 use crate::widgets::words::{check_word, plain_words};
+use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
     ApprovalOutcome, ChainState, CheckOutcome, Event, EventKind, IntentStatus, OrderStatus, SpriteState, TxState,
 };
+use bardo_base::format::short_hash;
+use bardo_base::id::{CallId, GolemId};
+use bardo_base::text::SafeText;
 
 /// The longest line, in characters.
 const LONGEST: usize = 300;

@@ -24,13 +24,13 @@ use std::sync::Arc;
 
 use ratatui::layout::{Position, Rect, Size};
 
-use bardo_base::id::GolemId;
-use bardo_base::text::SafeText;
 use crate::keymap::{Key, Keymap};
 use crate::screens::{Known, ScreenId, Screens, Wish};
+pub use away::Away;
+use bardo_base::id::GolemId;
+use bardo_base::text::SafeText;
 use bardo_runtime::handle::{Command, Farewell, LeaveMode, News, Ready, ReplayNow, Sent, Snapshot};
 use bardo_runtime::questions::Question;
-pub use away::Away;
 pub use complete::Candidate;
 use feed::Feed;
 use field::Field;

@@ -1,11 +1,11 @@
 //! What can be typed after `:` and found in the palette. What is no command is said to the Golem.
 
-use bardo_base::model::StopLevel;
-use bardo_base::text::{SafeText, nearest};
-use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM};
 use crate::keymap::Action;
 use crate::screens::ScreenId;
+use bardo_base::model::StopLevel;
+use bardo_base::text::{SafeText, nearest};
 use bardo_runtime::handle::{Command, DevnetControl, ReplayControl};
+use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM};
 
 /// What a line means.
 #[derive(Debug, Clone, PartialEq)]

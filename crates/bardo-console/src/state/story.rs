@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::feed::{CallSeen, Feed};
 use super::model::{Money, Page};
-use bardo_base::id::CallId;
-use golem_chain::network;
 use crate::keymap::Action;
 use crate::widgets::plain::tool_word;
+use bardo_base::id::CallId;
 use bardo_runtime::handle::Found;
+use golem_chain::network;
 
 /// The story of one call.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::feed::{CallSeen, Feed};
 use super::story::word;
+use bardo_base::fabric::{Event, EventKind, IntentStatus, IntentUpdate, OrderStatus, OrderUpdate, TxState};
 use bardo_base::format::utc;
 use bardo_base::text::SafeText;
 use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, by_id};
-use bardo_base::fabric::{Event, EventKind, IntentStatus, IntentUpdate, OrderStatus, OrderUpdate, TxState};
 
 /// The columns.
 const HEAD: [&str; 13] = [
@@ -189,9 +189,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use bardo_base::fabric::{Card, Redacted, ToolEnd, ToolStart, TxUpdate};
     use bardo_base::id::{CallId, GolemId};
     use bardo_base::model::CardKind;
-    use bardo_base::fabric::{Card, Redacted, ToolEnd, ToolStart, TxUpdate};
 
     fn swap(feed: &mut Feed, seq: u64, symbol: &str, signed: bool) {
         for event in swap_events(seq, symbol, signed) {

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use bardo_base::format::short_hash;
-use bardo_base::text::SafeText;
 use crate::widgets::figure::readable;
 use crate::widgets::words::grouped_cents;
+use bardo_base::format::short_hash;
+use bardo_base::text::SafeText;
 use bardo_runtime::handle::AuditEntry;
 use bardo_safety::audit::Kind;
 use bardo_safety::pipeline::{Found, Step};

@@ -2,13 +2,13 @@
 
 use super::line::chain_words;
 use super::{ALERT_MILLIS, ALERTS_KEPT, Alert, State, model};
-use bardo_base::text::SafeText;
-use bardo_base::units::{Rounding, Usd};
 use crate::state::feed::{CallSeen, Standing};
 use crate::state::story::named;
 use crate::widgets::sprite::phase_words;
 use crate::widgets::words::plain_words;
 use bardo_base::fabric::{ChainState, EndState, Event, EventKind};
+use bardo_base::text::SafeText;
+use bardo_base::units::{Rounding, Usd};
 use bardo_runtime::handle::{Limits, Snapshot, SpendNow};
 
 /// How long the first words of the agent after the operator's own count as the answer to them.
@@ -85,7 +85,9 @@ impl State {
 
     pub(super) fn watch_event(&mut self, event: &Event) {
         let words = match &event.kind {
-            EventKind::ApprovalResolved(resolved) if resolved.outcome == bardo_base::fabric::ApprovalOutcome::Lapsed => {
+            EventKind::ApprovalResolved(resolved)
+                if resolved.outcome == bardo_base::fabric::ApprovalOutcome::Lapsed =>
+            {
                 "nobody answered a question in time".to_owned()
             }
             EventKind::PhaseChanged(changed) => {

@@ -8,10 +8,10 @@ use alloy::primitives::Address;
 use proptest::prelude::*;
 
 use super::tests::{drawn, news, question, running, text};
-use bardo_base::model::Check;
 use crate::keymap::Key;
 use crate::state::{Input, Layer, State};
 use bardo_base::fabric::CheckOutcome;
+use bardo_base::model::Check;
 use bardo_runtime::handle::News;
 use bardo_runtime::questions::{
     About, AllowanceAfter, Change, CheckTold, OrderTold, Part, Place, Question, RawCall, ToRead,

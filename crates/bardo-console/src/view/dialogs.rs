@@ -3,7 +3,6 @@
 
 use ratatui::layout::Rect;
 
-use bardo_base::text::{SafeText, width};
 use crate::keymap::{self, Action, Context};
 use crate::pen::{Pen, Piece, line, pieces_width};
 use crate::state::State;
@@ -12,6 +11,7 @@ use crate::state::model::Money;
 use crate::theme::Role;
 use crate::widgets::dialog::{middle, open};
 use crate::widgets::paint::{self, Row};
+use bardo_base::text::{SafeText, width};
 
 fn titled(words: &str) -> Vec<Piece> {
     vec![(words.to_owned(), Role::Title)]

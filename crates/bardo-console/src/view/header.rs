@@ -5,15 +5,15 @@
 use ratatui::layout::{Position, Rect};
 
 use super::badge;
-use bardo_base::model::StopLevel;
-use bardo_base::text::width;
 use crate::format::{age, dollars, grouped, gwei, short_address, time_of_day};
 use crate::pen::{Pen, Piece, line, pieces_width};
 use crate::screens::ScreenId;
 use crate::state::State;
 use crate::theme::Role;
-use golem::brain::process::confinement::IsolationLevel;
+use bardo_base::model::StopLevel;
+use bardo_base::text::width;
 use bardo_runtime::handle::ReplayNow;
+use golem::brain::process::confinement::IsolationLevel;
 
 /// A group of pieces that stays or goes as one; the highest rank goes first.
 struct Group {

@@ -12,8 +12,6 @@ use serde_json::json;
 use super::pictures::{asked, lively};
 use super::tests::{drawn, news, running, text};
 use super::told::{snapshot, start, tell};
-use bardo_base::id::CallId;
-use bardo_base::model::{CapabilityTier, CardKind};
 use crate::keymap::{Action, Context, Key, help_on};
 use crate::pen::Pen;
 use crate::screens::{ScreenId, sample_tool, ticket};
@@ -21,6 +19,8 @@ use crate::state::{Effect, Input, Layer, State};
 use crate::theme::{Role, Theme};
 use crate::widgets::samples;
 use bardo_base::fabric::{Card, DecayUnit, EventKind, ToolEnd, TxState, TxUpdate};
+use bardo_base::id::CallId;
+use bardo_base::model::{CapabilityTier, CardKind};
 use bardo_runtime::handle::{AllowanceNow, AuditEntry, Found, GrantNow, News};
 use bardo_runtime::market::model::Money;
 

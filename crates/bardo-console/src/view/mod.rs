@@ -9,7 +9,6 @@ mod story;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
-use bardo_base::text::{fit, width};
 use crate::keymap::{Action, Context, Row};
 use crate::pen::{Pen, Piece, line, pieces_width};
 use crate::screens::ScreenId;
@@ -17,6 +16,7 @@ use crate::state::decision::Decision;
 use crate::state::{Candidate, LEAST, Layer, State};
 use crate::theme::{Role, Theme};
 use crate::widgets::decision::{DecisionModel, Fit, badge};
+use bardo_base::text::{fit, width};
 
 /// Draws the whole console into `area`.
 pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {

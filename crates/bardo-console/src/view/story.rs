@@ -3,7 +3,6 @@
 use ratatui::layout::Rect;
 use serde_json::Value;
 
-use bardo_base::text::SafeText;
 use crate::format::{grouped, short_hash, time_of_day};
 use crate::pen::Pen;
 use crate::state::State;
@@ -18,6 +17,7 @@ use crate::widgets::paint::{Row, wrapped};
 use crate::widgets::words::{self, check_word, found, outcome_words, plain_words, transaction_words};
 use crate::widgets::{CardKeys, Moment, all_rows};
 use bardo_base::fabric::{CheckOutcome, SimulatedChange};
+use bardo_base::text::SafeText;
 use bardo_runtime::handle::Found;
 
 /// Draws it over the whole place.

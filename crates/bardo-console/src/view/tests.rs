@@ -8,14 +8,14 @@ use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Size};
 
-use bardo_base::id::{GolemId, PermitId};
-use bardo_base::text::{SafeText, corpus};
-use bardo_base::units::Usd;
 use crate::keymap::Key;
 use crate::screens::ScreenId;
 use crate::state::{Input, State};
 use crate::theme::Theme;
 use bardo_base::fabric::{CheckOutcome, Event, EventKind, GolemNow, GolemThought};
+use bardo_base::id::{GolemId, PermitId};
+use bardo_base::text::{SafeText, corpus};
+use bardo_base::units::Usd;
 use bardo_runtime::handle::News;
 use bardo_runtime::market::model::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
 use bardo_runtime::questions::{

@@ -8,15 +8,15 @@ use ratatui::layout::Position;
 use serde_json::{Value, json};
 
 use super::tests::{deciding, drawn, news, question, running, text};
-use bardo_base::error::ErrorCode;
-use bardo_base::id::{CallId, PermitId};
-use bardo_base::model::{Check, Phase, StopLevel};
-use bardo_base::units::Usd;
 use crate::keymap::{Action, Context, Key};
 use crate::screens::ScreenId;
 use crate::state::{Effect, Input, Layer, State};
 use crate::widgets::samples;
+use bardo_base::error::ErrorCode;
 use bardo_base::fabric::*;
+use bardo_base::id::{CallId, PermitId};
+use bardo_base::model::{Check, Phase, StopLevel};
+use bardo_base::units::Usd;
 use bardo_runtime::handle::{
     AllowanceNow, AllowancesNow, BreakerNow, Command, GrantNow, Limits, News, PolicyNow, Ready, ReplayControl,
     ReplayNow, Snapshot, SpendNow, StopNow,

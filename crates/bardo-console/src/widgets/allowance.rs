@@ -10,12 +10,12 @@ use super::plain::{money_row, sent_group, signs};
 use super::status::Status;
 use super::words::transaction_words;
 use super::{Moment, Sheet};
-use bardo_base::text::SafeText;
-use golem_chain::network::Contract;
 use crate::format::{short_address, time_of_day};
 use crate::pen::Piece;
 use crate::theme::Role;
 use bardo_base::fabric::{EventKind, TxState};
+use bardo_base::text::SafeText;
+use golem_chain::network::Contract;
 
 /// What is known of an allowance.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -7,11 +7,11 @@ use super::figure::{amount, countdown, paid};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
 use super::{CardKeys, Moment, Sheet, keyed};
-use bardo_base::text::width;
 use crate::format::{grouped, short_address, short_hash, time_of_day};
 use crate::pen::Piece;
 use crate::theme::Role;
 use bardo_base::fabric::{Bid, EventKind, IntentStatus, IntentUpdate, TxPlace};
+use bardo_base::text::width;
 
 /// From this age of the last word on an order under way it is said to be stale, in milliseconds.
 const STALE_AFTER_MILLIS: u64 = 60_000;

@@ -8,11 +8,11 @@ use super::figure::{countdown, running, took};
 use super::paint::Row;
 use super::status::Status;
 use super::words::plain_words;
-use bardo_base::error::ErrorCode;
-use bardo_base::text::SafeText;
 use crate::pen::Piece;
 use crate::theme::Role;
+use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{ApprovalOutcome, EventKind};
+use bardo_base::text::SafeText;
 
 /// Columns of what stands at the edge of a card, or of its line, at most.
 const EDGE: usize = 24;

@@ -10,9 +10,9 @@ use super::quote::QuoteModel;
 use super::status::Status;
 use super::swap::SwapModel;
 use super::{CardKeys, Moment, Sheet};
-use bardo_base::model::{CardKind, ToolMeta};
 use crate::theme::Role;
 use bardo_base::fabric::{EventKind, ToolStart};
+use bardo_base::model::{CardKind, ToolMeta};
 
 /// A call's card.
 #[derive(Debug, Clone, PartialEq)]

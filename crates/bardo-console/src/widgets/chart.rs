@@ -11,10 +11,10 @@ use rust_decimal::prelude::ToPrimitive;
 use super::Moment;
 use super::figure::percent;
 use super::paint::{Group, Row, chosen, rows, wrapped};
-use bardo_base::text::width;
 use crate::format::{grouped, sparkline};
 use crate::pen::{Pen, Piece, line};
 use crate::theme::Role;
+use bardo_base::text::width;
 
 /// Columns of the marks' line that are left before its legend.
 const LEAST_LINE: usize = 8;

@@ -13,14 +13,14 @@ use super::dialog::{inside, middle, open};
 use super::figure::readable;
 use super::paint::{Row, wrapped};
 use super::words::reason;
-use bardo_base::id::GolemId;
-use bardo_base::text::{SafeText, fit as shortened, width as width_of};
-use bardo_base::units::{Rounding, Usd};
 use crate::format::{grouped, short_hash, time_of_day};
 use crate::pen::{Pen, Piece, pieces_width};
 use crate::state::decision::Decision;
 use crate::theme::Role;
 use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved};
+use bardo_base::id::GolemId;
+use bardo_base::text::{SafeText, fit as shortened, width as width_of};
+use bardo_base::units::{Rounding, Usd};
 use bardo_runtime::market::model::Money;
 use bardo_runtime::questions::{About, ActionAsked, AnswerKind, OFFER_NUMBER, Question};
 

@@ -4,9 +4,9 @@ use rust_decimal::Decimal;
 
 use super::Moment;
 use super::paint::Row;
-use bardo_base::text::SafeText;
 use crate::format::{age, grouped, time_of_day};
 use crate::theme::Role;
+use bardo_base::text::SafeText;
 
 /// Longest text kept of something that should have been a figure.
 const MAX_ODD: usize = 40;

@@ -3,9 +3,9 @@
 use ratatui::layout::Rect;
 
 use super::paint::cut;
-use bardo_base::text::width;
 use crate::pen::{Pen, Piece, line};
 use crate::theme::Role;
+use bardo_base::text::width;
 
 /// From this share on it wants a look, in per cent.
 pub const CARE_PERCENT: u128 = 80;

@@ -11,11 +11,11 @@ use super::paint::{Group, Line, Row, Title};
 use super::reasons::Reasons;
 use super::status::Status;
 use super::{CardKeys, Moment, Sheet, keyed};
-use bardo_base::text::{SafeText, width};
 use crate::format::{age, grouped, gwei, short_address, short_hash};
 use crate::pen::Piece;
 use crate::theme::Role;
 use bardo_base::fabric::{Bid, DecayUnit, EventKind, OrderFill, OrderStatus, OrderUpdate};
+use bardo_base::text::{SafeText, width};
 
 /// From this age of the last word on an open order it is said to be stale, in milliseconds.
 const STALE_AFTER_MILLIS: u64 = 30_000;

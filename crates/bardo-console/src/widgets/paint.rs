@@ -5,10 +5,10 @@ use ratatui::layout::Rect;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Moment;
-use bardo_base::text::width;
 use crate::format::time_of_day;
 use crate::pen::{Pen, Piece, line, pieces_width};
 use crate::theme::Role;
+use bardo_base::text::width;
 
 /// The narrowest card that has a frame.
 const LEAST_FRAMED: u16 = 12;

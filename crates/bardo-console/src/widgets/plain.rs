@@ -9,11 +9,11 @@ use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
 use super::words::transaction_words;
 use super::{Moment, Sheet};
-use bardo_base::model::CapabilityTier;
-use bardo_base::text::SafeText;
 use crate::format::{grouped, short_hash};
 use crate::theme::Role;
 use bardo_base::fabric::{EventKind, TxState};
+use bardo_base::model::CapabilityTier;
+use bardo_base::text::SafeText;
 use golem_tools::ALL_TOOL_DEFS;
 
 /// Characters of a hash, with what it begins with.

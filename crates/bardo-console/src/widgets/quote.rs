@@ -9,12 +9,12 @@ use super::paint::{Group, Line, Row, Title};
 use super::reasons::Reasons;
 use super::status::Status;
 use super::{Moment, Sheet};
-use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
 use crate::format::{dollars, fee, grouped, ratio};
 use crate::pen::Piece;
 use crate::theme::Role;
 use bardo_base::fabric::EventKind;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
 
 /// From this age on a quote is said to be stale, in milliseconds.
 pub const STALE_AFTER_MILLIS: u64 = 30_000;

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::figure::text;
 use super::paint::Row;
-use bardo_base::text::SafeText;
 use crate::theme::Role;
+use bardo_base::text::SafeText;
 
 /// Reasons beyond these are not kept: no tool gives so many.
 const MOST: usize = 8;

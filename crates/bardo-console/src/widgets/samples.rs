@@ -21,12 +21,12 @@ use super::plain::PlainModel;
 use super::quote::QuoteModel;
 use super::status::Status;
 use super::swap::SwapModel;
+pub use asked::{decisions, outcome, question};
 use bardo_base::error::ErrorCode;
+use bardo_base::fabric::*;
 use bardo_base::id::PermitId;
 use bardo_base::model::{CardKind, Check};
 use bardo_base::text::SafeText;
-use bardo_base::fabric::*;
-pub use asked::{decisions, outcome, question};
 pub use settled::{bridges, intent, order, orders};
 
 /// The second at which samples begin: 2023-11-14 22:13:20 UTC.

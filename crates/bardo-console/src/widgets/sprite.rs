@@ -10,11 +10,11 @@ use ratatui::style::Style;
 use serde::Deserialize;
 
 use super::Moment;
-use bardo_base::model::Phase;
-use bardo_base::text::width;
 use crate::pen::{Pen, line};
 use crate::theme::Role;
 use bardo_base::fabric::SpriteState;
+use bardo_base::model::Phase;
+use bardo_base::text::width;
 
 /// Columns of the body.
 pub const COLUMNS: u16 = 10;

@@ -1,7 +1,7 @@
 //! How a card stands: a mark, a word and a role for each, so that colour is never the only carrier.
 
-use bardo_base::error::ErrorCode;
 use crate::theme::Role;
+use bardo_base::error::ErrorCode;
 
 /// How a card stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

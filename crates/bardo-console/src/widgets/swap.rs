@@ -14,11 +14,11 @@ use super::quote::ask_words;
 use super::reasons::Reasons;
 use super::status::Status;
 use super::{CardKeys, Moment, Sheet, keyed};
-use bardo_base::model::Check;
-use bardo_base::text::SafeText;
 use crate::format::short_hash;
 use crate::theme::Role;
 use bardo_base::fabric::{CheckOutcome, ToolVerified, TxState, TxUpdate};
+use bardo_base::model::Check;
+use bardo_base::text::SafeText;
 
 /// How a step stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

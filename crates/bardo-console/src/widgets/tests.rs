@@ -17,12 +17,12 @@ use super::samples::{self, NOW, START_MILLIS};
 use super::status::Status;
 use super::swap::{StepState, SwapModel};
 use super::{Moment, Sheet, allowance, chart, draw, gauge, height, sprite};
-use bardo_base::error::ErrorCode;
-use bardo_base::model::Phase;
-use bardo_base::text::{SafeText, corpus};
 use crate::pen::Pen;
 use crate::theme::{Depth, Role, Theme};
+use bardo_base::error::ErrorCode;
 use bardo_base::fabric::*;
+use bardo_base::model::Phase;
+use bardo_base::text::{SafeText, corpus};
 
 mod hostile;
 mod swaps;

@@ -3,11 +3,11 @@
 
 use super::figure::readable;
 use super::plain::tool_word;
-use bardo_base::model::Check;
-use bardo_base::text::width;
 use crate::format::grouped;
 use crate::theme::Role;
 use bardo_base::fabric::{ApprovalOutcome, TxState};
+use bardo_base::model::Check;
+use bardo_base::text::width;
 
 /// A check, in the words of the screen.
 pub fn check_word(check: Check) -> &'static str {

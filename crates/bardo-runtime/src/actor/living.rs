@@ -8,17 +8,17 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::{Actor, Script, Seat};
-use bardo_base::text::SafeText;
-use golem_tools::engine::Catalog;
+use crate::data::DataFolder;
 use bardo_base::fabric::{EventKind, GolemThought};
+use bardo_base::text::SafeText;
 use golem::brain::Brain;
 use golem::life::{LifeConfig, Played, live};
 use golem::memory::{Memory, Papers, network_key};
 use golem::phase::PhaseRules;
 use golem::pi::{PiConfig, PiSession};
 use golem::scenario::Scenario;
-use crate::data::DataFolder;
 use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::engine::Catalog;
 
 /// Time between two heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);

@@ -9,12 +9,12 @@ use rusqlite::{OptionalExtension, params};
 use serde_json::value::RawValue;
 
 use super::{DataError, LedgerKind};
+use crate::OpenWorld;
 use bardo_base::id::InstanceId;
+use bardo_store::{Migrations, Store, StoreError};
 use golem_chain::network::{Description, NetworkKind};
 use golem_chain::provider::ProviderError;
 use golem_tools::engine::WorldChain;
-use crate::OpenWorld;
-use bardo_store::{Migrations, Store, StoreError};
 
 /// The name of a ledger, and the first block of each chain it is of.
 pub(super) const MIGRATIONS: Migrations = Migrations {
@@ -93,8 +93,7 @@ async fn first_block(chain: &WorldChain) -> Result<B256, DataError> {
         Ok(block.map(|block| block.header.hash))
     };
     let hash = chain.client.read_possible(read, Option::is_some).await.map_err(failed)?;
-    let missing =
-        || ProviderError::Decode { detail: bardo_base::text::SafeText::clean("it knows no first block", 40) };
+    let missing = || ProviderError::Decode { detail: bardo_base::text::SafeText::clean("it knows no first block", 40) };
     hash.ok_or_else(|| failed(missing()))
 }
 

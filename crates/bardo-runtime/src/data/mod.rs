@@ -31,14 +31,14 @@ use bardo_base::clock::Clock;
 use bardo_base::config::Config;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{GolemId, InstanceId};
-use golem_chain::provider::{ConnectError, ProviderError};
-use golem_chain::sender;
-use golem_tools::engine;
-use golem::memory;
 use bardo_safety::paper::{self, PaperLedger};
 use bardo_safety::stop::StopFile;
 use bardo_safety::{audit, ledger, permit, policy};
 use bardo_store::{Migrations, Store, StoreConfig, StoreError};
+use golem::memory;
+use golem_chain::provider::{ConnectError, ProviderError};
+use golem_chain::sender;
+use golem_tools::engine;
 
 use super::OpenWorld;
 use super::questions::shared::{self, Shared};

@@ -8,12 +8,12 @@ use super::show::ShowFolder;
 use super::*;
 use bardo_base::clock::SystemClock;
 use bardo_base::config::{Environment, Flags};
+use bardo_store::StoreError;
 use golem_chain::devnet::{ChainConfig, Devnet, DevnetConfig, RunningConfig};
 use golem_chain::network::{AddressBook, Network, NetworkKind};
 use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
 use golem_tools::engine::{World, WorldChain};
-use bardo_store::StoreError;
 
 fn folder(home: &tempfile::TempDir) -> DataFolder {
     let environment = Environment::from_iter([("BARDO_HOME", home.path().to_str().unwrap())]);

@@ -18,6 +18,7 @@ use rust_decimal::Decimal;
 
 use super::activity::activity_of;
 use super::arithmetic::{inverted, v2_price, v3_price};
+use crate::market::model::{BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::uniswap_v2::UniswapV2Pair;
 use bardo_abi::uniswap_v3::UniswapV3Pool;
@@ -27,7 +28,6 @@ use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::network::{BookToken, Contract, Network};
 use golem_chain::price::{FeedPrices, PriceSource, feed_specs};
 use golem_tools::engine::Paper;
-use crate::market::model::{BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow};
 
 /// Blocks taken in at once: on the first reading, and after a long silence.
 const MOST_BLOCKS: usize = 64;

@@ -11,19 +11,19 @@ use rust_decimal::Decimal;
 
 use super::pools_of;
 use super::reader::ChainReader;
+use crate::market::model::{ActivityKind, BlockRow, ChainSnapshot, FeedPrice};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::feed::Aggregator;
 use bardo_abi::uniswap_v2::UniswapV2Pair;
 use bardo_abi::uniswap_v3::UniswapV3Pool;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::units::Usd;
-use golem_chain::devnet::{Block, ChainTransaction};
-use crate::market::model::{ActivityKind, BlockRow, ChainSnapshot, FeedPrice};
 use bardo_sandbox::genesis::Pool;
 use bardo_sandbox::keys::Party;
 use bardo_sandbox::plan::Venue;
 use bardo_sandbox::target::Asset;
 use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxChain, SandboxConfig};
+use golem_chain::devnet::{Block, ChainTransaction};
 
 const ASSETS: [(&str, Asset); 7] = [
     ("DAI", Asset::Dai),

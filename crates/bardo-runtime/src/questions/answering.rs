@@ -10,9 +10,9 @@ use bardo_base::clock::Clock;
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
-use golem_chain::network::Network;
 use bardo_safety::approval::{Answer, ApprovalDesk, Confirmation, Reply};
 use bardo_safety::operator_proof::OperatorProof;
+use golem_chain::network::Network;
 
 /// The longest that a standing approval may last, in milliseconds: a day.
 const MOST_GRANT: u64 = 86_400_000;

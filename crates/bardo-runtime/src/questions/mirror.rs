@@ -7,13 +7,11 @@ use super::{
     About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, BoundContent, Change, CheckTold, Costs, Offered,
     OpinionTold, OrderTold, Part, Place, Question, QuestionKey, RawCall, SimilarScope,
 };
+use crate::market::model::Money;
+use bardo_base::fabric::SimulatedChange;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::network::{Contract, Network, NetworkKind};
-use golem_chain::token::TokenId;
-use bardo_base::fabric::SimulatedChange;
-use crate::market::model::Money;
 use bardo_safety::approval::{ApprovalDesk, ApprovalRequest, AskedBy, INCOMPLETE, Scope, receivers};
 use bardo_safety::content::{SignedContent, SignedMessage};
 use bardo_safety::permit::Bounds;
@@ -21,6 +19,8 @@ use bardo_safety::pipeline::Preview;
 use bardo_safety::policy::{ChainId, ContractRef, Rules};
 use bardo_safety::proposal::Arrival;
 use bardo_safety::value::is_unlimited;
+use golem_chain::network::{Contract, Network, NetworkKind};
+use golem_chain::token::TokenId;
 
 /// Characters kept of a line made here.
 const LINE: usize = 400;

@@ -2,8 +2,8 @@
 //! answering. What draws it decides on widths and emphasis; it leaves nothing out.
 
 use super::{About, ActionAsked, Part, Question};
-use bardo_base::units::TokenAmount;
 use bardo_base::fabric::CheckOutcome;
+use bardo_base::units::TokenAmount;
 
 /// One row: a label and a value, both whole.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,14 +8,14 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::tell;
+use crate::data::DataFolder;
+use crate::handle::{Command, News, Sent};
+use crate::questions::{OperatorAnswer, QuestionKey};
 use bardo_base::clock::Clock;
 use bardo_base::config::Config;
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use crate::data::DataFolder;
-use crate::handle::{Command, News, Sent};
-use crate::questions::{OperatorAnswer, QuestionKey};
 use bardo_safety::stop::{InForce, Stop, StopFile};
 
 /// What can be done about a stop before anything else stands, and from everywhere afterwards.

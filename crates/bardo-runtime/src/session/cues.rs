@@ -9,16 +9,16 @@ use tokio::sync::watch;
 
 use super::stage::Stage;
 use super::time::UNHURRIED;
-use bardo_base::model::StopLevel;
-use bardo_base::text::SafeText;
-use golem_chain::devnet::Mining;
-use bardo_base::fabric::{Caption, EventKind};
-use golem::scenario::{Cue, Deed, Operator, Reply};
 use crate::actor::Script;
 use crate::handle::{Found, Query};
+use bardo_base::fabric::{Caption, EventKind};
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
 use bardo_safety::approval::{self, Answer};
 use bardo_sandbox::MarketMode;
 use bardo_sandbox::target::{Asset, Shock};
+use golem::scenario::{Cue, Deed, Operator, Reply};
+use golem_chain::devnet::Mining;
 
 /// How often it is looked whether a cue is due, where time is the machine's.
 const LOOK: Duration = Duration::from_millis(100);

@@ -15,15 +15,15 @@ use serde_json::json;
 use super::asking::Own;
 use super::selling::Cause;
 use super::stage::Stage;
+use crate::market::model::Money;
+use bardo_base::fabric::{EventKind, GolemThought};
 use bardo_base::model::{OnDeath, Phase};
 use bardo_base::text::SafeText;
-use golem_tools::engine::{Call, Input, Status, WriteTool};
-use bardo_base::fabric::{EventKind, GolemThought};
-use golem::memory::Memory;
-use crate::market::model::Money;
 use bardo_safety::Revoked;
 use bardo_safety::audit::{Kind, Note, Trail};
 use bardo_sandbox::contracts::PERMIT2;
+use golem::memory::Memory;
+use golem_tools::engine::{Call, Input, Status, WriteTool};
 use golem_tools::trading::token_revoke::{self, TokenRevoke};
 
 /// How long what is on its way at the death is waited for, on each chain.

@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use super::stage::Stage;
 use super::watching::Watched;
-use bardo_base::model::Phase;
-use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
-use golem_chain::network::BookToken;
-use golem_chain::token::TokenId;
 use crate::allowances;
 use crate::handle::{
     AllowancesNow, AuditEntry, BreakerNow, ChainHoldings, Found, GrantNow, Limits, PolicyNow, Query, Snapshot,
     SpendNow, StopNow,
 };
+use bardo_base::model::Phase;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
 use bardo_safety::audit::{self, Anchor, AuditError, Recorded};
 use bardo_safety::ledger::{self, Breaker, LedgerError, Micros, Span};
 use bardo_safety::policy::Policy;
 use bardo_safety::stop::InForce;
+use golem_chain::network::BookToken;
+use golem_chain::token::TokenId;
 
 /// Entries of the trail told at once.
 const MOST_ENTRIES: u32 = 1_000;

@@ -49,11 +49,11 @@ use super::market::model::Update;
 use bardo_base::clock::{Clock, SimulatedClock, SystemClock};
 use bardo_base::config::Config;
 use bardo_base::text::SafeText;
-use golem_chain::network::Plan;
 use bardo_safety::custody::Password;
-use golem_tools::engine::ApprovalMode;
-use golem::{brain, scenario, scenario::Scenario};
 use bardo_safety::guardian::Guardian;
+use golem::{brain, scenario, scenario::Scenario};
+use golem_chain::network::Plan;
+use golem_tools::engine::ApprovalMode;
 
 pub use brake::HOLD_REASON;
 pub use time::{Pace, TimeOptions};

@@ -9,17 +9,15 @@ use serde_json::json;
 
 use super::stage::Stage;
 use super::tell;
-use bardo_base::id::PermitId;
-use bardo_base::text::SafeText;
-use bardo_safety::custody::Password;
-use golem_tools::engine::{Call, Offer, Offered, Status, ToolResponse};
 use crate::handle::News;
 use crate::market::model::Money;
-use crate::questions::{
-    AnswerKind, Confirmation, Listed, OFFER_NUMBER, OperatorAnswer, Question, Told, mirror,
-};
+use crate::questions::{AnswerKind, Confirmation, Listed, OFFER_NUMBER, OperatorAnswer, Question, Told, mirror};
+use bardo_base::id::PermitId;
+use bardo_base::text::SafeText;
 use bardo_safety::approval::{ApprovalDesk, ApprovalNeed, Requirement};
+use bardo_safety::custody::Password;
 use bardo_safety::pipeline::Preview;
+use golem_tools::engine::{Call, Offer, Offered, Status, ToolResponse};
 
 /// Offers held at once; one that is asked for while another is still being previewed stands beside it.
 const MOST_HELD: usize = 4;

@@ -18,18 +18,18 @@ use alloy::primitives::Address;
 
 use super::asking::Own;
 use super::stage::Stage;
+use crate::market::model::{Money, Network};
 use bardo_abi::erc20::Erc20;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
+use bardo_safety::operator_proof::OperatorProof;
+use bardo_safety::stop::{InForce, MOST_NAME, StopError};
+use bardo_store::HoldError;
 use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
 use golem_chain::token::{Token, TokenId};
 use golem_tools::engine::WorldChain;
-use crate::market::model::{Money, Network};
-use bardo_safety::operator_proof::OperatorProof;
-use bardo_safety::stop::{InForce, MOST_NAME, StopError};
-use bardo_store::HoldError;
 
 /// What needs no selling.
 const EXITS: [&str; 3] = ["USDC", "USDT", "DAI"];

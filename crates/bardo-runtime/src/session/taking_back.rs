@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 
 use super::stage::Stage;
-use bardo_base::id::GolemId;
-use golem_tools::engine::{Call, Input, ToolResponse, WriteTool};
 use bardo_base::fabric::{IntentStatus, IntentUpdate};
+use bardo_base::id::GolemId;
 use bardo_safety::orders::{OrderState, Record};
+use golem_tools::engine::{Call, Input, ToolResponse, WriteTool};
 use golem_tools::trading::intent_refund::{self, IntentRefund};
 use golem_tools::trading::uniswapx_cancel_order::{self, CancelOrder};
 

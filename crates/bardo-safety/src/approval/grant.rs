@@ -9,14 +9,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::reason::Reason;
+use crate::pipeline::Preview;
+use crate::typed::TypedMessage;
 use bardo_base::clock::Clock;
 use bardo_base::id::GolemId;
 use bardo_base::model::{CapabilityTier, Phase};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use golem_chain::token::TokenId;
-use crate::pipeline::Preview;
-use crate::typed::TypedMessage;
 
 /// A standing approval.
 #[derive(Debug, Clone)]

@@ -9,10 +9,10 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use alloy::primitives::Address;
 
+use crate::pipeline::Preview;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use golem_chain::token::{Token, TokenId};
-use crate::pipeline::Preview;
 
 /// How long the same is not asked again after its first, second, … refusal, in milliseconds. The last one repeats.
 const PAUSES: [u64; 5] = [60_000, 300_000, 900_000, 3_600_000, 14_400_000];

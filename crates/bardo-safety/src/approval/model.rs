@@ -8,12 +8,6 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::{ApprovalNeed, Consent, Reason, Said, Yes};
-use bardo_base::id::PermitId;
-use bardo_base::model::{ActionClass, CapabilityTier, Check, Phase};
-use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
-use golem_chain::fork::{Changes, Pinned, Simulation};
-use golem_chain::network::NetworkKind;
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::operator::consent as by_policy;
@@ -25,6 +19,12 @@ use crate::sample;
 use crate::simulate::Simulated;
 use crate::value::{Doubt, Values};
 use crate::verdict::Verdict;
+use bardo_base::id::PermitId;
+use bardo_base::model::{ActionClass, CapabilityTier, Check, Phase};
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use golem_chain::fork::{Changes, Pinned, Simulation};
+use golem_chain::network::NetworkKind;
 
 const ME: Address = Address::repeat_byte(1);
 

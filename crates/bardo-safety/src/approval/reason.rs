@@ -6,10 +6,10 @@ use std::fmt;
 use alloy::primitives::Address;
 use serde::{Serialize, Serializer};
 
-use bardo_base::text::SafeText;
-use bardo_base::units::Rounding;
 use crate::ledger::Micros;
 use crate::value::PriceConcern;
+use bardo_base::text::SafeText;
+use bardo_base::units::Rounding;
 
 /// How much a value may have risen since it was shown, in basis points of it: what a price does while somebody reads.
 pub(super) const RISEN_BPS: u128 = 200;

@@ -5,12 +5,12 @@ use alloy::primitives::Address;
 use serde::{Deserialize, Serialize};
 
 use super::Reason;
-use bardo_base::model::CapabilityTier;
-use bardo_base::text::SafeText;
-use bardo_base::fabric::CheckOutcome;
 use crate::pipeline::Preview;
 use crate::proposal::Purpose;
 use crate::value::is_unlimited;
+use bardo_base::fabric::CheckOutcome;
+use bardo_base::model::CapabilityTier;
+use bardo_base::text::SafeText;
 
 /// Characters of an address that are typed.
 const DIGITS: usize = 4;

@@ -12,17 +12,17 @@ use alloy::primitives::{Address, U256};
 
 use super::Reason;
 use super::reason::RISEN_BPS;
-use bardo_base::format::age;
-use bardo_base::model::Check;
-use bardo_base::text::SafeText;
-use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::token::{Token, TokenId};
-use bardo_base::fabric::CheckOutcome;
 use crate::pipeline::Preview;
 use crate::proposal::{AllowanceBound, AllowanceKind, Arrival, Purpose};
 use crate::typed::{Takes, TypedMessage};
 use crate::value::is_unlimited;
 use crate::verdict::Verdict;
+use bardo_base::fabric::CheckOutcome;
+use bardo_base::format::age;
+use bardo_base::model::Check;
+use bardo_base::text::SafeText;
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use golem_chain::token::{Token, TokenId};
 
 /// How much longer a signature or an allowance may be usable after a new simulation, in seconds. Deadlines follow the
 /// block's time, and a block may come that much after the clock.

@@ -20,17 +20,17 @@ use alloy::primitives::{Address, FixedBytes, U256};
 use serde::Serialize;
 
 use super::COIN_DECIMALS;
+use crate::checks::token_allowlist::{book_functions, token_functions};
+use crate::ground::stables;
+use crate::ledger::{Micros, Span};
+use crate::policy::{ChainId, ContractRef, Policy, Recipient, Spender, TokenRef, Word};
+use crate::proposal::Intent;
 use bardo_abi::policy_cage::PolicyCage::{AssetRule, CallRule, Rules};
 use bardo_base::model::Phase;
 use bardo_base::units::TokenAmount;
 use golem_chain::network::{BookSpender, Contract, Network};
 use golem_chain::price::feed_specs;
 use golem_chain::token::TokenId;
-use crate::checks::token_allowlist::{book_functions, token_functions};
-use crate::ground::stables;
-use crate::ledger::{Micros, Span};
-use crate::policy::{ChainId, ContractRef, Policy, Recipient, Spender, TokenRef, Word};
-use crate::proposal::Intent;
 
 /// The most assets that the contract holds rules of.
 const MAX_ASSETS: usize = 32;
@@ -327,8 +327,8 @@ mod tests {
     use alloy::primitives::{address, fixed_bytes};
 
     use super::*;
-    use golem_chain::network::by_id;
     use crate::policy::parse;
+    use golem_chain::network::by_id;
 
     /// Circle's USDC and the canonical WETH on Ethereum.
     const USDC: Address = address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48");

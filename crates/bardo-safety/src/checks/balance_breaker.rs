@@ -2,10 +2,10 @@
 
 use super::spending_limit::no_ledger;
 use super::standing::Standing;
-use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::Check;
 use crate::facts::Facts;
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::model::Check;
 
 /// Stop-loss and failure breaker.
 pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {

@@ -1,12 +1,12 @@
 //! Is a stop in force that this action does not pass?
 
-use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::Check;
 use crate::account::Revoked;
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::stop::{self, Passage};
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::model::Check;
 
 /// The rule by which an account without keys does nothing.
 pub const KEYS: &str = "session_keys";

@@ -22,15 +22,15 @@
 use alloy::primitives::{U256, U512};
 
 use super::standing::Standing;
-use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::{ActionClass, Check, Phase};
-use bardo_base::units::Rounding;
-use golem_chain::token::TokenId;
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::ledger::{Micros, percent};
 use crate::simulate::figure;
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::model::{ActionClass, Check, Phase};
+use bardo_base::units::Rounding;
+use golem_chain::token::TokenId;
 
 /// Whether a phase allows a class at all.
 pub const fn allows(phase: Phase, class: ActionClass) -> bool {

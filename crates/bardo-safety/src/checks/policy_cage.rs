@@ -1,14 +1,14 @@
 //! Would the owner's policy contract let it pass? Decided on the rules read on chain; an account that
 //! has set none is not caged.
 
-use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::Check;
 use crate::cage::{Cage, Plan};
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::proposal::Intent;
 use crate::value::Doubt;
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::model::Check;
 
 /// The check.
 pub fn check(framed: &Framed, facts: &Facts, cage: &Result<Option<Cage>, Doubt>) -> Verdict {
@@ -55,8 +55,8 @@ mod tests {
     use alloy::primitives::{Address, Bytes};
 
     use super::*;
-    use bardo_base::model::Phase;
     use crate::sample;
+    use bardo_base::model::Phase;
 
     #[test]
     fn rules_that_cannot_be_read_let_nothing_through() {

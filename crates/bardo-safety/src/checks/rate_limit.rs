@@ -2,12 +2,12 @@
 
 use super::spending_limit::no_ledger;
 use super::standing::Standing;
-use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
-use bardo_base::id::GolemId;
-use bardo_base::model::Check;
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
+use bardo_base::id::GolemId;
+use bardo_base::model::Check;
 
 /// Why the operator is asked about a revocation by the operator's own hand.
 const MORE_REVOCATIONS: &str = "revocations, cancellations and refunds were made in the last 60 minutes, as many as the policy \
@@ -82,13 +82,13 @@ mod tests {
     use alloy::primitives::{Address, B256, Bytes, U256};
 
     use super::*;
-    use bardo_base::model::{ActionClass, Phase};
-    use golem_chain::fork::{Changes, Pinned, Simulation};
     use crate::ledger::{Breaker, Usage};
     use crate::policy::parse;
     use crate::proposal::Intent;
     use crate::sample;
     use crate::simulate::Simulated;
+    use bardo_base::model::{ActionClass, Phase};
+    use golem_chain::fork::{Changes, Pinned, Simulation};
 
     /// Monday, 18 January 2027, half past nine by UTC, in seconds since the Unix epoch.
     const MONDAY: u64 = 1_800_264_600;

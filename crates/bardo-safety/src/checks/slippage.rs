@@ -7,17 +7,17 @@
 
 use alloy::primitives::U256;
 
-use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
-use bardo_base::format::dollars;
-use bardo_base::model::Check;
-use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
-use golem_chain::token::TokenId;
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::proposal::Trade;
 use crate::simulate::figure_of;
 use crate::value::{Exchange, PriceConcern, Values};
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
+use bardo_base::format::dollars;
+use bardo_base::model::Check;
+use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use golem_chain::token::TokenId;
 
 /// A clock may be this far behind a quote's before the quote counts as one from the future.
 const CLOCK_SLACK_MILLIS: u64 = 5_000;

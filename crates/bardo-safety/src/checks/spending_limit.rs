@@ -2,11 +2,6 @@
 //! and what allowances may still let others take?
 
 use super::standing::Standing;
-use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
-use bardo_base::model::{ActionClass, Check};
-use bardo_base::units::Usd;
-use golem_chain::network::NetworkKind;
-use golem_chain::token::TokenId;
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::ledger::{Micros, Span};
@@ -15,6 +10,11 @@ use crate::proposal::{AllowanceBound, AllowanceKind};
 use crate::typed::TypedMessage;
 use crate::value::{Doubt, Values, is_unlimited};
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
+use bardo_base::model::{ActionClass, Check};
+use bardo_base::units::Usd;
+use golem_chain::network::NetworkKind;
+use golem_chain::token::TokenId;
 
 /// The spending limits.
 pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use bardo_base::id::GolemId;
-use bardo_base::units::{Rounding, Usd};
-use golem_chain::network::Network;
-use golem_chain::token::TokenId;
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::ledger::{Caps, Micros, Request, TokenKey, Usage};
 use crate::policy::{MaxUsd, Policy};
 use crate::value::Doubt;
+use bardo_base::id::GolemId;
+use bardo_base::units::{Rounding, Usd};
+use golem_chain::network::Network;
+use golem_chain::token::TokenId;
 
 /// The policy, what has been used of it, what is wanted of it, and the network. Made once for all checks.
 #[derive(Debug, Clone)]

@@ -10,10 +10,6 @@ use std::sync::LazyLock;
 use alloy::primitives::{Address, FixedBytes, keccak256};
 
 use super::standing::Standing;
-use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::Check;
-use golem_chain::network::{AddressBook, Contract};
-use golem_chain::token::TokenId;
 use crate::account::AccountKind;
 use crate::calldata;
 use crate::facts::Facts;
@@ -23,6 +19,10 @@ use crate::policy::{ChainId, ContractRef, Recipient, Rules, Scope, Spender, Toke
 use crate::proposal::{Intent, Purpose};
 use crate::simulate::settler;
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::model::Check;
+use golem_chain::network::{AddressBook, Contract};
+use golem_chain::token::TokenId;
 
 /// The functions of the address book's contracts that "book" allows.
 const FUNCTIONS: &[(Contract, &[&str])] = &[
@@ -62,13 +62,13 @@ static SELECTORS: LazyLock<BTreeMap<Contract, Vec<FixedBytes<4>>>> =
 static TOKEN_SELECTORS: LazyLock<Vec<FixedBytes<4>>> = LazyLock::new(|| selectors(TOKEN_FUNCTIONS));
 
 /// The functions of the contracts of `book` that "book" allows, each with its contract.
-pub(in crate) fn book_functions(book: &AddressBook) -> impl Iterator<Item = (Address, FixedBytes<4>)> + '_ {
+pub(crate) fn book_functions(book: &AddressBook) -> impl Iterator<Item = (Address, FixedBytes<4>)> + '_ {
     let known = book.contracts().filter_map(|(contract, address)| Some((address, SELECTORS.get(&contract)?)));
     known.flat_map(|(address, selectors)| selectors.iter().map(move |selector| (address, *selector)))
 }
 
 /// The functions of an allowed token.
-pub(in crate) fn token_functions() -> &'static [FixedBytes<4>] {
+pub(crate) fn token_functions() -> &'static [FixedBytes<4>] {
     &TOKEN_SELECTORS
 }
 

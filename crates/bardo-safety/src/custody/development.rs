@@ -10,13 +10,13 @@ use futures::future::BoxFuture;
 use super::local::frame_plain;
 use super::secret::{SecretError, SecretKey};
 use super::signing::Key;
+use crate::pipeline::{Order, OrderToSign, ToSign};
+use crate::proposal::Proposal;
+use crate::{Account, AccountKind, Capability, FrameContext, FrameError, Framed, SignError};
 use golem_chain::devnet::MNEMONIC;
 use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NetworkKind};
 use golem_chain::provider::{Backing, ChainClient};
 use golem_chain::signed::Signed;
-use crate::pipeline::{Order, OrderToSign, ToSign};
-use crate::proposal::Proposal;
-use crate::{Account, AccountKind, Capability, FrameContext, FrameError, Framed, SignError};
 
 /// An account of the development mnemonic.
 pub struct DevelopmentAccount {

@@ -6,7 +6,6 @@ use alloy::primitives::{Address, Bytes};
 use futures::future::BoxFuture;
 
 use super::signing::Key;
-use golem_chain::signed::Signed;
 use crate::pipeline::Order;
 use crate::proposal::{Leg, Proposal};
 use crate::queue_key::QueueKey;
@@ -14,6 +13,7 @@ use crate::{
     Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, FramedOrder, FramedSlot,
     SignError,
 };
+use golem_chain::signed::Signed;
 
 /// What a tool estimates is raised by a tenth: a contract may use a little more gas when its state has moved. The
 /// simulation runs, and the caps count, with the raised limit.

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::keystore::{KeyEntry, KeyName, Keystore, KeystoreError};
 use super::secret::Password;
-use bardo_base::text::SafeText;
 use crate::operator_proof::{Authorisation, Basis, OperatorProof};
+use bardo_base::text::SafeText;
 
 /// The file that counts wrong passwords, in the data folder.
 const ATTEMPTS: &str = "password-attempts";

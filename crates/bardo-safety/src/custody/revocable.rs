@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use alloy::primitives::{Address, Bytes};
 use futures::future::BoxFuture;
 
-use golem_chain::signed::Signed;
 use crate::pipeline::Order;
 use crate::proposal::Proposal;
 use crate::queue_key::QueueKey;
 use crate::{Account, AccountKind, Capability, FrameContext, FrameError, Framed, Revoked, SignError};
+use golem_chain::signed::Signed;
 
 const WHOLE: u8 = 0;
 const STOPPED: u8 = 1;

@@ -9,12 +9,12 @@ use alloy_signer_local::PrivateKeySigner;
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::secret::SecretKey;
-use bardo_base::signer::signer_of;
-use golem_chain::signed::Signed;
 use crate::SignError;
 use crate::pipeline::{OrderToSign, ToSign};
 use crate::proposal::SIGNATURE_BYTES;
 use crate::queue_key::QueueKey;
+use bardo_base::signer::signer_of;
+use golem_chain::signed::Signed;
 
 /// A key that signs.
 pub(super) struct Key {

@@ -12,6 +12,10 @@ use super::development::{DevelopmentAccount, NotForDevelopment};
 use super::local::{LocalAccount, with_margin};
 use super::secret::SecretKey;
 use super::signing::Key;
+use crate::pipeline::{OrderToSign, ToSign};
+use crate::proposal::{Intent, Leg, Proposal, Purpose, SignatureSlot, SignedOrder};
+use crate::typed::TypedMessage;
+use crate::{Account, FeeBound, FrameContext, FrameError, Framed, SignError};
 use bardo_abi::permit2::typed::{PermitDetails, PermitSingle, PermitTransferFrom, TokenPermissions};
 use bardo_base::clock::SystemClock;
 use bardo_base::config::RpcUrl;
@@ -24,10 +28,6 @@ use golem_chain::devnet::{ChainConfig, Devnet, DevnetConfig, RunningConfig, serv
 use golem_chain::evm::ChainRules;
 use golem_chain::network::{AddressBook, ChainPlan, Network};
 use golem_chain::provider::{ChainClient, ConnectRules, HttpLimits};
-use crate::pipeline::{OrderToSign, ToSign};
-use crate::proposal::{Intent, Leg, Proposal, Purpose, SignatureSlot, SignedOrder};
-use crate::typed::TypedMessage;
-use crate::{Account, FeeBound, FrameContext, FrameError, Framed, SignError};
 
 pub(super) const FEES: FeeBound = FeeBound { max_fee_per_gas: 20_000_000_000, max_priority_fee_per_gas: 1_000_000_000 };
 

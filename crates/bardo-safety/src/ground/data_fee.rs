@@ -11,11 +11,11 @@ use alloy::sol_types::SolCall as _;
 use serde_json::Value;
 
 use super::Ground;
+use crate::framed::Framed;
+use crate::value::Doubt;
 use bardo_abi::gas_price_oracle::GasPriceOracle;
 use golem_chain::network::DataFees;
 use golem_chain::provider::ProviderError;
-use crate::framed::Framed;
-use crate::value::Doubt;
 
 /// The base chain's fees move with every block of its own: what is asked now is counted so many times.
 const MARGIN: u64 = 2;

@@ -31,8 +31,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use bardo_base::error::Violation;
 use bardo_base::id::{CallId, GolemId};
-use golem_chain::token::TokenId;
 use bardo_store::StoreError;
+use golem_chain::token::TokenId;
 
 pub use bridged::{Leaving, MarkMoved, note_arrived, note_leaving, weigh_away};
 pub(crate) use caps::percent;

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::*;
 use bardo_base::units::BasisPoints;
-use golem_chain::token::TokenId;
 use bardo_store::{Store, StoreConfig};
+use golem_chain::token::TokenId;
 
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;

@@ -9,14 +9,14 @@
 
 use rusqlite::Connection;
 
-use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::token::TokenId;
-use bardo_base::fabric::IntentUpdate;
 use crate::facts::{Facts, Portfolio};
 use crate::framed::Framed;
 use crate::ledger::{self, Leaving, Micros, ReservationId};
 use crate::orders::record::{self, Record};
 use crate::typed::TypedMessage;
+use bardo_base::fabric::IntentUpdate;
+use bardo_base::units::{Rounding, TokenAmount, Usd};
+use golem_chain::token::TokenId;
 
 /// What one live bridge order carries, as far as the balances that are judged tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,17 +2,17 @@
 //! policy, the frame and the facts.
 
 use super::MAX_CHANGE;
-use bardo_base::model::CapabilityTier;
-use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
 use crate::approval::{ApprovalNeed, Reason};
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::policy::{Policy, Word};
 use crate::proposal::Intent;
+use bardo_base::model::CapabilityTier;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
 
 /// Why a transfer is looked at that nothing else would ask about.
-pub(in crate) const GIVES_AWAY: &str =
+pub(crate) const GIVES_AWAY: &str =
     "it gives something away, and the policy does not say from how many dollars on that needs you";
 
 /// What counts as spent, or more than anything where that cannot be told.
@@ -21,7 +21,7 @@ fn spent(facts: &Facts) -> Option<Usd> {
 }
 
 /// How much consent it takes by the policy.
-pub(in crate) fn of(policy: &Policy, framed: &Framed, facts: &Facts) -> ApprovalNeed {
+pub(crate) fn of(policy: &Policy, framed: &Framed, facts: &Facts) -> ApprovalNeed {
     let Some(spent) = spent(facts) else {
         // A check blocks it; where it did not, nobody agrees to an unknown amount unasked.
         return ApprovalNeed::Approval { reasons: vec![Reason::Untold] };
@@ -37,12 +37,12 @@ pub(in crate) fn of(policy: &Policy, framed: &Framed, facts: &Facts) -> Approval
 }
 
 /// Whether the safety-guardian must agree.
-pub(in crate) fn above_hot_lane(policy: &Policy, facts: &Facts) -> bool {
+pub(crate) fn above_hot_lane(policy: &Policy, facts: &Facts) -> bool {
     spent(facts).is_none_or(|spent| policy.above_hot_lane(spent))
 }
 
 /// Whether the operator's standing word may stand for a yes.
-pub(in crate) fn always_covers(policy: &Policy, devnet: bool, framed: &Framed, facts: &Facts) -> bool {
+pub(crate) fn always_covers(policy: &Policy, devnet: bool, framed: &Framed, facts: &Facts) -> bool {
     let tool = &framed.proposal().tool;
     let named = policy.rules().always_approve.allows(&Word(tool.name.to_owned()), false);
     match tool.capability {
@@ -53,7 +53,7 @@ pub(in crate) fn always_covers(policy: &Policy, devnet: bool, framed: &Framed, f
 }
 
 /// Whether its transactions go to a private relay alone.
-pub(in crate) fn goes_private(policy: &Policy, framed: &Framed, facts: &Facts) -> bool {
+pub(crate) fn goes_private(policy: &Policy, framed: &Framed, facts: &Facts) -> bool {
     let mainnet = framed.proposal().chain_id == 1;
     mainnet && spent(facts).is_none_or(|spent| policy.wants_private_rpc(spent))
 }
@@ -65,10 +65,10 @@ mod tests {
     use alloy::primitives::Address;
 
     use super::*;
-    use bardo_base::model::Phase;
     use crate::policy::parse;
     use crate::sample;
     use crate::value::{Doubt, Values};
+    use bardo_base::model::Phase;
 
     fn private(policy: &str, chain_id: u64, spent: Option<&str>) -> bool {
         let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("policy.toml")).unwrap();

@@ -7,12 +7,12 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use super::{AcceptError, MAX_CHANGE, OperatorRules};
-use bardo_base::id::GolemId;
-use bardo_base::text::SafeText;
 use crate::audit::{self, Entry, Kind};
 use crate::ledger;
 use crate::operator_proof::{Authorisation, OperatorProof};
 use crate::policy::{self, Adopted, Change, Followed, Pending, Policy, Preset};
+use bardo_base::id::GolemId;
+use bardo_base::text::SafeText;
 
 /// A change of one field, in a line.
 fn words(change: &Change) -> SafeText {

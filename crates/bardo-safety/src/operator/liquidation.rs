@@ -6,9 +6,9 @@ use alloy::primitives::Address;
 use serde_json::json;
 
 use super::{AcceptError, MAX_CHANGE, OperatorRules};
-use bardo_base::text::SafeText;
 use crate::audit::Kind;
 use crate::ledger::{self, LedgerError};
+use bardo_base::text::SafeText;
 use bardo_store::{Hold, HoldError};
 
 /// How long is waited to see that nobody sells.

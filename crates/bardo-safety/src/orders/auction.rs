@@ -15,6 +15,9 @@ use super::{Card, Ending, OrderChain, OrderError, Orders, Seen, line};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_abi::uniswapx::{OrderInfo, Reactor};
+use bardo_base::fabric::{
+    Asset, Bid, DecayCurve, DecayUnit, Exclusivity, OrderFill, OrderStatus, OrderUpdate, TxPlace,
+};
 use bardo_base::format::time_of_day;
 use bardo_base::service::ServiceError;
 use bardo_base::units::TokenAmount;
@@ -22,7 +25,6 @@ use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
 use golem_chain::permit2::{nonce_position, nonce_used};
 use golem_chain::provider::{ChainClient, ProviderError};
-use bardo_base::fabric::{Asset, Bid, DecayCurve, DecayUnit, Exclusivity, OrderFill, OrderStatus, OrderUpdate, TxPlace};
 use golem_protocols::uniswap::gateway::{Hearsay, ServiceStatus};
 use golem_protocols::uniswap::order::{At, Order};
 

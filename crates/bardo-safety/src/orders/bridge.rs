@@ -12,12 +12,12 @@ use super::record::{Record, Stage};
 use super::{Card, Ending, OrderChain, OrderError, Orders, Seen, line};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
+use bardo_base::fabric::{Asset, Bid, IntentStatus, IntentUpdate, TxPlace};
 use bardo_base::format::{short_address, time_of_day};
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use golem_chain::network::Contract;
 use golem_chain::provider::{ChainClient, ProviderError};
-use bardo_base::fabric::{Asset, Bid, IntentStatus, IntentUpdate, TxPlace};
 use golem_protocols::intents::Intent;
 use golem_protocols::intents::gateway::RelayerBid;
 

@@ -5,11 +5,11 @@ use rusqlite::Transaction;
 use serde_json::json;
 
 use super::{Card, Ending, Record};
-use bardo_base::text::SafeText;
-use bardo_base::fabric::{EventKind, IntentStatus, OrderStatus, ToolVerified};
 use crate::audit::{self, AuditError, Entry, Kind};
 use crate::ledger::MarkMoved;
 use crate::rulebook::ReserveError;
+use bardo_base::fabric::{EventKind, IntentStatus, OrderStatus, ToolVerified};
+use bardo_base::text::SafeText;
 
 /// Whose word the end of an auction is: its service's status, held against the events of the reactor and of Permit2.
 const AUCTION: &str = "uniswapx_api_order_status + fill_events";

@@ -6,12 +6,12 @@ use alloy::primitives::{B256, Bytes};
 
 use super::record::{self, Record, Stage};
 use super::{Card, Ending, OrderError, Orders, line};
+use crate::orders::OrderState;
+use crate::typed::TypedMessage;
+use bardo_base::fabric::{IntentStatus, OrderStatus};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::model::StopLevel;
 use bardo_base::service::ServiceError;
-use bardo_base::fabric::{IntentStatus, OrderStatus};
-use crate::orders::OrderState;
-use crate::typed::TypedMessage;
 use bardo_store::StoreError;
 
 /// A signed order is handed in so long after its signature at most, in milliseconds: as long as a permit serves. What

@@ -34,20 +34,20 @@ use alloy::eips::BlockNumberOrTag;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 
+use crate::permit;
+use crate::rulebook::{End, ReserveError, Rulebook};
+use crate::typed::TypedMessage;
 use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::fabric::{EventKind, Fabric, IntentUpdate, OrderUpdate};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
+use bardo_store::{Store, StoreError};
 use golem_chain::network::Network;
 use golem_chain::provider::{ChainClient, ProviderError};
-use bardo_base::fabric::{EventKind, Fabric, IntentUpdate, OrderUpdate};
 use golem_protocols::intents::gateway::IntentGateway;
-use crate::permit;
-use crate::rulebook::{End, ReserveError, Rulebook};
-use crate::typed::TypedMessage;
-use bardo_store::{Store, StoreError};
 use golem_protocols::uniswap::gateway::{Hearsay, OrderGateway};
 use golem_protocols::uniswap::order::OrderKind;
 

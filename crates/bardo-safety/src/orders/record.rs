@@ -8,14 +8,14 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use super::state::OrderState;
+use crate::rulebook::Reservation;
+use crate::typed::TypedMessage;
+use bardo_base::fabric::Asset;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use bardo_base::fabric::Asset;
-use golem_protocols::intents::Intent;
-use crate::rulebook::Reservation;
-use crate::typed::TypedMessage;
 use bardo_store::StoreError;
+use golem_protocols::intents::Intent;
 use golem_protocols::uniswap::order::{Order, OrderKind};
 
 /// The word for a bridge order where a UniswapX order has the name of its kind.

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use bardo_base::fabric::{IntentStatus, OrderStatus};
 use crate::typed::TypedMessage;
+use bardo_base::fabric::{IntentStatus, OrderStatus};
 
 /// Where a signed order stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

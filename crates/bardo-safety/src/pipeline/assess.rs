@@ -9,14 +9,6 @@ use alloy::primitives::{Address, U256};
 use super::look::Look;
 use super::recover::allowed_before;
 use super::{Pipeline, Refusal};
-use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::id::GolemId;
-use bardo_base::model::{Check, Phase};
-use bardo_base::units::{Rounding, Usd};
-use golem_chain::fork::{BalanceShift, Fork, NextBlock};
-use golem_chain::network::Contract;
-use golem_chain::token::{Token, TokenId};
-use bardo_base::fabric::EventKind;
 use crate::calldata;
 use crate::checks::{policy_cage, slippage};
 use crate::facts::Facts;
@@ -27,6 +19,14 @@ use crate::permit;
 use crate::simulate::{self, Fault, Simulated, Surroundings};
 use crate::value::{Doubt, Spreads, Unpriced, Values, values};
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::fabric::EventKind;
+use bardo_base::id::GolemId;
+use bardo_base::model::{Check, Phase};
+use bardo_base::units::{Rounding, Usd};
+use golem_chain::fork::{BalanceShift, Fork, NextBlock};
+use golem_chain::network::Contract;
+use golem_chain::token::{Token, TokenId};
 
 /// What is known of a frame on one block.
 #[derive(Debug, Clone)]

@@ -1,16 +1,16 @@
 //! How much consent an action takes all in all, and whether what was given is enough for it: pure functions.
 
 use super::{Preview, Refusal};
-use bardo_base::error::ErrorCode;
-use bardo_base::model::{CapabilityTier, Check};
-use golem_chain::network::NetworkKind;
 use crate::approval::{ApprovalNeed, Consent, Reason, Said};
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::verdict::Verdict;
+use bardo_base::error::ErrorCode;
+use bardo_base::model::{CapabilityTier, Check};
+use golem_chain::network::NetworkKind;
 
 /// What the rules ask for, and what no rules can waive.
-pub(in crate) fn needs(
+pub(crate) fn needs(
     by_rules: ApprovalNeed,
     framed: &Framed,
     facts: &Facts,
@@ -55,7 +55,7 @@ fn exchanges(framed: &Framed) -> bool {
 ///
 /// # Errors
 /// [`Refusal`] with why not.
-pub(in crate) fn enough(
+pub(crate) fn enough(
     preview: &Preview,
     needs: &ApprovalNeed,
     given: &Consent,

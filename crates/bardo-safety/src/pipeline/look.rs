@@ -10,16 +10,16 @@ use alloy::primitives::{B256, U256};
 use alloy::providers::Provider as _;
 
 use super::{Pipeline, Refusal};
-use bardo_base::error::ErrorCode;
-use golem_chain::evm::BlockContext;
-use golem_chain::fork::{Fork, ForkError, Pinned, Simulation};
-use golem_chain::provider::ProviderError;
-use golem_chain::token::{Token, TokenId};
 use crate::cage::{self, Cage};
 use crate::framed::Framed;
 use crate::ground::{Ground, Untold};
 use crate::simulate::{self, Surroundings};
 use crate::value::{Doubt, Spreads, Valued};
+use bardo_base::error::ErrorCode;
+use golem_chain::evm::BlockContext;
+use golem_chain::fork::{Fork, ForkError, Pinned, Simulation};
+use golem_chain::provider::ProviderError;
+use golem_chain::token::{Token, TokenId};
 
 /// So long a look serves: an endpoint that was wrong is not believed for longer.
 const SERVES: Duration = Duration::from_secs(2);

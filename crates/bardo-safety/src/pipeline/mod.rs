@@ -22,7 +22,7 @@
 mod assess;
 mod capability;
 mod commit;
-pub(in crate) mod consent;
+pub(crate) mod consent;
 mod look;
 mod order;
 mod outbid;
@@ -48,13 +48,6 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use bardo_base::clock::Clock;
-use bardo_base::error::ErrorCode;
-use bardo_base::id::{CallId, GolemId, PermitId};
-use bardo_base::model::Phase;
-use golem_chain::provider::ProviderError;
-use golem_chain::sender::{ChainNonces, FeeQuote, Fees, Sender, SenderError};
-use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
 use crate::account::Account;
 use crate::approval::ApprovalDesk;
 use crate::audit::{Kind, Note, Trail};
@@ -65,7 +58,14 @@ use crate::guardian::Guardian;
 use crate::orders::Orders;
 use crate::paper::PaperLedger;
 use crate::rulebook::Rulebook;
+use bardo_base::clock::Clock;
+use bardo_base::error::ErrorCode;
+use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
+use bardo_base::id::{CallId, GolemId, PermitId};
+use bardo_base::model::Phase;
 use bardo_store::Store;
+use golem_chain::provider::ProviderError;
+use golem_chain::sender::{ChainNonces, FeeQuote, Fees, Sender, SenderError};
 
 use look::Look;
 

@@ -11,13 +11,6 @@ use super::capability::Capability;
 use super::commit::Held;
 use super::sign::ON_PAPER;
 use super::{Pipeline, Prepared, Refusal};
-use bardo_base::error::ErrorCode;
-use bardo_base::failpoint::{self, Failpoint};
-use bardo_base::signer::signer_of;
-use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::provider::ProviderError;
-use golem_chain::token::{self, Token, TokenId};
-use bardo_base::fabric::Asset;
 use crate::account::{Revoked, SignError};
 use crate::audit::{self, AuditError, Entry, Kind};
 use crate::framed::Framed;
@@ -29,7 +22,14 @@ use crate::proposal::Arrival;
 use crate::simulate;
 use crate::typed::TypedMessage;
 use crate::value::{Doubt, Valued};
+use bardo_base::error::ErrorCode;
+use bardo_base::fabric::Asset;
+use bardo_base::failpoint::{self, Failpoint};
+use bardo_base::signer::signer_of;
+use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_store::StoreError;
+use golem_chain::provider::ProviderError;
+use golem_chain::token::{self, Token, TokenId};
 
 /// Why an order was not placed.
 pub(super) struct NotPlaced {

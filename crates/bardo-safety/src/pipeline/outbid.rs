@@ -10,12 +10,12 @@ use super::capability::Capability;
 use super::settle::Leave;
 use super::sign::{KeepError, as_framed};
 use super::{Pipeline, Prepared};
-use bardo_base::failpoint::{self, Failpoint};
-use golem_chain::sender::{self, Fees, Kept, SendOutcome, Sender, TxState as Stage};
-use bardo_base::fabric::TxState;
 use crate::audit::{self, Entry, Kind};
 use crate::framed::FeeBound;
 use crate::permit;
+use bardo_base::fabric::TxState;
+use bardo_base::failpoint::{self, Failpoint};
+use golem_chain::sender::{self, Fees, Kept, SendOutcome, Sender, TxState as Stage};
 
 impl Pipeline {
     /// Signs leg number `leg` anew so that it takes the place of `old`, stores it and sends it; the new hash, and what

@@ -11,10 +11,6 @@ use super::assess::{Assessment, gas_usd};
 use super::commit::{Committed, GateError, State, committed};
 use super::turn::ByTurn;
 use super::{Pipeline, Prepared, Refusal};
-use bardo_base::error::ErrorCode;
-use bardo_base::units::Usd;
-use golem_chain::fork::BalanceShift;
-use golem_chain::token::TokenId;
 use crate::approval::Consent;
 use crate::audit::{self, Entry, Kind};
 use crate::framed::Framed;
@@ -22,7 +18,11 @@ use crate::paper::{self, PaperAction, PaperLedger, PaperMove};
 use crate::permit::{self, PermitFault, Use};
 use crate::rulebook::End;
 use crate::simulate::Simulated;
+use bardo_base::error::ErrorCode;
+use bardo_base::units::Usd;
 use bardo_store::Store;
+use golem_chain::fork::BalanceShift;
+use golem_chain::token::TokenId;
 
 impl Pipeline {
     /// Shifts of the account's balances by actions on paper; empty in a real pipeline.

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use alloy::primitives::Address;
 
 use super::{Pipeline, Refusal};
-use bardo_base::error::ErrorCode;
 use crate::approval::Reason;
 use crate::facts::Facts;
 use crate::framed::Framed;
@@ -14,6 +13,7 @@ use crate::grants;
 use crate::ground::Ground;
 use crate::paper::PaperLedger;
 use crate::permit::{self, Party};
+use bardo_base::error::ErrorCode;
 use bardo_store::StoreError;
 
 /// So many bytes at each end of an address are what people compare: four digits.

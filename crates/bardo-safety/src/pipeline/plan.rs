@@ -13,21 +13,21 @@ use super::sign::NotStored;
 use super::turn::ByTurn;
 use super::witness::despite_disputes;
 use super::{AtWork, Pipeline, Prepared, Refusal};
-use bardo_abi::erc20::Erc20;
-use bardo_abi::permit2::Permit2;
-use bardo_base::error::ErrorCode;
-use bardo_base::model::Check;
-use bardo_base::text::SafeText;
-use golem_chain::network::Contract;
-use golem_chain::sender::{self, NonceTicket, Route, Sender};
-use golem_chain::token::TokenId;
-use bardo_base::fabric::TxState;
 use crate::approval::Consent;
 use crate::framed::FeeBound;
 use crate::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
 use crate::rulebook::End;
 use crate::value::Doubt;
 use crate::verdict::Verdict;
+use bardo_abi::erc20::Erc20;
+use bardo_abi::permit2::Permit2;
+use bardo_base::error::ErrorCode;
+use bardo_base::fabric::TxState;
+use bardo_base::model::Check;
+use bardo_base::text::SafeText;
+use golem_chain::network::Contract;
+use golem_chain::sender::{self, NonceTicket, Route, Sender};
+use golem_chain::token::TokenId;
 
 /// The checks that a leg after the first must pass again. What counts and caps has been taken into
 /// account when the whole plan was reserved.

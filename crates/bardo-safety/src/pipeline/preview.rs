@@ -9,13 +9,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Asked, Pipeline, Prepared, Refusal, consent};
-use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::failpoint::{self, Failpoint};
-use bardo_base::model::{Check, Phase};
-use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
-use golem_chain::network::NetworkKind;
-use bardo_base::fabric::{EventKind, PermitIssued};
 use crate::account::{Account, FrameContext, Revoked};
 use crate::approval::{ApprovalNeed, Reason};
 use crate::audit::Kind;
@@ -29,6 +22,13 @@ use crate::proposal::Proposal;
 use crate::simulate::Simulated;
 use crate::value::Values;
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::fabric::{EventKind, PermitIssued};
+use bardo_base::failpoint::{self, Failpoint};
+use bardo_base::model::{Check, Phase};
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use golem_chain::network::NetworkKind;
 
 /// A previewed action that nothing stands against.
 #[derive(Debug, Clone)]

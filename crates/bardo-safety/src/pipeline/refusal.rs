@@ -1,11 +1,11 @@
 //! Why something is not signed, or did not come to its end: one error with every rule behind it.
 
-use bardo_base::error::{ErrorCode, ToolError, Violation};
-use bardo_base::model::Check;
-use bardo_base::text::SafeText;
 use crate::checks::halt;
 use crate::simulate::{Fault, Simulated};
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, ToolError, Violation};
+use bardo_base::model::Check;
+use bardo_base::text::SafeText;
 
 /// Why an action does not go on. Nothing of it was signed, unless it says so.
 #[derive(Debug, Clone)]

@@ -11,10 +11,10 @@ use alloy::providers::Provider as _;
 
 use super::Pipeline;
 use super::commit::Committed;
+use crate::ground::Ground;
+use bardo_base::fabric::TxState;
 use golem_chain::fork::{Call, Fork, NextBlock, Status};
 use golem_chain::signed::Signed;
-use bardo_base::fabric::TxState;
-use crate::ground::Ground;
 
 /// How long anybody waits to be told: the money is gone whatever the answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -11,19 +11,19 @@ use serde_json::json;
 use super::assess::Assessment;
 use super::capability::Capability;
 use super::{Pipeline, Prepared};
-use bardo_abi::erc20::Erc20;
-use bardo_base::error::ErrorCode;
-use bardo_base::failpoint::{self, Failpoint};
-use bardo_base::signer::signer_of;
-use golem_chain::sender::{self, Kept, NonceTicket, RecordError, Route, Sender};
-use golem_chain::signed::Signed;
-use bardo_base::fabric::TxState;
 use crate::account::{Revoked, SignError};
 use crate::audit::{self, AuditError, Entry, Kind};
 use crate::framed::{FeeBound, Framed, FramedLeg};
 use crate::permit::{self, NotedLeg};
 use crate::proposal::{Purpose, SIGNATURE_BYTES};
+use bardo_abi::erc20::Erc20;
+use bardo_base::error::ErrorCode;
+use bardo_base::fabric::TxState;
+use bardo_base::failpoint::{self, Failpoint};
+use bardo_base::signer::signer_of;
 use bardo_store::StoreError;
+use golem_chain::sender::{self, Kept, NonceTicket, RecordError, Route, Sender};
+use golem_chain::signed::Signed;
 
 /// A leg that has been signed and stored.
 pub(super) struct Stored {

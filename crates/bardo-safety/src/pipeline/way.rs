@@ -6,10 +6,10 @@ use std::time::Duration;
 use alloy::primitives::Address;
 
 use super::Pipeline;
-use golem_chain::token::{Token, TokenId};
 use crate::framed::Framed;
 use crate::orders::record::Pair;
 use crate::proposal::Intent;
+use golem_chain::token::{Token, TokenId};
 
 /// So long orders are looked at after one was made void.
 const LOOKING: Duration = Duration::from_secs(3);

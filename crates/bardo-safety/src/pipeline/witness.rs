@@ -9,14 +9,14 @@
 use super::assess::Assessment;
 use super::look::{Impossible, Look};
 use super::{Pipeline, Refusal};
-use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::{Check, Phase};
-use golem_chain::fork::Status;
-use golem_chain::provider::{Dispute, DisputeMark};
 use crate::checks::slippage;
 use crate::framed::Framed;
 use crate::ground::Ground;
 use crate::verdict::Verdict;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::model::{Check, Phase};
+use golem_chain::fork::Status;
+use golem_chain::provider::{Dispute, DisputeMark};
 
 /// The rule that a contradiction between endpoints violates.
 pub(super) const RULE: &str = "endpoints_agree";

@@ -2,11 +2,11 @@
 
 use super::rules::MaxUsd;
 use super::{Policy, Rules, ToolRule};
-use bardo_base::model::Phase;
-use bardo_base::units::{BasisPoints, Rounding, Usd};
 use crate::approval::{ApprovalNeed, Reason};
 use crate::checks::slippage::SlippageLimits;
 use crate::ledger::{Caps, Micros, REVOCATIONS_A_DAY, Span, SpendCap, TokenCaps};
+use bardo_base::model::Phase;
+use bardo_base::units::{BasisPoints, Rounding, Usd};
 
 impl Policy {
     /// What the ledger is to enforce in this phase. `whole` leaves the limits per action as they are:

@@ -8,8 +8,8 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::items::TokenRef;
-use bardo_base::units::{BasisPoints, Usd};
 use crate::ledger::percent;
+use bardo_base::units::{BasisPoints, Usd};
 
 /// What every figure of a policy can do.
 pub(super) trait Rule: Clone + PartialEq {

@@ -3,10 +3,10 @@ use std::path::Path;
 use alloy::primitives::address;
 
 use super::*;
-use bardo_base::model::{Category, Check, Phase};
-use golem_chain::token::TokenId;
 use crate::approval::ApprovalNeed;
 use crate::ledger::{Micros, Span};
+use bardo_base::model::{Category, Check, Phase};
+use golem_chain::token::TokenId;
 
 fn text(toml: &str) -> Result<Policy, PolicyError> {
     parse(toml, Path::new("policy.toml"))

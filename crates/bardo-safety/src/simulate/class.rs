@@ -3,9 +3,9 @@
 use alloy::primitives::U256;
 
 use super::{Move, Surroundings};
+use crate::proposal::{Intent, Proposal};
 use bardo_base::model::ActionClass;
 use golem_chain::token::TokenId;
-use crate::proposal::{Intent, Proposal};
 
 /// What is left of a holding counts as nothing below this part of what was sold: a thousandth.
 const DUST_PART: u64 = 1_000;

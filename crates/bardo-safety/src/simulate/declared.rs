@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use alloy::primitives::{Address, U256};
 
 use super::{Fault, Surroundings, figure, name, when};
-use golem_chain::evm::PLACEHOLDER_SIGNATURE;
-use golem_chain::token::TokenId;
 use crate::account::AccountKind;
 use crate::framed::Framed;
 use crate::proposal::{AllowanceKind, SIGNATURE_BYTES};
 use crate::typed::TypedMessage;
+use golem_chain::evm::PLACEHOLDER_SIGNATURE;
+use golem_chain::token::TokenId;
 
 /// Faults that show before anything is run: a frame that does not carry what was proposed, and
 /// signatures that would let somebody take more than is declared, or for longer.

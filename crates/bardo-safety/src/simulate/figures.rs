@@ -3,10 +3,10 @@
 use alloy::primitives::U256;
 use alloy::primitives::aliases::U160;
 
+use crate::proposal::Proposal;
 use bardo_base::format::utc;
 use bardo_base::units::TokenAmount;
 use golem_chain::token::{Token, TokenId};
-use crate::proposal::Proposal;
 
 /// The token as the proposal describes it; whether that is right is held against the chain elsewhere.
 fn described(proposal: &Proposal, id: TokenId) -> Option<&Token> {
@@ -18,7 +18,7 @@ fn described(proposal: &Proposal, id: TokenId) -> Option<&Token> {
 }
 
 /// A token's symbol and contract; the contract alone where the proposal does not describe it.
-pub(in crate) fn name(proposal: &Proposal, id: TokenId) -> String {
+pub(crate) fn name(proposal: &Proposal, id: TokenId) -> String {
     match (described(proposal, id), id) {
         (Some(token), _) => name_of(token),
         (None, TokenId::Erc20(address)) => address.to_string(),
@@ -34,7 +34,7 @@ fn name_of(token: &Token) -> String {
 }
 
 /// So much of a token: in whole tokens where their decimals are known, else in smallest units.
-pub(in crate) fn figure(proposal: &Proposal, id: TokenId, raw: U256) -> String {
+pub(crate) fn figure(proposal: &Proposal, id: TokenId, raw: U256) -> String {
     match (described(proposal, id), id) {
         (Some(token), _) => figure_of(token, raw),
         (None, _) if without_bound(raw) => format!("an unlimited amount of {}", name(proposal, id)),
@@ -44,7 +44,7 @@ pub(in crate) fn figure(proposal: &Proposal, id: TokenId, raw: U256) -> String {
 }
 
 /// So much of a token that is known.
-pub(in crate) fn figure_of(token: &Token, raw: U256) -> String {
+pub(crate) fn figure_of(token: &Token, raw: U256) -> String {
     let name = name_of(token);
     match TokenAmount::new(raw, token.decimals) {
         _ if without_bound(raw) => format!("an unlimited amount of {name}"),
@@ -59,7 +59,7 @@ fn without_bound(raw: U256) -> bool {
 }
 
 /// A time in seconds since the Unix epoch.
-pub(in crate) fn when(seconds: u64) -> String {
+pub(crate) fn when(seconds: u64) -> String {
     /// The year 10000: whoever writes a later time means no end at all.
     const NEVER: u64 = 253_402_300_800;
     if seconds >= NEVER { "the end of time".to_owned() } else { utc(seconds.saturating_mul(1_000)) }

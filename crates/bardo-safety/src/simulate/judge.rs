@@ -11,14 +11,14 @@ use alloy::sol_types::SolCall as _;
 use super::class::{classify, declared_class};
 use super::figures::{figure, name};
 use super::{Fault, Move, Simulated, Surroundings};
-use bardo_abi::permit2::Permit2;
-use bardo_base::model::ActionClass;
-use golem_chain::fork::{Changes, Outcome, Reason, Simulation, Status};
-use golem_chain::token::TokenId;
 use crate::framed::{Framed, FramedLeg};
 use crate::proposal::{Intent, Purpose};
 use crate::revocation;
 use crate::typed::TypedMessage;
+use bardo_abi::permit2::Permit2;
+use bardo_base::model::ActionClass;
+use golem_chain::fork::{Changes, Outcome, Reason, Simulation, Status};
+use golem_chain::token::TokenId;
 
 /// Holds a simulation of the legs from number `from` on against the declaration. What it answers
 /// stands even where faults stand against it, so that both can be shown.

@@ -9,6 +9,8 @@ use alloy::sol_types::SolCall as _;
 
 use super::figures::{figure, figure_of, when};
 use super::{Fault, Surroundings};
+use crate::framed::Framed;
+use crate::typed::TypedMessage;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::uniswapx::{Reactor, SignedOrder as EncodedSigned};
 use golem_chain::evm::{BlockContext, PLACEHOLDER_SIGNATURE, StandIn};
@@ -16,8 +18,6 @@ use golem_chain::fork::{Call, Fees};
 use golem_chain::network::{AddressBook, Contract};
 use golem_chain::token::TokenId;
 use golem_protocols::intents;
-use crate::framed::Framed;
-use crate::typed::TypedMessage;
 use golem_protocols::uniswap::order::{Expectation, Order, OrderKind};
 
 /// Who fills in a simulation. Nobody has its key: it is the start of a hash.

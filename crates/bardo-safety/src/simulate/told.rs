@@ -3,11 +3,11 @@
 use alloy::primitives::U256;
 
 use super::Simulated;
+use crate::framed::Framed;
+use bardo_base::fabric::SimulatedChange;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use golem_chain::token::{Token, TokenId};
-use bardo_base::fabric::SimulatedChange;
-use crate::framed::Framed;
 
 /// Decimals of every chain's coin.
 const COIN_DECIMALS: u8 = 18;

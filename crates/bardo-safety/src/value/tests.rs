@@ -3,9 +3,9 @@
 use alloy::primitives::address;
 
 use super::*;
-use bardo_base::units::BasisPoints;
 use crate::proposal::{Flow, Inflow, Intent, Proposal};
 use crate::sample::{self, token};
+use bardo_base::units::BasisPoints;
 
 const ME: Address = address!("00000000000000000000000000000000000000a1");
 const PERMIT2: Address = address!("00000000000000000000000000000000000000b2");

@@ -3,9 +3,9 @@
 use alloy::primitives::{Address, U256};
 
 use super::fillers;
-use golem_chain::devnet::Chain;
 use crate::cast::Cast;
 use crate::keys::KeyError;
+use golem_chain::devnet::Chain;
 use golem_protocols::uniswap::order::Order;
 
 /// Seconds until a V2 Dutch order starts to decay; until then one filler may have it alone.

@@ -10,15 +10,15 @@ use alloy::primitives::{Address, B256, U256, U512, keccak256};
 use alloy::sol_types::{SolCall, SolValue};
 
 use super::{Entry, ask};
-use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
-use bardo_abi::uniswapx::{Reactor, SignedOrder};
-use bardo_base::text::SafeText;
-use golem_chain::devnet::Chain;
 use crate::cast::{self, Cast, Role, TIP};
 use crate::genesis::Deployment;
 use crate::math::{Quoted, amount_for};
 use crate::plan::Token;
 use crate::target::Prices;
+use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
+use bardo_abi::uniswapx::{Reactor, SignedOrder};
+use bardo_base::text::SafeText;
+use golem_chain::devnet::Chain;
 use golem_protocols::uniswap::gateway::BestBid;
 use golem_protocols::uniswap::order::{At, Order};
 

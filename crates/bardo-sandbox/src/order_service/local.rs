@@ -4,10 +4,10 @@ use alloy::primitives::{B256, Bytes};
 use futures::future::BoxFuture;
 
 use super::{Entry, FILLERS, Status, SubmitError};
+use crate::residents::Residents;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use golem_chain::devnet::{Devnet, DevnetGone};
-use crate::residents::Residents;
 use golem_protocols::uniswap::gateway::{Hearsay, OrderGateway, ServiceStatus};
 use golem_protocols::uniswap::order::Order;
 

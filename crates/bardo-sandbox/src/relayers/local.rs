@@ -4,12 +4,12 @@ use alloy::primitives::{B256, Bytes};
 use futures::future::BoxFuture;
 
 use super::Relayers;
+use crate::residents::Residents;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use golem_chain::devnet::Devnet;
 use golem_protocols::intents::Intent;
 use golem_protocols::intents::gateway::{IntentGateway, RelayerBid, Wish};
-use crate::residents::Residents;
 
 /// The relayers, as they are met on one origin chain in this process.
 #[derive(Debug, Clone)]

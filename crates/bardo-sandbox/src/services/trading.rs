@@ -14,6 +14,7 @@ use alloy::sol_types::SolCall as _;
 use serde_json::{Value, json};
 
 use super::{Answer, address, at, bytes, invalid, number, refused, request_id, text};
+use crate::{Sandbox, SandboxChain};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::clock::{Clock, SystemClock};
@@ -22,7 +23,6 @@ use golem_chain::multicall::Calls;
 use golem_chain::network::{Contract, Network};
 use golem_chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
 use golem_chain::provider::ChainClient;
-use crate::{Sandbox, SandboxChain};
 use golem_protocols::uniswap::claim::{self, Asked};
 use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader, PoolSnapshot, Reach};
 use golem_protocols::uniswap::order::{Auction, Draft, Legs, OrderKind};

@@ -8,8 +8,8 @@ use alloy::sol_types::{Panic, Revert, SolError};
 use revm::context::result::{HaltReason, InvalidTransaction};
 
 use super::state::InvalidCode;
-use bardo_base::text::SafeText;
 use crate::evm::{EvmError, RequestError};
+use bardo_base::text::SafeText;
 
 /// Why a transaction was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

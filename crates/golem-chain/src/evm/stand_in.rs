@@ -42,13 +42,13 @@ pub struct StandIn {
 
 /// The precompiles, with some signatures standing in.
 #[derive(Clone)]
-pub(in crate) struct Precompiles {
+pub(crate) struct Precompiles {
     inner: EthPrecompiles,
     stand_ins: Vec<StandIn>,
 }
 
 impl Precompiles {
-    pub(in crate) fn new(spec: SpecId, stand_ins: &[StandIn]) -> Self {
+    pub(crate) fn new(spec: SpecId, stand_ins: &[StandIn]) -> Self {
         Self { inner: EthPrecompiles::new(spec), stand_ins: stand_ins.to_vec() }
     }
 

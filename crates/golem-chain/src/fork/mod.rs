@@ -50,12 +50,12 @@ pub use revert::{Errors, Meaning, Reason};
 pub use shift::BalanceShift;
 pub use source::{NextBlock, Source};
 
-use bardo_base::text::SafeText;
 use crate::{
-        devnet::{Snapshot, State},
-        evm::{BlockContext, ChainRules, StandIn},
-        provider::{Dispute, ProviderError},
-    };
+    devnet::{Snapshot, State},
+    evm::{BlockContext, ChainRules, StandIn},
+    provider::{Dispute, ProviderError},
+};
+use bardo_base::text::SafeText;
 use pinned::{PinnedState, Speculated};
 use run::{Effort, Place, run};
 

@@ -16,8 +16,8 @@ use super::{
     revert::Reason,
     shift::NotShifted,
 };
-use bardo_base::text::SafeText;
 use crate::evm::{DynDatabase, EvmError};
+use bardo_base::text::SafeText;
 
 /// A plan that may use this much gas at most runs where it is called, and so do questions while they have not used
 /// more: it ends within a few milliseconds. Anything larger moves to a thread that may block.

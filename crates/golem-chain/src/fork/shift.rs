@@ -7,8 +7,8 @@ use alloy::primitives::{Address, U256};
 use alloy::sol_types::{SolCall as _, SolValue as _};
 
 use super::machine::{Answer, Machine};
-use bardo_abi::erc20::Erc20;
 use crate::evm::EvmError;
+use bardo_abi::erc20::Erc20;
 
 /// Gas that a contract may use to answer `balanceOf`.
 const QUESTION_GAS: u64 = 1_000_000;

@@ -8,12 +8,12 @@ use alloy::{
 };
 
 use super::{Fork, ForkError, MAX_TEXT, Remote, RemoteLimits};
-use bardo_base::text::SafeText;
 use crate::{
-        devnet::Devnet,
-        evm::{BlockContext, ChainRules},
-        provider::{Backing, ChainClient},
-    };
+    devnet::Devnet,
+    evm::{BlockContext, ChainRules},
+    provider::{Backing, ChainClient},
+};
+use bardo_base::text::SafeText;
 
 /// A chain that blocks can be pinned of. Cheap to clone; clones share their caches, so keep one
 /// per chain.

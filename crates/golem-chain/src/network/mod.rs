@@ -11,8 +11,8 @@ use std::{fmt, sync::LazyLock};
 
 use alloy::primitives::{Address, address};
 
-use bardo_base::text::{SafeText, nearest};
 use crate::evm::SpecId;
+use bardo_base::text::{SafeText, nearest};
 
 pub use book::{AddressBook, BookSpender, BookToken, Contract, Feed, NoSpender, UniswapVersion, bundled_never};
 pub use description::{ChainDescription, DescribedFeed, DescribedToken, Description, DescriptionError};

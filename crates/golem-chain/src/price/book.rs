@@ -1,16 +1,16 @@
 //! From a network's address book and the configuration to sources of prices.
 
 use super::{FeedPrices, FeedSpec, FixedPriceError, FixedPrices, PriceChain, PriceSource, SequencerSpec};
-use bardo_base::{
-        clock::Clock,
-        text::{SafeText, nearest},
-        units::Usd,
-    };
 use crate::{
-        network::{Contract, Network, NetworkKind},
-        provider::ChainClient,
-    };
+    network::{Contract, Network, NetworkKind},
+    provider::ChainClient,
+};
 use alloy::primitives::{Address, address};
+use bardo_base::{
+    clock::Clock,
+    text::{SafeText, nearest},
+    units::Usd,
+};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Tokens whose feed does not bear their symbol: the pairs that price them, the closest first. A

@@ -4,14 +4,14 @@
 //! so that every answer is of one block and its age is by that block's own clock.
 
 use super::{NoPrice, Price, PriceOrigin, PriceReader, PriceSource, Quoted};
-use bardo_abi::feed::{Aggregator, BoundedAggregator};
-use bardo_base::{clock::Clock, text::SafeText, units::Usd};
 use crate::multicall::{Answers, Call, Calls};
 use alloy::{
     eips::BlockId,
     primitives::{Address, I256, U256},
     providers::{DynProvider, bindings::IMulticall3},
 };
+use bardo_abi::feed::{Aggregator, BoundedAggregator};
+use bardo_base::{clock::Clock, text::SafeText, units::Usd};
 use futures::future::BoxFuture;
 use std::{
     collections::{HashMap, HashSet},

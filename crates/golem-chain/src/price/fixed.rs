@@ -1,8 +1,8 @@
 //! Prices the operator wrote into the configuration, for test networks where no feed is live.
 
 use super::{NoPrice, Price, PriceOrigin, PriceSource, Quoted};
-use bardo_base::{text::SafeText, units::Usd};
 use alloy::primitives::Address;
+use bardo_base::{text::SafeText, units::Usd};
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 

@@ -21,10 +21,10 @@ pub use fixed::{FixedPriceError, FixedPrices};
 pub use reader::PriceReader;
 
 use super::provider::ProviderError;
-use bardo_base::{text::SafeText, units::Usd};
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, I256};
 use alloy::providers::DynProvider;
+use bardo_base::{text::SafeText, units::Usd};
 use futures::future::BoxFuture;
 use std::{fmt, sync::Arc, time::Duration};
 

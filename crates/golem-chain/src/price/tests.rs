@@ -4,8 +4,6 @@
 //! out by hand. The devnet's own feed contract is read in `tests/`.
 
 use super::*;
-use bardo_abi::feed::{Aggregator, BoundedAggregator};
-use bardo_base::clock::Clock;
 use alloy::{
     primitives::{Bytes, U256, address, aliases::U80},
     providers::{Provider, ProviderBuilder, bindings::IMulticall3},
@@ -16,6 +14,8 @@ use alloy::{
     sol_types::SolCall,
     transports::{TransportError, TransportErrorKind, TransportFut},
 };
+use bardo_abi::feed::{Aggregator, BoundedAggregator};
+use bardo_base::clock::Clock;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,

@@ -184,7 +184,7 @@ fn common_head(answers: &[(usize, ResponsePacket)], stands_still: &impl Fn(usize
 
 /// The place, among heads with whether each has come to a stand, of the highest block that two have reached; of the only
 /// one there is where one alone follows the chain.
-pub(in crate) fn reached(heads: &[(u64, bool)]) -> Option<usize> {
+pub(crate) fn reached(heads: &[(u64, bool)]) -> Option<usize> {
     let all_still = heads.iter().all(|(_, still)| *still);
     let mut order: Vec<usize> =
         heads.iter().enumerate().filter(|(_, (_, still))| all_still || !still).map(|(place, _)| place).collect();

@@ -1,8 +1,8 @@
 //! Holds an answer against its question: right shape, every id once, texts cleaned.
 
 use super::error::{Malformed, ProviderError, TEXT_LIMIT};
-use bardo_base::text::SafeText;
 use alloy::rpc::json_rpc::{ErrorPayload, Id, RequestPacket, Response, ResponsePacket, ResponsePayload};
+use bardo_base::text::SafeText;
 use std::collections::HashSet;
 
 /// The code nodes give a call that reverted.

@@ -11,11 +11,10 @@ use super::{
     retry::RetryRules,
     stack::EndpointStack,
 };
-use bardo_base::{clock::Clock, config::RpcUrl, text::SafeText};
 use crate::{
-        devnet::Devnet,
-        network::{ChainPlan, Description, Network, NetworkKind, WrongChainId},
-    };
+    devnet::Devnet,
+    network::{ChainPlan, Description, Network, NetworkKind, WrongChainId},
+};
 use alloy::{
     providers::{DynProvider, Provider, ProviderBuilder},
     rpc::{
@@ -23,6 +22,7 @@ use alloy::{
         json_rpc::{RpcRecv, RpcSend},
     },
 };
+use bardo_base::{clock::Clock, config::RpcUrl, text::SafeText};
 use futures::future::join_all;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;

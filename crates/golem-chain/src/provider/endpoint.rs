@@ -7,12 +7,12 @@ use super::{
     health::{Condition, EndpointHealth, Head, Outcome, Thresholds},
     http::{CappedHttp, HttpLimits},
 };
-use bardo_base::{clock::Clock, config::RpcUrl, text::SafeText};
 use alloy::{
     primitives::U64,
     rpc::json_rpc::{Id, Request, RequestPacket, ResponsePacket, ResponsePayload, RpcSend},
     transports::{BoxTransport, IntoBoxTransport, TransportError},
 };
+use bardo_base::{clock::Clock, config::RpcUrl, text::SafeText};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{
     fmt,

@@ -1,11 +1,11 @@
 //! What can go wrong between a question and an endpoint's answer, told so that the caller knows what to do next.
 
 use super::answer;
-use bardo_base::text::SafeText;
 use alloy::{
     primitives::Bytes,
     transports::{RpcError, TransportError, TransportErrorKind},
 };
+use bardo_base::text::SafeText;
 use std::time::Duration;
 
 /// Longest text of an endpoint that an error keeps, in characters.

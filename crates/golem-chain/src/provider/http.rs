@@ -8,7 +8,6 @@ use super::{
     error::{Malformed, ProviderError, TEXT_LIMIT},
     method::{Replay, replay_of},
 };
-use bardo_base::{clock::Clock, config::RpcUrl, text::SafeText};
 use alloy::{
     rpc::json_rpc::{RequestPacket, ResponsePacket, ResponsePayload},
     transports::{
@@ -16,6 +15,7 @@ use alloy::{
         http::reqwest::{self, Client, Response, header, redirect},
     },
 };
+use bardo_base::{clock::Clock, config::RpcUrl, text::SafeText};
 use std::{
     error::Error as _,
     sync::Arc,

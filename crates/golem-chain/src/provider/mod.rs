@@ -33,7 +33,7 @@ mod testimony;
 #[cfg(test)]
 mod tests;
 
-pub(in crate) use agree::reached;
+pub(crate) use agree::reached;
 pub use client::{Backing, ChainClient, ConnectError, ConnectRules};
 pub use dispute::{Dispute, DisputeMark, DisputesSince};
 pub use endpoint::Endpoint;
@@ -44,4 +44,4 @@ pub use method::{Replay, replay_of, replay_of_method};
 pub use monitor::{Monitor, MonitorGuard, MonitorRules};
 pub use retry::{Jitter, RetryRules};
 pub use stack::EndpointStack;
-pub(in crate) use testimony::{Batching, Said, Testimony};
+pub(crate) use testimony::{Batching, Said, Testimony};

@@ -10,11 +10,11 @@ use super::{
     retry::RetryRules,
     testimony::{self, Batching, Testimony},
 };
-use bardo_base::text::SafeText;
 use alloy::{
     rpc::json_rpc::{RequestPacket, ResponsePacket},
     transports::{TransportError, TransportFut},
 };
+use bardo_base::text::SafeText;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::Value;
 use std::{
@@ -98,13 +98,13 @@ impl EndpointStack {
 
     /// Endpoints whose reading a decision waits for, by index: all that are not down, those included that ask to be left
     /// alone for a while, and without those that have come to a stand while another has not.
-    pub(in crate) fn expected(&self) -> Vec<usize> {
+    pub(crate) fn expected(&self) -> Vec<usize> {
         self.inner.expected()
     }
 
     /// True if an endpoint of `expected` is missing from `heard` although it works: it is rate-limiting, or it gives the
     /// number of its latest block. An endpoint that fails at that too is absent.
-    pub(in crate) async fn misses(&self, expected: &[usize], heard: &[usize]) -> bool {
+    pub(crate) async fn misses(&self, expected: &[usize], heard: &[usize]) -> bool {
         self.inner.misses(expected, heard).await
     }
 
@@ -119,14 +119,14 @@ impl EndpointStack {
     }
 
     /// Puts a contradiction on record, with the endpoints it names by index.
-    pub(in crate) fn note(&self, subject: &str, endpoints: &[usize], outvoted: bool) -> Dispute {
+    pub(crate) fn note(&self, subject: &str, endpoints: &[usize], outvoted: bool) -> Dispute {
         self.inner.note(subject, endpoints, outvoted)
     }
 
     /// Asks every endpoint that answers the same batch at the same time: one round trip. `calls` differ by endpoint
     /// where one needs another form of the question. Endpoints that fail, or that take more than [`GRACE`] longer than
     /// the first, are left out.
-    pub(in crate) async fn testimonies(
+    pub(crate) async fn testimonies(
         &self,
         batching: Batching,
         calls: impl Fn(usize) -> Vec<(&'static str, Value)>,

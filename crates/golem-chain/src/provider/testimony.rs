@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The answers of one endpoint, in the order of the calls.
 #[derive(Debug, Clone)]
-pub(in crate) struct Testimony {
+pub(crate) struct Testimony {
     /// Its place among the chain's endpoints.
     pub endpoint: usize,
     /// Whether its own latest block is too old by this machine's clock.
@@ -18,7 +18,7 @@ pub(in crate) struct Testimony {
 
 /// One endpoint's answer to one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate) enum Said {
+pub(crate) enum Said {
     /// A result.
     Value(Value),
     /// It does not have the block that was named.
@@ -31,7 +31,7 @@ pub(in crate) enum Said {
 
 /// Size of the requests in which endpoints are asked.
 #[derive(Debug, Clone, Copy)]
-pub(in crate) struct Batching {
+pub(crate) struct Batching {
     /// Calls to a request.
     pub calls: usize,
     /// Requests under way at the same time.

@@ -9,7 +9,6 @@ mod repeats;
 mod server;
 
 use super::*;
-use bardo_base::{clock::SystemClock, config::RpcUrl, text::SafeText};
 use alloy::{
     providers::{Provider, ProviderBuilder},
     rpc::{
@@ -18,6 +17,7 @@ use alloy::{
     },
     transports::{TransportError, TransportFut},
 };
+use bardo_base::{clock::SystemClock, config::RpcUrl, text::SafeText};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use server::{CHAIN_ID, Reaction, Server, dead_url, good_answer};

@@ -189,8 +189,8 @@ const WORDS: &[(&str, SendFault)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bardo_base::text::SafeText;
     use crate::devnet::error::SubmitError;
+    use bardo_base::text::SafeText;
 
     fn refusal(message: &str) -> SendFault {
         SendFault::of(&ProviderError::Rpc { code: -32000, message: SafeText::clean(message, 300), data: None })

@@ -34,12 +34,12 @@ use alloy::consensus::Transaction as _;
 use alloy::primitives::{Address, B256, Bytes, U64, U256};
 use alloy::providers::Provider as _;
 
-use bardo_base::clock::Clock;
-use bardo_base::id::CallId;
-use bardo_base::text::SafeText;
 use crate::network::NetworkKind;
 use crate::provider::{ChainClient, ProviderError};
 use crate::signed::Signed;
+use bardo_base::clock::Clock;
+use bardo_base::id::CallId;
+use bardo_base::text::SafeText;
 use bardo_store::{Migrations, Store, StoreError};
 
 pub use fault::{SendFault, Treatment};

@@ -7,9 +7,9 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use super::fees::Fees;
 use super::lane::{self, LaneError, NonceTicket, counted, from_row};
 use super::state::{TxEvent, TxState};
+use crate::signed::{Signed, SignedError};
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
-use crate::signed::{Signed, SignedError};
 use bardo_store::StoreError;
 
 /// The table of transactions.

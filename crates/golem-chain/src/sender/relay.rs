@@ -14,10 +14,10 @@ use alloy::rpc::client::RpcClient;
 use alloy::transports::http::reqwest::{Client, redirect};
 use serde::Deserialize;
 
+use crate::provider::{Endpoint, EndpointStack, HttpLimits, ProviderError, RetryRules, Thresholds};
 use bardo_base::clock::Clock;
 use bardo_base::config::RpcUrl;
 use bardo_base::text::SafeText;
-use crate::provider::{Endpoint, EndpointStack, HttpLimits, ProviderError, RetryRules, Thresholds};
 
 /// The longest status that is read, in bytes.
 const MAX_STATUS: usize = 64 * 1024;

@@ -9,9 +9,9 @@ use super::fault::{SendFault, Treatment};
 use super::record::{Kept, Record, Route, advance, count_send, family, sendable, settle};
 use super::state::{TxEvent, TxState};
 use super::{Sender, SenderError, lane};
+use crate::provider::ProviderError;
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::text::SafeText;
-use crate::provider::ProviderError;
 
 /// What came of a send.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,9 +25,9 @@ use super::send::SendOutcome;
 use super::spent::Spender;
 use super::state::{TxEvent, TxState};
 use super::{Sender, SenderError};
+use crate::provider::{Backing, ProviderError};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::text::SafeText;
-use crate::provider::{Backing, ProviderError};
 
 /// Time for which an endpoint may have a transaction in a block and not yet its receipt, in milliseconds: nodes index
 /// receipts a moment after the block.

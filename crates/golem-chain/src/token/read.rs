@@ -13,9 +13,9 @@ use alloy::{
 };
 
 use super::{Token, TokenError, TokenId};
+use crate::{network::Network, provider::ProviderError};
 use bardo_abi::erc20::Erc20;
 use bardo_base::{text::SafeText, units::MAX_DECIMALS};
-use crate::{network::Network, provider::ProviderError};
 
 /// The longest symbol that is kept, in characters.
 pub const MAX_SYMBOL: usize = 24;

@@ -1,10 +1,10 @@
 //! The errors of quotes and routes as the one that callers of a tool see.
 
-use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::service::{Refusal, ServiceError};
 use crate::uniswap::discovery::DiscoveryError;
 use crate::uniswap::quote::QuoteError;
 use crate::uniswap::routing::RouteError;
+use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::service::{Refusal, ServiceError};
 
 impl From<RouteError> for ToolError {
     fn from(error: RouteError) -> Self {

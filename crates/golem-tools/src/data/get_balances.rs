@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, World, WorldChain};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
@@ -17,7 +18,6 @@ use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
 use golem_chain::token::{self, Token, TokenId};
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, World, WorldChain};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetBalances>();

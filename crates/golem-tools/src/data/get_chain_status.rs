@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
@@ -15,7 +16,6 @@ use bardo_base::model::{
 use bardo_base::units::TokenAmount;
 use golem_chain::network::{NetworkKind, UniswapVersion};
 use golem_chain::provider::{Condition, ProviderError};
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetChainStatus>();

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
@@ -14,7 +15,6 @@ use bardo_base::model::{
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::multicall::Calls;
 use golem_chain::token::Token;
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
 use golem_protocols::uniswap::discovery::Reach;
 use golem_protocols::uniswap::pool::Pool;
 use golem_protocols::uniswap::ratio::Ratio;

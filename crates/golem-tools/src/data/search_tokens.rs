@@ -4,13 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::nearest;
 use golem_chain::token::{self, Token, TokenError, TokenId};
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<SearchTokens>();

@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::world::World;
+use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Phase, ToolMeta};
 use bardo_base::units::BasisPoints;
-use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
 use bardo_safety::approval::ApprovalDesk;
 
 /// What one call gets; cheap to clone.

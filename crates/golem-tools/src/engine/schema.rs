@@ -201,9 +201,9 @@ pub fn envelope() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::ToolResponse;
     use bardo_base::error::{Figures, ToolError, Violation};
     use bardo_base::id::CallId;
-    use crate::engine::ToolResponse;
 
     #[test]
     fn a_closed_schema_refuses_what_it_does_not_name_at_any_depth() {

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use super::*;
 use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::fabric::{EndState, EventKind, Fabric, Receiver};
 use bardo_base::id::GolemId;
 use bardo_base::model::*;
-use bardo_base::fabric::{EndState, EventKind, Fabric, Receiver};
 
 #[derive(Debug)]
 struct Hands(AtomicU64);
@@ -424,7 +424,9 @@ async fn hooks_may_block_and_their_panics_stop_nothing_else() {
 #[tokio::test]
 async fn a_key_runs_its_call_once() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || bardo_store::Store::open(bardo_store::StoreConfig::at(folder.path().join("bardo.db")), &[MIGRATIONS]).unwrap();
+    let open = || {
+        bardo_store::Store::open(bardo_store::StoreConfig::at(folder.path().join("bardo.db")), &[MIGRATIONS]).unwrap()
+    };
     let call = |mode: &str, key: &str| Call {
         idempotency_key: Some(key.to_owned()),
         ..Call::new("probe", Input::Json(json!({"mode": mode, "times": 4})))
@@ -483,7 +485,9 @@ async fn a_key_in_use_is_said_and_an_abandoned_one_is_free() {
 #[tokio::test]
 async fn the_key_of_an_ended_program_is_free_at_once_and_that_of_a_living_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || bardo_store::Store::open(bardo_store::StoreConfig::at(folder.path().join("bardo.db")), &[MIGRATIONS]).unwrap();
+    let open = || {
+        bardo_store::Store::open(bardo_store::StoreConfig::at(folder.path().join("bardo.db")), &[MIGRATIONS]).unwrap()
+    };
     let call = |mode: &str| Call {
         idempotency_key: Some("k".to_owned()),
         ..Call::new("probe", Input::Json(json!({"mode": mode})))

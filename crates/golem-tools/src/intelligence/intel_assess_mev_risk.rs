@@ -5,6 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::mev::{SPLIT_ABOVE, liquidity_share};
+use crate::swap_ask::{SwapAsk, slippage};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
@@ -12,9 +15,6 @@ use bardo_base::model::{
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use golem_chain::network::Contract;
 use golem_chain::token;
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
-use crate::mev::{SPLIT_ABOVE, liquidity_share};
-use crate::swap_ask::{SwapAsk, slippage};
 use golem_protocols::uniswap::discovery::PoolSnapshot;
 use golem_protocols::uniswap::pool::minimum_out;
 use golem_protocols::uniswap::ratio::Ratio;

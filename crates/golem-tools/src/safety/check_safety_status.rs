@@ -4,16 +4,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::ALL_TOOL_DEFS;
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
 use bardo_safety::ledger::{Breaker, Micros, Span};
 use bardo_safety::policy::Policy;
 use bardo_safety::status::{CapStatus, CountStatus, Status};
 use bardo_safety::stop::{InForce, meaning};
-use crate::ALL_TOOL_DEFS;
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<CheckSafetyStatus>();

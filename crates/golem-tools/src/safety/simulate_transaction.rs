@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
@@ -15,7 +16,6 @@ use bardo_base::model::{
 use bardo_base::units::TokenAmount;
 use golem_chain::fork::{Call, Change, Changes, Outcome, Simulation, Status};
 use golem_chain::token::{self, Token};
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<SimulateTransaction>();

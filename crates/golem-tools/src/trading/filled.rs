@@ -4,11 +4,11 @@ use alloy::primitives::U256;
 use serde_json::{Map, Value, json};
 
 use super::uniswap_execute_swap::shortfall;
-use bardo_base::units::TokenAmount;
-use golem_chain::network::Network;
-use bardo_base::fabric::{Asset, OrderUpdate};
 use crate::shared::explorer_url;
 use crate::swap_ask::price_between;
+use bardo_base::fabric::{Asset, OrderUpdate};
+use bardo_base::units::TokenAmount;
+use golem_chain::network::Network;
 
 /// Writes into the data of an answer what the order's fill has moved. An order that was not filled has moved nothing,
 /// which is what the data say already; data of a tool that has no such fields stay as they are.

@@ -8,19 +8,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use crate::orders::{CHECKS, TakenBack, card, field, own, taking_back};
+use crate::shared::{head_time, invalid};
 use bardo_abi::erc7683::OriginSettler;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
-use golem_chain::provider::ProviderError;
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use bardo_safety::pipeline::Committed;
 use bardo_safety::proposal::{Inflow, Intent, Proposal};
 use bardo_safety::typed::TypedMessage;
-use crate::orders::{CHECKS, TakenBack, card, field, own, taking_back};
-use crate::shared::{head_time, invalid};
+use golem_chain::provider::ProviderError;
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<IntentRefund>();

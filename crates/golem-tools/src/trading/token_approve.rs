@@ -7,6 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::allowances::{self, APPROVAL_GAS, approve};
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
+use crate::shared::{CHECKS, Sent, invalid};
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::ToolError;
 use bardo_base::model::{
@@ -14,14 +17,11 @@ use bardo_base::model::{
 };
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
+use bardo_safety::pipeline::Committed;
+use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
 use golem_chain::network::Contract;
 use golem_chain::permit2::UNLIMITED;
 use golem_chain::token::TokenId;
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
-use bardo_safety::pipeline::Committed;
-use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
-use crate::allowances::{self, APPROVAL_GAS, approve};
-use crate::shared::{CHECKS, Sent, invalid};
 
 /// Parameters.
 #[derive(Debug, Deserialize, JsonSchema)]

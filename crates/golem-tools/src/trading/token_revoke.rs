@@ -6,19 +6,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::allowances::{self, APPROVAL_GAS, approve};
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
+use crate::shared::{CHECKS, Sent, invalid};
 use bardo_abi::permit2::Permit2::{self, TokenSpenderPair};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
-use golem_chain::network::Contract;
-use golem_chain::token::TokenId;
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
 use bardo_safety::pipeline::Committed;
 use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
-use crate::allowances::{self, APPROVAL_GAS, approve};
-use crate::shared::{CHECKS, Sent, invalid};
+use golem_chain::network::Contract;
+use golem_chain::token::TokenId;
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<TokenRevoke>();

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -22,7 +23,6 @@ use bardo_base::model::{
 use golem_chain::multicall::Calls;
 use golem_chain::network::{AddressBook, Contract};
 use golem_chain::token::{Token, TokenId};
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
 use golem_protocols::uniswap::quote::{ApprovalAsk, ApprovalWord};
 
 /// The tool.

@@ -7,6 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::allowances::{self, approve};
+use crate::auction::{self, Wish};
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use crate::mev::{Sight, Wanted, liquidity_share, measures, size_advice};
+use crate::orders::{self, card};
+use crate::route::{impact_of, impact_reached, pools_of};
+use crate::shared::{WORST_IMPACT, explorer_url};
+use crate::swap_ask::{Found, SwapAsk, price_between, slippage};
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
@@ -15,23 +23,15 @@ use bardo_base::model::{
 };
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::evm::{PLACEHOLDER_SIGNATURE, TRANSACTION_GAS_CAP};
-use golem_chain::network::Contract;
-use golem_chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
-use golem_chain::token::{Token, TokenId};
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use bardo_safety::pipeline::{Committed, State};
 use bardo_safety::proposal::{
     AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
 };
 use bardo_safety::typed::TypedMessage;
-use crate::allowances::{self, approve};
-use crate::auction::{self, Wish};
-use crate::mev::{Sight, Wanted, liquidity_share, measures, size_advice};
-use crate::orders::{self, card};
-use crate::route::{impact_of, impact_reached, pools_of};
-use crate::shared::{WORST_IMPACT, explorer_url};
-use crate::swap_ask::{Found, SwapAsk, price_between, slippage};
+use golem_chain::evm::{PLACEHOLDER_SIGNATURE, TRANSACTION_GAS_CAP};
+use golem_chain::network::Contract;
+use golem_chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
+use golem_chain::token::{Token, TokenId};
 use golem_protocols::uniswap::pool::Exact;
 use golem_protocols::uniswap::quote::OwnCall;
 use golem_protocols::uniswap::ratio::Ratio;

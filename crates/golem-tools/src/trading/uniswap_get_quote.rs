@@ -5,6 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::allowances;
+use crate::auction;
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::mev::{Wanted, liquidity_share, size_advice};
+use crate::shared::WORST_IMPACT;
+use crate::swap_ask::{Found, SwapAsk, price_between, slippage};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
@@ -13,12 +19,6 @@ use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use golem_chain::network::Contract;
 use golem_chain::permit2::PermitSingle;
 use golem_chain::token::TokenId;
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
-use crate::allowances;
-use crate::auction;
-use crate::mev::{Wanted, liquidity_share, size_advice};
-use crate::shared::WORST_IMPACT;
-use crate::swap_ask::{Found, SwapAsk, price_between, slippage};
 use golem_protocols::uniswap::order::OrderKind;
 use golem_protocols::uniswap::pool::Exact;
 use golem_protocols::uniswap::ratio::Ratio;

@@ -5,14 +5,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::orders::{card, field, hash, look};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
 use bardo_safety::orders::Record;
 use bardo_safety::typed::TypedMessage;
-use crate::orders::{card, field, hash, look};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetUniswapXOrderStatus>();

@@ -10,6 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::auction::approvals;
+use crate::engine::{CallContext, Reply, ToolDef, WorldChain, WriteTool};
+use crate::orders::{self, CHECKS, card, field, random_nonce};
+use crate::shared::{head_time, invalid};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::AcrossOrderData;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -20,20 +24,16 @@ use bardo_base::model::{
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_safety::pipeline::{Committed, State};
+use bardo_safety::proposal::{self, Arrival, Flow, Proposal, SignedOrder};
+use bardo_safety::typed::TypedMessage;
 use golem_chain::devnet::Mining;
 use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
 use golem_chain::provider::{Backing, Condition, ProviderError};
 use golem_chain::token::TokenId;
-use crate::engine::{CallContext, Reply, ToolDef, WorldChain, WriteTool};
 use golem_protocols::intents::Intent;
 use golem_protocols::intents::gateway::{RelayerBid, Wish};
-use bardo_safety::pipeline::{Committed, State};
-use bardo_safety::proposal::{self, Arrival, Flow, Proposal, SignedOrder};
-use bardo_safety::typed::TypedMessage;
-use crate::auction::approvals;
-use crate::orders::{self, CHECKS, card, field, random_nonce};
-use crate::shared::{head_time, invalid};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitCrossChainIntent>();

@@ -5,19 +5,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::auction::{self, Plan, Wish};
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use crate::mev::measures;
+use crate::orders::{self, CHECKS, card, field};
+use crate::shared::invalid;
+use crate::swap_ask::slippage;
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpenderRole, SpriteTrigger, TickBudget,
     ToolMeta,
 };
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use bardo_safety::pipeline::{Committed, State};
 use bardo_safety::proposal::Proposal;
-use crate::auction::{self, Plan, Wish};
-use crate::mev::measures;
-use crate::orders::{self, CHECKS, card, field};
-use crate::shared::invalid;
-use crate::swap_ask::slippage;
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitUniswapXOrder>();

@@ -7,21 +7,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::allowances::APPROVAL_GAS;
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use crate::orders::{CHECKS, TakenBack, card, field, own, taking_back};
+use crate::shared::invalid;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::fabric::IntentStatus;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use golem_chain::multicall::Calls;
-use golem_chain::permit2::{nonce_position, nonce_used};
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
-use bardo_base::fabric::IntentStatus;
 use bardo_safety::orders::{OrderState, Record};
 use bardo_safety::pipeline::Committed;
 use bardo_safety::proposal::{Intent, Proposal};
-use crate::allowances::APPROVAL_GAS;
-use crate::orders::{CHECKS, TakenBack, card, field, own, taking_back};
-use crate::shared::invalid;
+use golem_chain::multicall::Calls;
+use golem_chain::permit2::{nonce_position, nonce_used};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<CancelOrder>();

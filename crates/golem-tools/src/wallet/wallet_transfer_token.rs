@@ -8,22 +8,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::engine::{CallContext, Reply, ToolDef, WorldChain, WriteTool, address};
+use crate::shared::{CHECKS, Sent, insufficient, invalid};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::fabric::TxState;
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
+use bardo_safety::pipeline::Committed;
+use bardo_safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
 use golem_chain::fork::{BalanceShift, Call as ForkCall, Fork, NextBlock, Options, Source, Status};
 use golem_chain::multicall::Calls;
 use golem_chain::provider::ProviderError;
 use golem_chain::token::{Token, TokenId};
-use crate::engine::{CallContext, Reply, ToolDef, WorldChain, WriteTool, address};
-use bardo_base::fabric::TxState;
-use bardo_safety::pipeline::Committed;
-use bardo_safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
-use crate::shared::{CHECKS, Sent, insufficient, invalid};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<WalletTransferToken>();

@@ -31,12 +31,12 @@ use process::{CommandLine, ProcessBrain, ProcessLimits};
 use super::life::Voice;
 use super::pi::{ActionKind, PiSession};
 use bardo_base::config::{Config, DEFAULT_BRAIN, GolemSettings, Setting};
+use bardo_base::fabric::{EventKind, GolemNow, GolemThought, Vitals};
 use bardo_base::model::{ActionClass, Phase, StopLevel};
 use bardo_base::text::SafeText;
+use bardo_safety::checks::phase_gate::allows;
 use golem_chain::network::Plan;
 use golem_tools::engine::ToolResponse;
-use bardo_base::fabric::{EventKind, GolemNow, GolemThought, Vitals};
-use bardo_safety::checks::phase_gate::allows;
 
 /// Characters of one piece of a thought.
 const PIECE: usize = 1_000;

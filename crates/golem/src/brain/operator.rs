@@ -17,12 +17,12 @@ use futures::stream::FuturesUnordered;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use bardo_base::text::{SafeText, nearest};
-use golem_tools::engine::{Status, ToolResponse};
-use bardo_base::fabric::{EventKind, GolemNow, GolemThought};
 use crate::life::Voice;
 use crate::pi::{ActionKind, PI_TOOLS, PiSession, Query};
 use crate::scenario::ACT;
+use bardo_base::fabric::{EventKind, GolemNow, GolemThought};
+use bardo_base::text::{SafeText, nearest};
+use golem_tools::engine::{Status, ToolResponse};
 
 /// Characters repeated of words that were not understood.
 const MAX_QUOTED: usize = 60;
@@ -32,7 +32,7 @@ const SAID: usize = 400;
 
 /// What the operator asks for in plain words.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate) enum Wish {
+pub(crate) enum Wish {
     /// One of the eight, or `act`.
     Tool(&'static str, Value),
     /// To hear what was changed in the playbook.
@@ -43,7 +43,7 @@ pub(in crate) enum Wish {
 
 impl Wish {
     /// What is wished by these words; `None` where they are no command.
-    pub(in crate) fn of(said: &str, pi: &PiSession) -> Option<Self> {
+    pub(crate) fn of(said: &str, pi: &PiSession) -> Option<Self> {
         match said.split_whitespace().collect::<Vec<_>>().as_slice() {
             ["playbook", "changes"] => return Some(Self::Changes),
             ["playbook", "undo", number] => return Some(Self::Undo((*number).to_owned())),
@@ -54,7 +54,7 @@ impl Wish {
     }
 
     /// The same where a brain of its own hears what is no command: what begins like advice to it is for the brain.
-    pub(in crate) fn beside_a_brain(said: &str, pi: &PiSession) -> Option<Self> {
+    pub(crate) fn beside_a_brain(said: &str, pi: &PiSession) -> Option<Self> {
         let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
         Self::of(said, pi).filter(|wish| match wish {
             // With more words behind it, `halt` may be advice about one thing: it must not stop all.
@@ -65,7 +65,7 @@ impl Wish {
     }
 
     /// Does it; what came of it, in words.
-    pub(in crate) async fn carry_out(self, said: &SafeText, pi: &PiSession, voice: &Voice) -> String {
+    pub(crate) async fn carry_out(self, said: &SafeText, pi: &PiSession, voice: &Voice) -> String {
         let (tool, params) = match self {
             Self::Changes => return changes(pi),
             Self::Undo(number) => return undo(pi, &number).await,
@@ -97,7 +97,7 @@ const SHORT: [(&str, &str); 8] = [
 ];
 
 /// The answer to words that are no command: that they were not understood, and what would be.
-pub(in crate) fn not_understood(said: &str) -> String {
+pub(crate) fn not_understood(said: &str) -> String {
     let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
     let known = SHORT.iter().map(|(name, _)| *name).chain(PI_TOOLS.iter().map(|tool| tool.name));
     let said = SafeText::clean(said, MAX_QUOTED);
@@ -114,7 +114,7 @@ pub(in crate) fn not_understood(said: &str) -> String {
 }
 
 /// Previews, and commits what nothing stands against; what came of it, and whether that is of the commit.
-pub(in crate) async fn act(pi: &PiSession, params: Value) -> (ToolResponse, bool) {
+pub(crate) async fn act(pi: &PiSession, params: Value) -> (ToolResponse, bool) {
     let previewed = pi.call("preview_action", params).await;
     let (Status::Simulated, Some(data)) = (previewed.status, &previewed.data) else { return (previewed, false) };
     let permit = json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]});
@@ -124,26 +124,26 @@ pub(in crate) async fn act(pi: &PiSession, params: Value) -> (ToolResponse, bool
 
 /// The operator beside a brain: commands are carried out at once, one beside the other, whatever the brain is busy with,
 /// and all else is passed on to it.
-pub(in crate) struct Hearing {
+pub(crate) struct Hearing {
     words: mpsc::Receiver<SafeText>,
     pi: PiSession,
     under_way: UnderWay,
 }
 
 /// Commands under way, each of which comes to what is told of it. They outlive the brain beside which they were given.
-pub(in crate) struct UnderWay {
+pub(crate) struct UnderWay {
     running: FuturesUnordered<BoxFuture<'static, String>>,
     voice: Voice,
 }
 
 impl UnderWay {
     /// None so far.
-    pub(in crate) fn none(voice: &Voice) -> Self {
+    pub(crate) fn none(voice: &Voice) -> Self {
         Self { running: FuturesUnordered::new(), voice: voice.clone() }
     }
 
     /// Goes on with them, and tells what came of each, until there are no more. May be dropped and begun again.
-    pub(in crate) async fn tell(&mut self) {
+    pub(crate) async fn tell(&mut self) {
         while let Some(told) = self.running.next().await {
             self.think(&told);
         }
@@ -157,12 +157,12 @@ impl UnderWay {
 
 impl Hearing {
     /// Of these words. What is open by the operator's commands is the operator's, and not the brain's.
-    pub(in crate) fn of(words: mpsc::Receiver<SafeText>, pi: &PiSession, voice: &Voice) -> Self {
+    pub(crate) fn of(words: mpsc::Receiver<SafeText>, pi: &PiSession, voice: &Voice) -> Self {
         Self { words, pi: pi.for_operator(), under_way: UnderWay::none(voice) }
     }
 
     /// Hears what is said.
-    pub(in crate) async fn hear(&mut self, brain: mpsc::Sender<SafeText>) -> Infallible {
+    pub(crate) async fn hear(&mut self, brain: mpsc::Sender<SafeText>) -> Infallible {
         let Self { words, pi, under_way } = self;
         loop {
             tokio::select! {
@@ -188,7 +188,7 @@ impl Hearing {
     }
 
     /// The words that come after it, and what is still under way.
-    pub(in crate) fn end(self) -> (mpsc::Receiver<SafeText>, UnderWay) {
+    pub(crate) fn end(self) -> (mpsc::Receiver<SafeText>, UnderWay) {
         (self.words, self.under_way)
     }
 }

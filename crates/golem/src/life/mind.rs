@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::{Played, Voice};
-use bardo_base::clock::{Attendance, Clock};
-use bardo_base::model::StopLevel;
-use bardo_base::text::SafeText;
-use golem_tools::engine::ToolResponse;
-use bardo_base::fabric::{Caption, EventKind, GolemNow, GolemThought};
 use crate::brain::operator::{self, Wish};
 use crate::pi::{ActionKind, PiSession};
 use crate::scenario::{ACT, Beat, Came, Scenario};
+use bardo_base::clock::{Attendance, Clock};
+use bardo_base::fabric::{Caption, EventKind, GolemNow, GolemThought};
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
+use golem_tools::engine::ToolResponse;
 
 /// How often it looks whether a stop was lifted.
 const LOOK: Duration = Duration::from_millis(250);

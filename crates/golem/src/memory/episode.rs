@@ -9,8 +9,8 @@ use super::{Kind, index, signed, unsigned};
 use bardo_base::error::ErrorCode;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
-use golem_tools::engine::{Status, ToolResponse};
 use bardo_store::StoreError;
+use golem_tools::engine::{Status, ToolResponse};
 
 /// What a write is about: those of one topic are alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

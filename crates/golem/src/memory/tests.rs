@@ -4,8 +4,8 @@ use super::*;
 use bardo_base::clock::SystemClock;
 use bardo_base::id::CallId;
 use bardo_base::model::Phase;
-use golem_tools::engine::{Status, ToolResponse};
 use bardo_store::StoreConfig;
+use golem_tools::engine::{Status, ToolResponse};
 
 /// Where nobody acts, so that no limit is known.
 fn soften(kind: &str, params: Map<String, Value>, last: &[Episode]) -> Softened {

@@ -17,23 +17,23 @@ use super::params::{
     CancelAction, CommitAction, EmergencyHalt, PI_TOOLS, PreviewAction, QueryGrimoire, QueryState, SearchContext,
     UpdateDirective,
 };
+use crate::archetype::{ArchetypeError, Archetypes};
+use crate::memory::{self, Delta, Memory, Papers, Softened, Topic};
 use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
+use bardo_base::fabric::{
+    DirectiveChanged, EventKind, Fabric, MemoryHits, Redacted, ToolEnd, ToolFailed, ToolStart, params_hash,
+};
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::{CapabilityTier, Category, Phase, StopLevel};
 use bardo_base::text::{SafeText, nearest};
 use bardo_base::units::{BasisPoints, Rounding};
+use bardo_safety::approval::AskedBy;
+use bardo_safety::stop::StopFile;
 use golem_chain::token;
 use golem_tools::engine::{
     Call, Catalog, Entry, Executor, Input, Offer, Offered, Status, ToolResponse, WorldChain, categories_of,
 };
-use bardo_base::fabric::{
-    DirectiveChanged, EventKind, Fabric, MemoryHits, Redacted, ToolEnd, ToolFailed, ToolStart, params_hash,
-};
-use crate::archetype::{ArchetypeError, Archetypes};
-use crate::memory::{self, Delta, Memory, Papers, Softened, Topic};
-use bardo_safety::approval::AskedBy;
-use bardo_safety::stop::StopFile;
 
 /// Past writes that are looked at before a new one.
 const LOOKED_AT: usize = 20;

@@ -1,7 +1,6 @@
 //! The rows of the four lists, in words: a standing approval, an offer or a question, a decision, an entry of the trail.
 
 use super::super::Known;
-use bardo_base::text::{SafeText, width};
 use crate::format::{dollars, short_address, short_hash, time_of_day};
 use crate::pen::{Piece, pieces_width};
 use crate::state::feed::CallSeen;
@@ -13,6 +12,7 @@ use crate::widgets::decision::{question_brief, question_line};
 use crate::widgets::figure::{left as time_left, readable};
 use crate::widgets::words::outcome_words;
 use bardo_base::fabric::ApprovalOutcome;
+use bardo_base::text::{SafeText, width};
 use bardo_runtime::handle::{AuditEntry, GrantNow};
 use bardo_runtime::questions::Question;
 

@@ -9,9 +9,6 @@ use serde_json::{Value, json};
 use super::super::Known;
 use super::super::form::tests::tool;
 use super::safe;
-use bardo_base::id::{CallId, GolemId, PermitId};
-use bardo_base::model::{CapabilityTier, Category, Phase};
-use bardo_base::units::TokenAmount;
 use crate::state::feed::Feed;
 use crate::state::model::*;
 use crate::widgets::samples::{self, START, START_MILLIS};
@@ -19,6 +16,9 @@ use bardo_base::fabric::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, DecayUnit, Event, EventKind, PermitIssued, Redacted,
     SimulatedChange, ToolEnd, ToolStart,
 };
+use bardo_base::id::{CallId, GolemId, PermitId};
+use bardo_base::model::{CapabilityTier, Category, Phase};
+use bardo_base::units::TokenAmount;
 use bardo_runtime::handle::{
     AllowanceNow, AllowancesNow, AuditEntry, ChainHoldings, GrantNow, Holding, PolicyNow, Ready, SilentToken, Snapshot,
     ToolInfo,

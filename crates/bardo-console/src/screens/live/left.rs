@@ -8,8 +8,6 @@ pub(super) use golem::face_line;
 use golem::golem;
 
 use super::{Keys, Panel, inside, nothing};
-use bardo_base::text::{SafeText, fit, width};
-use bardo_base::units::{Rounding, Usd};
 use crate::format::{age, amount, dollars, whole_dollars, whole_percents};
 use crate::pen::{Pen, Piece, line, pieces_width};
 use crate::screens::Known;
@@ -22,6 +20,8 @@ use crate::widgets::figure::{paid, readable};
 use crate::widgets::gauge::{self, Full, Gauge};
 use crate::widgets::paint::{Row, cut, wrapped};
 use crate::widgets::words;
+use bardo_base::text::{SafeText, fit, width};
+use bardo_base::units::{Rounding, Usd};
 use bardo_runtime::handle::{BreakerNow, Limits, SpendNow};
 use bardo_runtime::questions::Question;
 

@@ -4,8 +4,6 @@ use ratatui::layout::Rect;
 use rust_decimal::Decimal;
 
 use super::{Listing, Panel, inside, nothing, standing_role};
-use bardo_base::text::{fit, width};
-use bardo_base::units::Usd;
 use crate::format::{time_of_day, whole_dollars};
 use crate::pen::{Pen, Piece, line, pieces_width};
 use crate::screens::Known;
@@ -19,6 +17,8 @@ use crate::widgets::decision::WHOLE_GOLEM;
 use crate::widgets::paint::{Row, cut, wrapped};
 use crate::widgets::{self};
 use bardo_base::fabric::{MemoryHits, Vitals};
+use bardo_base::text::{fit, width};
+use bardo_base::units::Usd;
 
 /// Columns from which a blank stands at a row's right end.
 const ROOMY: u16 = 81;

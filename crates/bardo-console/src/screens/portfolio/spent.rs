@@ -7,11 +7,11 @@ use rust_decimal::{Decimal, RoundingStrategy};
 use serde_json::Value;
 
 use super::super::Known;
-use bardo_base::units::{TokenAmount, Usd};
 use crate::format::{dollars, grouped, time_of_day};
 use crate::theme::Role;
 use crate::widgets::figure::paid;
 use crate::widgets::paint::Row;
+use bardo_base::units::{TokenAmount, Usd};
 use bardo_runtime::handle::Holding;
 
 /// What was spent: gas, what counts against the limits, what is held for what is under way.

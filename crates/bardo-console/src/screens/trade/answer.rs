@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::super::Known;
 use super::Trade;
-use bardo_base::text::{SafeText, width};
 use crate::format::{amount as token_amount, dollars};
 use crate::pen::Pen;
 use crate::theme::Role;
@@ -13,8 +12,9 @@ use crate::widgets::figure::{left, readable, text};
 use crate::widgets::paint::{Row, rows, wrapped};
 use crate::widgets::words::{check_word, plain_words, policy_word};
 use crate::widgets::{self, CardKeys, Moment};
-use golem_tools::engine::{Status, ToolResponse};
 use bardo_base::fabric::{Card, EventKind, ToolEnd, ToolFailed};
+use bardo_base::text::{SafeText, width};
+use golem_tools::engine::{Status, ToolResponse};
 
 /// How a deed is done by hand.
 const HOW_TO_DO: &[&str] = &[

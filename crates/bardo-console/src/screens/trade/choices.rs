@@ -5,10 +5,10 @@ use ratatui::layout::Rect;
 use super::super::form::Kind;
 use super::super::{Known, Wish};
 use super::Trade;
-use bardo_base::text::width;
-use bardo_base::units::TokenAmount;
 use crate::pen::{Pen, Piece};
 use crate::theme::Role;
+use bardo_base::text::width;
+use bardo_base::units::TokenAmount;
 
 impl Trade {
     /// The line between the fields and the help.

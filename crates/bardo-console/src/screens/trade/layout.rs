@@ -3,9 +3,9 @@
 use ratatui::layout::Rect;
 
 use super::{BELOW, Form, ROOMY, SIDE_BY_SIDE, Trade};
-use bardo_base::text::width;
 use crate::screens::list;
 use crate::widgets;
+use bardo_base::text::width;
 
 impl Trade {
     pub(super) fn plan(&self, area: Rect) -> (Rect, Rect, Rect) {

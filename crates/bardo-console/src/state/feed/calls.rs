@@ -1,12 +1,12 @@
 //! A call as its events tell it, and how it stands.
 
-use bardo_base::id::{CallId, GolemId};
-use bardo_base::text::SafeText;
 use crate::widgets::card::CallCard;
 use bardo_base::fabric::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, MemoryHits, PermitIssued, SafetyCheck, ToolEnd, ToolFailed,
     ToolStart, ToolVerified, TxState, TxUpdate,
 };
+use bardo_base::id::{CallId, GolemId};
+use bardo_base::text::SafeText;
 
 /// A step a call has reached.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::*;
-use bardo_base::id::GolemId;
-use bardo_base::model::CardKind;
 use crate::widgets::samples;
 use bardo_base::fabric::{
     Card, DecayUnit, IntentStatus, OrderFill, OrderStatus, Redacted, ToolEnd, ToolStart, ToolVerified, TxPlace,
     TxState, TxUpdate,
 };
+use bardo_base::id::GolemId;
+use bardo_base::model::CardKind;
 
 /// Events of one call: start, a step, three words on its transaction, verified, end.
 const EACH: u64 = 7;

@@ -2,9 +2,9 @@
 
 use ratatui::layout::Position;
 
-use bardo_base::text::SafeText;
 use crate::keymap::Action;
 use crate::state::{Effect, Layer, State};
+use bardo_base::text::SafeText;
 
 impl State {
     pub(in crate::state) fn paste(&mut self, text: &SafeText) {

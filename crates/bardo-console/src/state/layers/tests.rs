@@ -6,8 +6,8 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::Size;
 
 use super::*;
-use bardo_base::id::GolemId;
 use crate::state::Input;
+use bardo_base::id::GolemId;
 use bardo_runtime::handle::{News, Sent};
 use bardo_runtime::market::model::{BlockRow, ChainIdentity, ChainSnapshot, Network, Update};
 use bardo_runtime::questions::{About, AnswerKind, Offered, OperatorAnswer, Question, QuestionKey};

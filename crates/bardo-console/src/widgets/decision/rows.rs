@@ -2,8 +2,6 @@
 //! signed; and a question in a line, for lists.
 
 use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below};
-use bardo_base::model::Check;
-use bardo_base::text::{SafeText, width as width_of};
 use crate::format::{grouped, time_of_day};
 use crate::pen::{Piece, pieces_width};
 use crate::state::decision::Decision;
@@ -14,6 +12,8 @@ use crate::widgets::paint::Row;
 use crate::widgets::plain::tool_word;
 use crate::widgets::words::{check_word, figure_of, policy_word, warning};
 use bardo_base::fabric::CheckOutcome;
+use bardo_base::model::Check;
+use bardo_base::text::{SafeText, width as width_of};
 use bardo_runtime::questions::{About, ActionAsked, Change, Part, PolicyAsked, PolicyChange, Question};
 
 fn section(rows: &mut Vec<Row>, words: String) {

@@ -1,12 +1,12 @@
 //! Questions to the operator in every state of their dialog: for tests, the gallery and pictures.
 
 use super::*;
-use bardo_base::model::StopLevel;
-use bardo_base::units::Usd;
 use crate::keymap::Action;
 use crate::state::decision::Decision;
 use crate::state::field::Field;
 use crate::widgets::decision::Fit;
+use bardo_base::model::StopLevel;
+use bardo_base::units::Usd;
 use bardo_runtime::market::model::Money;
 use bardo_runtime::questions::{
     About, ActionAsked, AllowanceAfter, AnswerKind, Change, CheckTold, Confirm, Costs, Offered, OpinionTold, Part,

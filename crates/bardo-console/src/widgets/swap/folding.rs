@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::{CheckRow, Offer, Step, StepState, SwapModel, SwapResult};
-use bardo_base::model::Check;
-use bardo_base::text::SafeText;
 use crate::format::grouped;
 use crate::widgets::status::Status;
 use crate::widgets::words::found;
 use bardo_base::fabric::{CheckOutcome, EventKind, TxState, TxUpdate};
+use bardo_base::model::Check;
+use bardo_base::text::SafeText;
 
 /// What a step's name is about. The names are the documents'; the events that tell of them are the pipeline's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

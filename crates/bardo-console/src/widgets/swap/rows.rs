@@ -2,10 +2,6 @@
 
 use super::folding::{About, about};
 use super::{Offer, Step, StepState, SwapModel, SwapResult};
-use bardo_base::error::ErrorCode;
-use bardo_base::model::Check;
-use bardo_base::text::SafeText;
-use bardo_base::units::TokenAmount;
 use crate::format::grouped;
 use crate::pen::Piece;
 use crate::theme::Role;
@@ -14,7 +10,11 @@ use crate::widgets::figure::{against_quote, amount, decimal, paid, readable, run
 use crate::widgets::paint::Row;
 use crate::widgets::status::Status;
 use crate::widgets::words::{check_word, found};
+use bardo_base::error::ErrorCode;
 use bardo_base::fabric::CheckOutcome;
+use bardo_base::model::Check;
+use bardo_base::text::SafeText;
+use bardo_base::units::TokenAmount;
 
 impl SwapModel {
     /// What is paid and what comes at least; where the offer does not say that apart, the offer's own sentence.

@@ -9,13 +9,13 @@ use alloy::primitives::{Address, U256, U512};
 use serde_json::{Value, json};
 
 use super::{Cause, Holding, LOOK};
+use crate::session::stage::Stage;
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use bardo_safety::ledger::Micros;
 use golem_chain::multicall::Calls;
 use golem_tools::engine::{Call, Input, ToolResponse, WriteTool};
-use crate::session::stage::Stage;
-use bardo_safety::ledger::Micros;
 use golem_tools::trading::uniswap_execute_swap::ExecuteSwap;
 
 /// What holdings are sold for.

@@ -5,15 +5,15 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use bardo_base::clock::SimulatedClock;
-use bardo_base::id::GolemId;
-use bardo_base::model::CapabilityTier;
 use crate::approval::Reason;
 use crate::approval::model::{preview, proposal, usd};
 use crate::proposal::{Flow, Inflow, Proposal};
 use crate::sample;
 use crate::value::Valued;
 use alloy::primitives::{Address, U256};
+use bardo_base::clock::SimulatedClock;
+use bardo_base::id::GolemId;
+use bardo_base::model::CapabilityTier;
 
 /// In what an action differs from the one the standing approval was given with.
 const DIFFERENCES: [&str; 16] = [

@@ -8,15 +8,15 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Answered, ApprovalDesk, MAX_REASON};
-use bardo_base::clock::Clock;
-use bardo_base::id::PermitId;
-use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
-use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved, EventKind};
 use crate::approval::worsening::{Worsening, worsenings};
 use crate::approval::{Answer, ApprovalNeed, AskRefused, Decision, Reason, Said, Yes};
 use crate::audit::{AuditError, Kind, Note};
 use crate::pipeline::Preview;
+use bardo_base::clock::Clock;
+use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved, EventKind};
+use bardo_base::id::PermitId;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
 
 /// Waits until the clock shows `moment`, in milliseconds since the Unix epoch.
 async fn reaches(clock: &dyn Clock, moment: u64) {

@@ -3,9 +3,6 @@
 use alloy::primitives::{B256, U160};
 
 use super::*;
-use bardo_abi::permit2::typed::{PermitDetails, PermitSingle};
-use bardo_base::error::ErrorCode;
-use bardo_base::model::Phase;
 use crate::approval::ApprovalNeed;
 use crate::approval::model::{preview, proposal, usd};
 use crate::framed::{FeeBound, Framed};
@@ -14,6 +11,9 @@ use crate::permit::ActionPermit;
 use crate::proposal::{Flow, Inflow, Proposal, SignatureSlot};
 use crate::sample;
 use crate::value::Valued;
+use bardo_abi::permit2::typed::{PermitDetails, PermitSingle};
+use bardo_base::error::ErrorCode;
+use bardo_base::model::Phase;
 
 /// When the first simulation was made, in milliseconds since the Unix epoch, and the next one a minute later.
 const FIRST: u64 = 1_700_000_000_000;

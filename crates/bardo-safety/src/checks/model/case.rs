@@ -7,13 +7,6 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 
 use super::META;
-use bardo_base::id::{CallId, GolemId};
-use bardo_base::model::{ActionClass, Phase, StopLevel};
-use bardo_base::text::SafeText;
-use bardo_base::units::{BasisPoints, Usd};
-use golem_chain::fork::{Changes, Pinned, Simulation};
-use golem_chain::network::{AddressBook, Network};
-use golem_chain::token::{Token, TokenId};
 use crate::account::AccountKind;
 use crate::checks::standing::Standing;
 use crate::checks::{operators, slippage};
@@ -25,6 +18,13 @@ use crate::proposal::{AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, 
 use crate::simulate::{Move, Simulated};
 use crate::value::{Doubt, Exchange, PriceConcern, Valued, Values};
 use crate::verdict::Verdict;
+use bardo_base::id::{CallId, GolemId};
+use bardo_base::model::{ActionClass, Phase, StopLevel};
+use bardo_base::text::SafeText;
+use bardo_base::units::{BasisPoints, Usd};
+use golem_chain::fork::{Changes, Pinned, Simulation};
+use golem_chain::network::{AddressBook, Network};
+use golem_chain::token::{Token, TokenId};
 
 pub(super) const ME: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 pub(super) const FRIEND: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");

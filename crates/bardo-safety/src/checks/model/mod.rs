@@ -15,7 +15,7 @@ use bardo_base::model::{
 };
 use case::Case;
 
-pub(in crate) const META: ToolMeta = ToolMeta {
+pub(crate) const META: ToolMeta = ToolMeta {
     name: "uniswap_execute_swap",
     description: "",
     category: Category::Trading,

@@ -3,11 +3,11 @@
 use alloy::primitives::{Address, Bytes};
 
 use super::*;
-use bardo_base::model::Phase;
 use crate::framed::Framed;
 use crate::proposal::{Flow, Inflow, Intent};
 use crate::sample;
 use crate::value::{Doubt, Valued};
+use bardo_base::model::Phase;
 
 const ME: Address = Address::repeat_byte(1);
 const NOW: u64 = 1_790_000_000_000;

@@ -6,11 +6,11 @@ use alloy::primitives::Address;
 use proptest::prelude::*;
 
 use super::*;
+use crate::policy::{Policy, parse};
+use crate::value::{Doubt, Exchange, PriceConcern, Valued};
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use golem_chain::token::{Token, TokenId};
-use crate::policy::{Policy, parse};
-use crate::value::{Doubt, Exchange, PriceConcern, Valued};
 
 fn usd(text: &str) -> Usd {
     text.parse().unwrap()

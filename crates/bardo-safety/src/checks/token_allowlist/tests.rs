@@ -6,17 +6,17 @@ use std::path::Path;
 use alloy::primitives::{Bytes, U256};
 
 use super::*;
-use bardo_abi::erc20::Erc20;
-use bardo_abi::erc7683::AcrossOrderData;
-use bardo_base::model::{Phase, SpenderRole};
-use golem_chain::network::{AddressBook, Network, named};
-use golem_protocols::intents;
 use crate::framed::{Frame, FramedOrder};
 use crate::policy::parse;
 use crate::proposal::{AllowanceBound, AllowanceKind, Arrival, Flow, SignedOrder};
 use crate::sample;
 use crate::typed::TypedMessage;
 use alloy::sol_types::SolCall as _;
+use bardo_abi::erc20::Erc20;
+use bardo_abi::erc7683::AcrossOrderData;
+use bardo_base::model::{Phase, SpenderRole};
+use golem_chain::network::{AddressBook, Network, named};
+use golem_protocols::intents;
 
 const ME: Address = Address::repeat_byte(1);
 const SETTLER: Address = Address::repeat_byte(2);

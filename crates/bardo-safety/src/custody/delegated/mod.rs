@@ -20,11 +20,11 @@ use alloy::sol_types::{SolCall as _, SolValue as _};
 use futures::future::BoxFuture;
 
 use super::local::{LocalAccount, fits, with_margin};
-use bardo_abi::delegation::DelegationManager;
-use golem_chain::signed::Signed;
 use crate::proposal::{Leg, Proposal};
 use crate::queue_key::QueueKey;
 use crate::{Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, SignError};
+use bardo_abi::delegation::DelegationManager;
+use golem_chain::signed::Signed;
 
 pub use caveats::{Enforcers, Limit, Limits, LimitsError};
 pub use grant::{Grant, GrantError, NotReady};

@@ -12,20 +12,20 @@ use alloy_signer::SignerSync as _;
 use alloy_signer_local::PrivateKeySigner;
 
 use super::*;
-use bardo_abi::delegation::Delegation;
-use bardo_abi::erc20::Erc20;
-use bardo_base::clock::SystemClock;
-use golem_chain::devnet::MNEMONIC;
-use golem_chain::network::{Contract, Network};
-use golem_chain::provider::ChainClient;
-use golem_chain::sender::{self, Route, Sender, SenderRules, TxState, WaitRules};
 use crate::custody::secret::SecretKey;
 use crate::custody::signing::Key;
 use crate::custody::tests::{FEES, leg, proposal, to_sign};
 use crate::proposal::SignatureSlot;
+use bardo_abi::delegation::Delegation;
+use bardo_abi::erc20::Erc20;
+use bardo_base::clock::SystemClock;
 use bardo_sandbox::plan::Token;
 use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo_store::{Store, StoreConfig};
+use golem_chain::devnet::MNEMONIC;
+use golem_chain::network::{Contract, Network};
+use golem_chain::provider::ChainClient;
+use golem_chain::sender::{self, Route, Sender, SenderRules, TxState, WaitRules};
 
 const USDC: u64 = 1_000_000;
 

@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 
 use super::KeystoreError;
 use super::cipher::{OURS, Scrypt, Stretching};
-use bardo_base::text::SafeText;
 use crate::custody::binding::LedgerId;
 use crate::custody::secret::{Password, SecretError, SecretKey};
 use crate::custody::signing::Key;
+use bardo_base::text::SafeText;
 
 /// The longest salt that is read, in bytes.
 const LONGEST_SALT: usize = 128;

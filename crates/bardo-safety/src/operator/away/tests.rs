@@ -2,11 +2,11 @@ use alloy::primitives::{Address, B256, U256};
 use serde_json::json;
 
 use super::*;
-use bardo_base::model::{ActionClass, Phase};
-use golem_chain::fork::{Changes, Pinned, Simulation};
 use crate::sample::bridge_order;
 use crate::simulate::Simulated;
 use crate::value::Doubt;
+use bardo_base::model::{ActionClass, Phase};
+use golem_chain::fork::{Changes, Pinned, Simulation};
 
 const ACCOUNT: Address = Address::repeat_byte(9);
 const USDC: Address = Address::repeat_byte(2);

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::super::{Pipeline, Refusal};
 use super::unavailable;
-use bardo_base::id::GolemId;
-use golem_chain::sender::{self, SenderError};
 use crate::audit::{self, AuditError, Entry, Kind};
 use crate::permit;
 use crate::rulebook::{Reservation, ReserveError, Rulebook};
+use bardo_base::id::GolemId;
+use golem_chain::sender::{self, SenderError};
 
 impl Pipeline {
     /// Asks every chain for what was given up on it.

@@ -177,12 +177,12 @@ mod tests {
     use alloy::consensus::TxEip1559;
 
     use super::*;
-    use bardo_base::id::PermitId;
-    use golem_chain::sender::{ChainNonces, Route};
-    use golem_chain::signed::Signed;
     use crate::permit;
+    use bardo_base::id::PermitId;
     use bardo_sandbox::keys::Party;
     use bardo_store::{Store, StoreConfig, StoreError};
+    use golem_chain::sender::{ChainNonces, Route};
+    use golem_chain::signed::Signed;
 
     const TOKEN: Address = Address::repeat_byte(1);
     const SPENDER: Address = Address::repeat_byte(2);

@@ -223,8 +223,8 @@ pub const TABLE: &[(Found, Step, Step)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bardo_base::units::Usd;
     use crate::rulebook::Reservation;
+    use bardo_base::units::Usd;
 
     #[test]
     fn there_is_one_row_for_everything_that_can_be_found() {

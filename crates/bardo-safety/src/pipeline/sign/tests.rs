@@ -9,12 +9,12 @@ use alloy_signer::SignerSync as _;
 use alloy_signer_local::PrivateKeySigner;
 
 use super::*;
-use golem_chain::evm::PLACEHOLDER_SIGNATURE;
-use golem_chain::permit2::{PermitDetails, PermitSingle};
 use crate::framed::Frame;
 use crate::proposal::{Intent, SignatureSlot};
 use crate::sample;
 use crate::typed::TypedMessage;
+use golem_chain::evm::PLACEHOLDER_SIGNATURE;
+use golem_chain::permit2::{PermitDetails, PermitSingle};
 
 const ROUTER: Address = address!("00000000000000000000000000000000000000c3");
 const OTHER: Address = address!("00000000000000000000000000000000000000d4");

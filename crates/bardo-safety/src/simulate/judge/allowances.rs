@@ -6,11 +6,11 @@ use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
 use super::Judge;
+use crate::proposal::{AllowanceBound, AllowanceKind, Intent};
+use crate::simulate::{Fault, when};
 use bardo_abi::erc20::Erc20;
 use golem_chain::fork::Permit2Allowance;
 use golem_chain::token::TokenId;
-use crate::proposal::{AllowanceBound, AllowanceKind, Intent};
-use crate::simulate::{Fault, when};
 
 impl Judge<'_> {
     /// Between two legs an allowance may be what the action needs, and no more: whoever stops the

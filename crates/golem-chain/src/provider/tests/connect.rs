@@ -4,13 +4,13 @@ use super::{
     PATIENT, rules,
     server::{CHAIN_ID, Reaction, Server, dead_url, result},
 };
-use bardo_base::{clock::SystemClock, config::RpcUrl};
 use crate::{
-        devnet::{ChainConfig, Devnet, DevnetConfig, RunningConfig},
-        network::{AddressBook, ChainPlan, Contract, Network, NetworkKind, by_id},
-        provider::{ChainClient, Condition, ConnectError, ConnectRules, HttpLimits, ProviderError},
-    };
+    devnet::{ChainConfig, Devnet, DevnetConfig, RunningConfig},
+    network::{AddressBook, ChainPlan, Contract, Network, NetworkKind, by_id},
+    provider::{ChainClient, Condition, ConnectError, ConnectRules, HttpLimits, ProviderError},
+};
 use alloy::providers::Provider;
+use bardo_base::{clock::SystemClock, config::RpcUrl};
 use serde_json::json;
 use std::sync::Arc;
 

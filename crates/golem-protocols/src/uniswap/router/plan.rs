@@ -6,10 +6,10 @@
 use alloy::primitives::{Address, U256};
 
 use super::{CALLER, Command, Exactness, Execution, Path, Swap, THE_ROUTER, V3Path, WHOLE_BALANCE};
-use bardo_base::units::BasisPoints;
-use golem_chain::permit2::PermitSingle;
 use crate::uniswap::pool::{Exact, Version as PoolVersion};
 use crate::uniswap::routing::{Hop, Leg, Route};
+use bardo_base::units::BasisPoints;
+use golem_chain::permit2::PermitSingle;
 
 /// From how many paths on an exact input is bounded once over all paths instead of path by path: fewer
 /// reverts, for the price of one more transfer.

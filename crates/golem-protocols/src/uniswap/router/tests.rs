@@ -3,11 +3,11 @@
 use alloy::primitives::aliases::{U48, U160};
 
 use super::*;
-use bardo_base::units::BasisPoints;
-use golem_chain::permit2::{PermitDetails, PermitSingle};
 use crate::uniswap::pool::{Exact, Version as PoolVersion};
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::routing::{Hop, Leg, Route};
+use bardo_base::units::BasisPoints;
+use golem_chain::permit2::{PermitDetails, PermitSingle};
 
 const A: Address = Address::repeat_byte(0xaa);
 const B: Address = Address::repeat_byte(0xbb);

@@ -8,8 +8,8 @@
 use alloy::primitives::{Address, U256};
 use serde_json::{Map, Value, json};
 
-use bardo_abi::uniswapx::{DutchInput, DutchOutput, NonlinearDutchDecay};
 use crate::uniswap::order::Order;
+use bardo_abi::uniswapx::{DutchInput, DutchOutput, NonlinearDutchDecay};
 
 /// `orderInfo` of an order on the chain of this id.
 pub fn order_info(chain_id: u64, order: &Order) -> Value {

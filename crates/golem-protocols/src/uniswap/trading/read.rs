@@ -10,13 +10,13 @@ use alloy::sol_types::SolCall as _;
 use serde_json::Value;
 
 use super::wei;
-use bardo_abi::erc20::Erc20;
-use bardo_base::text::SafeText;
-use golem_chain::permit2::{PermitDetails, PermitSingle};
 use crate::uniswap::claim::{Asked, Wrong, address, amount, at, chain, same};
 use crate::uniswap::order::{Auction, Draft, Expectation, Legs, Order};
 use crate::uniswap::quote::{ApprovalAsk, ApprovalWord, OrderAsk, OrderWord, OwnCall};
 use crate::uniswap::router::{CALLER, Command, Exactness, Execution, Path, THE_ROUTER};
+use bardo_abi::erc20::Erc20;
+use bardo_base::text::SafeText;
+use golem_chain::permit2::{PermitDetails, PermitSingle};
 
 /// The most calldata that is read.
 const MOST_CALLDATA: usize = 64 * 1024;

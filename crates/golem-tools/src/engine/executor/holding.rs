@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::ending::Refusal;
 use super::{Call, Executor, told};
+use crate::engine::envelope::{Status, ToolResponse};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{CallId, PermitId};
-use crate::engine::envelope::{Status, ToolResponse};
 use bardo_safety::approval::{ApprovalDesk, ApprovalRequest, Confirmation};
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_safety::pipeline::Preview;

@@ -6,11 +6,11 @@ use tokio::time::{Instant, timeout};
 
 use super::ending::{Ended, Refusal, ended_badly, failure};
 use super::{Running, Shared};
-use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::model::ToolMeta;
 use crate::engine::context::CallContext;
 use crate::engine::tool::{ReadJob, Reply};
+use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{EventKind, ToolOverrun};
+use bardo_base::model::ToolMeta;
 
 impl Shared {
     /// Runs a read on a task of its own, so that neither a panic nor a tool that never yields

@@ -4,11 +4,11 @@
 use serde_json::{Map, Value, json};
 
 use bardo_base::units::TokenAmount;
-use golem_chain::token::TokenId;
 use bardo_safety::guardian::Opinion;
 use bardo_safety::pipeline::{Committed, Preview, State};
 use bardo_safety::value::Valued;
 use bardo_safety::verdict::Verdict;
+use golem_chain::token::TokenId;
 
 /// A permit with all that it stands for.
 pub(super) fn preview(preview: &Preview) -> Value {

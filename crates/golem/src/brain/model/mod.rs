@@ -27,11 +27,11 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Brain, COMMIT, End, Nerves, Wake};
+use crate::pi::{ACTION_KINDS, ActionKind, QUERIES, in_agent_terms};
 use bardo_base::config::RpcUrl;
 use bardo_base::text::SafeText;
-use golem_tools::engine::ToolResponse;
-use crate::pi::{ACTION_KINDS, ActionKind, QUERIES, in_agent_terms};
 use endpoint::{AskError, Endpoint};
+use golem_tools::engine::ToolResponse;
 use wire::{Answer, Asked, Turn};
 
 pub use wire::Style;

@@ -84,10 +84,10 @@ pub fn to_brain() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::brain::process::protocol::{id_of, read, refused, result};
     use bardo_base::error::{ErrorCode, ToolError};
     use bardo_base::id::CallId;
     use golem_tools::engine::{Status, ToolResponse};
-    use crate::brain::process::protocol::{id_of, read, refused, result};
 
     #[test]
     fn whatever_a_program_may_say_fits_the_schema_and_nothing_else() {

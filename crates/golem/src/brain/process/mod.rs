@@ -31,11 +31,11 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Brain, COMMIT, End, Nerves, Wake};
-use bardo_base::text::SafeText;
-use golem_tools::engine::{ToolResponse, schema};
 use crate::pi::ActionKind;
+use bardo_base::text::SafeText;
 use child::{Out, Running};
 use confinement::{Confinement, IsolationLevel};
+use golem_tools::engine::{ToolResponse, schema};
 use protocol::{Said, Told};
 
 pub use child::CommandLine;

@@ -35,10 +35,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::pi::{ACTION_KINDS, PI_TOOLS, PiSession, QUERIES, in_agent_terms};
 use bardo_base::model::Guidelines;
 use bardo_base::text::SafeText;
 use golem_tools::engine::ToolResponse;
-use crate::pi::{ACTION_KINDS, PI_TOOLS, PiSession, QUERIES, in_agent_terms};
 
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;

@@ -3,9 +3,6 @@
 use ratatui::layout::Rect;
 
 use super::frame;
-use bardo_base::model::Phase;
-use bardo_base::text::fit;
-use bardo_base::units::TokenAmount;
 use crate::format::{age, amount};
 use crate::pen::{Pen, line};
 use crate::screens::Known;
@@ -14,6 +11,9 @@ use crate::widgets::gauge::{self, Full, Gauge};
 use crate::widgets::paint::{Group, chosen};
 use crate::widgets::sprite::{self, SpriteModel};
 use bardo_base::fabric::{SpriteState, Vitals};
+use bardo_base::model::Phase;
+use bardo_base::text::fit;
+use bardo_base::units::TokenAmount;
 
 fn body(known: &Known<'_>) -> SpriteState {
     known.feed.sprite.map_or(SpriteState::Idle, |(_, state)| state)
