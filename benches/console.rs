@@ -29,11 +29,12 @@ use bardo::fabric::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, Card, Event, EventKind, GolemNow, GolemThought, MemoryHits,
     Redacted, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate, Vitals,
 };
-use bardo::runtime::handle::{
+use bardo::runtime::tool_info;
+use bardo::session::handle::{
     AllowanceNow, AllowancesNow, AuditEntry, BreakerNow, ChainHoldings, Found, GrantNow, Holding, Limits, News,
-    PolicyNow, Ready, Snapshot, SpendNow, ToolInfo,
+    PolicyNow, Ready, Snapshot, SpendNow,
 };
-use bardo::runtime::questions::Question;
+use bardo::session::questions::Question;
 use bardo::tools::ALL_TOOL_DEFS;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use portable_pty::{Child, CommandBuilder, PtyPair, PtySize, native_pty_system};
@@ -56,6 +57,7 @@ fn events(calls: u64) -> Vec<Arc<Event>> {
                 params: Redacted::new(&samples::swap_params(), &[]),
                 params_hash: B256::ZERO,
                 tick: None,
+                facts: None,
             }),
             EventKind::ToolUpdate(ToolUpdate { step: "Building calldata".into(), index: 3, of: 6 }),
             EventKind::ToolUpdate(ToolUpdate { step: "Signing transaction".into(), index: 4, of: 6 }),
@@ -251,6 +253,7 @@ fn life(first: u64) -> Vec<Arc<Event>> {
             params: Redacted::new(&samples::swap_params(), &[]),
             params_hash: B256::ZERO,
             tick: None,
+            facts: None,
         };
         kinds.extend([
             (call, EventKind::ToolStart(start)),
@@ -315,7 +318,7 @@ fn frames(criterion: &mut Criterion) {
     // in which the newest block is another.
     let mut state = State::new(Size { width: 200, height: 50 }, samples::NOW.millis + 400_000, true);
     let tools = Catalog::new(ALL_TOOL_DEFS.iter().copied());
-    let tools = tools.iter().flat_map(Catalog::iter).map(|entry| ToolInfo::of(entry)).collect();
+    let tools = tools.iter().flat_map(Catalog::iter).map(|entry| tool_info(entry)).collect();
     state.ready = Some(Box::new(Ready {
         golem_id: GolemId::operator(),
         name: SafeText::clean("Ada", 8),
@@ -323,6 +326,7 @@ fn frames(criterion: &mut Criterion) {
         tools,
         scenarios: Vec::new(),
         journal: None,
+        commands: Vec::new(),
         brain: None,
     }));
     (state.page, state.feed, state.snapshot) = (page, feed, Some(Arc::new(snapshot)));

@@ -21,6 +21,7 @@ fn quote() -> Vec<EventKind> {
             params: Redacted::new(&params, &[]),
             params_hash: B256::repeat_byte(7),
             tick: None,
+            facts: None,
         }),
         step("Resolving tokens", 1),
         step("Computing route", 2),

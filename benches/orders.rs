@@ -18,11 +18,11 @@ use bardo::console::state::model::Page;
 use bardo::console::theme::Theme;
 use bardo::console::widgets::samples;
 use bardo::fabric::{Asset, DecayUnit, Event, EventKind, Fabric};
-use bardo::runtime::handle::Ready;
 use bardo::safety::orders::record::Figures;
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig};
 use bardo::sandbox::keys::Party;
 use bardo::sandbox::order_service::LocalOrders;
+use bardo::session::handle::Ready;
 use bardo::store::StoreError;
 use bardo::uniswap::order::{At, Auction, Draft, Legs, Order, OrderKind};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -249,6 +249,7 @@ fn screen(criterion: &mut Criterion) {
         tools: Vec::new(),
         scenarios: Vec::new(),
         journal: None,
+        commands: Vec::new(),
         brain: None,
     };
     let known = Known {

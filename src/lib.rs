@@ -25,6 +25,7 @@ pub use bardo_runtime as runtime;
 pub use bardo_safety as safety;
 pub use bardo_safety::custody;
 pub use bardo_sandbox as sandbox;
+pub use bardo_session as session;
 pub use bardo_store as store;
 pub use golem;
 pub use golem_chain as chain;

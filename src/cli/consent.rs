@@ -10,10 +10,11 @@ use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use super::{Exit, Failure};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::text::SafeText;
+use bardo_runtime::questions::Told;
 use bardo_runtime::questions::answering::asked_at;
-use bardo_runtime::questions::sections::{Section, raw, sections};
-use bardo_runtime::questions::{Confirmation, Question, QuestionKey, Told};
 use bardo_safety::approval::{Answer, AnswerError, ApprovalDesk, Reply};
+use bardo_session::questions::sections::{Section, raw, sections};
+use bardo_session::questions::{Confirmation, Question, QuestionKey};
 use golem_chain::network::Network;
 
 /// How long a question stands there before anything that is typed counts.

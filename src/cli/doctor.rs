@@ -24,7 +24,7 @@ use serde::Serialize;
 use super::{Exit, Failure, devnet::sandbox, print, print_json, privacy};
 use ::golem::brain::{
     Choice,
-    process::confinement::{Isolation, IsolationLevel},
+    process::confinement::{self, IsolationLevel},
 };
 use bardo_abi::erc20::Erc20;
 use bardo_base::private;
@@ -185,7 +185,7 @@ fn memory() -> Finding {
 /// Whether brain processes are kept from acting as the operator.
 fn isolation() -> Finding {
     const CHECK: &str = "brain";
-    let available = Isolation::available();
+    let available = confinement::available();
     match available.level() {
         IsolationLevel::Full => Finding::ok(CHECK, "brain processes run isolated (Landlock, seccomp)"),
         IsolationLevel::Partial => Finding::note(

@@ -1,7 +1,7 @@
 //! The short report after the console has closed.
 
 use super::{Failure, print};
-use bardo_runtime::handle::Farewell;
+use bardo_session::handle::Farewell;
 
 /// Prints what came of the run.
 pub(super) fn say(told: &Farewell) -> Result<(), Failure> {

@@ -17,10 +17,10 @@ use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_runtime::actor::{HEARTBEAT, Living};
 use bardo_runtime::data::DataFolder;
-use bardo_runtime::handle::{Command, Handle, LeaveMode, News, Sent};
-use bardo_runtime::market::model::Update;
-use bardo_runtime::questions::{OperatorAnswer, Question, QuestionKey};
 use bardo_runtime::session::{Pace, Session, SessionOptions, TimeOptions};
+use bardo_session::handle::{Command, Handle, LeaveMode, News, Sent};
+use bardo_session::market::Update;
+use bardo_session::questions::{OperatorAnswer, Question, QuestionKey};
 use golem_tools::engine::ApprovalMode;
 
 /// How a show is run.

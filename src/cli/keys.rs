@@ -8,9 +8,10 @@ use serde::Serialize;
 use super::{Exit, Failure, args::KeysAction, load, print, print_json, secret};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::config::{Environment, Flags};
+use bardo_base::secret::Password;
 use bardo_base::text::{SafeText, width};
 use bardo_runtime::data::DataFolder;
-use bardo_safety::custody::{KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, Listed, Password, SecretKey};
+use bardo_safety::custody::{KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, Listed, SecretKey};
 
 /// A key as it is shown.
 #[derive(Debug, Serialize)]

@@ -48,12 +48,13 @@ use ::golem::brain::process::confinement::launch;
 use ::golem::scenario;
 use args::{Cli, Command, GolemAction, LogAction, ToolsFormat};
 use bardo_base::config::{Config, ConfigError, Environment, Flags, Origin};
+use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
+use bardo_console::source::Source;
 use bardo_console::{Attention, ConsoleOptions, Keymap};
 use bardo_runtime::OpenError;
-use bardo_runtime::handle::Farewell;
-use bardo_runtime::session::SessionOptions;
-use bardo_safety::custody::Password;
+use bardo_runtime::session::{Session, SessionOptions};
+use bardo_session::handle::Farewell;
 use golem_chain::network::PlanError;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::Catalog;
@@ -279,8 +280,8 @@ fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, 
     // Asked for before the console opens: nothing of it ever comes near what is drawn.
     let password = key_password(&config, &session)?;
     let session = SessionOptions { password, ..session };
-    let source = bardo_console::source::session(config, session);
-    shown(bardo_console::run_with(&options, source), farewell::say)
+    let source: Source = Box::new(move || Session::open(config, session));
+    shown(bardo_console::run(&options, source), farewell::say)
 }
 
 /// Checks that the role that is asked for is there and can be used.
@@ -313,7 +314,7 @@ fn key_password(config: &Config, session: &SessionOptions) -> Result<Option<Pass
 fn replay(config: &Config, file: PathBuf, speed: u32, look: Look) -> Result<Exit, Failure> {
     let options = Look { watch: true, ..look }.options(config, true)?;
     let source = bardo_console::source::recording(file, speed)?;
-    shown(bardo_console::run_with(&options, source), |_| Ok(()))
+    shown(bardo_console::run(&options, source), |_| Ok(()))
 }
 
 /// How the program ends after the console.

@@ -1,7 +1,8 @@
 //! Asks for the passwords that something takes which lets more through.
 
 use super::{Exit, Failure, secret};
-use bardo_safety::custody::{KeyName, KeystoreError, Password, Reauthentication, ReauthenticationError};
+use bardo_base::secret::Password;
+use bardo_safety::custody::{KeyName, KeystoreError, Reauthentication, ReauthenticationError};
 use bardo_safety::operator_proof::Authorisation;
 
 /// The passwords that `wanted` takes: from descriptor `fd`, one line for each key in the order of their names, or typed.

@@ -8,7 +8,8 @@ use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use zeroize::Zeroizing;
 
 use super::Failure;
-use bardo_safety::custody::{LONGEST_SECRET, Password};
+use bardo_base::secret::{LONGEST_SECRET, Password};
+use bardo_safety::custody::for_a_new_key;
 
 /// A secret: from descriptor `fd` up to the first line's end, or typed at a prompt.
 pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, Failure> {
@@ -20,7 +21,7 @@ pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, Fai
 
 /// A password to encrypt with; at a prompt it is asked for twice.
 pub(super) fn new_password(fd: Option<u32>, what: &str) -> Result<Password, Failure> {
-    let password = password(&read(fd, what)?).for_a_new_key()?;
+    let password = for_a_new_key(password(&read(fd, what)?))?;
     if fd.is_none() && !password.is(&self::password(&from_prompt("the same again")?)) {
         return Err("the two passwords differ: nothing was made".into());
     }

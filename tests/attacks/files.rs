@@ -151,6 +151,7 @@ fn recording(symbol: &str) -> String {
         params: Redacted::new(&params, &[]),
         params_hash: B256::ZERO,
         tick: None,
+        facts: None,
     };
     let state = TxState::Confirmed;
     let update = TxUpdate { chain_id: 31_337, hash: B256::repeat_byte(7), leg: 1, of: 1, state, block: Some(9) };

@@ -13,15 +13,13 @@ use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::id::GolemId;
 use bardo::base::model::StopLevel;
+use bardo::base::secret::Password;
 use bardo::base::text::SafeText;
 use bardo::custody::keystore::{KeyName, Keystore, KeystoreError};
-use bardo::custody::{Password, Reauthentication, ReauthenticationError, SecretKey};
+use bardo::custody::{Reauthentication, ReauthenticationError, SecretKey};
 use bardo::fabric::Fabric;
 use bardo::runtime::actor::{Actor, Seat};
 use bardo::runtime::data::DataFolder;
-use bardo::runtime::handle::{Command, Handle, News, Sent};
-use bardo::runtime::market::model::Update;
-use bardo::runtime::questions::{About, Confirmation, OperatorAnswer, QuestionKey};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::approval::{
     Answer, AnswerError, ApprovalDesk, ApprovalNeed, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason,
@@ -30,6 +28,9 @@ use bardo::safety::operator_proof::{Authorisation, ProofError};
 use bardo::safety::pipeline::Preview;
 use bardo::safety::proposal::Proposal;
 use bardo::safety::stop::{InForce, StopError, StopFile};
+use bardo::session::handle::{Command, Handle, News, Sent};
+use bardo::session::market::Update;
+use bardo::session::questions::{About, Confirmation, OperatorAnswer, QuestionKey};
 use futures::future::BoxFuture;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};

@@ -10,8 +10,8 @@ use std::process::{self, Stdio};
 use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::id::GolemId;
 use bardo::runtime::actor::{Actor, Seat};
-use bardo::runtime::handle::{Command, Handle, LeaveMode, News, Sent};
 use bardo::runtime::session::{Session, SessionOptions};
+use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 

@@ -9,10 +9,10 @@ use bardo::base::id::{CallId, GolemId};
 use bardo::base::text::SafeText;
 use bardo::console::state::model::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
 use bardo::console::terminal::TerminalGuard;
-use bardo::console::{Attention, ConsoleOptions, run_with};
+use bardo::console::{Attention, ConsoleOptions, run};
 use bardo::fabric::{Card, Event, EventKind, GolemNow, Redacted, ToolEnd, ToolStart, TxState, TxUpdate};
-use bardo::runtime::handle::{Command, Handle, News, SessionEnd};
-use bardo::runtime::questions::{About, AnswerKind, Offered, Question, QuestionKey};
+use bardo::session::handle::{Command, Handle, News, SessionEnd};
+use bardo::session::questions::{About, AnswerKind, Offered, Question, QuestionKey};
 use serde_json::json;
 
 use crate::hostile::World;
@@ -142,6 +142,7 @@ fn call(call: u64, padding: &str) -> Vec<Arc<Event>> {
             params: Redacted::new(&params, &[]),
             params_hash: alloy::primitives::B256::ZERO,
             tick: None,
+            facts: None,
         }),
         tx(TxState::Signed),
         tx(TxState::Sent),
@@ -259,7 +260,7 @@ fn harness() {
         },
         ..ConsoleOptions::default()
     };
-    let code = match run_with(&options, Box::new(move || open(script))) {
+    let code = match run(&options, Box::new(move || open(script))) {
         Ok(_) => 0,
         Err(error) => {
             eprintln!("error: {error}");

@@ -18,11 +18,11 @@ use bardo::console::state::model::{
 use bardo::console::widgets::samples;
 use bardo::engine::{Status, ToolResponse};
 use bardo::fabric::*;
-use bardo::runtime::handle::{
+use bardo::session::handle::{
     AllowanceNow, AllowancesNow, AuditEntry, ChainHoldings, Command, Found, GrantNow, Holding, News, PolicyNow, Query,
     Ready, Snapshot, StopNow,
 };
-use bardo::runtime::questions::{About, PolicyAsked, PolicyChange, Question};
+use bardo::session::questions::{About, PolicyAsked, PolicyChange, Question};
 use serde_json::{Value, json};
 
 /// Turns for which the same questions wait. Long enough to open a decision and to draw it in all its forms, short enough
@@ -116,6 +116,7 @@ impl World {
             tools: Vec::new(),
             scenarios: vec![text("one"), text("two")],
             journal: None,
+            commands: Vec::new(),
             brain: None,
         }));
         poisoned(&ready, &places(&ready), self.raw(5), 0)
@@ -209,6 +210,7 @@ fn begun() -> EventKind {
         params: Redacted::new(&samples::swap_params(), &[]),
         params_hash: B256::ZERO,
         tick: None,
+        facts: None,
     })
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::id::GolemId;
 use bardo::fabric::EventKind;
-use bardo::runtime::handle::{Command, Handle, LeaveMode, News, Sent};
 use bardo::runtime::session::{Session, SessionOptions};
+use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
 
 use crate::devnet::Devnet;
 

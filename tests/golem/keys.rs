@@ -12,12 +12,12 @@ use bardo::base::text::SafeText;
 use bardo::engine::{Call, Input, Status, ToolResponse};
 use bardo::fabric::EventKind;
 use bardo::runtime::actor::{Actor, Seat};
-use bardo::runtime::handle::{
-    AuditEntry, Command, DevnetControl, Found, Handle, LeaveMode, News, Query, Sent, Snapshot,
-};
-use bardo::runtime::questions::{OperatorAnswer, Question};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::stop::StopFile;
+use bardo::session::handle::{
+    AuditEntry, Command, DevnetControl, Found, Handle, LeaveMode, News, Query, Sent, Snapshot,
+};
+use bardo::session::questions::{OperatorAnswer, Question};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};

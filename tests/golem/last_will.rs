@@ -13,9 +13,9 @@ use bardo::engine::ToolResponse;
 use bardo::fabric::{Event, EventKind};
 use bardo::golem::scenario;
 use bardo::runtime::actor::Living;
-use bardo::runtime::handle::{Command, Handle, LeaveMode, News, Sent, Snapshot};
-use bardo::runtime::questions::{About, OperatorAnswer, Question};
 use bardo::runtime::session::{Pace, Session, SessionOptions, TimeOptions};
+use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent, Snapshot};
+use bardo::session::questions::{About, OperatorAnswer, Question};
 use tokio::sync::mpsc;
 
 /// A life of seconds: it buys a little UNI, lets Permit2 take five DAI, and loses 22 % of its prices.

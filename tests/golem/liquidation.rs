@@ -9,9 +9,9 @@ use bardo::base::text::SafeText;
 use bardo::engine::Status;
 use bardo::fabric::{EventKind, OrderStatus};
 use bardo::runtime::data::DataFolder;
-use bardo::runtime::handle::Command;
-use bardo::runtime::questions::{About, OperatorAnswer, Question};
 use bardo::safety::stop::StopFile;
+use bardo::session::handle::Command;
+use bardo::session::questions::{About, OperatorAnswer, Question};
 use serde_json::json;
 
 use crate::last_will::{Watched, databases};

@@ -10,12 +10,13 @@ use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::fabric::Fabric;
 use bardo::runtime::data::ROOMS;
+use bardo::runtime::questions::Told;
 use bardo::runtime::questions::answering::asked_at;
 use bardo::runtime::questions::shared::{Forgery, ShareError, Shared};
-use bardo::runtime::questions::{Confirmation, OperatorAnswer, Told};
 use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision, Reason, Scope};
 use bardo::safety::ledger::Micros;
 use bardo::safety::pipeline::{Asked, State};
+use bardo::session::questions::{Confirmation, OperatorAnswer};
 use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
 

@@ -15,11 +15,12 @@ use bardo::abi::permit2::Permit2;
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::id::GolemId;
 use bardo::base::model::Phase;
+use bardo::base::secret::Password;
 use bardo::chain::devnet::Chain;
 use bardo::chain::network::Contract;
 use bardo::chain::price::PriceChain;
 use bardo::custody::delegated::{Grant, Limit, Limits};
-use bardo::custody::{DelegatedAccount, KeyName, Keystore, LedgerId, Password, SecretKey};
+use bardo::custody::{DelegatedAccount, KeyName, Keystore, LedgerId, SecretKey};
 use bardo::engine::{
     self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, WorldChain,
 };

@@ -10,10 +10,10 @@ use bardo::base::text::SafeText;
 use bardo::runtime::data::ROOMS;
 use bardo::runtime::questions::answering::stand_in_line;
 use bardo::runtime::questions::shared::Shared;
-use bardo::runtime::questions::{Confirmation, OperatorAnswer};
 use bardo::safety::approval::{ApprovalNeed, Decision, Reason};
 use bardo::safety::operator_proof::{Authorisation, OperatorProof};
 use bardo::safety::queue_key::QueueKey;
+use bardo::session::questions::{Confirmation, OperatorAnswer};
 use bardo::store::{Store, StoreConfig};
 
 use crate::proof::proof;
@@ -33,8 +33,8 @@ pub fn unlocked(store: Store) -> Shared {
 
 /// Waits until another program sees this question, as a console looks for it.
 async fn seen(other: &Shared, permit: PermitId) {
-    let asked = |question: &bardo::runtime::questions::Question| {
-        question.key == bardo::runtime::questions::QuestionKey::Action(permit)
+    let asked = |question: &bardo::session::questions::Question| {
+        question.key == bardo::session::questions::QuestionKey::Action(permit)
     };
     while !other.others().unwrap().iter().any(asked) {
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -26,10 +26,10 @@ use bardo::chain::provider::ChainClient;
 use bardo::custody::RevocableAccount;
 use bardo::engine::{Acting, ApprovalMode, Call, Catalog, Executor, Input, Offered, Status, ToolResponse};
 use bardo::fabric::Fabric;
-use bardo::runtime::questions::{About, Listed, Part, Place, Question, Told, mirror};
+use bardo::runtime::questions::{Listed, Told, mirror};
 use bardo::safety::Revoked;
 use bardo::safety::approval::Consent;
-use bardo::safety::approval::{ApprovalRequest, AskedBy, Requirement, Scope};
+use bardo::safety::approval::{ApprovalRequest, AskedBy, Scope, requirement};
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
 use bardo::safety::pipeline::State;
 use bardo::safety::policy::{self, Rules, Spender};
@@ -37,6 +37,7 @@ use bardo::safety::proposal::Purpose;
 use bardo::safety::rulebook::End;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::order_service::LocalOrders;
+use bardo::session::questions::{About, Part, Place, Question};
 use bardo::tools::ALL_TOOL_DEFS;
 use bardo::uniswap::gateway::{Hearsay, OrderGateway, ServiceStatus};
 use bardo::uniswap::order::{Order, OrderKind};
@@ -305,7 +306,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     let request = ApprovalRequest {
         preview: Arc::clone(&preview),
         asked_by: AskedBy::default(),
-        requirement: Requirement::of(&preview),
+        requirement: requirement(&preview),
         reasons: vec![],
         changed: vec![],
         revision: 0,
@@ -360,7 +361,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     assert!(!question_of(&request, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
     let mut blind = (*preview).clone();
     blind.simulated.simulation.changes.gaps.push(Gap::Preimages);
-    let requirement = Requirement::of(&blind);
+    let requirement = requirement(&blind);
     let blind = ApprovalRequest { preview: Arc::new(blind), requirement, ..request.clone() };
     assert!(question_of(&blind, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
     // The reactor is among those who may take, and a standing yes is to it alone.

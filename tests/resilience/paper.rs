@@ -2,10 +2,10 @@
 
 use alloy::primitives::U256;
 use bardo::engine::Status;
-use bardo::runtime::handle::{Command, LeaveMode};
-use bardo::runtime::market::model::Money;
-use bardo::runtime::questions::OperatorAnswer;
 use bardo::runtime::session::SessionOptions;
+use bardo::session::handle::{Command, LeaveMode};
+use bardo::session::market::Money;
+use bardo::session::questions::OperatorAnswer;
 
 use crate::host::{Devnet, Home, ROOMY};
 use crate::queue::{Console, Seen};

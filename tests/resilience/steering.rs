@@ -9,10 +9,10 @@ use bardo::base::id::PermitId;
 use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
 use bardo::engine::Status;
-use bardo::runtime::handle::{Command, LeaveMode};
-use bardo::runtime::questions::{About, AnswerKind, Confirmation, OperatorAnswer, Part, Question, QuestionKey};
 use bardo::runtime::session::SessionOptions;
 use bardo::safety::stop::StopFile;
+use bardo::session::handle::{Command, LeaveMode};
+use bardo::session::questions::{About, AnswerKind, Confirmation, OperatorAnswer, Part, Question, QuestionKey};
 use serde_json::{Value, json};
 
 use crate::host::{Devnet, Home, ROOMY, run};
@@ -238,7 +238,7 @@ async fn an_action_by_hand_above_the_limit_is_asked_once_with_everything_that_an
     let question = held(2).await;
     assert_eq!((&question.golem_id, said(&question)), (&GolemId::operator(), (&[][..], None)));
     assert!(question.reasons.iter().any(|why| why.as_str().contains("is above")), "{:?}", question.reasons);
-    assert!(question.is_bound());
+    assert!(bardo::runtime::questions::is_bound(&question));
     let About::Action(action) = &question.about else { panic!() };
     for part in [Part::From, Part::Calls, Part::Spender, Part::Receiver] {
         assert!(action.places.iter().any(|place| place.part == part), "{part:?}");

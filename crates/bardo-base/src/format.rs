@@ -1,6 +1,6 @@
 //! Figures as people read them. Only for the screen: nothing that was formatted here is computed with again.
 
-use alloy::primitives::{Address, B256};
+use alloy_primitives::{Address, B256};
 use rust_decimal::Decimal;
 
 use crate::units::{Rounding, TokenAmount, Usd};
@@ -224,7 +224,7 @@ pub fn sparkline(values: impl DoubleEndedIterator<Item = u64>, width: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy::primitives::{U256, address};
+    use alloy_primitives::{U256, address};
 
     fn usd(text: &str) -> Usd {
         text.parse().unwrap()

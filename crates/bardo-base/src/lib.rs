@@ -12,9 +12,11 @@
     )
 )]
 
+pub mod chains;
 pub mod chance;
 pub mod clock;
 pub mod config;
+pub mod contracts;
 pub mod error;
 pub mod fabric;
 pub mod failpoint;
@@ -22,6 +24,7 @@ pub mod format;
 pub mod id;
 pub mod model;
 pub mod private;
+pub mod secret;
 pub mod service;
 pub mod signer;
 pub mod text;

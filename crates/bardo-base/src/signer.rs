@@ -3,7 +3,7 @@
 //! Bitcoin Core's library does it, several times as fast as the pure one that signs; a test holds the two against each
 //! other. Every signature is looked at before it leaves and again where it arrives, so it counts.
 
-use alloy::primitives::{Address, B256, Signature};
+use alloy_primitives::{Address, B256, Signature};
 use secp256k1::ecdsa::{RecoverableSignature, RecoveryId};
 use secp256k1::{Message, SECP256K1};
 
@@ -25,7 +25,7 @@ pub fn signer_of(signature: &Signature, digest: &B256) -> Option<Address> {
 
 #[cfg(test)]
 mod tests {
-    use alloy::primitives::{U256, uint};
+    use alloy_primitives::{U256, uint};
     use alloy_signer::SignerSync as _;
     use alloy_signer_local::PrivateKeySigner;
     use proptest::prelude::*;

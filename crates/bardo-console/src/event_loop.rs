@@ -21,7 +21,7 @@ use super::theme::Theme;
 use super::view;
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::text::SafeText;
-use bardo_runtime::handle::{Farewell, News, Sent};
+use bardo_session::handle::{Farewell, News, Sent};
 
 /// Ready events taken in before a frame that is due gets its turn.
 const MOST_AT_ONCE: usize = 1024;

@@ -12,7 +12,7 @@ use std::fmt;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::screens::ScreenId;
-use bardo_runtime::questions::AnswerKind;
+use bardo_session::questions::AnswerKind;
 pub use custom::{Keymap, KeymapError, Row, name_of};
 pub use here::help_on;
 

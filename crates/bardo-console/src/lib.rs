@@ -33,11 +33,9 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bardo_base::config::Config;
 pub use bardo_base::format;
 use bardo_base::text::SafeText;
-use bardo_runtime::handle::Farewell;
-use bardo_runtime::session::SessionOptions;
+use bardo_session::handle::Farewell;
 pub use keymap::{Keymap, KeymapError};
 use source::Source;
 pub use state::Attention;
@@ -91,23 +89,11 @@ impl ConsoleError {
     }
 }
 
-/// Opens the console on a session of its own and runs until the operator leaves.
-///
-/// # Errors
-/// As [`run_with`].
-pub fn run(
-    options: &ConsoleOptions,
-    config: Config,
-    session: SessionOptions,
-) -> Result<Option<Farewell>, ConsoleError> {
-    run_with(options, source::session(config, session))
-}
-
 /// Opens the console on `source` and runs until the operator leaves. The terminal is whole again on every way out.
 ///
 /// # Errors
 /// A [`ConsoleError`]; the terminal has been given back by then.
-pub fn run_with(options: &ConsoleOptions, source: Source) -> Result<Option<Farewell>, ConsoleError> {
+pub fn run(options: &ConsoleOptions, source: Source) -> Result<Option<Farewell>, ConsoleError> {
     if !io::stdout().is_terminal() {
         return Err(ConsoleError::NotATerminal);
     }

@@ -10,9 +10,8 @@ use super::reauthentication;
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::config::{Config, Origin, Setting};
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_safety::custody::{
-    DevelopmentAccount, KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, LocalAccount, Password,
-};
+use bardo_base::secret::Password;
+use bardo_safety::custody::{DevelopmentAccount, KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, LocalAccount};
 use bardo_safety::queue_key::QueueKey;
 use bardo_safety::{Account, AccountKind};
 use bardo_sandbox::keys::Party;

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 
-use super::handle::{AllowanceNow, AllowancesNow, SilentToken};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::ToolError;
@@ -14,6 +13,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::orders::record;
 use bardo_safety::value::is_unlimited;
+use bardo_session::handle::{AllowanceNow, AllowancesNow, SilentToken};
 use bardo_store::Store;
 use golem_chain::multicall::Calls;
 use golem_chain::network::{BookToken, Contract, Network};

@@ -8,9 +8,7 @@
 //! | `account`, `acting`, `policy` | whose hands act, what their writes go through, under which policy |
 //! | `data` | the data folder, and which database belongs to which network |
 //! | `session`, `actor` | one running network with whoever lives in it |
-//! | `handle` | all that a console, a headless run or a test holds of a session |
 //! | `questions` | what waits for the operator, here and in other programs on the same ledger |
-//! | `replay`, `trades` | a recorded run behind the same handle; the trades of one as CSV |
 //! | `allowances`, `reconcile` | what others may take; an account that something else has used |
 //! | `policy_cage` | an account's rules in PolicyCage, compared with the policy and changed |
 //! | `market` | prices and pools as the Network screen shows them |
@@ -33,7 +31,6 @@ pub mod actor;
 pub mod allowances;
 pub mod data;
 mod depth;
-pub mod handle;
 pub mod market;
 mod orders;
 pub mod policy;
@@ -42,9 +39,8 @@ pub mod questions;
 pub mod quotes;
 pub mod reauthentication;
 pub mod reconcile;
-pub mod replay;
 pub mod session;
-pub mod trades;
+mod tool_info;
 mod world;
 
 use std::path::PathBuf;
@@ -55,6 +51,7 @@ use golem_tools::engine::Catalog;
 
 pub use acting::{Hands, acting, rules};
 pub use orders::{SettlingService, auctions, orders, settling_services};
+pub use tool_info::tool_info;
 pub use world::{OpenError, OpenWorld, open, open_telling};
 
 /// All roles, built in and of the operator's own, held against the rules of delegation and the tools there are.

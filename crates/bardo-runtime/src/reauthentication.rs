@@ -3,8 +3,9 @@
 use super::data::DataFolder;
 use bardo_base::clock::Clock;
 use bardo_base::id::GolemId;
+use bardo_base::secret::Password;
 use bardo_safety::audit::{Kind, Note, Trail};
-use bardo_safety::custody::{KeyName, Password, Reauthentication, ReauthenticationError};
+use bardo_safety::custody::{KeyName, Reauthentication, ReauthenticationError};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 
 /// The password check of a data folder.

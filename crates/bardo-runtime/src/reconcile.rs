@@ -13,7 +13,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::data::{Ledger, LedgerKind};
-use super::handle::AllowancesNow;
 use super::{OpenWorld, allowances};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
@@ -27,6 +26,7 @@ use bardo_safety::audit::{self, AuditError, Entry, Kind};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::pipeline::{Asked, Committed, LeftOver};
 use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
+use bardo_session::handle::AllowancesNow;
 use bardo_store::StoreError;
 use golem_chain::network::Contract;
 use golem_chain::provider::ProviderError;

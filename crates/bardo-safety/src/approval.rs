@@ -22,12 +22,13 @@ use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
+pub use bardo_session::confirmation::{Confirm, Confirmation, Requirement, ToRead, Unconfirmed};
 pub use desk::{ApprovalDesk, Ticket};
 pub use elsewhere::Elsewhere;
 pub use grant::{Grant, Moment, Scope};
 pub use limits::{AskRefused, MAX_OPEN, MAX_UNANSWERED};
 pub use reason::Reason;
-pub use requirement::{Confirm, Confirmation, INCOMPLETE, Requirement, ToRead, Unconfirmed, receivers};
+pub use requirement::{INCOMPLETE, receivers, requirement};
 pub use worsening::Worsening;
 
 /// How much consent an action takes, from the least to the most.

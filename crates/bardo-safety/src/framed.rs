@@ -7,7 +7,7 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 
 use super::account::AccountKind;
 use super::binding::Binding;
-use super::content::SignedContent;
+use super::content;
 use super::permit::Bounds;
 use super::proposal::{Proposal, Purpose, SIGNATURE_BYTES};
 use super::typed::TypedMessage;
@@ -258,7 +258,7 @@ impl Framed {
     /// The hash that a permit carries: it differs as soon as anything that would be signed, or that
     /// the checks relied on, differs.
     pub fn binding_hash(&self, policy_hash: B256, bounds: &Bounds) -> B256 {
-        SignedContent::of(self, bounds).bind(self.binding_rest(policy_hash, bounds))
+        content::bind(&content::signed(self, bounds), self.binding_rest(policy_hash, bounds))
     }
 
     /// Hash of everything that a permit binds beside its [`SignedContent`]: proposal, policy, fees.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use alloy::primitives::keccak256;
+use alloy_primitives::keccak256;
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::error::StoreError;

@@ -15,7 +15,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use alloy::primitives::Address;
+use alloy_primitives::Address;
 
 use super::golem::{LIFESPAN_MINUTES, MODEL_STYLES, MOST_GOAL, NUMBERS, golem_id};
 use super::quotes::choices;

@@ -12,7 +12,7 @@ mod safety;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use alloy::primitives::Address;
+use alloy_primitives::Address;
 
 use crate::model::OnDeath;
 use crate::units::{BasisPoints, Usd};

@@ -7,10 +7,11 @@ mod trade;
 
 use std::borrow::Cow;
 
-use alloy::primitives::{Address, B256};
+use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::facts::ToolFacts;
 use super::redact::Redacted;
 use crate::error::ErrorCode;
 use crate::id::{CallId, GolemId, PermitId};
@@ -150,6 +151,17 @@ pub struct ToolStart {
     /// The heartbeat it belongs to, where one runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tick: Option<u64>,
+    /// What is fixed about the tool, as far as drawing its card needs it. Recordings of earlier versions lack it; read it
+    /// with [`ToolStart::facts`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<ToolFacts>,
+}
+
+impl ToolStart {
+    /// What is fixed about the tool; in a recording of an earlier version, what was fixed about it then.
+    pub fn facts(&self) -> ToolFacts {
+        self.facts.clone().unwrap_or_else(|| ToolFacts::of_earlier_versions(&self.tool_name))
+    }
 }
 
 /// Payload of `tool:update`.

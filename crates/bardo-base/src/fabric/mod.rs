@@ -7,6 +7,7 @@
 
 mod bus;
 mod event;
+mod facts;
 mod journal;
 mod redact;
 #[cfg(test)]
@@ -21,5 +22,6 @@ pub use event::{
     SimulatedChange, SpriteChanged, SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified,
     TxPlace, TxState, TxUpdate, Vitals,
 };
+pub use facts::ToolFacts;
 pub use journal::{JournalError, read as read_journal};
 pub use redact::{Redacted, hash as params_hash};

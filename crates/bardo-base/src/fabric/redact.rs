@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use alloy::primitives::{B256, keccak256};
-use alloy_signer_local::coins_bip39::{English, Wordlist};
+use alloy_primitives::{B256, keccak256};
+use coins_bip39::{English, Wordlist};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

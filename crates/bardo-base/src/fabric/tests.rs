@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
-use alloy::primitives::B256;
+use alloy_primitives::B256;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -33,6 +33,7 @@ fn start() -> EventKind {
         params: Redacted::new(&json!({"token_in": "WETH"}), &[]),
         params_hash: B256::ZERO,
         tick: None,
+        facts: None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use alloy::primitives::U256;
+use alloy_primitives::U256;
 use serde::{Deserialize, Serialize};
 
 use super::{NumeralError, digit, split_numeral};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use alloy::primitives::{U256, U512};
+use alloy_primitives::{U256, U512};
 use serde::{Deserialize, Serialize};
 
 use super::{NumeralError, Rounding, digit, split_numeral};

@@ -1,6 +1,6 @@
 //! Expected values come from another bigint library, from string arithmetic, and from the SDK's published vectors.
 
-use alloy::primitives::U256;
+use alloy_primitives::U256;
 use num_bigint::BigUint;
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use alloy::primitives::{U256, U512};
+use alloy_primitives::{U256, U512};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -21,7 +21,7 @@ use crate::theme::Role;
 use crate::widgets::paint::{self, Row, cut, wrapped};
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
-use bardo_runtime::handle::{AuditEntry, Command, Found, GrantNow, Query};
+use bardo_session::handle::{AuditEntry, Command, Found, GrantNow, Query};
 
 /// Entries of the trail asked for.
 const ENTRIES: u32 = 500;

@@ -1,6 +1,6 @@
 //! The screens on which an operator acts: by keyboard alone, by mouse alone, at every size, under attack.
 
-use alloy::primitives::{Address, B256};
+use alloy_primitives::{Address, B256};
 use crossterm::event::{KeyCode, KeyModifiers};
 use proptest::prelude::*;
 use ratatui::buffer::{Buffer, Cell};
@@ -22,8 +22,8 @@ use crate::widgets::samples::{self, START_MILLIS};
 use bardo_base::fabric::{DecayUnit, Event, EventKind, IntentStatus, Redacted, ToolStart, TxState, TxUpdate};
 use bardo_base::id::{CallId, PermitId};
 use bardo_base::text::{SafeText, corpus};
-use bardo_runtime::handle::{Command, DevnetControl, Found};
-use golem_tools::engine::{Status, ToolResponse};
+use bardo_session::envelope::{Status, ToolResponse};
+use bardo_session::handle::{Command, DevnetControl, Found};
 
 mod asking;
 mod audit;

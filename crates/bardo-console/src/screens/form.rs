@@ -10,7 +10,7 @@ use crate::pen::{Pen, Piece, line};
 use crate::theme::Role;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, fit, width};
-use bardo_runtime::handle::ToolInfo;
+use bardo_session::handle::ToolInfo;
 
 /// The longest text of a field, in characters.
 const LONGEST: usize = 4_000;

@@ -304,7 +304,7 @@ impl ScreenView for Live {
             Action::CancelSelected => {
                 let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
                 let words = format!("Cancel {}? Only what is not being signed can be.", named(call));
-                let command = bardo_runtime::handle::Command::Cancel { call_id: call.call_id };
+                let command = bardo_session::handle::Command::Cancel { call_id: call.call_id };
                 return Some(vec![Wish::Confirm { title: SafeText::clean(&words, 200), command: Box::new(command) }]);
             }
             _ => return None,

@@ -32,8 +32,8 @@ use super::state::story;
 use super::widgets::Moment;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
-use bardo_runtime::handle::{Command, Found, Ready, Snapshot};
-use bardo_runtime::questions::Question;
+use bardo_session::handle::{Command, Found, Ready, Snapshot};
+use bardo_session::questions::Question;
 
 /// The screens, in the order of their digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,7 +200,7 @@ pub enum Heard {
     /// A call has its id.
     Began(CallId),
     /// A call is over.
-    Reply(Box<golem_tools::engine::ToolResponse>),
+    Reply(Box<bardo_session::envelope::ToolResponse>),
     /// What a query found.
     Found(Box<Found>),
 }

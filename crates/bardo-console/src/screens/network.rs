@@ -16,7 +16,7 @@ use crate::theme::Role;
 use crate::widgets::figure::text;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, width};
-use bardo_runtime::handle::{Command, DevnetControl};
+use bardo_session::handle::{Command, DevnetControl};
 
 /// Columns from which chains and pools stand side by side.
 const SIDE_BY_SIDE: u16 = 110;

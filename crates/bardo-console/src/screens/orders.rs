@@ -1,6 +1,6 @@
 //! Screen 3: auction orders and bridge orders, open and past, each with its card; cancelling and taking back.
 
-use alloy::primitives::B256;
+use alloy_primitives::B256;
 use ratatui::layout::{Position, Rect};
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ use crate::widgets::paint::{Row, one_line, rows, wrapped};
 use crate::widgets::{self, CardKeys, Moment, Sheet};
 use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
 use bardo_base::text::SafeText;
-use bardo_runtime::handle::Command;
+use bardo_session::handle::Command;
 
 /// Columns from which list and card stand side by side.
 const SIDE_BY_SIDE: u16 = 110;

@@ -22,7 +22,7 @@ use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_runtime::handle::{AllowanceNow, AllowancesNow, Command, SilentToken, Snapshot};
+use bardo_session::handle::{AllowanceNow, AllowancesNow, Command, SilentToken, Snapshot};
 
 /// Lines of what was spent, frame included, where there is room for what gas cost and no more.
 const LEAST_SPENT: u16 = 4;

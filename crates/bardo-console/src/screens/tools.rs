@@ -17,8 +17,8 @@ use crate::widgets::sprite::phase_words;
 use crate::widgets::words::check_word;
 use bardo_base::model::{CapabilityTier, Phase, Profile, RiskTier};
 use bardo_base::text::SafeText;
-use bardo_runtime::handle::{Command, ToolInfo};
-use golem_tools::engine::ToolResponse;
+use bardo_session::envelope::ToolResponse;
+use bardo_session::handle::{Command, ToolInfo};
 
 /// Columns from which list and details stand side by side.
 const SIDE_BY_SIDE: u16 = 90;

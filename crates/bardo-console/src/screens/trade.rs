@@ -27,9 +27,9 @@ use crate::widgets::quote::QuoteModel;
 use bardo_base::id::CallId;
 use bardo_base::model::{CapabilityTier, Category};
 use bardo_base::text::{SafeText, width};
-use bardo_runtime::handle::{Command, ToolInfo};
-use bardo_runtime::questions::QuestionKey;
-use golem_tools::engine::{Status, ToolResponse};
+use bardo_session::envelope::{Status, ToolResponse};
+use bardo_session::handle::{Command, ToolInfo};
+use bardo_session::questions::QuestionKey;
 
 /// Columns from which form and answer stand side by side.
 const SIDE_BY_SIDE: u16 = 96;

@@ -2,21 +2,14 @@
 
 use std::path::PathBuf;
 
-use bardo_base::config::Config;
 use bardo_base::fabric::{JournalError, read_journal};
 use bardo_base::text::SafeText;
-use bardo_runtime::handle::{Handle, News};
-use bardo_runtime::market::model::Update;
-use bardo_runtime::replay;
-use bardo_runtime::session::{Session, SessionOptions};
+use bardo_session::handle::{Handle, News};
+use bardo_session::market::Update;
+use bardo_session::replay;
 
 /// Opens a session. Called once, from inside the runtime, after the first frame; must return at once.
 pub type Source = Box<dyn FnOnce() -> Handle + Send>;
-
-/// A session in this process, on the network that `config` asks for.
-pub fn session(config: Config, options: SessionOptions) -> Source {
-    Box::new(move || Session::open(config, options))
-}
 
 /// A recorded run. Answers why it cannot be played before the console opens.
 ///

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use alloy::primitives::B256;
+use alloy_primitives::B256;
 use ratatui::layout::Size;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use bardo_base::clock::Clock;
 use bardo_base::fabric::*;
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{CardKind, Phase, StopLevel};
-use bardo_runtime::handle::{Command, ReplayControl, Sent};
+use bardo_session::handle::{Command, ReplayControl, Sent};
 
 /// When the recorded run began: long before any machine's clock.
 const BEGAN: u64 = 1_700_000_000_000;
@@ -83,6 +83,7 @@ fn journal(path: &Path, rounds: u64) -> usize {
                     params: Redacted::new(&samples::swap_params(), &[]),
                     params_hash: B256::ZERO,
                     tick: None,
+                    facts: None,
                 }),
             ),
             (Some(call), tx(TxState::Sent)),
@@ -207,6 +208,7 @@ async fn a_recording_without_a_block_is_shown_and_waits_for_none() {
         params: Redacted::new(&json!({ "token": "WETH" }), &[]),
         params_hash: B256::ZERO,
         tick: None,
+        facts: None,
     };
     fabric.emit(&GolemId::operator(), Some(CallId::new(BEGAN)), EventKind::ToolStart(start));
     fabric.flush().unwrap();

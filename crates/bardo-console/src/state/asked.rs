@@ -12,9 +12,9 @@ use crate::widgets::bridge::is_over;
 use crate::widgets::figure::paid;
 use bardo_base::fabric::ApprovalResolved;
 use bardo_base::model::StopLevel;
-use bardo_runtime::handle::Snapshot;
-use bardo_runtime::market::model::Money;
-use bardo_runtime::questions::{About, Question};
+use bardo_session::handle::Snapshot;
+use bardo_session::market::Money;
+use bardo_session::questions::{About, Question};
 
 /// Milliseconds between two pictures of something that moves.
 const MOVING_MILLIS: u64 = 120;

@@ -4,13 +4,10 @@
 use serde_json::Value;
 
 use super::prompt;
-use golem::brain::operator::{concrete, places};
-use golem::pi::{ACTION_KINDS, PI_TOOLS, QUERIES};
-use golem::scenario::ACT;
+use bardo_session::handle::PromptCommand;
 
 /// Commands that the Golem understands beside the eight, and what they take.
 const PLAIN: &[(&str, &str)] = &[
-    (ACT, "preview an action, and do it if nothing stands against it"),
     ("swap", "swap AMOUNT FROM TO [on CHAIN]"),
     ("quote", "quote AMOUNT FROM TO [on CHAIN]"),
     ("balances", "what the wallet holds"),
@@ -28,9 +25,11 @@ pub struct Candidate {
     pub about: String,
 }
 
-/// Names that stand for themselves.
+/// What there is to choose from.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
+    /// Commands that the agent understands.
+    pub commands: &'a [PromptCommand],
     /// Of chains.
     pub chains: &'a [String],
     /// Of shows.
@@ -45,7 +44,7 @@ pub fn candidates<'a>(line: &str, tool: &dyn Fn(&str) -> Known<'a>, names: &Name
     let (before, word) = split(line);
     let mut words = before.split_whitespace();
     let all = match (words.next(), words.clone().find(|word| !word.contains('='))) {
-        (None, _) => first(),
+        (None, _) => first(names.commands),
         (Some(first), kind) => following(first, kind, word, tool, names),
     };
     let given = |candidate: &Candidate| {
@@ -78,10 +77,10 @@ fn split(line: &str) -> (&str, &str) {
     line.split_at(at)
 }
 
-fn first() -> Vec<Candidate> {
+fn first(commands: &[PromptCommand]) -> Vec<Candidate> {
     let of = |(word, about): (&str, &str)| Candidate { word: word.to_owned(), about: about.to_owned() };
-    let eight = PI_TOOLS.iter().map(|tool| of((tool.name, tool.description)));
-    eight.chain(PLAIN.iter().copied().map(of)).chain(prompt::names().map(of)).collect()
+    let own = commands.iter().map(|command| of((command.name.as_str(), command.description.as_str())));
+    own.chain(PLAIN.iter().copied().map(of)).chain(prompt::names().map(of)).collect()
 }
 
 fn following<'a>(
@@ -94,27 +93,24 @@ fn following<'a>(
     let chains = names.chains;
     let of = |word: &str, about: &str| Candidate { word: word.to_owned(), about: about.to_owned() };
     let mut all = Vec::new();
-    match (tool, kind) {
-        ("preview_action" | ACT, None) => {
-            let there = ACTION_KINDS.iter().filter_map(|kind| Some((kind.name, has(kind.acts)?)));
-            all.extend(there.map(|(name, (about, _))| of(name, about)));
+    let Some(command) = names.commands.iter().find(|command| command.name.as_str() == tool) else {
+        if tool == "scenario" && kind.is_none() {
+            all.extend(names.shows.iter().map(|show| of(show, "play this show")));
         }
-        ("query_state", None) => {
-            let there = QUERIES.iter().filter_map(|query| Some((query.name, has(query.tool)?)));
-            all.extend(there.map(|(name, (about, _))| of(name, about)));
-        }
-        ("scenario", None) => all.extend(names.shows.iter().map(|show| of(show, "play this show"))),
-        _ => {}
+        return all;
+    };
+    if kind.is_none() {
+        let there = command.kinds.iter().filter_map(|kind| Some((kind.name.as_str(), has(kind.tool.as_str())?)));
+        all.extend(there.map(|(name, (about, _))| of(name, about)));
     }
-    let own = PI_TOOLS.iter().find(|one| one.name == if tool == ACT { "preview_action" } else { tool });
-    let Some(own) = own.map(|own| own.schema()) else { return all };
-    let behind = kind.and_then(|kind| concrete(tool, kind)).and_then(has);
-    let schemas = [Some(&own), behind.map(|(_, schema)| schema)];
+    let named = kind.and_then(|name| command.kinds.iter().find(|kind| kind.name.as_str() == name));
+    let behind = named.and_then(|kind| has(kind.tool.as_str()));
+    let schemas = [Some(&command.schema), behind.map(|(_, schema)| schema)];
     for (name, property) in
         schemas.into_iter().flatten().filter_map(|schema| schema["properties"].as_object()).flatten()
     {
         // What stands in its own place, and the box the others go into, are not written by name.
-        if name == "params" || kind.is_some() && places(tool).first() == Some(&name.as_str()) {
+        if name == "params" || kind.is_some() && command.in_order.first().is_some_and(|first| first.as_str() == name) {
             continue;
         }
         if let Some(begun) = word.split_once('=').filter(|(key, _)| key == name) {
@@ -141,16 +137,47 @@ fn values(name: &str, property: &Value, chains: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
-    use golem_tools::ALL_TOOL_DEFS;
-    use golem_tools::engine::Catalog;
+    use bardo_base::text::SafeText;
+    use bardo_session::handle::CommandKind;
+    use serde_json::json;
+
+    fn text(words: &str) -> SafeText {
+        SafeText::clean(words, 80)
+    }
+
+    /// The agent's commands, cut down to what completion looks at.
+    fn commands() -> Vec<PromptCommand> {
+        let command = |name: &str, parameters: &[&str], in_order: &[&str], kinds: &[(&str, &str)]| PromptCommand {
+            name: text(name),
+            description: text("does something"),
+            schema: json!({ "properties": parameters.iter().map(|name| (*name, json!({}))).collect::<HashMap<_, _>>() }),
+            in_order: in_order.iter().map(|name| text(name)).collect(),
+            kinds: kinds.iter().map(|(name, tool)| CommandKind { name: text(name), tool: text(tool) }).collect(),
+        };
+        let actions = [("swap", "uniswap_execute_swap"), ("vault-deposit", "vault_deposit")];
+        vec![
+            command("preview_action", &["kind", "params", "why"], &["kind"], &actions),
+            command("query_state", &["query", "params"], &["query"], &[("quote", "uniswap_get_quote")]),
+            command("emergency_halt", &["reason"], &["reason"], &[]),
+            command("act", &["kind", "params", "why"], &["kind"], &actions),
+        ]
+    }
 
     fn words(line: &str) -> Vec<String> {
-        let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
-        let find = |name: &str| catalog.get(name).map(|entry| (entry.def.meta.description, &entry.input_schema));
+        let swap = json!({ "properties": {
+            "token_in": {}, "token_out": {}, "amount": {}, "chain": {}, "prefer_uniswapx": { "type": "boolean" },
+        }});
+        let find = |name: &str| match name {
+            "uniswap_execute_swap" | "uniswap_get_quote" => Some(("trades", &swap)),
+            _ => None,
+        };
         let chains = ["ethereum".to_owned(), "base".to_owned()];
         let shows = ["first-tour".to_owned(), "falling-price".to_owned()];
-        candidates(line, &find, &Names { chains: &chains, shows: &shows }).into_iter().map(|one| one.word).collect()
+        let names = Names { commands: &commands(), chains: &chains, shows: &shows };
+        candidates(line, &find, &names).into_iter().map(|one| one.word).collect()
     }
 
     fn tab(line: &str) -> Option<String> {
@@ -159,12 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn each_of_the_eight_is_completed_with_all_it_takes() {
-        for tool in &PI_TOOLS {
-            assert!(words("").contains(&tool.name.to_owned()));
-            assert_eq!(tab(&tool.name[..tool.name.len() - 1]), Some(format!("{} ", tool.name)));
-            for name in tool.schema()["properties"].as_object().unwrap().keys().filter(|name| *name != "params") {
-                assert!(words(&format!("{} ", tool.name)).contains(&format!("{name}=")), "{} {name}", tool.name);
+    fn each_command_is_completed_with_all_it_takes() {
+        for command in commands() {
+            let name = command.name.as_str();
+            assert!(words("").contains(&name.to_owned()));
+            assert!(words(&name[..name.len() - 1]).contains(&name.to_owned()));
+            for parameter in command.schema["properties"].as_object().unwrap().keys().filter(|name| *name != "params") {
+                assert!(words(&format!("{name} ")).contains(&format!("{parameter}=")), "{name} {parameter}");
             }
         }
     }

@@ -13,10 +13,10 @@ use super::secret::Secret;
 use crate::keymap::{Action, Key};
 use crate::widgets::decision::Fit;
 use bardo_base::fabric::CheckOutcome;
+use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use bardo_runtime::questions::{About, ActionAsked, AnswerKind, Confirmation, OperatorAnswer, Question};
-use bardo_safety::custody::Password;
+use bardo_session::questions::{About, ActionAsked, AnswerKind, Confirmation, OperatorAnswer, Question};
 
 /// How long a question must have stood there, untouched, before a key acts on it.
 pub const GUARD_MILLIS: u64 = 500;

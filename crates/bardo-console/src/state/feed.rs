@@ -6,7 +6,7 @@ mod calls;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use alloy::primitives::{B256, U256};
+use alloy_primitives::{B256, U256};
 use rust_decimal::Decimal;
 
 pub use calls::{CallSeen, Standing, StepSeen};
@@ -25,8 +25,7 @@ use bardo_base::id::CallId;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use bardo_runtime::trades::Trades;
-use golem_tools::ALL_TOOL_DEFS;
+use bardo_session::trades::Trades;
 
 /// Calls kept.
 pub const CALLS_KEPT: usize = 512;
@@ -291,8 +290,7 @@ impl Feed {
         match &event.kind {
             EventKind::ToolStart(start) => {
                 if let Some(call) = self.of(event) {
-                    let known = ALL_TOOL_DEFS.iter().find(|def| def.meta.name == start.tool_name);
-                    call.card = Some(CallCard::start(at, start, known.map(|def| &def.meta)));
+                    call.card = Some(CallCard::start(at, start));
                     call.start = Some(start.clone());
                 }
             }

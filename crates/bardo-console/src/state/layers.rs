@@ -17,9 +17,9 @@ use crate::widgets::decision::ends_words;
 use bardo_base::id::CallId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_runtime::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow};
-use bardo_runtime::market::model::Money;
-use bardo_runtime::questions::OFFER_NUMBER;
+use bardo_session::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow};
+use bardo_session::market::Money;
+use bardo_session::questions::OFFER_NUMBER;
 
 /// So much of a recording the arrows go on or back.
 const SCRUB_PERCENT: u8 = 5;
@@ -366,7 +366,8 @@ impl State {
         let chains = self.page.network.iter().flat_map(|network| &network.chains);
         let chains: Vec<String> = chains.map(|chain| chain.name.to_string()).collect();
         let shows: Vec<String> = self.shows().iter().map(ToString::to_string).collect();
-        let names = complete::Names { chains: &chains, shows: &shows };
+        let commands = self.ready.as_ref().map(|ready| ready.commands.as_slice()).unwrap_or_default();
+        let names = complete::Names { commands, chains: &chains, shows: &shows };
         Some((field.text().to_owned(), complete::candidates(field.text(), &find, &names)))
     }
 

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use alloy::primitives::Address;
+use alloy_primitives::Address;
 
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, Usd};
 
-pub use bardo_runtime::market::model::{
+pub use bardo_session::market::{
     ActivityKind, ActivityRow, BalanceRow, BlockRow, BootStep, ChainIdentity, ChainSnapshot, EndpointsState, FeedPrice,
     Money, Network, PoolRow, PoolVersion, TokenRow, Update,
 };

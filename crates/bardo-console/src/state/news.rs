@@ -8,9 +8,9 @@ use super::model::{BlockRow, ChainPage, ChainSnapshot};
 use super::{Effect, HeldOffer, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
 use crate::screens::{Heard, holder};
 use bardo_base::fabric::{Event, EventKind};
-use bardo_runtime::handle::{Command, Found, News, Query};
-use bardo_runtime::market::model::Update;
-use bardo_runtime::questions::Question;
+use bardo_session::handle::{Command, Found, News, Query};
+use bardo_session::market::Update;
+use bardo_session::questions::Question;
 
 /// Events asked for after a gap: what a screen can show.
 const HISTORY_EVENTS: u64 = 20_000;

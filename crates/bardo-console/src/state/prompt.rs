@@ -2,10 +2,10 @@
 
 use crate::keymap::Action;
 use crate::screens::ScreenId;
+use bardo_base::chains::{DEVNET_BASE, DEVNET_ETHEREUM};
 use bardo_base::model::StopLevel;
 use bardo_base::text::{SafeText, nearest};
-use bardo_runtime::handle::{Command, DevnetControl, ReplayControl};
-use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM};
+use bardo_session::handle::{Command, DevnetControl, ReplayControl};
 
 /// What a line means.
 #[derive(Debug, Clone, PartialEq)]

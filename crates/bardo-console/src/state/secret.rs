@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::keymap::Key;
-use bardo_safety::custody::{LONGEST_SECRET, Password};
+use bardo_base::secret::{LONGEST_SECRET, Password};
 
 /// What was typed so far.
 #[derive(Clone)]

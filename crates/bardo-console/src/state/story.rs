@@ -3,16 +3,16 @@
 
 use std::borrow::Cow;
 
-use alloy::primitives::B256;
+use alloy_primitives::B256;
 use serde_json::json;
 
 use super::feed::{CallSeen, Feed};
 use super::model::{Money, Page};
 use crate::keymap::Action;
 use crate::widgets::plain::tool_word;
+use bardo_base::chains;
 use bardo_base::id::CallId;
-use bardo_runtime::handle::Found;
-use golem_chain::network;
+use bardo_session::handle::Found;
 
 /// The story of one call.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +93,7 @@ pub fn link(call: &CallSeen, page: &Page) -> Option<String> {
 /// Where a transaction can be looked at.
 pub fn transaction_link(chain_id: u64, hash: B256, page: &Page) -> String {
     let devnet = page.network.as_ref().is_none_or(|network| network.money == Money::Play);
-    let outside = network::by_id(chain_id).filter(|_| !devnet).and_then(|network| network.explorer);
+    let outside = chains::known(chain_id).filter(|_| !devnet).map(|chain| chain.explorer);
     match outside {
         Some(explorer) => format!("{explorer}/tx/{hash}"),
         None => format!("{OWN_PAGES}tx/{hash}"),

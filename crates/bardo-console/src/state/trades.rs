@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::feed::{CallSeen, Feed};
 use super::story::word;
+use bardo_base::chains::{DEVNET_BASE, DEVNET_ETHEREUM, known};
 use bardo_base::fabric::{Event, EventKind, IntentStatus, IntentUpdate, OrderStatus, OrderUpdate, TxState};
 use bardo_base::format::utc;
 use bardo_base::text::SafeText;
-use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, by_id};
 
 /// The columns.
 const HEAD: [&str; 13] = [
@@ -82,7 +82,7 @@ fn chain_name(asked: &str) -> String {
     let network = asked.parse().ok().and_then(|id: u64| match id {
         DEVNET_ETHEREUM => Some("ethereum"),
         DEVNET_BASE => Some("base"),
-        id => by_id(id).map(|network| network.name.as_str()),
+        id => known(id).map(|chain| chain.name),
     });
     network.unwrap_or(asked).to_owned()
 }
@@ -185,7 +185,7 @@ fn quoted(cell: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use alloy::primitives::B256;
+    use alloy_primitives::B256;
     use serde_json::json;
 
     use super::*;
@@ -210,6 +210,7 @@ mod tests {
             params: Redacted::new(&params, &[]),
             params_hash: B256::ZERO,
             tick: None,
+            facts: None,
         };
         let update = TxUpdate {
             chain_id: 31_337,
@@ -244,7 +245,7 @@ mod tests {
         let open = told(&order, 1);
         order.fill = Some(bardo_base::fabric::OrderFill {
             tx: bardo_base::fabric::TxPlace { chain_id: 31_337, hash: B256::ZERO, block: None },
-            filler: alloy::primitives::Address::ZERO,
+            filler: alloy_primitives::Address::ZERO,
             name: None,
             amount_in: "0.5".to_owned(),
             amount_out: "1698.80".to_owned(),

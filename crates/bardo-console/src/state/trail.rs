@@ -6,9 +6,9 @@ use crate::widgets::figure::readable;
 use crate::widgets::words::grouped_cents;
 use bardo_base::format::short_hash;
 use bardo_base::text::SafeText;
-use bardo_runtime::handle::AuditEntry;
-use bardo_safety::audit::Kind;
-use bardo_safety::pipeline::{Found, Step};
+use bardo_session::audit::Kind;
+use bardo_session::handle::AuditEntry;
+use bardo_session::recovery::{Found, Step};
 
 /// The longest line, in characters.
 const LONGEST: usize = 400;
@@ -176,7 +176,7 @@ fn fields(body: &Map<String, Value>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use alloy::primitives::B256;
+    use alloy_primitives::B256;
     use serde_json::json;
 
     use super::*;
@@ -217,8 +217,10 @@ mod tests {
     fn a_step_of_recovery_is_told_in_words() {
         let step = |found: &str, step: &str| told("recovery:step", json!({ "found": found, "step": step }));
         for found in Found::ALL {
-            let told = step(found.as_str(), found.step(false).as_str());
-            assert_eq!(told, format!("recovery found {}: {}", found.words(), found.step(false).words()));
+            for next in Step::ALL {
+                let told = step(found.as_str(), next.as_str());
+                assert_eq!(told, format!("recovery found {}: {}", found.words(), next.words()));
+            }
         }
         let nonce = json!({ "found": "loose_nonce", "step": "give_back", "nonce": 7, "chain_id": 1 });
         let words =

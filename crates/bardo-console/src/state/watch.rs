@@ -9,7 +9,7 @@ use crate::widgets::words::plain_words;
 use bardo_base::fabric::{ChainState, EndState, Event, EventKind};
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, Usd};
-use bardo_runtime::handle::{Limits, Snapshot, SpendNow};
+use bardo_session::handle::{Limits, Snapshot, SpendNow};
 
 /// How long the first words of the agent after the operator's own count as the answer to them.
 const ANSWER_MILLIS: u64 = 20_000;
@@ -152,11 +152,11 @@ impl State {
 
     /// Alerts where a cap fills past 80 %, or the breaker opens.
     pub(super) fn watch_caps(&mut self, next: &Snapshot) {
-        use bardo_runtime::handle::BreakerNow;
+        use bardo_session::handle::BreakerNow;
         let Some(limits) = &next.limits else { return };
         let before = self.snapshot.as_ref().and_then(|snapshot| snapshot.limits.as_ref());
         let (was, is) = (before.map(filled), filled(limits));
-        let open = |limits: &bardo_runtime::handle::Limits| !matches!(limits.breaker, BreakerNow::Closed { .. });
+        let open = |limits: &bardo_session::handle::Limits| !matches!(limits.breaker, BreakerNow::Closed { .. });
         let opened = open(limits) && !before.is_some_and(open);
         for (at, (full, words)) in is.into_iter().enumerate() {
             let known = was.and_then(|was| was.get(at).copied()).is_some_and(|(full, _)| full);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alloy::primitives::Address;
+use alloy_primitives::Address;
 use proptest::prelude::*;
 
 use super::tests::{drawn, news, question, running, text};
@@ -12,8 +12,8 @@ use crate::keymap::Key;
 use crate::state::{Input, Layer, State};
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::model::Check;
-use bardo_runtime::handle::News;
-use bardo_runtime::questions::{
+use bardo_session::handle::News;
+use bardo_session::questions::{
     About, AllowanceAfter, Change, CheckTold, OrderTold, Part, Place, Question, RawCall, ToRead,
 };
 

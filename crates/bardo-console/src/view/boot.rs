@@ -6,7 +6,7 @@ use crate::pen::{Pen, line};
 use crate::state::State;
 use crate::theme::Role;
 use crate::widgets::paint::{Row, rows, wrapped};
-use bardo_runtime::market::model::Money;
+use bardo_session::market::Money;
 
 const SPINNER: [&str; 8] = ["⣷", "⣯", "⣟", "⡿", "⢿", "⣻", "⣽", "⣾"];
 

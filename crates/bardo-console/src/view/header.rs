@@ -12,8 +12,8 @@ use crate::state::State;
 use crate::theme::Role;
 use bardo_base::model::StopLevel;
 use bardo_base::text::width;
-use bardo_runtime::handle::ReplayNow;
-use golem::brain::process::confinement::IsolationLevel;
+use bardo_session::handle::ReplayNow;
+use bardo_session::isolation::IsolationLevel;
 
 /// A group of pieces that stays or goes as one; the highest rank goes first.
 struct Group {

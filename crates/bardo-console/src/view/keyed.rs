@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use alloy::primitives::{Address, U256};
+use alloy_primitives::{Address, U256};
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -21,8 +21,8 @@ use crate::widgets::samples;
 use bardo_base::fabric::{Card, DecayUnit, EventKind, ToolEnd, TxState, TxUpdate};
 use bardo_base::id::CallId;
 use bardo_base::model::{CapabilityTier, CardKind};
-use bardo_runtime::handle::{AllowanceNow, AuditEntry, Found, GrantNow, News};
-use bardo_runtime::market::model::Money;
+use bardo_session::handle::{AllowanceNow, AuditEntry, Found, GrantNow, News};
+use bardo_session::market::Money;
 
 fn press(state: &mut State, key: Key) -> Vec<Effect> {
     state.update(Input::Time(state.now_millis + 1_000));
@@ -121,7 +121,7 @@ fn full(width: u16, height: u16) -> State {
         call_id: None,
         golem_id: text("ada"),
         body: serde_json::Value::Null,
-        hash: alloy::primitives::B256::ZERO,
+        hash: alloy_primitives::B256::ZERO,
     };
     let found = Box::new(Found::Audit { entries: (1..60).map(entry).collect() });
     news(&mut state, News::Found { ticket: ticket(ScreenId::Audit, 1), found });
@@ -176,7 +176,7 @@ fn a_card_that_names_keys_names_them_only_where_they_are_bound() {
 #[test]
 fn with_nothing_chosen_the_keys_of_live_are_about_the_card_that_is_drawn() {
     let mut state = lively(120, 40);
-    let hash = alloy::primitives::B256::repeat_byte(0x8c).to_string();
+    let hash = alloy_primitives::B256::repeat_byte(0x8c).to_string();
     assert_eq!(press(&mut state, Key::char('y')), [Effect::Copy(hash.clone())]);
     press(&mut state, Key::char('o'));
     assert_eq!(state.notice, Some(text(&format!("bardo://tx/{hash}"))), "a devnet's has no page elsewhere");
@@ -197,7 +197,7 @@ fn sent(money: Money, chain_id: u64) -> State {
     if let Some(network) = &mut state.page.network {
         network.money = money;
     }
-    let hash = alloy::primitives::B256::repeat_byte(0x8c);
+    let hash = alloy_primitives::B256::repeat_byte(0x8c);
     let tx = TxUpdate { chain_id, hash, leg: 1, of: 1, state: TxState::Sent, block: None };
     let events = vec![start("uniswap_execute_swap", samples::swap_params()), EventKind::TxUpdate(tx)];
     tell(&mut state, Some(CallId::new(1)), events);
@@ -349,7 +349,7 @@ fn the_open_orders_are_listed_on_a_hold_and_on_leaving() {
         let mut state = full(80, 24);
         for at in 0..40 {
             let mut order = samples::order(DecayUnit::Seconds);
-            order.order_hash = alloy::primitives::B256::repeat_byte(at);
+            order.order_hash = alloy_primitives::B256::repeat_byte(at);
             state.feed.orders.push_back((samples::START_MILLIS, order));
         }
         press(&mut state, control(letter));
@@ -361,7 +361,7 @@ fn the_open_orders_are_listed_on_a_hold_and_on_leaving() {
 
 /// Ends a swap whose transactions on `chain_id` cost so much gas, in wei.
 fn paid_gas(state: &mut State, call: u64, chain_id: u64, wei: &[u64]) {
-    let hash = alloy::primitives::B256::repeat_byte(0x21);
+    let hash = alloy_primitives::B256::repeat_byte(0x21);
     let tx = TxUpdate { chain_id, hash, leg: 1, of: 1, state: TxState::Confirmed, block: Some(9) };
     let costs: Vec<_> = wei.iter().map(|wei| json!({ "gas_cost_wei": wei.to_string() })).collect();
     let card = Card {

@@ -4,7 +4,7 @@
 use std::num::NonZero;
 use std::sync::Arc;
 
-use alloy::primitives::{B256, U256};
+use alloy_primitives::{B256, U256};
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Size};
@@ -25,9 +25,9 @@ use bardo_base::id::{CallId, PermitId};
 use bardo_base::model::{CardKind, Check, Phase, StopLevel};
 use bardo_base::text::{REPLACEMENT, SafeText, corpus, width};
 use bardo_base::units::TokenAmount;
-use bardo_runtime::handle::{ChainHoldings, Command, GrantNow, Holding, News, ReplayNow, Snapshot};
-use bardo_runtime::market::model::{BootStep, Money, Update};
-use bardo_runtime::questions::{About, PolicyAsked, PolicyChange, Question};
+use bardo_session::handle::{ChainHoldings, Command, GrantNow, Holding, News, ReplayNow, Snapshot};
+use bardo_session::market::{BootStep, Money, Update};
+use bardo_session::questions::{About, PolicyAsked, PolicyChange, Question};
 
 /// A terminal that has seen every frame so far.
 struct Shown {

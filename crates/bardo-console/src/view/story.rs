@@ -18,7 +18,7 @@ use crate::widgets::words::{self, check_word, found, outcome_words, plain_words,
 use crate::widgets::{CardKeys, Moment, all_rows};
 use bardo_base::fabric::{CheckOutcome, SimulatedChange};
 use bardo_base::text::SafeText;
-use bardo_runtime::handle::Found;
+use bardo_session::handle::Found;
 
 /// Draws it over the whole place.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, story: &Story, area: Rect) {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::{Address, U256};
+use alloy_primitives::{Address, U256};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -15,9 +15,9 @@ use crate::state::{Input, State};
 use crate::theme::{Role, Theme};
 use bardo_base::model::StopLevel;
 use bardo_base::text::width;
-use bardo_runtime::handle::{AllowanceNow, News, Snapshot};
-use bardo_runtime::market::model::Money;
-use bardo_runtime::questions::{About, OpinionTold};
+use bardo_session::handle::{AllowanceNow, News, Snapshot};
+use bardo_session::market::Money;
+use bardo_session::questions::{About, OpinionTold};
 
 const THEMES: [&str; 4] = ["dark", "light", "bardo", "sixteen"];
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::{Address, B256};
+use alloy_primitives::{Address, B256};
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Size};
@@ -16,9 +16,9 @@ use bardo_base::fabric::{CheckOutcome, Event, EventKind, GolemNow, GolemThought}
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::text::{SafeText, corpus};
 use bardo_base::units::Usd;
-use bardo_runtime::handle::News;
-use bardo_runtime::market::model::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
-use bardo_runtime::questions::{
+use bardo_session::handle::News;
+use bardo_session::market::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
+use bardo_session::questions::{
     About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, CheckTold, Costs, Offered, OrderTold, Part,
     Place, Question, QuestionKey, RawCall, ToRead,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::{B256, U256};
+use alloy_primitives::{B256, U256};
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::Position;
 use serde_json::{Value, json};
@@ -17,11 +17,11 @@ use bardo_base::fabric::*;
 use bardo_base::id::{CallId, PermitId};
 use bardo_base::model::{Check, Phase, StopLevel};
 use bardo_base::units::Usd;
-use bardo_runtime::handle::{
+use bardo_session::handle::{
     AllowanceNow, AllowancesNow, BreakerNow, Command, GrantNow, Limits, News, PolicyNow, Ready, ReplayControl,
     ReplayNow, Snapshot, SpendNow, StopNow,
 };
-use bardo_runtime::market::model::{BootStep, Money, Network, Update};
+use bardo_session::market::{BootStep, Money, Network, Update};
 
 mod decisions;
 mod dialogs;
@@ -51,7 +51,7 @@ fn grant(left: &str) -> GrantNow {
         tool: text("uniswap_execute_swap"),
         chain_id: 31_337,
         tokens: vec![text("WETH"), text("USDC")],
-        recipients: vec![alloy::primitives::Address::repeat_byte(7)],
+        recipients: vec![alloy_primitives::Address::repeat_byte(7)],
         granted: Some(usd("500")),
         left: usd(left),
         lasts_millis: 1_800_000,
@@ -72,6 +72,7 @@ pub(super) fn start(tool: &'static str, params: Value) -> EventKind {
         params: Redacted::new(&params, &[]),
         params_hash: B256::ZERO,
         tick: None,
+        facts: None,
     })
 }
 
@@ -89,7 +90,7 @@ pub(super) fn snapshot() -> Snapshot {
     Snapshot {
         golem_id: "ada".parse().unwrap(),
         at: samples::START_MILLIS,
-        account: Some(alloy::primitives::Address::repeat_byte(7)),
+        account: Some(alloy_primitives::Address::repeat_byte(7)),
         paper: false,
         phase: Phase::Thriving,
         policy: PolicyNow { name: text("demo"), version: 3, hash: B256::ZERO },
@@ -132,6 +133,7 @@ pub(super) fn ready() -> News {
         tools: Vec::new(),
         scenarios: vec![text("first-tour"), text("price-moved")],
         journal: None,
+        commands: Vec::new(),
         brain: None,
     }))
 }

@@ -1,21 +1,21 @@
 //! The AllowanceChip: what may be taken of a token, by whom, until when.
 
-use alloy::primitives::{Address, U256};
+use alloy_primitives::{Address, U256};
 use serde_json::Value;
 
 use super::call::Call;
 use super::figure::{paid, text};
 use super::paint::{Group, Line, Row, Title};
-use super::plain::{money_row, sent_group, signs};
+use super::plain::{money_row, sent_group};
 use super::status::Status;
 use super::words::transaction_words;
 use super::{Moment, Sheet};
 use crate::format::{short_address, time_of_day};
 use crate::pen::Piece;
 use crate::theme::Role;
+use bardo_base::contracts::Contract;
 use bardo_base::fabric::{EventKind, TxState};
 use bardo_base::text::SafeText;
-use golem_chain::network::Contract;
 
 /// What is known of an allowance.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -152,7 +152,7 @@ impl AllowanceModel {
 
     /// Where the money is while it is under way: an allowance moves none.
     fn money_row(&self) -> Option<Row> {
-        let sent = self.sent.filter(|_| signs(self.call.tool.as_str()));
+        let sent = self.sent.filter(|_| self.call.signs);
         money_row(&self.call, "in your wallet; an allowance moves none", None).map(|row| match sent {
             Some(state) => row.then(format!(" · {}", transaction_words(state)), Role::TextDim),
             None => row,
@@ -251,7 +251,7 @@ impl Sheet for AllowanceModel {
             if rows.is_empty() {
                 rows.push(match self.call.status {
                     Status::Empty | Status::Done => Row::new("No allowance is known.", Role::TextDim),
-                    _ if signs(self.call.tool.as_str()) => Row::new("Being checked and signed…", Role::TextDim),
+                    _ if self.call.signs => Row::new("Being checked and signed…", Role::TextDim),
                     _ => Row::new("Asking the token and Permit2…", Role::TextDim),
                 });
             }

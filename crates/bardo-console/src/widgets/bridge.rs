@@ -1,6 +1,6 @@
 //! CrossChainProgress: a bridge order on both of its chains, the fillers' bids, and the way back.
 
-use alloy::primitives::Address;
+use alloy_primitives::Address;
 
 use super::call::Call;
 use super::figure::{amount, countdown, paid};

@@ -11,7 +11,7 @@ use super::words::plain_words;
 use crate::pen::Piece;
 use crate::theme::Role;
 use bardo_base::error::ErrorCode;
-use bardo_base::fabric::{ApprovalOutcome, EventKind};
+use bardo_base::fabric::{ApprovalOutcome, EventKind, ToolFacts};
 use bardo_base::text::SafeText;
 
 /// Columns of what stands at the edge of a card, or of its line, at most.
@@ -51,6 +51,8 @@ pub struct Call {
     pub overrun: bool,
     /// What the operator said.
     pub answer: Option<SafeText>,
+    /// Whether its tool signs something.
+    pub signs: bool,
     /// True for a call that was done in paper mode, with nothing signed.
     pub on_paper: bool,
 }
@@ -58,14 +60,16 @@ pub struct Call {
 impl Call {
     /// A call of which nothing is known but that it was asked for.
     pub fn asked(at: u64, tool: &str, params: Value) -> Self {
-        Self { at, tool: SafeText::clean(tool, 80), params, status: Status::Loading, ..Self::default() }
+        let signs = ToolFacts::of_earlier_versions(tool).signs;
+        Self { at, tool: SafeText::clean(tool, 80), params, status: Status::Loading, signs, ..Self::default() }
     }
 
     /// Takes in one event of this call.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         match kind {
             EventKind::ToolStart(start) => {
-                *self = Self::asked(at, &start.tool_name, start.params.value().clone());
+                let signs = start.facts().signs;
+                *self = Self { signs, ..Self::asked(at, &start.tool_name, start.params.value().clone()) };
             }
             EventKind::ToolUpdate(update) => {
                 self.status = Status::Running;

@@ -11,8 +11,8 @@ use super::status::Status;
 use super::swap::SwapModel;
 use super::{CardKeys, Moment, Sheet};
 use crate::theme::Role;
-use bardo_base::fabric::{EventKind, ToolStart};
-use bardo_base::model::{CardKind, ToolMeta};
+use bardo_base::fabric::{EventKind, ToolFacts, ToolStart};
+use bardo_base::model::CardKind;
 
 /// A call's card.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,17 +43,21 @@ fn answered(kind: &EventKind) -> Option<CardKind> {
 }
 
 impl CallCard {
-    /// The card of a call that begins. `meta` is what is fixed about its tool, where that is known.
-    pub fn start(at: u64, start: &ToolStart, meta: Option<&ToolMeta>) -> Self {
+    /// The card of a call that begins.
+    pub fn start(at: u64, start: &ToolStart) -> Self {
+        let facts = start.facts();
+        let mut card = Self::of_facts(at, start, &facts);
+        card.call_mut().signs = facts.signs;
+        card
+    }
+
+    fn of_facts(at: u64, start: &ToolStart, facts: &ToolFacts) -> Self {
         let (tool, params) = (start.tool_name.as_ref(), start.params.value().clone());
-        match meta.and_then(|meta| meta.card) {
+        match facts.card {
             // What takes something back is no order: it becomes the order's card once there is an answer.
             Some(_) if TAKES_BACK.contains(&tool) => Self::Plain(Box::new(PlainModel::asked(at, tool, params))),
             Some(CardKind::Quote) => Self::Quote(Box::new(QuoteModel::asked(at, tool, params))),
-            Some(CardKind::Swap) => {
-                let steps = meta.map_or(&[] as &[&str], |meta| meta.progress_steps);
-                Self::Swap(Box::new(SwapModel::asked(at, tool, params, steps)))
-            }
+            Some(CardKind::Swap) => Self::Swap(Box::new(SwapModel::asked(at, tool, params, &facts.steps))),
             Some(CardKind::Order) => Self::Order(Box::new(OrderModel::asked(Call::asked(at, tool, params)))),
             Some(CardKind::CrossChain) => Self::Bridge(Box::new(BridgeModel::asked(Call::asked(at, tool, params)))),
             Some(CardKind::Allowance) => Self::Allowance(Box::new(AllowanceModel::asked(at, tool, params))),
@@ -94,6 +98,17 @@ impl CallCard {
             Self::Bridge(model) => &model.call,
             Self::Allowance(model) => &model.call,
             Self::Plain(model) => &model.call,
+        }
+    }
+
+    fn call_mut(&mut self) -> &mut Call {
+        match self {
+            Self::Quote(model) => &mut model.call,
+            Self::Swap(model) => &mut model.call,
+            Self::Order(model) => &mut model.call,
+            Self::Bridge(model) => &mut model.call,
+            Self::Allowance(model) => &mut model.call,
+            Self::Plain(model) => &mut model.call,
         }
     }
 

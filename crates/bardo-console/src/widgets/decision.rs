@@ -21,8 +21,8 @@ use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved};
 use bardo_base::id::GolemId;
 use bardo_base::text::{SafeText, fit as shortened, width as width_of};
 use bardo_base::units::{Rounding, Usd};
-use bardo_runtime::market::model::Money;
-use bardo_runtime::questions::{About, ActionAsked, AnswerKind, OFFER_NUMBER, Question};
+use bardo_session::market::Money;
+use bardo_session::questions::{About, ActionAsked, AnswerKind, OFFER_NUMBER, Question};
 
 /// The widest dialog that is not full screen.
 const WIDEST: u16 = 98;

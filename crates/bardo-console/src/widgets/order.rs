@@ -67,7 +67,7 @@ fn order_words(remark: &str) -> String {
 }
 
 /// Who fills, by name where it has one.
-fn filler_words(name: Option<&SafeText>, filler: alloy::primitives::Address) -> String {
+fn filler_words(name: Option<&SafeText>, filler: alloy_primitives::Address) -> String {
     name.map_or_else(|| short_address(filler), ToString::to_string)
 }
 

@@ -1,6 +1,6 @@
 //! The card of a call whose tool has no widget of its own: what was asked and what came of it, in a few fields.
 
-use alloy::primitives::B256;
+use alloy_primitives::B256;
 use serde_json::Value;
 
 use super::call::Call;
@@ -12,9 +12,7 @@ use super::{Moment, Sheet};
 use crate::format::{grouped, short_hash};
 use crate::theme::Role;
 use bardo_base::fabric::{EventKind, TxState};
-use bardo_base::model::CapabilityTier;
 use bardo_base::text::SafeText;
-use golem_tools::ALL_TOOL_DEFS;
 
 /// Characters of a hash, with what it begins with.
 const HASH_CHARACTERS: usize = 66;
@@ -59,20 +57,14 @@ impl PlainModel {
     fn money_row(&self) -> Option<Row> {
         let words = match self.call.tool.as_str() {
             "uniswapx_cancel_order" if self.confirmed => "the cancelling is in a block; being compared with the chain",
-            tool if signs(tool) && self.confirmed => "moved; being compared with the chain",
+            _ if self.call.signs && self.confirmed => "moved; being compared with the chain",
             "uniswapx_cancel_order" => "in your wallet; the order can still fill until it is void",
             "intent_refund" => "in the settler until it is paid back",
-            tool if signs(tool) => "in your wallet",
+            _ if self.call.signs => "in your wallet",
             _ => return None,
         };
         money_row(&self.call, words, self.sent)
     }
-}
-
-/// Whether a tool of that name signs anything.
-pub(super) fn signs(tool: &str) -> bool {
-    let known = ALL_TOOL_DEFS.iter().find(|def| def.meta.name == tool);
-    known.is_some_and(|def| def.meta.capability != CapabilityTier::Read)
 }
 
 /// Where the money of a call is, as long as that is not settled: `words` while nothing of it is on its way.

@@ -5,7 +5,7 @@ mod asked;
 mod settled;
 mod under_way;
 
-use alloy::primitives::{Address, B256};
+use alloy_primitives::{Address, B256};
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
 

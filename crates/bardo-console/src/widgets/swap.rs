@@ -4,7 +4,7 @@
 mod folding;
 mod rows;
 
-use alloy::primitives::U256;
+use alloy_primitives::U256;
 use serde_json::Value;
 
 use super::call::Call;
@@ -176,9 +176,10 @@ impl SwapResult {
 
 impl SwapModel {
     /// A card for a call that was asked for, with the tool's own steps.
-    pub fn asked(at: u64, tool: &str, params: Value, steps: &[&str]) -> Self {
-        let step = |name: &&str| Step { name: SafeText::clean(name, 60), ..Step::default() };
-        Self { call: Call::asked(at, tool, params), steps: steps.iter().map(step).collect(), ..Self::default() }
+    pub fn asked(at: u64, tool: &str, params: Value, steps: &[impl AsRef<str>]) -> Self {
+        let step = |name: &str| Step { name: SafeText::clean(name, 60), ..Step::default() };
+        let steps = steps.iter().map(AsRef::as_ref).map(step);
+        Self { call: Call::asked(at, tool, params), steps: steps.collect(), ..Self::default() }
     }
 
     /// Where the money is, in a sentence.

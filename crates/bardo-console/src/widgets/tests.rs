@@ -1,6 +1,6 @@
 //! Every widget in every state at every size: as text, with the styles that carry meaning, and under attack.
 
-use alloy::primitives::U256;
+use alloy_primitives::U256;
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

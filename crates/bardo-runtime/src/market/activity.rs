@@ -7,7 +7,6 @@ use alloy::rpc::types::{Block, Log, TransactionReceipt};
 use alloy::sol_types::SolEvent;
 
 use super::reader::{KnownPool, symbol};
-use crate::market::model::{ActivityKind, ActivityRow, PoolVersion};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::feed::Aggregator;
 use bardo_abi::uniswap_v2::UniswapV2Pair;
@@ -15,6 +14,7 @@ use bardo_abi::uniswap_v3::UniswapV3Pool;
 use bardo_base::format::{amount, fee, price, short_address};
 use bardo_base::text::SafeText;
 use bardo_base::units::{TokenAmount, Usd};
+use bardo_session::market::{ActivityKind, ActivityRow, PoolVersion};
 use golem_chain::network::{BookToken, Network};
 
 /// Digits after the point of an amount in a line.

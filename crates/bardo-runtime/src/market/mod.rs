@@ -3,12 +3,11 @@
 
 mod activity;
 mod arithmetic;
-pub mod model;
 pub mod reader;
 
 use bardo_sandbox::genesis::{Deployment, Pool};
 use bardo_sandbox::plan::Venue;
-use model::PoolVersion;
+use bardo_session::market::PoolVersion;
 use reader::PoolPlace;
 
 /// The pools that a devnet was furnished with.

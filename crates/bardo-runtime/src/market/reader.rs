@@ -18,13 +18,13 @@ use rust_decimal::Decimal;
 
 use super::activity::activity_of;
 use super::arithmetic::{inverted, v2_price, v3_price};
-use crate::market::model::{BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::uniswap_v2::UniswapV2Pair;
 use bardo_abi::uniswap_v3::UniswapV3Pool;
 use bardo_base::clock::SystemClock;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
+use bardo_session::market::{BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow};
 use golem_chain::network::{BookToken, Contract, Network};
 use golem_chain::price::{FeedPrices, PriceSource, feed_specs};
 use golem_tools::engine::Paper;

@@ -11,7 +11,6 @@ use rust_decimal::Decimal;
 
 use super::pools_of;
 use super::reader::ChainReader;
-use crate::market::model::{ActivityKind, BlockRow, ChainSnapshot, FeedPrice};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::feed::Aggregator;
 use bardo_abi::uniswap_v2::UniswapV2Pair;
@@ -23,6 +22,7 @@ use bardo_sandbox::keys::Party;
 use bardo_sandbox::plan::Venue;
 use bardo_sandbox::target::Asset;
 use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxChain, SandboxConfig};
+use bardo_session::market::{ActivityKind, BlockRow, ChainSnapshot, FeedPrice};
 use golem_chain::devnet::{Block, ChainTransaction};
 
 const ASSETS: [(&str, Asset); 7] = [
@@ -225,7 +225,7 @@ async fn activity_is_true(chain: &SandboxChain, snapshot: &ChainSnapshot) -> usi
                 symbol == true_symbol && *amount <= true_amount + 1e-9 && true_amount - amount < 0.000_100_001
             })
         };
-        let one = |row: &&&crate::market::model::ActivityRow| {
+        let one = |row: &&&bardo_session::market::ActivityRow| {
             row.transaction == *transaction && !row.failed && agrees(row.text.as_str())
         };
         assert!(rows.iter().any(|row| one(&row)), "{truth:?} in {transaction} is not on the page");

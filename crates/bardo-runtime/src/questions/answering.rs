@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::shared::{Heard, Shared};
-use super::{AnswerKind, OperatorAnswer, Question, Told, mirror};
+use super::{Told, mirror};
 use bardo_base::clock::Clock;
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::approval::{Answer, ApprovalDesk, Confirmation, Reply};
 use bardo_safety::operator_proof::OperatorProof;
+use bardo_session::questions::{AnswerKind, OperatorAnswer, Question};
 use golem_chain::network::Network;
 
 /// The longest that a standing approval may last, in milliseconds: a day.

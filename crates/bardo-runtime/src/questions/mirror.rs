@@ -3,22 +3,23 @@
 
 use alloy::primitives::{Address, U256, U512};
 
-use super::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, BoundContent, Change, CheckTold, Costs, Offered,
-    OpinionTold, OrderTold, Part, Place, Question, QuestionKey, RawCall, SimilarScope,
-};
-use crate::market::model::Money;
 use bardo_base::fabric::SimulatedChange;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use bardo_safety::approval::{ApprovalDesk, ApprovalRequest, AskedBy, INCOMPLETE, Scope, receivers};
-use bardo_safety::content::{SignedContent, SignedMessage};
+use bardo_safety::content;
 use bardo_safety::permit::Bounds;
 use bardo_safety::pipeline::Preview;
 use bardo_safety::policy::{ChainId, ContractRef, Rules};
 use bardo_safety::proposal::Arrival;
 use bardo_safety::value::is_unlimited;
+use bardo_session::content::{SignedContent, SignedMessage};
+use bardo_session::market::Money;
+use bardo_session::questions::{
+    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, BoundContent, Change, CheckTold, Costs, Offered,
+    OpinionTold, OrderTold, Part, Place, Question, QuestionKey, RawCall, SimilarScope,
+};
 use golem_chain::network::{Contract, Network, NetworkKind};
 use golem_chain::token::TokenId;
 
@@ -111,7 +112,7 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
 
 fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsked {
     let proposal = preview.framed.proposal();
-    let content = SignedContent::of(&preview.framed, &preview.permit.bounds);
+    let content = content::signed(&preview.framed, &preview.permit.bounds);
     let rest = preview.framed.binding_rest(preview.policy, &preview.permit.bounds);
     let label = |address: Address| {
         let known = network.and_then(|network| network.book.name_of(address));
@@ -210,7 +211,7 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionAsked) -> bool {
     // What is known of an allowance beside its bound: a label, and what it was before.
     let bare =
         |one: &AllowanceAfter| AllowanceAfter { label: None, before: None, for_open_orders: None, ..one.clone() };
-    content.bind(*rest) == action.hash
+    content::bind(content, *rest) == action.hash
         && content.expected_outcome == *title
         && content.chain_id == action.chain_id
         && raw(content) == action.raw

@@ -19,13 +19,13 @@ use alloy::primitives::{Address, B256, keccak256};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
-use super::{OperatorAnswer, Question, QuestionKey};
 use bardo_base::id::{GolemId, InstanceId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{Confirmation, Elsewhere};
 use bardo_safety::audit::{self, AuditError, Entry, Kind};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof, ProofError};
 use bardo_safety::queue_key::QueueKey;
+use bardo_session::questions::{OperatorAnswer, Question, QuestionKey};
 use bardo_store::{Migrations, Store, StoreError};
 
 /// The tables of shared questions and the answers they got.
@@ -241,7 +241,7 @@ impl QuestionRow {
         // One of another version of this program is not shown either: what it means is not known here.
         let stored: StoredQuestion = serde_json::from_str(&self.text).ok()?;
         let named = matches!(stored.question.key, QuestionKey::Action(id) if id.to_string() == self.permit_id);
-        (named && stored.question.is_bound()).then_some(stored)
+        (named && super::is_bound(&stored.question)).then_some(stored)
     }
 
     fn digest(&self) -> B256 {

@@ -4,8 +4,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::keys::STAY;
-use crate::market::model::Money;
-use crate::questions::{About, AnswerKind, Confirm, Offered, PolicyAsked, PolicyChange, Question, QuestionKey};
 use alloy::primitives::{Address, B256};
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
@@ -14,6 +12,8 @@ use bardo_safety::approval::Requirement;
 use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::policy::Pending;
 use bardo_safety::stop::InForce;
+use bardo_session::market::Money;
+use bardo_session::questions::{About, AnswerKind, Confirm, Offered, PolicyAsked, PolicyChange, Question, QuestionKey};
 
 /// What a question of the session's own is about.
 #[derive(Debug, Clone, PartialEq, Eq)]

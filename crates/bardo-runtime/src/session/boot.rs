@@ -12,8 +12,6 @@ use super::tally::Tally;
 use super::time::UNHURRIED;
 use super::{Brake, SessionOptions, tell};
 use crate::data::DataFolder;
-use crate::handle::{AllowancesNow, News};
-use crate::market::model::{BootStep, ChainIdentity, Money, Network, Update};
 use crate::{Hands, account, open_telling};
 use bardo_base::chance::Chance;
 use bardo_base::clock::Clock;
@@ -26,8 +24,10 @@ use bardo_base::text::SafeText;
 use bardo_safety::custody::RevocableAccount;
 use bardo_sandbox::genesis::Stage as Step;
 use bardo_sandbox::{MarketMode, Pace, Progress, SandboxConfig};
+use bardo_session::handle::{AllowancesNow, News};
+use bardo_session::market::{BootStep, ChainIdentity, Money, Network, Update};
 use golem::brain::Choice;
-use golem::brain::process::confinement::Isolation;
+use golem::brain::process::confinement;
 use golem_chain::network::NetworkKind;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{Acting, Catalog, Executor, ExecutorConfig};
@@ -177,7 +177,7 @@ pub(super) async fn boot(
         world,
         sandbox,
         led_by_program,
-        brain_isolation: led_by_program.then(Isolation::available),
+        brain_isolation: led_by_program.then(confinement::available),
         shared,
         ledger,
         network,

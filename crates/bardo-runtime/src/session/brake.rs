@@ -9,14 +9,14 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::tell;
 use crate::data::DataFolder;
-use crate::handle::{Command, News, Sent};
-use crate::questions::{OperatorAnswer, QuestionKey};
 use bardo_base::clock::Clock;
 use bardo_base::config::Config;
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_safety::stop::{InForce, Stop, StopFile};
+use bardo_session::handle::{Command, News, Sent};
+use bardo_session::questions::{OperatorAnswer, QuestionKey};
 
 /// What can be done about a stop before anything else stands, and from everywhere afterwards.
 #[derive(Debug, Clone)]

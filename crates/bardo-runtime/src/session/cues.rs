@@ -10,13 +10,13 @@ use tokio::sync::watch;
 use super::stage::Stage;
 use super::time::UNHURRIED;
 use crate::actor::Script;
-use crate::handle::{Found, Query};
 use bardo_base::fabric::{Caption, EventKind};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{self, Answer};
 use bardo_sandbox::MarketMode;
 use bardo_sandbox::target::{Asset, Shock};
+use bardo_session::handle::{Found, Query};
 use golem::scenario::{Cue, Deed, Operator, Reply};
 use golem_chain::devnet::Mining;
 

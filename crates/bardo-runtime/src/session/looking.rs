@@ -7,10 +7,6 @@ use serde_json::Value;
 use super::stage::Stage;
 use super::watching::Watched;
 use crate::allowances;
-use crate::handle::{
-    AllowancesNow, AuditEntry, BreakerNow, ChainHoldings, Found, GrantNow, Limits, PolicyNow, Query, Snapshot,
-    SpendNow, StopNow,
-};
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -18,6 +14,10 @@ use bardo_safety::audit::{self, Anchor, AuditError, Recorded};
 use bardo_safety::ledger::{self, Breaker, LedgerError, Micros, Span};
 use bardo_safety::policy::Policy;
 use bardo_safety::stop::InForce;
+use bardo_session::handle::{
+    AllowancesNow, AuditEntry, BreakerNow, ChainHoldings, Found, GrantNow, Limits, PolicyNow, Query, Snapshot,
+    SpendNow, StopNow,
+};
 use golem_chain::network::BookToken;
 use golem_chain::token::TokenId;
 

@@ -44,13 +44,13 @@ use tokio::sync::mpsc;
 
 use super::actor::{Actor, Living};
 use super::data::show::ShowFolder;
-use super::handle::{COMMANDS_WAITING, Command, Handle, LeaveMode, News, Sent, SessionEnd};
-use super::market::model::Update;
 use bardo_base::clock::{Clock, SimulatedClock, SystemClock};
 use bardo_base::config::Config;
+use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
-use bardo_safety::custody::Password;
 use bardo_safety::guardian::Guardian;
+use bardo_session::handle::{COMMANDS_WAITING, Command, Handle, LeaveMode, News, Sent, SessionEnd};
+use bardo_session::market::Update;
 use golem::{brain, scenario, scenario::Scenario};
 use golem_chain::network::Plan;
 use golem_tools::engine::ApprovalMode;

@@ -9,14 +9,15 @@ use serde_json::json;
 
 use super::stage::Stage;
 use super::tell;
-use crate::handle::News;
-use crate::market::model::Money;
-use crate::questions::{AnswerKind, Confirmation, Listed, OFFER_NUMBER, OperatorAnswer, Question, Told, mirror};
+use crate::questions::{Listed, Told, mirror};
 use bardo_base::id::PermitId;
+use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
-use bardo_safety::approval::{ApprovalDesk, ApprovalNeed, Requirement};
-use bardo_safety::custody::Password;
+use bardo_safety::approval::{ApprovalDesk, ApprovalNeed, requirement};
 use bardo_safety::pipeline::Preview;
+use bardo_session::handle::News;
+use bardo_session::market::Money;
+use bardo_session::questions::{AnswerKind, Confirmation, OFFER_NUMBER, OperatorAnswer, Question};
 use golem_tools::engine::{Call, Offer, Offered, Status, ToolResponse};
 
 /// Offers held at once; one that is asked for while another is still being previewed stands beside it.
@@ -193,7 +194,7 @@ impl Stage {
         // Before it is taken up: after something that was not read, or a wrong password, it still waits.
         let (requirement, takes_proof) = self
             .offers
-            .look(permit_id, |offer| (Requirement::of(offer.preview()), self.offer_takes_proof(offer.preview())))
+            .look(permit_id, |offer| (requirement(offer.preview()), self.offer_takes_proof(offer.preview())))
             .ok_or(over)?;
         requirement.check(&confirmation).map_err(|why| format!("not approved: {why}"))?;
         let proof = match takes_proof {

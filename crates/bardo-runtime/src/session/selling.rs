@@ -18,13 +18,13 @@ use alloy::primitives::Address;
 
 use super::asking::Own;
 use super::stage::Stage;
-use crate::market::model::{Money, Network};
 use bardo_abi::erc20::Erc20;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_safety::stop::{InForce, MOST_NAME, StopError};
+use bardo_session::market::{Money, Network};
 use bardo_store::HoldError;
 use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
@@ -280,8 +280,8 @@ impl Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::market::model::ChainIdentity;
     use crate::session::lowering::lower;
+    use bardo_session::market::ChainIdentity;
 
     #[test]
     fn only_the_operators_yes_sells_what_is_held_under_a_golems_own_halt() {

@@ -16,9 +16,8 @@ use super::tally::Tally;
 use super::{Brake, SessionOptions, tell};
 use crate::actor::{Actor, Script, Seat};
 use crate::data::Ledger;
-use crate::handle::{AllowancesNow, ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
-use crate::market::model::Network;
 use crate::questions::shared::Shared;
+use crate::tool_info;
 use bardo_base::clock::{Clock, SimulatedClock};
 use bardo_base::fabric::Fabric;
 use bardo_base::id::GolemId;
@@ -31,8 +30,10 @@ use bardo_safety::pipeline::Pipeline;
 use bardo_safety::policy::Keeper;
 use bardo_safety::stop::InForce;
 use bardo_sandbox::Sandbox;
+use bardo_session::handle::{AllowancesNow, ChainHoldings, LeaveMode, News, Ready, Sent};
+use bardo_session::isolation::Isolation;
+use bardo_session::market::Network;
 use golem::archetype::Archetypes;
-use golem::brain::process::confinement::Isolation;
 use golem::scenario::Scenario;
 use golem_tools::engine::{Catalog, Executor, Paper, World};
 
@@ -237,9 +238,10 @@ impl Stage {
             golem_id: self.golem_id.clone(),
             name: self.name.clone(),
             role: self.role.clone(),
-            tools: self.catalog.iter().map(|entry| ToolInfo::of(entry)).collect(),
+            tools: self.catalog.iter().map(|entry| tool_info(entry)).collect(),
             scenarios: options.scenarios.clone(),
             journal: Some(self.journal_words()),
+            commands: golem::brain::operator::commands(),
             brain: self.brain_isolation.clone(),
         }
     }

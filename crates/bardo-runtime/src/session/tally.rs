@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::B256;
 
-use crate::handle::Farewell;
 use crate::questions::Told;
-use crate::trades::Trades;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{ApprovalOutcome, Event, EventKind, TxState};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
+use bardo_session::handle::Farewell;
+use bardo_session::trades::Trades;
 
 /// Remarks kept of a leaving.
 const MOST_REMARKS: usize = 20;

@@ -37,7 +37,7 @@ pub struct TimeOptions {
     pub tick: u64,
     /// After how many of its milliseconds it stands still.
     pub most: Option<u64>,
-    /// Whether each moment of a show waits for [`Command::Step`](crate::handle::Command::Step).
+    /// Whether each moment of a show waits for [`Command::Step`](bardo_session::handle::Command::Step).
     pub step: bool,
     /// Whether the show's own operator answers, in the place of a person.
     pub operator: bool,

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::elsewhere::Elsewhere;
 use super::grant::{Grant, Moment, Scope, never_granted};
 use super::limits::{AskLimits, AskRefused};
-use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, AskedBy, Confirmation, Reply, Requirement, Said, Yes};
+use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, AskedBy, Confirmation, Reply, Said, Yes, requirement};
 use crate::audit::Trail;
 use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
 use crate::pipeline::Preview;
@@ -168,7 +168,7 @@ impl ApprovalDesk {
         let request = |(index, open): (usize, &Open)| ApprovalRequest {
             preview: Arc::clone(&open.preview),
             asked_by: open.asked_by.clone(),
-            requirement: Requirement::of(&open.preview),
+            requirement: requirement(&open.preview),
             reasons: open.reasons.clone(),
             changed: open.changed.clone(),
             revision: open.revision,
@@ -336,7 +336,7 @@ impl ApprovalDesk {
     /// A question that is not queued, because the operator answers it with the request itself: an action by hand.
     pub fn by_hand(preview: Arc<Preview>) -> ApprovalRequest {
         ApprovalRequest {
-            requirement: Requirement::of(&preview),
+            requirement: requirement(&preview),
             asked_by: AskedBy::Operator,
             reasons: in_words(&preview.needs),
             changed: Vec::new(),
@@ -370,7 +370,7 @@ impl ApprovalDesk {
         if preview.permit.expired(now.wall, now.steady) {
             return Err(AnswerError::Expired);
         }
-        Requirement::of(&preview).check(confirmation)?;
+        requirement(&preview).check(confirmation)?;
         let (ends_at, reasons) = (preview.permit.expires_at, in_words(&preview.needs));
         let wait = preview.permit.expires.saturating_duration_since(Instant::now());
         let millis = ends_at.saturating_sub(now.wall);
@@ -496,7 +496,7 @@ impl State {
             return Err(AnswerError::Expired);
         }
         if yes {
-            Requirement::of(&open.preview).check(&confirmation)?;
+            requirement(&open.preview).check(&confirmation)?;
         }
         let mut grant = None;
         if let Answer::Similar { millis, total } = &answer {

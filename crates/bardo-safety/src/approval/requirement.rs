@@ -2,7 +2,6 @@
 //! signed and checks it with every approval, wherever the answer comes from: console, command line, another process.
 
 use alloy::primitives::Address;
-use serde::{Deserialize, Serialize};
 
 use super::Reason;
 use crate::pipeline::Preview;
@@ -12,6 +11,8 @@ use bardo_base::fabric::CheckOutcome;
 use bardo_base::model::CapabilityTier;
 use bardo_base::text::SafeText;
 
+use bardo_session::confirmation::{Confirm, Requirement, ToRead};
+
 /// Characters of an address that are typed.
 const DIGITS: usize = 4;
 /// Characters kept of a line.
@@ -20,85 +21,10 @@ const LINE: usize = 400;
 /// Note on a simulation that did not see every change.
 pub const INCOMPLETE: &str = "the simulation could not see every change: more may move than is told here";
 
-/// Something that must be read before an approval counts. Its text names it: another text must be read again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToRead {
-    /// The text.
-    pub text: SafeText,
-}
-
-/// Something that must be typed before an approval counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confirm {
-    /// What to type, in words.
-    pub what: SafeText,
-    /// The characters.
-    pub expected: SafeText,
-}
-
-/// What an approval must come with.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Requirement {
-    /// Warnings, each to be acknowledged.
-    pub to_read: Vec<ToRead>,
-    /// Characters to type.
-    pub confirm: Option<Confirm>,
-}
-
-/// What an operator did before answering.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confirmation {
-    /// Warnings that were acknowledged, by their texts.
-    #[serde(default)]
-    pub read: Vec<SafeText>,
-    /// Characters that were typed.
-    #[serde(default)]
-    pub typed: Option<SafeText>,
-}
-
-/// Why an approval does not count.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unconfirmed {
-    /// Warnings were not acknowledged.
-    #[error("{0} of its warnings were not acknowledged: read each one marked `!` and acknowledge it")]
-    Unread(usize),
-    /// Nothing, or something else, was typed.
-    #[error("it must be confirmed by typing {0}")]
-    NotTyped(SafeText),
-}
-
-impl Requirement {
-    /// What an approval of this action must come with.
-    pub fn of(preview: &Preview) -> Self {
-        let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
-        Self { to_read: to_read(preview), confirm: confirm(preview, privileged) }
-    }
-
-    /// Whether `given` is enough. Letter case of what was typed does not matter.
-    ///
-    /// # Errors
-    /// [`Unconfirmed`].
-    pub fn check(&self, given: &Confirmation) -> Result<(), Unconfirmed> {
-        let unread = self.to_read.iter().filter(|one| !given.read.contains(&one.text)).count();
-        if unread > 0 {
-            return Err(Unconfirmed::Unread(unread));
-        }
-        let Some(Confirm { what, expected }) = &self.confirm else { return Ok(()) };
-        let typed = given.typed.as_ref().map(|typed| typed.as_str().trim());
-        // Nothing to type would be no confirmation.
-        match typed.filter(|typed| !typed.is_empty() && typed.eq_ignore_ascii_case(expected.as_str())) {
-            Some(_) => Ok(()),
-            None => Err(Unconfirmed::NotTyped(what.clone())),
-        }
-    }
-
-    /// A confirmation that meets it. For scripted operators on devnets, which read and type nothing.
-    pub fn met(&self) -> Confirmation {
-        Confirmation {
-            read: self.to_read.iter().map(|one| one.text.clone()).collect(),
-            typed: self.confirm.as_ref().map(|confirm| confirm.expected.clone()),
-        }
-    }
+/// What an approval of this action must come with.
+pub fn requirement(preview: &Preview) -> Requirement {
+    let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
+    Requirement { to_read: to_read(preview), confirm: confirm(preview, privileged) }
 }
 
 fn to_read(preview: &Preview) -> Vec<ToRead> {

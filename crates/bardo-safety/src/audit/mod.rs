@@ -10,7 +10,6 @@
 //! Secrets are removed before an entry is made.
 
 mod anchor;
-mod kind;
 #[cfg(test)]
 mod tests;
 mod trail;
@@ -24,7 +23,7 @@ use bardo_base::id::{CallId, GolemId};
 use bardo_store::{Migrations, StoreError};
 
 pub use anchor::{Anchor, AnchorError};
-pub use kind::Kind;
+pub use bardo_session::audit::Kind;
 pub use trail::{Note, Trail};
 pub use verify::{Fault, Report, verify};
 

@@ -34,7 +34,7 @@ pub use keystore::{KeyEntry, KeyName, Keystore, KeystoreError, Listed};
 pub use local::LocalAccount;
 pub use reauthentication::{Reauthentication, ReauthenticationError};
 pub use revocable::{RevocableAccount, Revocation};
-pub use secret::{LONGEST_SECRET, Password, SecretError, SecretKey};
+pub use secret::{SecretError, SecretKey, for_a_new_key};
 
 use bardo_base::error::{ErrorCode, ToolError};
 

@@ -7,18 +7,12 @@ use alloy::primitives::{B256, hex};
 use alloy_signer_local::{MnemonicBuilder, PrivateKeySigner};
 use rand::TryRngCore as _;
 use rand::rngs::OsRng;
-use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::{Zeroize as _, Zeroizing};
+
+pub use bardo_base::secret::{LONGEST_SECRET, Password};
 
 /// The shortest password a key is encrypted with, in characters.
 pub const SHORTEST_PASSWORD: usize = 8;
-
-/// The longest secret that is read, in bytes: more than 24 words of any list.
-pub const LONGEST_SECRET: usize = 1_024;
-
-/// A password.
-#[derive(Clone)]
-pub struct Password(SecretString);
 
 /// A private key of secp256k1: a number from 1 to the group's order, exclusive.
 pub struct SecretKey(Zeroizing<[u8; 32]>);
@@ -46,35 +40,14 @@ pub enum SecretError {
     NoRandomness,
 }
 
-impl Password {
-    /// A password, whatever its length; for opening.
-    pub fn new(text: String) -> Self {
-        Self(text.into())
-    }
-
-    /// A password that a key may be encrypted with.
-    ///
-    /// # Errors
-    /// [`SecretError::ShortPassword`].
-    pub fn for_a_new_key(self) -> Result<Self, SecretError> {
-        match self.0.expose_secret().chars().count() {
-            length if length < SHORTEST_PASSWORD => Err(SecretError::ShortPassword(length)),
-            _ => Ok(self),
-        }
-    }
-
-    /// Whether both are the same, for asking twice.
-    pub fn is(&self, other: &Self) -> bool {
-        self.0.expose_secret() == other.0.expose_secret()
-    }
-
-    /// Whether nothing was typed.
-    pub fn is_empty(&self) -> bool {
-        self.0.expose_secret().is_empty()
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.0.expose_secret().as_bytes()
+/// A password that a key may be encrypted with.
+///
+/// # Errors
+/// [`SecretError::ShortPassword`].
+pub fn for_a_new_key(password: Password) -> Result<Password, SecretError> {
+    match password.chars() {
+        length if length < SHORTEST_PASSWORD => Err(SecretError::ShortPassword(length)),
+        _ => Ok(password),
     }
 }
 
@@ -145,20 +118,6 @@ impl SecretKey {
     }
 }
 
-impl PartialEq for Password {
-    fn eq(&self, other: &Self) -> bool {
-        self.is(other)
-    }
-}
-
-impl Eq for Password {}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(…)")
-    }
-}
-
 impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SecretKey(…)")
@@ -204,8 +163,8 @@ mod tests {
             assert_eq!(SecretKey::from_mnemonic(phrase, 0).unwrap_err(), SecretError::NotAMnemonic, "{phrase}");
         }
         assert_eq!(SecretKey::from_mnemonic(PHRASE, u32::MAX).unwrap_err(), SecretError::Index(u32::MAX));
-        assert_eq!(Password::new("seven77".into()).for_a_new_key().unwrap_err(), SecretError::ShortPassword(7));
-        assert!(Password::new("eight888".into()).for_a_new_key().is_ok());
+        assert_eq!(for_a_new_key(Password::new("seven77".into())).unwrap_err(), SecretError::ShortPassword(7));
+        assert!(for_a_new_key(Password::new("eight888".into())).is_ok());
     }
 
     #[test]

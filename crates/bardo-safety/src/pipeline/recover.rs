@@ -148,7 +148,8 @@ impl Pipeline {
         let taken = self.inner.store.read(sender::reserved).map_err(unavailable)?;
         failpoint::reach(Failpoint::RecoveryRead);
         let held = |one: &ReservedNonce| if self.is_loose(one, now) { Found::LooseNonce } else { Found::Owned };
-        let loose: Vec<_> = taken.into_iter().filter(|one| held(one).step(!sends) == Step::GiveBack).collect();
+        let loose: Vec<_> =
+            taken.into_iter().filter(|one| machine::step(held(one), !sends) == Step::GiveBack).collect();
         if !loose.is_empty() {
             self.give_back_all(loose).await.map_err(unavailable)?;
         }
@@ -170,7 +171,7 @@ impl Pipeline {
         let now = self.inner.clock.now_millis();
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
         let mut waiting = Vec::new();
-        let alone = |one: &Left| self.is_owned(one, now) && Found::Owned.step(false) == Step::LeaveAlone;
+        let alone = |one: &Left| self.is_owned(one, now) && machine::step(Found::Owned, false) == Step::LeaveAlone;
         for one in left.iter().filter(|one| !alone(one)) {
             let Some(LastLeg { hash, takes_back, .. }) = one.last else { continue };
             let revokes = self.still_revokes(one.chain_id, hash, takes_back).map_err(unavailable)?;
@@ -282,7 +283,7 @@ impl Pipeline {
         // Asked each time: a stop may be set meanwhile.
         let held_back = || !sends || !self.may_send_again(leave);
         let mut found = self.find(&one, now).await?;
-        let mut step = found.step(held_back());
+        let mut step = machine::step(found, held_back());
         if step == Step::LeaveAlone {
             return Ok(None);
         }
@@ -298,13 +299,13 @@ impl Pipeline {
                 Ok(standing) => of_standing(&standing, one.last),
                 Err(error) => untold(error)?,
             };
-            step = match found.step(held_back()) {
+            step = match machine::step(found, held_back()) {
                 // Sent a moment ago: the next round sends it again.
                 Step::SendAgain => Step::Watch,
                 step => step,
             };
         }
-        let end = step.end(one.held);
+        let end = machine::end(step, one.held);
         match end {
             End::Unclear => self.note_found(&one, found, step).await?,
             End::Done { .. } | End::Partly { .. } | End::Reverted { .. } | End::NotSent | End::Withdrawn => {

@@ -12,6 +12,7 @@ use std::{fmt, sync::LazyLock};
 use alloy::primitives::{Address, address};
 
 use crate::evm::SpecId;
+use bardo_base::chains::known;
 use bardo_base::text::{SafeText, nearest};
 
 pub use book::{AddressBook, BookSpender, BookToken, Contract, Feed, NoSpender, UniswapVersion, bundled_never};
@@ -19,11 +20,7 @@ pub use description::{ChainDescription, DescribedFeed, DescribedToken, Descripti
 pub use overlay::{OverlayError, check as check_overlay};
 pub use plan::{ChainPlan, Plan, PlanError, WrongChainId, read_book};
 
-/// Chain id of the devnet's first chain, named `ethereum`. Never a real chain's: a signature made there is
-/// worthless elsewhere.
-pub const DEVNET_ETHEREUM: u64 = 31_337;
-/// Chain id of the devnet's second chain, named `base`.
-pub const DEVNET_BASE: u64 = 31_338;
+pub use bardo_base::chains::{DEVNET_BASE, DEVNET_ETHEREUM};
 
 /// One chain: how it is called and what stands on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,28 +100,26 @@ pub enum UnknownChain {
     },
 }
 
-/// What is fixed about a network beyond its addresses.
+/// What is fixed about a network beyond its addresses and its name.
 struct Facts {
-    name: &'static str,
-    aliases: &'static [&'static str],
     chain_id: u64,
+    aliases: &'static [&'static str],
     hardfork: SpecId,
     kind: NetworkKind,
     native_symbol: &'static str,
     block_millis: u64,
-    explorer: &'static str,
 }
 
 #[rustfmt::skip]
 const FACTS: &[Facts] = &[
-    Facts { name: "ethereum",     aliases: &["eth", "mainnet"],                    chain_id: 1,          hardfork: SpecId::OSAKA,  kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 12_000, explorer: "https://etherscan.io" },
-    Facts { name: "base",         aliases: &["base-mainnet"],                      chain_id: 8_453,      hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000,  explorer: "https://basescan.org" },
-    Facts { name: "arbitrum",     aliases: &["arb", "arbitrum-one"],               chain_id: 42_161,     hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 250,    explorer: "https://arbiscan.io" },
-    Facts { name: "optimism",     aliases: &["op", "op-mainnet"],                  chain_id: 10,         hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000,  explorer: "https://optimistic.etherscan.io" },
-    Facts { name: "polygon",      aliases: &["matic", "pol", "polygon-pos"],       chain_id: 137,        hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "POL", block_millis: 2_000,  explorer: "https://polygonscan.com" },
-    Facts { name: "unichain",     aliases: &["uni"],                               chain_id: 130,        hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 1_000,  explorer: "https://uniscan.xyz" },
-    Facts { name: "sepolia",      aliases: &["eth-sepolia", "ethereum-sepolia"],   chain_id: 11_155_111, hardfork: SpecId::OSAKA,  kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 12_000, explorer: "https://sepolia.etherscan.io" },
-    Facts { name: "base-sepolia", aliases: &["basesepolia"],                       chain_id: 84_532,     hardfork: SpecId::PRAGUE, kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 2_000,  explorer: "https://sepolia.basescan.org" },
+    Facts { chain_id: 1,          aliases: &["eth", "mainnet"],                    hardfork: SpecId::OSAKA,  kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 12_000 },
+    Facts { chain_id: 8_453,      aliases: &["base-mainnet"],                      hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000 },
+    Facts { chain_id: 42_161,     aliases: &["arb", "arbitrum-one"],               hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 250 },
+    Facts { chain_id: 10,         aliases: &["op", "op-mainnet"],                  hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000 },
+    Facts { chain_id: 137,        aliases: &["matic", "pol", "polygon-pos"],       hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "POL", block_millis: 2_000 },
+    Facts { chain_id: 130,        aliases: &["uni"],                               hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 1_000 },
+    Facts { chain_id: 11_155_111, aliases: &["eth-sepolia", "ethereum-sepolia"],   hardfork: SpecId::OSAKA,  kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 12_000 },
+    Facts { chain_id: 84_532,     aliases: &["basesepolia"],                       hardfork: SpecId::PRAGUE, kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 2_000 },
 ];
 
 /// Ids of the OP stack's rollups among them: optimism, unichain, base, base-sepolia.
@@ -136,20 +131,21 @@ const GAS_PRICE_ORACLE: Address = address!("420000000000000000000000000000000000
 static NAMED: LazyLock<Vec<Network>> = LazyLock::new(|| {
     FACTS
         .iter()
-        .map(|facts| Network {
-            name: facts.name.to_owned(),
+        .filter_map(|facts| Some((facts, known(facts.chain_id)?)))
+        .map(|(facts, chain)| Network {
+            name: chain.name.to_owned(),
             aliases: facts.aliases,
             chain_id: facts.chain_id,
             hardfork: facts.hardfork,
             kind: facts.kind,
             native_symbol: facts.native_symbol,
             block_millis: facts.block_millis,
-            explorer: Some(facts.explorer),
+            explorer: Some(chain.explorer),
             data_fees: match OP_STACK.contains(&facts.chain_id) {
                 true => DataFees::Oracle(GAS_PRICE_ORACLE),
                 false => DataFees::None,
             },
-            book: book::bundled(facts.name, facts.chain_id),
+            book: book::bundled(chain.name, facts.chain_id),
         })
         .collect()
 });

@@ -6,10 +6,10 @@
 use alloy::primitives::B256;
 use rusqlite::{OptionalExtension, params};
 
-use super::envelope::ToolResponse;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{CapabilityTier, ToolMeta};
+use bardo_session::envelope::ToolResponse;
 use bardo_store::{Migrations, Store, StoreError};
 
 /// The engine's tables.

@@ -7,7 +7,6 @@
 mod acting;
 mod catalog;
 mod context;
-mod envelope;
 mod executor;
 mod export;
 mod input;
@@ -21,9 +20,9 @@ mod tool;
 mod world;
 
 pub use acting::{Acting, ApprovalMode, Paper, PaperDesk, UnknownMode};
+pub use bardo_session::envelope::{Status, ToolResponse};
 pub use catalog::{Catalog, CatalogError, Entry, Filter, Selection, SelectionError};
 pub use context::{CallContext, Standing};
-pub use envelope::{Status, ToolResponse};
 pub use executor::{Call, Executor, ExecutorConfig, Hook, HookCall, Offer, Offered};
 pub use export::{mcp_list, openai_list};
 pub use input::{Input, MAX_INPUT_BYTES, MAX_INPUT_DEPTH};

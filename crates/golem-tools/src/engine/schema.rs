@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::envelope::Status;
 use bardo_base::error::{ErrorCategory, ErrorCode, ErrorGroup, FigureUnit};
+use bardo_session::envelope::Status;
 
 /// Keywords that describe and restrict nothing.
 const NOTES: [&str; 5] = ["$schema", "title", "description", "format", "default"];

@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep_until};
 
 use model::{ModelBrain, ModelSetup, Style};
 use process::confinement::launch::refusal;
-use process::confinement::{Confinement, Isolation};
+use process::confinement::{self, Confinement};
 use process::{CommandLine, ProcessBrain, ProcessLimits};
 
 use super::life::Voice;
@@ -133,7 +133,7 @@ impl Choice {
                 let (tick, patience) = (seconds(&settings.tick_seconds), seconds(&settings.patience_seconds));
                 let limits = ProcessLimits { tick, patience, calls: settings.calls.value, ticks: None };
                 let confinement = confinement(config);
-                let available = Isolation::available();
+                let available = confinement::available();
                 if !available.is_isolated() && !confinement.allow_unisolated {
                     return Err(BrainError::Unisolated { why: refusal(&available), origin: origin() });
                 }

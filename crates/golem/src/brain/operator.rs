@@ -18,10 +18,11 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::life::Voice;
-use crate::pi::{ActionKind, PI_TOOLS, PiSession, Query};
+use crate::pi::{ACTION_KINDS, ActionKind, PI_TOOLS, PiSession, PiTool, QUERIES, Query};
 use crate::scenario::ACT;
 use bardo_base::fabric::{EventKind, GolemNow, GolemThought};
 use bardo_base::text::{SafeText, nearest};
+use bardo_session::handle::{CommandKind, PromptCommand};
 use golem_tools::engine::{Status, ToolResponse};
 
 /// Characters repeated of words that were not understood.
@@ -228,6 +229,32 @@ pub fn places(tool: &str) -> &'static [&'static str] {
     }
 }
 
+/// The commands, as the prompt of a console completes them.
+pub fn commands() -> Vec<PromptCommand> {
+    let text = |words: &str| SafeText::clean(words, 400);
+    let kind = |name: &str, tool: &str| CommandKind { name: text(name), tool: text(tool) };
+    let actions = || ACTION_KINDS.iter().map(|one| kind(one.name, one.acts)).collect();
+    let command = |name: &str, description: &str, schema: Value| PromptCommand {
+        name: text(name),
+        description: text(description),
+        schema,
+        in_order: places(name).iter().map(|place| text(place)).collect(),
+        kinds: match name {
+            "preview_action" | ACT => actions(),
+            "query_state" => QUERIES.iter().map(|query| kind(query.name, query.tool)).collect(),
+            _ => Vec::new(),
+        },
+    };
+    let eight = PI_TOOLS.iter().map(|tool| command(tool.name, tool.description, tool.schema()));
+    let preview = PI_TOOLS.iter().find(|tool| tool.name == "preview_action");
+    let act = command(
+        ACT,
+        "preview an action, and do it if nothing stands against it",
+        preview.map_or(Value::Null, PiTool::schema),
+    );
+    eight.chain([act]).collect()
+}
+
 /// The concrete tool whose parameters a command takes beside its own, where it names one by its kind.
 pub fn concrete(tool: &str, kind: &str) -> Option<&'static str> {
     match tool {
@@ -390,6 +417,20 @@ fn typed(schema: &Value, name: &str, text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_console_is_told_every_command_and_every_kind() {
+        let told = commands();
+        let names: Vec<&str> = told.iter().map(|command| command.name.as_str()).collect();
+        assert_eq!(names, PI_TOOLS.iter().map(|tool| tool.name).chain([ACT]).collect::<Vec<_>>());
+        for command in &told {
+            for kind in &command.kinds {
+                let tool = concrete(command.name.as_str(), kind.name.as_str());
+                assert_eq!(tool, Some(kind.tool.as_str()), "{} {}", command.name, kind.name);
+            }
+        }
+        assert!(told.iter().all(|command| command.schema["properties"].is_object()));
+    }
 
     #[test]
     fn plain_commands_become_calls_of_the_eight() {

@@ -22,7 +22,7 @@ use crate::memory::{self, Delta, Memory, Papers, Softened, Topic};
 use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{
-    DirectiveChanged, EventKind, Fabric, MemoryHits, Redacted, ToolEnd, ToolFailed, ToolStart, params_hash,
+    DirectiveChanged, EventKind, Fabric, MemoryHits, Redacted, ToolEnd, ToolFacts, ToolFailed, ToolStart, params_hash,
 };
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::{CapabilityTier, Category, Phase, StopLevel};
@@ -263,7 +263,13 @@ impl PiSession {
         let tool_name = Cow::Owned(SafeText::clean(tool, 64).to_string());
         let error_message = SafeText::clean(error.message(), 400);
         for kind in [
-            EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick: self.tick() }),
+            EventKind::ToolStart(ToolStart {
+                tool_name,
+                params,
+                params_hash,
+                tick: self.tick(),
+                facts: Some(ToolFacts::default()),
+            }),
             EventKind::ToolError(ToolFailed { error_code: error.code(), error_message }),
             EventKind::ToolEnd(ToolEnd {
                 success: false,

@@ -1,6 +1,6 @@
 //! Payloads of the Golem's life: vitals, phase, body, words.
 
-use alloy::primitives::U256;
+use alloy_primitives::U256;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Phase;

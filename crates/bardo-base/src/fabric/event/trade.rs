@@ -2,7 +2,7 @@
 //!
 //! Amounts are decimal strings of whole tokens, as tools give them; nothing that is checked reads them.
 
-use alloy::primitives::{Address, B256};
+use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 use crate::text::SafeText;

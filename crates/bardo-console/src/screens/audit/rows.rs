@@ -13,8 +13,8 @@ use crate::widgets::figure::{left as time_left, readable};
 use crate::widgets::words::outcome_words;
 use bardo_base::fabric::ApprovalOutcome;
 use bardo_base::text::{SafeText, width};
-use bardo_runtime::handle::{AuditEntry, GrantNow};
-use bardo_runtime::questions::Question;
+use bardo_session::handle::{AuditEntry, GrantNow};
+use bardo_session::questions::Question;
 
 /// Columns that what a standing approval is for has at least.
 const LEAST_SCOPE: usize = 16;

@@ -1,7 +1,7 @@
 //! Screen 5: what waits, what stands, what was decided, and the trail: searched, exported, checked.
 
 use super::*;
-use bardo_runtime::handle::Query;
+use bardo_session::handle::Query;
 
 /// The screen, in front, with the trail's entries.
 fn opened(world: &World) -> Audit {
@@ -159,12 +159,12 @@ fn asks(screen: &mut Audit, world: &mut World, millis: u64) -> Vec<Query> {
 }
 
 /// Entries that follow those of the world.
-fn later(world: &World, numbers: std::ops::RangeInclusive<u64>) -> Vec<bardo_runtime::handle::AuditEntry> {
-    let entry = |seq| bardo_runtime::handle::AuditEntry { seq, ..world.entries[0].clone() };
+fn later(world: &World, numbers: std::ops::RangeInclusive<u64>) -> Vec<bardo_session::handle::AuditEntry> {
+    let entry = |seq| bardo_session::handle::AuditEntry { seq, ..world.entries[0].clone() };
     numbers.map(entry).collect()
 }
 
-fn tell(screen: &mut Audit, world: &World, entries: Vec<bardo_runtime::handle::AuditEntry>) -> Vec<Wish> {
+fn tell(screen: &mut Audit, world: &World, entries: Vec<bardo_session::handle::AuditEntry>) -> Vec<Wish> {
     screen.hear(3, Heard::Found(Box::new(Found::Audit { entries })), &world.known())
 }
 

@@ -1,7 +1,7 @@
 //! Screen 2: the form, the quote that follows the typing, the offer and the deed.
 
 use super::*;
-use bardo_runtime::questions::{OFFER_NUMBER, Question, QuestionKey};
+use bardo_session::questions::{OFFER_NUMBER, Question, QuestionKey};
 
 /// The permit of [`offer`].
 fn permit_id() -> PermitId {
@@ -241,6 +241,7 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
             params: Redacted::new(&params, &[]),
             params_hash: B256::ZERO,
             tick: None,
+            facts: None,
         }),
         EventKind::TxUpdate(TxUpdate {
             chain_id: 31_337,

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use alloy::primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256};
 use serde_json::{Value, json};
 
 use super::super::Known;
@@ -19,11 +19,11 @@ use bardo_base::fabric::{
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::{CapabilityTier, Category, Phase};
 use bardo_base::units::TokenAmount;
-use bardo_runtime::handle::{
+use bardo_session::handle::{
     AllowanceNow, AllowancesNow, AuditEntry, ChainHoldings, GrantNow, Holding, PolicyNow, Ready, SilentToken, Snapshot,
     ToolInfo,
 };
-use bardo_runtime::questions::{About, Question};
+use bardo_session::questions::{About, Question};
 
 pub(super) struct World {
     pub page: Page,
@@ -223,6 +223,7 @@ fn world_of(words: Words<'_>) -> World {
         ],
         scenarios: Vec::new(),
         journal: None,
+        commands: Vec::new(),
         brain: None,
     };
     decided(words).iter().for_each(|event| feed.take(event));
@@ -294,6 +295,7 @@ fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
             params: Redacted::new(&params, &[]),
             params_hash: B256::ZERO,
             tick: None,
+            facts: None,
         })
     };
     let asked = || {

@@ -22,8 +22,8 @@ use crate::widgets::paint::{Row, cut, wrapped};
 use crate::widgets::words;
 use bardo_base::text::{SafeText, fit, width};
 use bardo_base::units::{Rounding, Usd};
-use bardo_runtime::handle::{BreakerNow, Limits, SpendNow};
-use bardo_runtime::questions::Question;
+use bardo_session::handle::{BreakerNow, Limits, SpendNow};
+use bardo_session::questions::Question;
 
 /// The panel of the questions, among [`places`].
 const QUESTIONS: usize = 1;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use alloy::primitives::U256;
+use alloy_primitives::U256;
 use rust_decimal::{Decimal, RoundingStrategy};
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::theme::Role;
 use crate::widgets::figure::paid;
 use crate::widgets::paint::Row;
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_runtime::handle::Holding;
+use bardo_session::handle::Holding;
 
 /// What was spent: gas, what counts against the limits, what is held for what is under way.
 pub(super) fn spent_rows(known: &Known<'_>) -> Vec<Row> {

@@ -14,7 +14,7 @@ use crate::widgets::words::{check_word, plain_words, policy_word};
 use crate::widgets::{self, CardKeys, Moment};
 use bardo_base::fabric::{Card, EventKind, ToolEnd, ToolFailed};
 use bardo_base::text::{SafeText, width};
-use golem_tools::engine::{Status, ToolResponse};
+use bardo_session::envelope::{Status, ToolResponse};
 
 /// How a deed is done by hand.
 const HOW_TO_DO: &[&str] = &[
@@ -134,7 +134,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
         if let (Some(purpose), Some(to)) = (text(leg, "purpose"), text(leg, "to")) {
             // Addresses stand whole where something is decided, and as people compare them.
             let to =
-                to.as_str().parse::<alloy::primitives::Address>().map_or_else(|_| to.to_string(), |to| to.to_string());
+                to.as_str().parse::<alloy_primitives::Address>().map_or_else(|_| to.to_string(), |to| to.to_string());
             let words = match purpose.as_str() {
                 "approve" => "first allows    ".to_owned(),
                 "main" => "then calls      ".to_owned(),

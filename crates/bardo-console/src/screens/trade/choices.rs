@@ -57,7 +57,7 @@ impl Trade {
                 let held = held.filter(|one| chain.contains(&one.chain.as_str())).flat_map(|one| &one.rows);
                 if let Some(row) = held.into_iter().find(|row| pays.contains(&row.symbol.as_str())) {
                     for part in [20_u64, 10, 4, 2] {
-                        let raw = row.amount.raw() / alloy::primitives::U256::from(part);
+                        let raw = row.amount.raw() / alloy_primitives::U256::from(part);
                         let shown = TokenAmount::new(raw, row.amount.decimals()).map(|amount| amount.to_string());
                         // An even part has more digits than anybody means: three that say something are enough.
                         shown.iter().for_each(|text| add(&rough(text)));

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use bardo_base::id::GolemId;
-use bardo_runtime::market::model::Money;
-use bardo_runtime::questions::{About, Confirm, Offered, QuestionKey, ToRead};
+use bardo_session::market::Money;
+use bardo_session::questions::{About, Confirm, Offered, QuestionKey, ToRead};
 
 fn text(words: &str) -> SafeText {
     SafeText::clean(words, 200)
@@ -432,14 +432,14 @@ fn a_warning_in_other_words_is_read_again_before_an_approval() {
 fn whatever_is_more_than_a_figure_counts_as_worse_whoever_counts() {
     use crate::widgets::samples::question as sample;
     use bardo_base::fabric::CheckOutcome;
-    use bardo_runtime::questions::ActionAsked;
+    use bardo_session::questions::ActionAsked;
     fn of(question: &mut Question) -> &mut ActionAsked {
         match &mut question.about {
             About::Action(action) => action,
             other => panic!("{other:?}"),
         }
     }
-    let other = alloy::primitives::Address::repeat_byte(0x99);
+    let other = alloy_primitives::Address::repeat_byte(0x99);
     type Change<'a> = (&'a str, &'a dyn Fn(&mut Question));
     let cases: [Change<'_>; 9] = [
         ("another receiver", &|question| of(question).places[3].address = other),

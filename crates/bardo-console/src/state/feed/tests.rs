@@ -28,6 +28,7 @@ fn events(call: u64) -> Vec<Arc<Event>> {
             params: Redacted::new(&params, &[]),
             params_hash: B256::ZERO,
             tick: None,
+            facts: None,
         }),
         EventKind::ToolUpdate(bardo_base::fabric::ToolUpdate { step: "Building calldata".into(), index: 3, of: 6 }),
         tx(TxState::Signed),
@@ -116,7 +117,7 @@ fn what_can_still_take_money_is_kept_however_much_has_ended() {
     let mut feed = Feed::default();
     let mut tell = |seq: u64, status| {
         let mut order = crate::widgets::samples::order(bardo_base::fabric::DecayUnit::Seconds);
-        (order.order_hash, order.status) = (B256::from(alloy::primitives::U256::from(seq)), status);
+        (order.order_hash, order.status) = (B256::from(alloy_primitives::U256::from(seq)), status);
         let at = 1_700_000_000_000 + seq;
         let kind = EventKind::OrderUpdate(Box::new(order));
         feed.take(&Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: None, kind }));
@@ -127,7 +128,7 @@ fn what_can_still_take_money_is_kept_however_much_has_ended() {
     ended.clone().for_each(|seq| tell(seq, OrderStatus::Filled));
     let open: Vec<B256> =
         feed.orders.iter().filter(|(_, one)| !one.status.is_final()).map(|(_, one)| one.order_hash).collect();
-    assert_eq!(open, (1..=1_000).map(|seq| B256::from(alloy::primitives::U256::from(seq))).collect::<Vec<_>>());
+    assert_eq!(open, (1..=1_000).map(|seq| B256::from(alloy_primitives::U256::from(seq))).collect::<Vec<_>>());
     let past: Vec<u64> = feed.orders.iter().filter(|(_, one)| one.status.is_final()).map(|(at, _)| *at).collect();
     assert_eq!(past.len(), ORDERS_KEPT, "no more that have ended than there may be");
     assert_eq!(past.first(), Some(&(1_700_000_000_000 + ended.end - ORDERS_KEPT as u64)), "and the newest of them");
@@ -163,7 +164,7 @@ fn told_of(trades: &mut Trades, call: CallId, kind: EventKind) -> bool {
 
 fn begun(tool: &'static str) -> EventKind {
     let params = Redacted::new(&Value::Null, &[]);
-    EventKind::ToolStart(ToolStart { tool_name: tool.into(), params, params_hash: B256::ZERO, tick: None })
+    EventKind::ToolStart(ToolStart { tool_name: tool.into(), params, params_hash: B256::ZERO, tick: None, facts: None })
 }
 
 fn agreed() -> EventKind {
@@ -222,7 +223,7 @@ fn an_auction_counts_when_it_is_filled_and_a_bridge_when_it_is_delivered_each_on
     order.status = OrderStatus::Filled;
     order.fill = Some(OrderFill {
         tx: TxPlace { chain_id: 31_337, hash: B256::repeat_byte(1), block: Some(1) },
-        filler: alloy::primitives::Address::ZERO,
+        filler: alloy_primitives::Address::ZERO,
         name: None,
         amount_in: "0.5".to_owned(),
         amount_out: "1706.28".to_owned(),

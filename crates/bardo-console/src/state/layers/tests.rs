@@ -8,9 +8,9 @@ use ratatui::layout::Size;
 use super::*;
 use crate::state::Input;
 use bardo_base::id::GolemId;
-use bardo_runtime::handle::{News, Sent};
-use bardo_runtime::market::model::{BlockRow, ChainIdentity, ChainSnapshot, Network, Update};
-use bardo_runtime::questions::{About, AnswerKind, Offered, OperatorAnswer, Question, QuestionKey};
+use bardo_session::handle::{News, Sent};
+use bardo_session::market::{BlockRow, ChainIdentity, ChainSnapshot, Network, Update};
+use bardo_session::questions::{About, AnswerKind, Offered, OperatorAnswer, Question, QuestionKey};
 
 /// Later than any guard.
 const CALM: u64 = 2_000;
@@ -24,7 +24,7 @@ fn console() -> State {
     let mut state = State::new(Size { width: 120, height: 40 }, 1_700_000_000_000, true);
     let chain = ChainIdentity { name: SafeText::clean("ethereum", 20), id: 31_337, interval_millis: Some(2_000) };
     let name = SafeText::clean("devnet", 20);
-    let wallet = alloy::primitives::Address::ZERO;
+    let wallet = alloy_primitives::Address::ZERO;
     let network = Network { name, money: Money::Play, chains: vec![chain], wallet };
     news(&mut state, News::Market(Update::Started(network)));
     let block =

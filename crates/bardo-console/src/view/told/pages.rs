@@ -169,7 +169,7 @@ fn before_there_is_a_block_nothing_is_said_of_money_that_is_not_known() {
         [(Money::Real, "real money"), (Money::Test, "Test coins only"), (Money::Play, "Nothing here costs")]
     {
         let mut state = starting();
-        let wallet = alloy::primitives::Address::ZERO;
+        let wallet = alloy_primitives::Address::ZERO;
         let network = Network { name: text("base"), money, chains: Vec::new(), wallet };
         news(&mut state, News::Market(Update::Started(network)));
         let shown = shown(&state);

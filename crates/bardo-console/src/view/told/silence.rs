@@ -52,7 +52,7 @@ fn that_silence_lets_it_pass_is_said_wherever_the_question_stands() {
     let asked = passing(&state);
     let News::Questions(questions) = asked else { panic!() };
     let mut question = questions[0].clone();
-    if let bardo_runtime::questions::About::Action(action) = &mut question.about {
+    if let bardo_session::questions::About::Action(action) = &mut question.about {
         action.valid_until = state.now_millis;
     }
     news(&mut state, News::Questions(Arc::new(vec![question])));

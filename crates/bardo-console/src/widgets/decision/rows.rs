@@ -14,7 +14,7 @@ use crate::widgets::words::{check_word, figure_of, policy_word, warning};
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::model::Check;
 use bardo_base::text::{SafeText, width as width_of};
-use bardo_runtime::questions::{About, ActionAsked, Change, Part, PolicyAsked, PolicyChange, Question};
+use bardo_session::questions::{About, ActionAsked, Change, Part, PolicyAsked, PolicyChange, Question};
 
 fn section(rows: &mut Vec<Row>, words: String) {
     rows.push(Row::new(words, Role::Title));
@@ -346,7 +346,7 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionAsked) -> Vec<
     };
     let who = model.name.map_or_else(|| scope.golem_id.to_string(), str::to_owned);
     let arrives = scope.arrives_on.map(|chain| format!(" on chain {chain}")).unwrap_or_default();
-    let own = |who: &alloy::primitives::Address| {
+    let own = |who: &alloy_primitives::Address| {
         action.places.iter().any(|place| place.part == Part::From && place.address == *who)
     };
     let receivers: Vec<String> =

@@ -7,8 +7,8 @@ use crate::state::field::Field;
 use crate::widgets::decision::Fit;
 use bardo_base::model::StopLevel;
 use bardo_base::units::Usd;
-use bardo_runtime::market::model::Money;
-use bardo_runtime::questions::{
+use bardo_session::market::Money;
+use bardo_session::questions::{
     About, ActionAsked, AllowanceAfter, AnswerKind, Change, CheckTold, Confirm, Costs, Offered, OpinionTold, Part,
     Place, PolicyAsked, PolicyChange, Question, QuestionKey, RawCall, SimilarScope, ToRead,
 };

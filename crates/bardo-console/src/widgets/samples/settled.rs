@@ -86,7 +86,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
     looked.fold(START_MILLIS + 11, &end(true, 11, CardKind::Order, Value::Null, told));
     // A swap that prefers an auction: its call says why it goes by one.
     let mut by_swap =
-        CallCard::Swap(Box::new(SwapModel::asked(START_MILLIS, "uniswap_execute_swap", swap_params(), &[])));
+        CallCard::Swap(Box::new(SwapModel::asked(START_MILLIS, "uniswap_execute_swap", swap_params(), &[] as &[&str])));
     by_swap.fold(START_MILLIS + 9, &EventKind::OrderUpdate(Box::new(order(DecayUnit::Wei))));
     let told = json!({
         "uniswapx": {

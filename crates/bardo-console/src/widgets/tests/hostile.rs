@@ -26,8 +26,9 @@ fn poisoned(word: &str) -> Vec<CallCard> {
             EventKind::ToolStart(ToolStart {
                 tool_name: "uniswap_execute_swap".into(),
                 params: Redacted::new(&params, &[]),
-                params_hash: alloy::primitives::B256::ZERO,
+                params_hash: alloy_primitives::B256::ZERO,
                 tick: None,
+                facts: None,
             }),
             EventKind::ToolError(ToolFailed { error_code: ErrorCode::TokenLookalike, error_message: text.clone() }),
             EventKind::ToolEnd(ToolEnd {

@@ -32,7 +32,7 @@ fn swap_of(events: Vec<EventKind>) -> SwapModel {
 }
 
 fn tx(leg: u32, of: u32, state: TxState) -> EventKind {
-    let hash = alloy::primitives::B256::repeat_byte(0x11);
+    let hash = alloy_primitives::B256::repeat_byte(0x11);
     EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg, of, state, block: Some(7) })
 }
 

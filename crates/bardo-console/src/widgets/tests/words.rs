@@ -107,7 +107,7 @@ fn a_running_swap_says_in_five_lines_what_is_paid_and_what_comes_at_least() {
 fn what_a_confirmed_transaction_moved_is_in_the_wallet_no_more() {
     let compared = "being compared with the chain";
     let tx = |state, leg, of| {
-        let hash = alloy::primitives::B256::repeat_byte(0x8c);
+        let hash = alloy_primitives::B256::repeat_byte(0x8c);
         EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg, of, state, block: None })
     };
     for (tool, before, moved) in [

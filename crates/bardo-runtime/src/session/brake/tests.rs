@@ -1,10 +1,10 @@
 //! What a hold may become, and what it may not; and that a stop waits for nothing.
 
 use super::*;
-use crate::questions::QuestionKey;
 use crate::session::lowering::lower;
 use bardo_base::clock::SystemClock;
 use bardo_base::id::PermitId;
+use bardo_session::questions::QuestionKey;
 
 fn brake(folder: &std::path::Path) -> Brake {
     Brake::over(StopFile::in_folder(folder), Arc::new(SystemClock))

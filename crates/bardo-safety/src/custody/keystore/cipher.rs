@@ -77,11 +77,11 @@ impl Stretching {
         match self {
             Self::Scrypt(Scrypt { log_n, r, p }) => {
                 let params = scrypt::Params::new(log_n, r, p, DERIVED).ok()?;
-                scrypt::scrypt(password.bytes(), salt, &params, out.as_mut_slice()).ok()?;
+                scrypt::scrypt(password.expose(), salt, &params, out.as_mut_slice()).ok()?;
             }
             Self::Pbkdf2 { rounds: 0 } => return None,
             Self::Pbkdf2 { rounds } => {
-                pbkdf2::pbkdf2_hmac::<Sha256>(password.bytes(), salt, rounds, out.as_mut_slice());
+                pbkdf2::pbkdf2_hmac::<Sha256>(password.expose(), salt, rounds, out.as_mut_slice());
             }
         }
         Some(Derived(out))

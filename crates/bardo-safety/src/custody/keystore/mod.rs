@@ -22,7 +22,7 @@ use alloy::primitives::Address;
 
 use super::binding::LedgerId;
 use super::local::LocalAccount;
-use super::secret::{Password, SecretError, SecretKey};
+use super::secret::{Password, SecretError, SecretKey, for_a_new_key};
 use super::signing::Key;
 use bardo_base::text::SafeText;
 
@@ -179,7 +179,7 @@ impl Keystore {
         password: &Password,
         ledger: &LedgerId,
     ) -> Result<KeyEntry, KeystoreError> {
-        let password = password.clone().for_a_new_key()?;
+        let password = for_a_new_key(password.clone())?;
         let path = self.path(name);
         // Before the work; the creation itself decides.
         if path.exists() {

@@ -271,7 +271,7 @@ async fn two_that_recover_at_once_write_each_end_once() {
     let [left] = &house.left()[..] else { panic!() };
     let (found, step) = (Found::Unsigned, Step::Withdraw);
     for _ in 0..2 {
-        house.pipeline.write_end(left, found, step, step.end(left.held)).await.unwrap();
+        house.pipeline.write_end(left, found, step, machine::end(step, left.held)).await.unwrap();
     }
     assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
     assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'action:settled'"), 1);
@@ -316,8 +316,8 @@ async fn what_was_only_prepared_counts_its_gas_and_may_be_wished_anew() {
     let house = house();
     begun(&house.store, house.now()).await;
     let [left] = &house.left()[..] else { panic!() };
-    let step = Found::Begun.step(false);
-    house.pipeline.write_end(left, Found::Begun, step, step.end(left.held)).await.unwrap();
+    let step = machine::step(Found::Begun, false);
+    house.pipeline.write_end(left, Found::Begun, step, machine::end(step, left.held)).await.unwrap();
     assert_eq!(house.told::<String>("SELECT ended FROM safety_permit"), "withdrawn");
     assert_eq!(house.told::<i64>("SELECT settled_micros FROM ledger_reservation"), 1_000_000);
     assert_eq!(house.pipeline.fate(left.call_id).unwrap(), Fate::Nothing);

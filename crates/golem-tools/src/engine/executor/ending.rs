@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use super::Shared;
 use crate::engine::context::CallContext;
-use crate::engine::envelope::{Status, ToolResponse};
 use crate::engine::tool::Reply;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{Card, EndState, EventKind, ToolEnd, ToolFailed};
 use bardo_base::id::CallId;
 use bardo_base::model::ToolMeta;
 use bardo_base::text::SafeText;
+use bardo_session::envelope::{Status, ToolResponse};
 
 /// Why there is no result.
 #[derive(Debug)]

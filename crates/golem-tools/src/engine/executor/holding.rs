@@ -10,12 +10,12 @@ use tokio::time::{Instant, sleep_until};
 
 use super::ending::Refusal;
 use super::{Call, Executor, told};
-use crate::engine::envelope::{Status, ToolResponse};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{CallId, PermitId};
 use bardo_safety::approval::{ApprovalDesk, ApprovalRequest, Confirmation};
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_safety::pipeline::Preview;
+use bardo_session::envelope::{Status, ToolResponse};
 
 /// What came of asking for a preview.
 #[derive(Debug)]

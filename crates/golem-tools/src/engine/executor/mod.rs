@@ -37,14 +37,13 @@ use self::writing::{Leave, Wishes};
 use super::acting::{Acting, ApprovalMode};
 use super::catalog::{Catalog, Entry};
 use super::context::{CallContext, Standing};
-use super::envelope::{Status, ToolResponse};
 use super::input::Input;
 use super::keys::{Claim, Claimed, Orphan};
 use super::rate::CallRate;
 use super::tool::{Handler, ReadJob, WriteJob};
 use super::world::World;
 use bardo_base::error::{ErrorCode, FigureUnit, Figures, ToolError, Violation};
-use bardo_base::fabric::{EventKind, Fabric, Redacted, ToolEnd, ToolStart, params_hash};
+use bardo_base::fabric::{EventKind, Fabric, Redacted, ToolEnd, ToolFacts, ToolStart, params_hash};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{CapabilityTier, Phase, ToolMeta};
@@ -54,6 +53,7 @@ use bardo_safety::account::AccountKind;
 use bardo_safety::approval::AskedBy;
 use bardo_safety::operator::CallRefused;
 use bardo_safety::pipeline::Fate;
+use bardo_session::envelope::{Status, ToolResponse};
 use bardo_store::Store;
 
 /// How an executor is made.
@@ -357,6 +357,7 @@ impl Shared {
                 params: Redacted::selected(params, &entry.secret_fields, meta.event_params),
                 params_hash: params_hash(params, &entry.secret_fields),
                 tick,
+                facts: Some(ToolFacts::of(meta)),
             }),
         );
     }
@@ -370,13 +371,14 @@ impl Shared {
         seen: &Value,
         tick: Option<u64>,
     ) {
+        let facts = Some(entry.map_or_else(ToolFacts::default, |entry| ToolFacts::of(&entry.def.meta)));
         let tool_name = match entry {
             Some(entry) => Cow::Borrowed(entry.def.meta.name),
             None => Cow::Owned(SafeText::clean(name, 64).to_string()),
         };
         let params = Redacted::names(seen);
         let params_hash = params_hash(params.value(), &[]);
-        self.say(call_id, EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick }));
+        self.say(call_id, EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick, facts }));
     }
 
     /// Takes a place in the window of this executor's actor, which all processes share; without rules, in the executor's

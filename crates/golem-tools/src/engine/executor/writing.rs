@@ -16,7 +16,6 @@ use super::{Executor, Job, Running, Shared, bound, settle, told};
 use crate::engine::acting::{Acting, ApprovalMode};
 use crate::engine::catalog::Entry;
 use crate::engine::context::CallContext;
-use crate::engine::envelope::{Status, ToolResponse};
 use crate::engine::keys::Claim;
 use crate::engine::tool::{Deliver, Reply, WriteJob};
 use crate::engine::world::WorldChain;
@@ -27,6 +26,7 @@ use bardo_base::model::{Phase, ToolMeta};
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{AnswerError, ApprovalNeed, AskRefused, AskedBy, Consent, Decision};
 use bardo_safety::pipeline::{Asked, Committed, Preview, State, Turn};
+use bardo_session::envelope::{Status, ToolResponse};
 
 /// What a call wants beside its parameters.
 #[derive(Debug, Clone)]

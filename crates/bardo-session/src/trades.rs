@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use alloy::primitives::B256;
+use alloy_primitives::B256;
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 

@@ -6,16 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::primitives::Address;
+use alloy_primitives::Address;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::handle::{Command, Farewell, Found, Handle, News, Query, Ready, ReplayControl, ReplayNow, Sent, SessionEnd};
-use super::market::model::{ChainIdentity, Money, Network, Update};
+use crate::handle::{Command, Farewell, Found, Handle, News, Query, Ready, ReplayControl, ReplayNow, Sent, SessionEnd};
+use crate::market::{ChainIdentity, Money, Network, Update};
+use bardo_base::chains::{DEVNET_BASE, DEVNET_ETHEREUM};
 use bardo_base::fabric::{Event, EventKind, JournalError, read_journal};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
-use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM};
 
 /// Events handed over at once.
 const AT_ONCE: usize = 256;
@@ -125,6 +125,7 @@ impl Player {
             tools: Vec::new(),
             scenarios: Vec::new(),
             journal: None,
+            commands: Vec::new(),
             brain: None,
         })))
         .await;

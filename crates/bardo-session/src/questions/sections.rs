@@ -213,7 +213,7 @@ fn seconds(millis: u64) -> u64 {
     millis / 1_000
 }
 
-fn amount(raw: alloy::primitives::U256, decimals: u8, symbol: &bardo_base::text::SafeText) -> String {
+fn amount(raw: alloy_primitives::U256, decimals: u8, symbol: &bardo_base::text::SafeText) -> String {
     match TokenAmount::new(raw, decimals) {
         Ok(amount) => format!("{amount} {symbol}"),
         Err(_) => format!("{raw} units of {symbol}"),

@@ -1,7 +1,7 @@
 //! What is not an event: limits, holdings, allowances, standing approvals, the stop, the policy. Told whole, again and
 //! again; the newest is the truth.
 
-use alloy::primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 
 use bardo_base::id::GolemId;

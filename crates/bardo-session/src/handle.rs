@@ -8,23 +8,23 @@ mod snapshot;
 
 use std::sync::Arc;
 
-use alloy::primitives::B256;
+use alloy_primitives::B256;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::market::model::Update;
-use super::questions::{Confirmation, OperatorAnswer, Question, QuestionKey};
+use crate::envelope::ToolResponse;
+use crate::isolation::Isolation;
+use crate::market::Update;
+use crate::questions::{Confirmation, OperatorAnswer, Question, QuestionKey};
 use bardo_base::fabric::Event;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Phase, Profile, RiskTier, StopLevel, TickBudget,
 };
+use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use bardo_safety::custody::Password;
-use golem::brain::process::confinement::Isolation;
-use golem_tools::engine::{Entry, ToolResponse, categories_of};
 
 pub use snapshot::{
     AllowanceNow, AllowancesNow, BreakerNow, ChainHoldings, GrantNow, Holding, Limits, PolicyNow, SilentToken,
@@ -392,9 +392,36 @@ pub struct Ready {
     pub scenarios: Vec<SafeText>,
     /// The journal of this run, for `bardo replay`.
     pub journal: Option<SafeText>,
+    /// What the agent understands at the prompt.
+    #[serde(default)]
+    pub commands: Vec<PromptCommand>,
     /// How far the system isolates the brain process that decides here; `None` where no process does.
     #[serde(default)]
     pub brain: Option<Isolation>,
+}
+
+/// A command that the agent understands at the prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PromptCommand {
+    /// Its first word.
+    pub name: SafeText,
+    /// What it does.
+    pub description: SafeText,
+    /// JSON Schema of its own parameters.
+    pub schema: Value,
+    /// Names of the parameters that may be given in order, without a name.
+    pub in_order: Vec<SafeText>,
+    /// Kinds that its first parameter names, each with the tool whose parameters it takes as well.
+    pub kinds: Vec<CommandKind>,
+}
+
+/// A kind of action or of question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandKind {
+    /// Its name.
+    pub name: SafeText,
+    /// The tool behind it.
+    pub tool: SafeText,
 }
 
 /// A tool, as a screen shows it.
@@ -430,35 +457,6 @@ pub struct ToolInfo {
     pub output_schema: Value,
     /// Parameters that work on the embedded devnet.
     pub example: Value,
-}
-
-impl ToolInfo {
-    /// A tool of the catalog, as a screen shows it.
-    pub fn of(entry: &Entry) -> Self {
-        let meta = &entry.def.meta;
-        let text = |words: &str| SafeText::clean(words, 2_000);
-        let guideline = |phase: &Phase| {
-            let said = meta.prompt_guidelines.for_phase(*phase);
-            (*phase, text(said))
-        };
-        Self {
-            name: text(meta.name),
-            description: text(meta.description),
-            category: meta.category,
-            profiles: Profile::ALL.iter().copied().filter(|one| categories_of(*one).contains(&meta.category)).collect(),
-            capability: meta.capability,
-            risk_tier: meta.risk_tier,
-            tick_budget: meta.tick_budget,
-            progress_steps: meta.progress_steps.iter().map(|step| text(step)).collect(),
-            action_class: meta.action_class,
-            checks: meta.checks.to_vec(),
-            prompt_snippet: text(meta.prompt_snippet),
-            guidelines: Phase::ALL.iter().map(guideline).collect(),
-            input_schema: entry.input_schema.clone(),
-            output_schema: entry.output_schema.clone(),
-            example: entry.example.clone(),
-        }
-    }
 }
 
 /// What came of a run.

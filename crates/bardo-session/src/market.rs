@@ -2,7 +2,7 @@
 //!
 //! Everything with letters that did not come from this program is [`SafeText`]. Not here: how it was read.
 
-use alloy::primitives::{Address, B256};
+use alloy_primitives::{Address, B256};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,36 @@
+//! Names of chains: the devnet's two, and the public networks that are known by name.
+
+/// Chain id of the devnet's first chain, named `ethereum`. Never a real chain's: a signature made there is
+/// worthless elsewhere.
+pub const DEVNET_ETHEREUM: u64 = 31_337;
+/// Chain id of the devnet's second chain, named `base`.
+pub const DEVNET_BASE: u64 = 31_338;
+
+/// A public network that is known by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownChain {
+    /// EIP-155 chain id.
+    pub id: u64,
+    /// The name it is asked for with.
+    pub name: &'static str,
+    /// Where people look at transactions: `{explorer}/tx/{hash}`.
+    pub explorer: &'static str,
+}
+
+/// The public networks that are known by name.
+#[rustfmt::skip]
+pub const KNOWN: &[KnownChain] = &[
+    KnownChain { id: 1, name: "ethereum", explorer: "https://etherscan.io" },
+    KnownChain { id: 8_453, name: "base", explorer: "https://basescan.org" },
+    KnownChain { id: 42_161, name: "arbitrum", explorer: "https://arbiscan.io" },
+    KnownChain { id: 10, name: "optimism", explorer: "https://optimistic.etherscan.io" },
+    KnownChain { id: 137, name: "polygon", explorer: "https://polygonscan.com" },
+    KnownChain { id: 130, name: "unichain", explorer: "https://uniscan.xyz" },
+    KnownChain { id: 11_155_111, name: "sepolia", explorer: "https://sepolia.etherscan.io" },
+    KnownChain { id: 84_532, name: "base-sepolia", explorer: "https://sepolia.basescan.org" },
+];
+
+/// The public network with this id, if it is known by name.
+pub fn known(chain_id: u64) -> Option<&'static KnownChain> {
+    KNOWN.iter().find(|chain| chain.id == chain_id)
+}
