@@ -144,8 +144,8 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     let mut middle_rows = wrapped(
         match (decision.raw, brief) {
             (true, _) => raw(question),
-            (false, false) => body(question, decision, columns, model.now),
-            (false, true) => brief_body(question, decision, columns, model.now),
+            (false, false) => body(question, decision, columns),
+            (false, true) => brief_body(question, decision, columns),
         },
         columns,
     );
@@ -181,7 +181,7 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
 /// Whether title, body and answers all have room in so many lines.
 fn fits_whole(model: DecisionModel<'_>, question: &Question, columns: usize, height: u16) -> bool {
     let lines = |rows: Vec<Row>| wrapped(rows, columns).len();
-    let body = lines(body(question, model.decision, columns, model.now));
+    let body = lines(body(question, model.decision, columns));
     // Two edges and two rules; the first heading stands in the rule above the body.
     let around = lines(head(model, question, false)) + lines(foot(model, question, columns)) + 4;
     body.saturating_sub(1) + around <= usize::from(height)

@@ -370,7 +370,7 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
         ("looked", "offer 7c1e…  hash 0x5151…5151 │"),
         ("to read", "! slippage 50 bps"),
         ("to read", "! [x] slippage: 50 bps, impact 12 bps"),
-        ("looked", "simulated on block #1,286, 2 s ago · quoted 3 s ago"),
+        ("looked", "simulated on block #1,286, 22:13:25 · quoted 22:13:24"),
         ("to read", "! [ ] first buy of UNI"),
         ("to read", "! [ ] public mempool"),
         ("picked", "picked: approve once"),

@@ -85,14 +85,14 @@ fn an_offer_that_waits_stands_on_the_audit_screen_with_its_time() {
 }
 
 #[test]
-fn a_decision_says_how_old_its_figures_are_who_may_take_and_what_it_costs() {
+fn a_decision_says_of_when_its_figures_are_who_may_take_and_what_it_costs() {
     let mut state = deciding(120, 60, &text("Buy UNI"));
     state.update(Input::Time(samples::START_MILLIS + 2_000));
     let words = shown(&state);
     for said in [
-        "What changes · simulated on block #1,286, 21 s ago · quoted 23 s ago",
+        "What changes · simulated on block #1,286, 22:13:25 · quoted 22:13:24",
         "0x2222222222222222222222222222222222222222 may take WITHOUT LIMIT",
-        "Costs $10.47 (0.51 %) against the mid price · worst case 1.00 %",
+        "Costs $10.47 (0.51 %) by the least favourable prices · worst case 1.00 %",
         "Counts against your limits as $2,047.53 with gas of at most $0.58",
     ] {
         assert!(words.contains(said), "{said}\n{words}");

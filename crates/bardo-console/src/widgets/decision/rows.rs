@@ -7,7 +7,7 @@ use crate::pen::{Piece, pieces_width};
 use crate::state::decision::Decision;
 use crate::theme::Role;
 use crate::widgets::Moment;
-use crate::widgets::figure::{ago, readable};
+use crate::widgets::figure::readable;
 use crate::widgets::paint::Row;
 use crate::widgets::plain::tool_word;
 use crate::widgets::words::{check_word, figure_of, policy_word, warning};
@@ -28,10 +28,10 @@ pub(super) fn heading(row: &Row) -> Option<&str> {
     }
 }
 
-pub(super) fn body(question: &Question, decision: &Decision, columns: usize, now: Moment) -> Vec<Row> {
+pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     match &question.about {
-        About::Action(action) => action_rows(&mut rows, question, action, decision, (columns, now)),
+        About::Action(action) => action_rows(&mut rows, question, action, decision, columns),
         About::Policy(policy) => policy_rows(&mut rows, policy),
         About::Lower { from, to, said } => {
             let level = |level: &Option<bardo_base::model::StopLevel>| {
@@ -173,6 +173,12 @@ fn allowance_rows(rows: &mut Vec<Row>, action: &ActionAsked) {
     }
 }
 
+/// A moment as a time of day, and never as an age: an age grows, breaks the lines elsewhere, and what was read would
+/// count as unread.
+fn at(millis: u64) -> String {
+    time_of_day(millis / 1_000)
+}
+
 fn nothing_else_row(action: &ActionAsked) -> Row {
     match &action.nothing_else {
         Ok(()) => Row::new("Nothing else moves ✓", Role::StateGood),
@@ -218,11 +224,11 @@ const fn part_word(part: Part) -> &'static str {
 /// The same rows for a small screen: first the shortest form of all that an answer hangs on, which is what moves and at
 /// worst, who may take what, who is called and receives with whole addresses, and every check that did not pass; then the
 /// rest. Nothing is left out, and all of it must be on the screen before an approval.
-pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usize, now: Moment) -> Vec<Row> {
-    let About::Action(action) = &question.about else { return body(question, decision, columns, now) };
+pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
+    let About::Action(action) = &question.about else { return body(question, decision, columns) };
     let mut rows = Vec::new();
     to_read_rows(&mut rows, question, decision);
-    let simulated = format!("block #{}, {}", grouped(&action.block.to_string()), ago(action.valid_since, now));
+    let simulated = format!("block #{}, {}", grouped(&action.block.to_string()), at(action.valid_since));
     section(&mut rows, format!("What changes · {simulated}"));
     change_rows(&mut rows, action, false);
     // Which message is signed inside which call: its first line names its type and who verifies it.
@@ -257,13 +263,13 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
     }
     let passed = action.checks.len() - failing.len();
     rows.push(Row::new("✓ ", Role::StateGood).then(format!("{passed} checks passed"), Role::Dialog));
-    detail_rows(&mut rows, action, columns, now);
+    detail_rows(&mut rows, action, columns);
     rows
 }
 
 /// What the short form leaves for below it.
-fn detail_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize, now: Moment) {
-    let quoted = action.quoted_at.map(|at| format!(" · quoted {}", ago(at, now))).unwrap_or_default();
+fn detail_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
+    let quoted = action.quoted_at.map(|at| format!(" · quoted {}", self::at(at))).unwrap_or_default();
     section(rows, format!("Details{quoted}"));
     let gas: Vec<Change> = action.changes.iter().filter(|change| change.gas).cloned().collect();
     balance_rows(rows, &gas);
@@ -367,18 +373,11 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionAsked) -> Vec<
     rows
 }
 
-fn action_rows(
-    rows: &mut Vec<Row>,
-    question: &Question,
-    action: &ActionAsked,
-    decision: &Decision,
-    (columns, now): (usize, Moment),
-) {
+fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, decision: &Decision, columns: usize) {
     to_read_rows(rows, question, decision);
-    // How old both are that the figures rest on.
-    let simulated =
-        format!("simulated on block #{}, {}", grouped(&action.block.to_string()), ago(action.valid_since, now));
-    let quoted = action.quoted_at.map(|at| format!(" · quoted {}", ago(at, now))).unwrap_or_default();
+    // When both were made that the figures rest on.
+    let simulated = format!("simulated on block #{}, {}", grouped(&action.block.to_string()), at(action.valid_since));
+    let quoted = action.quoted_at.map(|at| format!(" · quoted {}", self::at(at))).unwrap_or_default();
     section(rows, format!("What changes · {simulated}{quoted}"));
     change_rows(rows, action, true);
     // Every field of every message that is signed beside the transactions.
