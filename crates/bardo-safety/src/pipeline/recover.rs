@@ -524,7 +524,7 @@ fn left((used, owner, last, flags): Columns) -> Result<Left, StoreError> {
         permit_id: permit_id.parse().map_err(|_| garbled("id"))?,
         call_id: call_id.parse().map_err(|_| garbled("call"))?,
         golem_id: match golem_id {
-            Some(name) => name.parse().map_err(|_| garbled("Golem"))?,
+            Some(name) => GolemId::stored(&name).map_err(|_| garbled("Golem"))?,
             None => GolemId::operator(),
         },
         chain_id: u64::try_from(chain_id).map_err(|_| garbled("chain"))?,
