@@ -91,6 +91,7 @@ impl Pipeline {
         faults.extend(calldata::read(framed.proposal(), &ground.network().book));
         let next = fork.next_block().timestamp;
         faults.extend(simulate::order_faults(framed, &ground.network().book, next, look.settling));
+        faults.extend(look.hollow.iter().cloned());
         let simulated = match ran {
             Ok(simulation) => {
                 let (mut simulated, found) =
