@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::devnet_process::{Devnet, ask};
 use crate::endpoints::end_with_this_process;
+use crate::real_network::RealNetwork;
 
 /// One devnet for every case here, with a block for each transaction.
 pub static DEVNET: LazyLock<Devnet> = LazyLock::new(|| {
@@ -170,4 +171,42 @@ fn a_cross_chain_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
     let (envelope, code) = call(home.path(), "uniswap_submit_cross_chain_intent", &order(604_800));
     assert_eq!(code, 3, "{envelope}");
     assert!(envelope["error"]["details"]["violations"].to_string().contains("max_allowance_seconds"), "{envelope}");
+}
+
+/// A network that Bardo brings no book for, whose book `change` has changed, and a home whose configuration trusts it all.
+fn trusting(seed: u64, change: impl FnOnce(&mut Value)) -> (RealNetwork, tempfile::TempDir) {
+    let (network, home) = (RealNetwork::described(seed, change), tempfile::tempdir().unwrap());
+    network.settle_in(home.path(), "");
+    (network, home)
+}
+
+#[test]
+fn a_router_that_a_trusted_book_has_gets_an_allowance_where_its_code_is_that_of_the_line() {
+    let mut routers = (Value::Null, Value::Null);
+    let (network, home) = trusting(41, |chain| {
+        routers = (chain["contracts"]["swapRouter02"].clone(), chain["contracts"]["universalRouter"].clone());
+        chain["code_hashes"]["universalRouter"] = json!(format!("0x{}", "7".repeat(64)));
+    });
+    let plain = network.rehearse_allowance(home.path(), routers.0.as_str().unwrap());
+    assert_eq!(plain["status"], "simulated", "{plain}");
+    let other = network.rehearse_allowance(home.path(), routers.1.as_str().unwrap());
+    assert_eq!(other["status"], "blocked", "{other}");
+    assert!(other["error"].to_string().contains("code with the hash 0x7777"), "{other}");
+}
+
+#[test]
+fn a_router_of_a_trusted_book_without_code_gets_no_allowance() {
+    let names = ["v2Router", "permit2", "v3PositionManager"];
+    let at = |number: usize| format!("0x123456789012345678901234567890123456789{number}");
+    let (network, home) = trusting(42, |chain| {
+        for (number, name) in names.iter().enumerate() {
+            chain["contracts"][name] = json!(at(number));
+            chain["code_hashes"].as_object_mut().unwrap().remove(*name);
+        }
+    });
+    for (number, name) in names.iter().enumerate() {
+        let answer = network.rehearse_allowance(home.path(), &at(number));
+        assert_eq!(answer["status"], "blocked", "{name}: {answer}");
+        assert!(answer["error"].to_string().contains("has no code"), "{name}: {answer}");
+    }
 }

@@ -276,6 +276,32 @@ fn a_book_that_gives_another_chain_mainnets_name_is_refused() {
 }
 
 #[test]
+fn a_book_for_a_chain_that_bardo_brings_none_for_decides_nothing_by_itself() {
+    let (router, feed) = (format!("0x{}", "5".repeat(40)), format!("0x{}", "6".repeat(40)));
+    let chain = json!({
+        "name": "mine", "chain_id": 424_242, "contracts": { "v2Router": router },
+        "tokens": { "USDC": { "address": feed, "decimals": 6 } },
+        "feeds": { "USDC / USD": { "address": feed, "decimals": 8 } },
+    });
+    let said = with_book(&json!({ "chains": [chain] }));
+    for line in [
+        format!("424242 contract v2Router {router}"),
+        format!("424242 token USDC {feed} 6"),
+        format!("424242 feed USDC / USD {feed} 8"),
+    ] {
+        assert!(said.contains("trusted_entries") && said.contains(&line), "{line}: {said}");
+    }
+}
+
+#[test]
+fn no_line_lets_a_book_call_multicall3_a_router_on_any_chain() {
+    let multicall = "0xcA11bde05977b3631167028862bE2a173976CA11";
+    let chain = json!({ "name": "mine", "chain_id": 424_242, "contracts": { "v2Router": multicall } });
+    let said = with_book(&json!({ "chains": [chain] }));
+    assert!(said.contains("is known as Multicall3 and never may"), "{said}");
+}
+
+#[test]
 fn an_endpoint_over_a_network_without_encryption_is_refused() {
     let home = tempfile::tempdir().unwrap();
     for url in [

@@ -19,18 +19,21 @@ use bardo::custody::keystore::{KeyName, Keystore, KeystoreError};
 use bardo::custody::{Reauthentication, ReauthenticationError, SecretKey};
 use bardo::fabric::Fabric;
 use bardo::runtime::actor::{Actor, Seat};
-use bardo::runtime::data::DataFolder;
+use bardo::runtime::data::{DataFolder, ROOMS};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::approval::{
     Answer, AnswerError, ApprovalDesk, ApprovalNeed, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason,
 };
+use bardo::safety::operator::OperatorRules;
 use bardo::safety::operator_proof::{Authorisation, ProofError};
 use bardo::safety::pipeline::Preview;
+use bardo::safety::policy::{Keeper, Preset};
 use bardo::safety::proposal::Proposal;
 use bardo::safety::stop::{InForce, StopError, StopFile};
 use bardo::session::handle::{Command, Handle, News, Sent};
 use bardo::session::market::Update;
 use bardo::session::questions::{About, Confirmation, OperatorAnswer, QuestionKey};
+use bardo::store::{Store, StoreConfig};
 use futures::future::BoxFuture;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
@@ -632,6 +635,40 @@ fn a_proof_that_needs_no_password_on_a_devnet_resets_nothing_elsewhere() {
     let wanted = Authorisation::lower_stop(&InForce::None, None);
     let refused = gate.prove(wanted, true, &[], now()).unwrap_err();
     assert!(matches!(refused, ReauthenticationError::Missing { .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn a_policy_that_was_deleted_from_the_ledger_accepts_no_looser_file() {
+    let (tight, loose) = ("preset = \"demo\"\nmax_gas_usd = \"5\"\n", "preset = \"demo\"\nmax_gas_usd = \"50\"\n");
+    let rules = async |folder: &Path| {
+        let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
+        let keeper = Arc::new(Keeper::open(folder.join("policy.toml"), Preset::ReadOnly).unwrap());
+        let rules = OperatorRules::new(keeper, StopFile::in_folder(folder), store, []);
+        rules.resume(SystemClock.now_millis()).await.unwrap();
+        rules
+    };
+    for tamper in [
+        "DELETE FROM policy_held",
+        "DELETE FROM policy_held; DELETE FROM audit_entry",
+        "DELETE FROM policy_held; DELETE FROM audit_entry WHERE kind LIKE 'policy:%'",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("policy.toml"), tight).unwrap();
+        // A ledger that is new takes the file as it is.
+        let first = rules(folder.path()).await;
+        assert!(first.pending().is_none());
+        drop(first);
+        rusqlite::Connection::open(folder.path().join("ledger.db")).unwrap().execute_batch(tamper).unwrap();
+        std::fs::write(folder.path().join("policy.toml"), loose).unwrap();
+        // And so it stays for every process that comes after.
+        for _ in 0..2 {
+            let after = rules(folder.path()).await;
+            let waits = after.pending().unwrap_or_else(|| panic!("nobody was asked: {tamper}"));
+            assert_ne!(after.policy().hash(), waits.policy.hash(), "{tamper}");
+            let (holds, asked) = (after.policy().rules().max_gas_usd, waits.policy.rules().max_gas_usd);
+            assert_ne!(holds, asked, "{tamper}");
+        }
+    }
 }
 
 /// A wall clock that a test sets forward or back, and a monotonic one that only a test moves, in milliseconds.

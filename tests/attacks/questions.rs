@@ -728,3 +728,92 @@ fn the_ledger_holds_no_standing_approvals() {
     let grants = "SELECT count(*) FROM sqlite_master WHERE name LIKE '%grant%' OR name LIKE '%standing%'";
     assert_eq!(victim.count(grants), 0);
 }
+
+const KNOWN: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+const LOOKALIKE: &str = "0x70990000000000000000000000000000000079C8";
+
+/// A call that nobody is asked about: its envelope, and how many transactions it signed.
+fn unasked(url: &str, home: &Path, approve: &str, (tool, params): &(&str, Value)) -> (Value, u64) {
+    let (given, before) = (format!("ethereum={url}"), nonce(url));
+    let mut call = Command::new(program());
+    call.args(["--rpc", &given, "call", "--approve", approve, tool, &params.to_string()]);
+    let output = call.env_clear().env("BARDO_HOME", home).stdin(Stdio::null()).output().unwrap();
+    (serde_json::from_slice(&output.stdout).unwrap(), nonce(url) - before)
+}
+
+/// A payment that is asked about for its receiver only.
+fn small(to: &str) -> (&'static str, Value) {
+    ("wallet_transfer_token", json!({ "token": "USDC", "recipient": to, "amount": "5", "chain_id": "ethereum" }))
+}
+
+fn ledger_of(home: &Path) -> Connection {
+    let mut found = std::fs::read_dir(home.join("data/ledger")).unwrap();
+    let database = Connection::open(found.next().unwrap().unwrap().path().join("ledger.db")).unwrap();
+    database.busy_timeout(PATIENCE).unwrap();
+    database
+}
+
+#[test]
+fn a_row_that_was_put_in_makes_nobody_a_known_receiver() {
+    let turn = turn();
+    let (url, home) = (turn.devnet.url(0).to_owned(), home());
+    // Of a small payment only its receiver is a question.
+    let policy = format!("{POLICY}[tools.wallet_transfer_token]\nrequires_approval_above_usd = \"1000\"\n");
+    std::fs::write(home.path().join("policy-devnet.toml"), policy).unwrap();
+    let pays = |approve, to| {
+        let (answer, signed) = unasked(&url, home.path(), approve, &small(to));
+        assert_eq!(signed == 1, answer["status"] == "success", "{answer}");
+        signed
+    };
+    assert_eq!(pays("never", KNOWN), 0, "a first payment takes an approval");
+    assert_eq!(pays("always", KNOWN), 1);
+    assert_eq!(pays("never", KNOWN), 1, "another process knows whom this one has paid");
+    let ledger = ledger_of(home.path());
+    for forged in [
+        "INSERT INTO safety_recipient VALUES (31337, ?1, 2)",
+        "INSERT INTO safety_spender VALUES (31337, ?1, 2)",
+        "INSERT INTO ledger_recipient SELECT 31337, ?1, id FROM ledger_reservation WHERE state = 'done' LIMIT 1",
+        "INSERT INTO safety_party SELECT role, chain_id, ?1, account, call_id, first_at, zeroblob(32) FROM safety_party
+             WHERE role = 'receiver'",
+        "INSERT OR REPLACE INTO safety_party SELECT role, chain_id, ?1, account, call_id, first_at, tag FROM safety_party
+             WHERE role = 'receiver' AND address <> ?1",
+        "UPDATE safety_party SET chain_id = 31338 WHERE address = ?1",
+    ] {
+        // Addresses stand there as they are shown, in mixed case.
+        let lookalike = LOOKALIKE.parse::<Address>().unwrap().to_string();
+        assert!(ledger.execute(forged, [lookalike]).unwrap() > 0, "{forged}");
+        assert_eq!(pays("never", LOOKALIKE), 0, "{forged}");
+    }
+    // All of them together, and still a bare yes pays nobody.
+    let (read, typed) = ("Type ok once you have read it: ", "To confirm, type the four characters after 0x7099");
+    let lines = [(read, "ok"), (read, "ok"), (typed, "79C8"), ("recorded as the reason: ", "yes"), (read, "no")];
+    let before = nonce(&url);
+    let (shown, code) = on_a_terminal(&url, home.path(), &small(LOOKALIKE), &lines);
+    assert_ne!(code, 0, "{shown}");
+    assert!(shown.contains("it must be confirmed by typing the four characters after 0x7099"), "{shown}");
+    assert_eq!(nonce(&url), before, "{shown}");
+}
+
+#[test]
+fn rows_that_cannot_be_read_hold_up_no_exit() {
+    let turn = turn();
+    let (url, home) = (turn.devnet.url(0).to_owned(), home());
+    let exit = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
+                       "prefer_uniswapx": false });
+    let sell = ("uniswap_execute_swap", exit);
+    let (answer, _) = unasked(&url, home.path(), "never", &sell);
+    assert_eq!(answer["status"], "success", "{answer}");
+    let ledger = ledger_of(home.path());
+    let account: Address = ACCOUNT.parse().unwrap();
+    for garbage in [
+        "INSERT INTO ledger_liquidation VALUES (31337, ?1, 'nonsense', 1)",
+        "INSERT INTO safety_recipient VALUES (31337, 'nonsense', ?1 IS NULL)",
+        "INSERT INTO safety_party VALUES ('receiver', 31337, 'nonsense', ?1, 'nonsense', 1, x'00')",
+        "INSERT INTO ledger_recipient SELECT 31337, 'nonsense', id FROM ledger_reservation
+             WHERE state = 'done' AND ?1 IS NOT NULL LIMIT 1",
+    ] {
+        assert_eq!(ledger.execute(garbage, [account.to_string()]).unwrap(), 1, "{garbage}");
+        let (answer, _) = unasked(&url, home.path(), "never", &sell);
+        assert_eq!(answer["status"], "success", "{garbage}: {answer}");
+    }
+}

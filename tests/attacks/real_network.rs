@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use alloy::primitives::Address;
 use serde_json::{Value, json};
 
 use crate::devnet_process::{Devnet, ask, program};
@@ -27,6 +28,11 @@ pub struct RealNetwork {
 
 impl RealNetwork {
     pub fn start(seed: u64) -> Self {
+        Self::described(seed, |_| {})
+    }
+
+    /// The same, with an address book that `change` has changed. The configuration trusts every entry of it.
+    pub fn described(seed: u64, change: impl FnOnce(&mut Value)) -> Self {
         let devnet = Devnet::start("0", seed);
         let another = |asked: &Value, answer: &mut Value| match asked["method"].as_str() {
             Some("eth_chainId") => answer["result"] = json!(format!("{CHAIN_ID:#x}")),
@@ -41,6 +47,7 @@ impl RealNetwork {
         let folder = tempfile::tempdir().unwrap();
         let mut chain = devnet.described["chains"][0].clone();
         (chain["name"], chain["chain_id"], chain["rpc"]) = (json!("mine"), json!(CHAIN_ID), json!(""));
+        change(&mut chain);
         std::fs::write(folder.path().join("book.json"), json!({ "chains": [chain] }).to_string()).unwrap();
         Self { devnet, proxy, folder }
     }
@@ -55,11 +62,34 @@ impl RealNetwork {
         ["--rpc".to_owned(), rpc, "--book".to_owned(), self.book().to_str().unwrap().to_owned()]
     }
 
-    /// Makes a home for the account: its key file, a configuration with these lines, and a policy that asks about
-    /// everything above ten dollars.
+    /// Every entry of the address book, as a line of `trusted_entries`.
+    pub fn entries(&self) -> Vec<String> {
+        let book: Value = serde_json::from_str(&std::fs::read_to_string(self.book()).unwrap()).unwrap();
+        let chain = &book["chains"][0];
+        let id = &chain["chain_id"];
+        let part = |name: &str| chain[name].as_object().cloned().unwrap_or_default();
+        let at = |address: &Value| address.as_str().unwrap().parse::<Address>().unwrap();
+        let contracts = part("contracts").into_iter().map(|(name, address)| {
+            let hash = chain["code_hashes"][&name].as_str().map(|hash| format!(" {hash}")).unwrap_or_default();
+            format!("{id} contract {name} {}{hash}", at(&address))
+        });
+        let priced = |kind: &'static str, all: serde_json::Map<String, Value>| {
+            let line = move |(name, entry): (String, Value)| {
+                format!("{id} {kind} {name} {} {}", at(&entry["address"]), entry["decimals"])
+            };
+            all.into_iter().map(line).collect::<Vec<_>>()
+        };
+        contracts.chain(priced("token", part("tokens"))).chain(priced("feed", part("feeds"))).collect()
+    }
+
+    /// Makes a home for the account: its key file, a configuration that trusts the address book and has these lines, and a
+    /// policy that asks about everything above ten dollars.
     pub fn settle_in(&self, home: &Path, lines: &str) {
-        let config =
-            format!("account = \"main\"\n[chains.mine]\nchain_id = {CHAIN_ID}\ndata_fee_oracle = \"none\"\n{lines}\n");
+        let config = format!(
+            "account = \"main\"\ntrusted_entries = {}\n[chains.mine]\nchain_id = {CHAIN_ID}\n\
+             data_fee_oracle = \"none\"\n{lines}\n",
+            json!(self.entries())
+        );
         std::fs::write(home.join("config.toml"), config).unwrap();
         let policy = format!(
             "preset = \"demo\"\nallowed_chains = [\"{CHAIN_ID}\"]\nrequire_human_approval_above_usd = \"10\"\n"
@@ -73,6 +103,15 @@ impl RealNetwork {
         shell.arg(program()).args(["key", "password"].map(|name| self.folder.path().join(name)));
         let output = shell.env_clear().env("BARDO_HOME", home).stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Previews an allowance of 5 USDC for `spender` with the program that is set up in `home`: the envelope.
+    pub fn rehearse_allowance(&self, home: &Path, spender: &str) -> Value {
+        let params = json!({ "token": "USDC", "spender": spender, "amount": "5", "chain": "mine" }).to_string();
+        let mut call = Command::new(program());
+        call.args(self.arguments()).args(["call", "--approve", "never", "--dry-run", "token_approve", &params]);
+        let output = call.env_clear().env("BARDO_HOME", home).stdin(Stdio::null()).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
     }
 
     /// How many signed transactions somebody tried to send.

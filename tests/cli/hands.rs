@@ -185,7 +185,7 @@ fn a_swap_that_is_only_rehearsed_shows_what_it_would_change_and_changes_nothing(
         let count = |table: &str| {
             ledger.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0)).unwrap()
         };
-        ["sender_transaction", "safety_permit", "safety_leg", "safety_allowed", "ledger_reservation"].map(count).into()
+        ["sender_transaction", "safety_permit", "safety_leg", "safety_party", "ledger_reservation"].map(count).into()
     };
     let before = chain();
     let trade = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100"});

@@ -20,7 +20,7 @@ use bardo::safety::proposal::Proposal;
 use bardo::safety::rulebook::End;
 use bardo::store::StoreError;
 
-use crate::world::{ASKED, Hook, World, devnet};
+use crate::world::{ASKED, Hook, World, devnet, party_key};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -191,7 +191,8 @@ async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
     let world = World::new(9).await;
     let noted = || -> Vec<(i64, String, String)> {
         let read = world.store.read(|connection| -> Result<Vec<_>, StoreError> {
-            let mut rows = connection.prepare("SELECT chain_id, account, token FROM safety_allowed")?;
+            let mut rows =
+                connection.prepare("SELECT chain_id, account, address FROM safety_party WHERE role = 'token'")?;
             let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
             Ok(rows.query_map([], row)?.collect::<Result<_, _>>()?)
         });
@@ -211,9 +212,30 @@ async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
 
     halt(&world)();
     assert_eq!(world.preview(revoke.clone()).await.unwrap_err().code, ErrorCode::Halted);
+    // Somebody who can write the database vouches for nobody: with no tag, with one of no key, and with one of another row.
+    for forged in [
+        "INSERT INTO safety_allowed (chain_id, account, token) VALUES (31337, ?1, ?2)",
+        "INSERT INTO safety_party VALUES ('token', 31337, ?2, ?1, 'call', 1, zeroblob(32))",
+        "INSERT OR REPLACE INTO safety_party SELECT role, chain_id, ?2, account, call_id, first_at, tag FROM safety_party
+             WHERE role = 'token' AND account = ?1 AND address <> ?2",
+    ] {
+        let (account, stranger) = (account.clone(), stranger.to_string());
+        let write = move |transaction: &rusqlite::Transaction<'_>| -> Result<usize, StoreError> {
+            Ok(transaction.execute(forged, [account, stranger])?)
+        };
+        assert_eq!(world.store.write(write).await.unwrap(), 1, "{forged}");
+        strange(&world, 0x5b, "ada").await;
+        assert_eq!(world.preview(revoke.clone()).await.unwrap_err().code, ErrorCode::Halted, "{forged}");
+    }
+    // The row that the account's key makes, written out here by what its tag covers.
+    let (chain_id, at) = (31_337_u64, 1_i64);
+    let (owner, chain_id, at) = (world.account(), chain_id.to_be_bytes(), at.to_be_bytes());
+    let parts: [&[u8]; 6] = [b"token", &chain_id, stranger.as_slice(), owner.as_slice(), b"call", &at];
+    let tag = party_key(owner).tag("bardo party 1", &parts);
     let insert = move |transaction: &rusqlite::Transaction<'_>| -> Result<usize, StoreError> {
-        let row = rusqlite::params![account, stranger.to_string()];
-        Ok(transaction.execute("INSERT INTO safety_allowed (chain_id, account, token) VALUES (31337, ?1, ?2)", row)?)
+        let row = rusqlite::params![account, stranger.to_string(), tag.as_slice()];
+        let sql = "INSERT OR REPLACE INTO safety_party VALUES ('token', 31337, ?2, ?1, 'call', 1, ?3)";
+        Ok(transaction.execute(sql, row)?)
     };
     world.store.write(insert).await.unwrap();
     strange(&world, 0x5b, "ada").await;

@@ -48,6 +48,7 @@ use bardo::safety::pipeline::{Asked, Capability, Pipeline, PipelineChain, Pipeli
 use bardo::safety::proposal::{
     AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
 };
+use bardo::safety::queue_key::QueueKey;
 use bardo::safety::rulebook::{End, Reservation, ReserveError, Rulebook};
 use bardo::safety::typed::TypedMessage;
 use bardo::safety::{Facts, FrameError, Framed, Verdict};
@@ -396,12 +397,16 @@ impl Rulebook for Book {
         false
     }
 
-    fn knows_recipient(&self, _: u64, _: Address) -> bool {
+    fn knows_recipient(&self, _: Address) -> bool {
         false
     }
 
-    fn knows_spender(&self, _: u64, _: Address) -> bool {
+    fn knows_spender(&self, _: Address) -> bool {
         false
+    }
+
+    fn named(&self) -> BTreeSet<Address> {
+        self.acquaintances.lock().unwrap().clone()
     }
 
     fn acquaintances(&self) -> Result<BTreeSet<Address>, StoreError> {
@@ -490,7 +495,15 @@ impl World {
         let trail = Trail::new(store.clone(), clock.clone());
         let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), Duration::from_secs(300), trail);
         let world = Self {
-            pipeline: Pipeline::new(config(&client, &store, book.clone(), &fabric, &desk, sending, shifted.clone())),
+            pipeline: Pipeline::new(config(
+                &client,
+                &store,
+                book.clone(),
+                &fabric,
+                &desk,
+                (sending, wallet.address()),
+                shifted.clone(),
+            )),
             sending,
             book,
             wallet,
@@ -545,12 +558,16 @@ impl World {
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn program(&self, client: &ChainClient) -> Pipeline {
         let (fabric, desk, clock) = (&self.fabric, &self.desk, self.clock.clone());
-        Pipeline::new(config(client, &open(&self.folder), self.book.clone(), fabric, desk, self.sending, clock))
+        Pipeline::new(config(client, &open(&self.folder), self.book.clone(), fabric, desk, self.signing(), clock))
+    }
+
+    fn signing(&self) -> (SenderRules, Address) {
+        (self.sending, self.account())
     }
 
     fn config(&self, client: &ChainClient) -> PipelineConfig {
         let rules = self.book.clone();
-        config(client, &self.store, rules, &self.fabric, &self.desk, self.sending, self.clock.clone())
+        config(client, &self.store, rules, &self.fabric, &self.desk, self.signing(), self.clock.clone())
     }
 
     /// The same chain and account under other rules, which are kept in another database.
@@ -563,7 +580,7 @@ impl World {
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn pipeline_with(&self, rules: Arc<dyn Rulebook>, store: &Store, permits: Duration) -> Pipeline {
         let (fabric, desk, clock) = (&self.fabric, &self.desk, self.clock.clone());
-        let config = config(&self.client, store, rules, fabric, desk, self.sending, clock);
+        let config = config(&self.client, store, rules, fabric, desk, self.signing(), clock);
         Pipeline::new(PipelineConfig { permit_ttl: permits, ..config })
     }
 
@@ -894,13 +911,18 @@ fn open(folder: &tempfile::TempDir) -> Store {
     Store::open(StoreConfig::at(folder.path().join("ledger.db")), &rooms).unwrap()
 }
 
+/// The key of an account in the world's ledgers.
+pub fn party_key(account: Address) -> QueueKey {
+    QueueKey::derive(&[7; 32], "test", account)
+}
+
 fn config(
     client: &ChainClient,
     store: &Store,
     rules: Arc<dyn Rulebook>,
     fabric: &Fabric,
     desk: &ApprovalDesk,
-    sending: SenderRules,
+    (sending, account): (SenderRules, Address),
     clock: Arc<dyn Clock>,
 ) -> PipelineConfig {
     let prices = PriceChain::for_chain(client, &Default::default(), clock.clone()).unwrap();
@@ -913,6 +935,7 @@ fn config(
         clock,
         fabric: fabric.clone(),
         desk: desk.clone(),
+        key: Some(party_key(account)),
         guardian: None,
         permit_ttl: TTL,
         patience: Duration::from_secs(60),

@@ -119,8 +119,8 @@ pub async fn acting(
     let lapse = seconds(&settings.approval_timeout_seconds);
     let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), lapse, trail);
     let key = account::queue_key(&*account, config, opened, ledger)?;
-    if let Some(key) = key {
-        ledger.queue.unlock(key);
+    if let Some(key) = &key {
+        ledger.queue.unlock(key.clone());
     }
     desk.listen(Arc::new(ledger.queue.clone()));
     let chains: Vec<PipelineChain> = chains.collect::<Result<_, _>>()?;
@@ -131,6 +131,7 @@ pub async fn acting(
         clock: clock.clone(),
         fabric: fabric.clone(),
         desk,
+        key,
         guardian: Some(guardian),
         permit_ttl: seconds(&settings.permit_seconds),
         patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },
@@ -175,6 +176,7 @@ async fn paper_desk(
         clock: parts.clock.clone(),
         fabric: parts.fabric.clone(),
         desk: parts.desk.clone(),
+        key: parts.key.clone(),
         guardian: parts.guardian.clone(),
         permit_ttl: parts.permit_ttl,
         patience: parts.patience,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, B256};
 use alloy::sol_types::SolCall as _;
 
 use super::framed::Framed;
@@ -13,7 +13,7 @@ use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::Violation;
 use bardo_base::model::SpenderRole;
-use golem_chain::network::{AddressBook, BookSpender};
+use golem_chain::network::{AddressBook, BookSpender, Network, NetworkKind, by_id};
 
 /// Everyone who is allowed to take tokens, even for one transaction of the plan only. An allowance of zero allows nobody.
 pub fn spenders(framed: &Framed) -> BTreeSet<Address> {
@@ -56,6 +56,22 @@ pub fn known_spender(framed: &Framed, book: &AddressBook, spender: Address) -> b
         BookSpender::Takes(role) => may_take(framed, role, spender),
         BookSpender::Unknown | BookSpender::Never { .. } => false,
     }
+}
+
+/// Spenders whose role stands in an address book file alone, each with the hashes of its code that the file gives. What
+/// Bardo itself brings for a network is not among them, nor what a devnet says of itself.
+pub fn described(framed: &Framed, network: &Network) -> Vec<(Address, Vec<B256>)> {
+    if network.kind == NetworkKind::Devnet {
+        return Vec::new();
+    }
+    let takes = |book: &AddressBook, spender| matches!(book.spender(spender), BookSpender::Takes(_));
+    let bundled = |spender| by_id(network.chain_id).is_some_and(|known| takes(&known.book, spender));
+    let by_file = spenders(framed).into_iter().filter(|one| takes(&network.book, *one) && !bundled(*one));
+    let hashes = |spender| {
+        let roles = network.book.contracts().filter(move |(_, at)| *at == spender);
+        roles.filter_map(|(role, _)| network.book.code_hash(role)).collect()
+    };
+    by_file.map(|spender| (spender, hashes(spender))).collect()
 }
 
 fn may_take(framed: &Framed, role: SpenderRole, spender: Address) -> bool {

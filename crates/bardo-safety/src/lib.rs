@@ -22,9 +22,10 @@
 //! | `cage` | the owner's policy contract, read and asked first |
 //! | `permit`, `approval`, `guardian` | consent |
 //! | `grants` | who may take tokens by an action, who is paid, and which entries of the address book never may |
-//! | `queue_key` | the key that authenticates approval requests, answers and the accepted policy in the ledger |
+//! | `queue_key` | the key that authenticates approval requests, answers and known parties in the ledger |
 //! | `policy` | what the operator allows: file, presets, comparison, limits |
 //! | `ledger` | what has been spent and may still be, in sliding windows; rates, breaker, stop-loss |
+//! | `parties` | who took part in actions before, by records that only the account's key makes |
 //! | `paper` | what actions on paper have moved, in a database of its own |
 //! | `stop` | the stop file and what each step of the ladder lets through |
 //! | `operator_proof` | what shows that the operator, and no script, lets more through |
@@ -65,6 +66,7 @@ pub mod operator;
 pub mod operator_proof;
 pub mod orders;
 pub mod paper;
+mod parties;
 pub mod permit;
 pub mod pipeline;
 pub mod policy;

@@ -453,43 +453,34 @@ impl Rulebook for OperatorRules {
         Ok(Reservation(id.get()))
     }
 
-    fn knows_recipient(&self, chain_id: u64, recipient: Address) -> bool {
+    fn knows_recipient(&self, recipient: Address) -> bool {
         let policy = self.policy();
-        if !policy.rules().approve_first_seen.0 {
-            return true;
-        }
         let named = policy.rules().allowed_recipients.listed.as_ref();
-        if named.is_some_and(|listed| listed.iter().any(|one| one.0 == recipient)) {
-            return true;
-        }
-        if self.real.as_ref().is_some_and(|real| real.knows_recipient(chain_id, recipient)) {
-            return true;
-        }
-        // Where the ledger does not tell, nobody is known.
-        let paid: Result<bool, LedgerError> =
-            self.store.read(|connection| ledger::knows_recipient(connection, chain_id, recipient));
-        paid.unwrap_or(false)
+        !policy.rules().approve_first_seen.0 || named.is_some_and(|listed| listed.iter().any(|one| one.0 == recipient))
     }
 
-    fn knows_spender(&self, _chain_id: u64, spender: Address) -> bool {
+    fn knows_spender(&self, spender: Address) -> bool {
         let policy = self.policy();
         let named = policy.rules().allowed_spenders.listed.as_ref();
         !policy.rules().approve_first_seen.0 || named.is_some_and(|listed| listed.contains(&Spender(spender)))
     }
 
-    fn acquaintances(&self) -> Result<BTreeSet<Address>, StoreError> {
+    fn named(&self) -> BTreeSet<Address> {
         let policy = self.policy();
         let rules = policy.rules();
+        let wallets = [&rules.safe_addresses, &rules.allowed_execution_wallets].into_iter();
+        let wallets = wallets.flat_map(|scope| scope.listed.iter().flatten()).map(|wallet| wallet.0);
+        wallets.chain(rules.allowed_recipients.listed.iter().flatten().map(|recipient| recipient.0)).collect()
+    }
+
+    fn acquaintances(&self) -> Result<BTreeSet<Address>, StoreError> {
         let paid: Result<Vec<Address>, LedgerError> = self.store.read(ledger::recipients);
         let paid = paid.map_err(|error| match error {
             LedgerError::Store(error) => error,
             other => StoreError::Corrupt(other.to_string()),
         })?;
-        let wallets = [&rules.safe_addresses, &rules.allowed_execution_wallets].into_iter();
-        let wallets = wallets.flat_map(|scope| scope.listed.iter().flatten()).map(|wallet| wallet.0);
-        let named = rules.allowed_recipients.listed.iter().flatten().map(|recipient| recipient.0);
         let real = self.real.as_ref().map(|real| real.acquaintances()).transpose()?.unwrap_or_default();
-        Ok(paid.into_iter().chain(wallets).chain(named).chain(real).collect())
+        Ok(paid.into_iter().chain(self.named()).chain(real).collect())
     }
 
     fn names_token(&self, chain_id: u64, token: Address) -> bool {

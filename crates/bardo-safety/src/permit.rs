@@ -112,6 +112,20 @@ pub const MIGRATIONS: Migrations = Migrations {
         PRIMARY KEY (chain_id, address)
     ) STRICT, WITHOUT ROWID;
 ",
+        // Who took part in an account's actions, with a tag by the account's key (see `parties`). Rows of the tables
+        // safety_recipient, safety_spender and safety_allowed have none and make nobody known any more.
+        "
+    CREATE TABLE safety_party (
+        role TEXT NOT NULL CHECK (role IN ('receiver', 'spender', 'token')),
+        chain_id INTEGER NOT NULL,
+        address TEXT NOT NULL,
+        account TEXT NOT NULL,
+        call_id TEXT NOT NULL,
+        first_at INTEGER NOT NULL,
+        tag BLOB NOT NULL,
+        PRIMARY KEY (role, chain_id, address, account)
+    ) STRICT, WITHOUT ROWID;
+",
     ],
 };
 
@@ -299,35 +313,6 @@ pub(super) fn note_leg(
     Ok(())
 }
 
-/// Notes that an account allows somebody something of a token: it counts from then on among those whose own word on
-/// allowances is believed.
-pub(super) fn note_allowed(
-    transaction: &Transaction<'_>,
-    chain_id: u64,
-    account: Address,
-    token: Address,
-) -> Result<(), StoreError> {
-    transaction
-        .prepare_cached("INSERT OR IGNORE INTO safety_allowed (chain_id, account, token) VALUES (?1, ?2, ?3)")?
-        .execute(params![number(chain_id)?, account.to_string(), token.to_string()])?;
-    Ok(())
-}
-
-/// Whether that was noted.
-pub(super) fn has_allowed(
-    connection: &Connection,
-    chain_id: u64,
-    account: Address,
-    token: Address,
-) -> Result<bool, StoreError> {
-    let found = connection
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM safety_allowed WHERE chain_id = ?1 AND account = ?2 AND token = ?3)",
-        )?
-        .query_row(params![number(chain_id)?, account.to_string(), token.to_string()], |row| row.get(0))?;
-    Ok(found)
-}
-
 /// Notes that another transaction of the same nonce stands for one that was signed under a permit.
 pub(super) fn replace_leg(
     transaction: &Transaction<'_>,
@@ -377,58 +362,6 @@ pub(super) fn note_end(transaction: &Transaction<'_>, permit_id: PermitId, ended
         .prepare_cached("UPDATE safety_permit SET ended = ?2 WHERE permit_id = ?1")?
         .execute(params![permit_id.to_string(), ended])?;
     Ok(())
-}
-
-/// As what somebody took part in an action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Party {
-    /// Received something.
-    Receiver,
-    /// Was let take something.
-    Spender,
-}
-
-impl Party {
-    const fn table(self) -> &'static str {
-        match self {
-            Self::Receiver => "safety_recipient",
-            Self::Spender => "safety_spender",
-        }
-    }
-
-    /// Whether somebody was that on this chain before.
-    pub(super) fn was(self, connection: &Connection, chain_id: u64, who: Address) -> Result<bool, StoreError> {
-        let found: Option<i64> = connection
-            .prepare_cached(&format!("SELECT 1 FROM {} WHERE chain_id = ?1 AND address = ?2", self.table()))?
-            .query_row(params![number(chain_id)?, who.to_string()], |row| row.get(0))
-            .optional()?;
-        Ok(found.is_some())
-    }
-
-    /// Notes that somebody was that.
-    pub(super) fn note(
-        self,
-        transaction: &Transaction<'_>,
-        chain_id: u64,
-        who: Address,
-        now: u64,
-    ) -> Result<(), StoreError> {
-        let insert = format!(
-            "INSERT INTO {} (chain_id, address, first_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-            self.table()
-        );
-        transaction.prepare_cached(&insert)?.execute(params![number(chain_id)?, who.to_string(), number(now)?])?;
-        Ok(())
-    }
-}
-
-/// Everybody who has received something, or was let take something, on whichever chain.
-pub(super) fn parties(connection: &Connection) -> Result<Vec<Address>, StoreError> {
-    let mut asked =
-        connection.prepare_cached("SELECT address FROM safety_recipient UNION SELECT address FROM safety_spender")?;
-    let found = asked.query_map([], |row| row.get::<_, String>(0))?;
-    let garbled = |_| StoreError::Corrupt("somebody who was paid has no readable address".to_owned());
-    found.map(|text| text?.parse().map_err(garbled)).collect()
 }
 
 fn number(value: u64) -> Result<i64, StoreError> {

@@ -95,15 +95,18 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
         reservation: Reservation,
     ) -> Result<Reservation, ReserveError>;
 
-    /// Whether this account has been given something before, or is named by the policy.
-    fn knows_recipient(&self, chain_id: u64, recipient: Address) -> bool;
+    /// Whether the policy names this recipient, or lets anyone be paid for the first time without a question.
+    fn knows_recipient(&self, recipient: Address) -> bool;
 
-    /// Whether this address was let take something before, or is named by the policy. The address book's contracts are
-    /// known anyway.
-    fn knows_spender(&self, chain_id: u64, spender: Address) -> bool;
+    /// Whether the policy names this spender, or lets anyone take something for the first time without a question. The
+    /// address book's contracts are known anyway.
+    fn knows_spender(&self, spender: Address) -> bool;
 
-    /// Everybody whom the policy names or who has been given something before, on whichever chain: whose addresses others
-    /// may imitate.
+    /// Accounts that the policy names.
+    fn named(&self) -> BTreeSet<Address>;
+
+    /// Everyone whom the policy names or of whom the ledger says that they were given something before, on whichever chain:
+    /// the addresses that others may imitate. The ledger's word makes nobody known.
     ///
     /// # Errors
     /// The ledger does not tell.

@@ -34,7 +34,7 @@ use golem_chain::evm::StandIn;
 use golem_chain::fork::{BalanceShift, Call, Fees, Fork, ForkError, Options, Pinned, Simulation, Watch};
 use golem_chain::token::TokenId;
 
-pub use declared::declared;
+pub use declared::{declared, spender_fault};
 pub(crate) use figures::{figure, figure_of, name, when};
 pub use judge::judge;
 pub use order::{order_faults, reactor_role, settler};

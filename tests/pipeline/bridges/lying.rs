@@ -149,6 +149,7 @@ impl Lied {
             clock: clock.clone(),
             fabric: fabric.clone(),
             desk: ApprovalDesk::new(clock, fabric.clone(), Duration::from_secs(60)),
+            key: None,
             guardian: None,
             permit_ttl: Duration::from_secs(60),
             patience: Duration::from_secs(60),

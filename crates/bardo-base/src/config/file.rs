@@ -37,7 +37,7 @@ const MAX_BYTES: u64 = 1 << 20;
 pub const KEYS: &[(&str, &str)] = &[
     ("network", "the network to work on: devnet, or a chain such as sepolia"),
     ("book", "an address book file, as `bardo devnet` prints one"),
-    ("trusted_entries", "entries that a book file may add to the book of a known chain, one text each"),
+    ("trusted_entries", "entries of a book file that count beside those that Bardo brings, one text each"),
     ("allow_insecure_rpc", "whether endpoints and relays over a network may be asked without encryption"),
     ("data_dir", "where logs, keys and ledgers are kept"),
     ("log", "what is logged: error, warn, info, debug, trace, or a filter such as bardo=debug"),

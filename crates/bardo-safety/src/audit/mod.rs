@@ -190,6 +190,20 @@ pub fn entries(
     Ok(found)
 }
 
+/// Whether there is an entry of any of these kinds.
+///
+/// # Errors
+/// [`AuditError`].
+pub fn has_any(connection: &Connection, kinds: &[Kind]) -> Result<bool, AuditError> {
+    let mut statement = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM audit_entry WHERE kind = ?1)")?;
+    for kind in kinds {
+        if statement.query_row([kind.as_str()], |row| row.get(0))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 impl Recorded {
     fn read(row: &Row<'_>) -> Result<Self, AuditError> {
         let seq: i64 = row.get(0)?;

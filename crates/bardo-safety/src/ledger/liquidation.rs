@@ -45,7 +45,7 @@ pub fn end_liquidation(
     Ok(())
 }
 
-/// What an account is to sell whole on a chain.
+/// What an account is to sell whole on a chain. A row that cannot be read plans nothing: without a plan less passes.
 pub(super) fn liquidating(
     connection: &Connection,
     chain_id: u64,
@@ -54,12 +54,19 @@ pub(super) fn liquidating(
     let mut statement =
         connection.prepare_cached("SELECT token FROM ledger_liquidation WHERE chain_id = ?1 AND account = ?2")?;
     let rows = statement.query_map(params![sql(chain_id)?, account.to_string()], |row| row.get::<_, String>(0))?;
-    let token = |text: String| match text.as_str() {
-        "native" => Ok(TokenId::Native),
-        address => address
-            .parse()
-            .map(TokenId::Erc20)
-            .map_err(|_| LedgerError::Damaged("a liquidation of something that is no token")),
-    };
-    rows.map(|row| row.map_err(LedgerError::from).and_then(token)).collect()
+    let mut planned = BTreeSet::new();
+    for text in rows {
+        match text?.as_str() {
+            "native" => {
+                planned.insert(TokenId::Native);
+            }
+            address => match address.parse() {
+                Ok(address) => {
+                    planned.insert(TokenId::Erc20(address));
+                }
+                Err(_) => tracing::warn!("the ledger plans to sell something that is no token"),
+            },
+        }
+    }
+    Ok(planned)
 }

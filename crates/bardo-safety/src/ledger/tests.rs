@@ -365,15 +365,18 @@ fn taking_back_is_held_up_by_no_limit_and_still_recorded() {
 }
 
 #[test]
-fn a_recipient_is_known_once_something_has_arrived() {
+fn a_recipient_is_named_once_something_has_arrived() {
     let (mut file, caps) = (File::new(), caps());
     let friend = address!("00000000000000000000000000000000000000bb");
     let id = file.reserve(DAY, &caps, &request(1)).unwrap();
     file.write(|transaction| note_recipients(transaction, id, 31_337, &[friend])).unwrap();
-    assert!(!knows_recipient(&file.connection, 31_337, friend).unwrap());
+    assert!(recipients(&file.connection).unwrap().is_empty());
     file.settle(DAY, id, Outcome::Done { spent: Micros::ZERO }).unwrap();
-    assert!(knows_recipient(&file.connection, 31_337, friend).unwrap());
-    assert!(!knows_recipient(&file.connection, 31_338, friend).unwrap());
+    assert_eq!(recipients(&file.connection).unwrap(), [friend]);
+    // A row that cannot be read names nobody, and hides nobody.
+    let garbage = "INSERT INTO ledger_recipient (chain_id, recipient, reservation) VALUES (31337, 'nobody', ?1)";
+    file.connection.execute(garbage, [id.get()]).unwrap();
+    assert_eq!(recipients(&file.connection).unwrap(), [friend]);
 }
 
 #[test]

@@ -56,8 +56,17 @@ impl OperatorRules {
             let _known = self.runtime.set(runtime);
         }
         let written = self.keeper.current().policy;
-        let Some((hash, sources)) = self.store.read(policy::held)? else {
-            return self.keep(written, Kind::PolicyAdopted, Vec::new(), None, now).await;
+        let mut held = self.store.read(policy::held)?;
+        if held.is_none() {
+            if !self.kept_a_policy()? {
+                return self.keep(written, Kind::PolicyAdopted, Vec::new(), None, now).await;
+            }
+            // Another process may have kept the first one in between.
+            held = self.store.read(policy::held)?;
+        }
+        let Some((hash, sources)) = held else {
+            tracing::warn!("the policy that held last is gone from the ledger: the policy file waits for approval");
+            return self.go_on_from(Policy::preset(Preset::ReadOnly), None, now).await;
         };
         if hash == written.hash() {
             return Ok(());
@@ -68,15 +77,31 @@ impl OperatorRules {
             Ok(Some(held)) if held.hash() == hash => held,
             Ok(_) | Err(_) => Policy::preset(Preset::ReadOnly),
         };
+        self.go_on_from(held, Some(hash), now).await
+    }
+
+    /// Goes on from `held`, which the ledger has under the hash `kept`. What is tighter in the file holds at once, whether or
+    /// not the rest of it waits.
+    async fn go_on_from(&self, held: Policy, kept: Option<B256>, now: u64) -> Result<(), AcceptError> {
         let before = held.clone();
         self.keeper.resume(held);
-        // What is tighter in the file holds at once, whether or not the rest of it waits.
         let holds = self.keeper.current().policy;
-        if holds.hash() == hash {
+        if kept == Some(holds.hash()) {
             return Ok(());
         }
         let changes = before.changes(&holds);
         self.keep(holds, Kind::PolicyTightened, changes, None, now).await
+    }
+
+    /// Whether a policy was kept in this ledger before, by the audit log; an audit log from which something was taken, by
+    /// itself or by its anchor, counts as one that said so.
+    fn kept_a_policy(&self) -> Result<bool, AcceptError> {
+        let report = self.store.read(|connection| audit::verify(connection, &self.anchor, None))?;
+        // A log that was begun before there were rules has no anchor yet.
+        let whole = report.faults.iter().all(|fault| matches!(fault, audit::Fault::NoAnchor));
+        let kinds = [Kind::PolicyAdopted, Kind::PolicyTightened, Kind::PolicyAccepted, Kind::PolicyRefused];
+        let kept = self.store.read(|connection| audit::has_any(connection, &kinds))?;
+        Ok(kept || !whole)
     }
 
     /// The looser policy that waits for a decision, if one does and it has not been refused.

@@ -15,7 +15,7 @@ use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::ground::{Ground, portfolio};
 use crate::orders::record;
-use crate::permit;
+use crate::parties::{Party, Role};
 use crate::simulate::{self, Fault, Simulated, Surroundings};
 use crate::value::{Doubt, Spreads, Unpriced, Values, values};
 use crate::verdict::Verdict;
@@ -91,6 +91,7 @@ impl Pipeline {
         faults.extend(calldata::read(framed.proposal(), &ground.network().book));
         let next = fork.next_block().timestamp;
         faults.extend(simulate::order_faults(framed, &ground.network().book, next, look.settling));
+        faults.extend(look.hollow.iter().cloned());
         let simulated = match ran {
             Ok(simulation) => {
                 let (mut simulated, found) =
@@ -157,8 +158,9 @@ impl Pipeline {
                 continue;
             }
             let unavailable = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::StoreUnavailable, error);
-            let noted = |connection: &_| permit::has_allowed(connection, chain_id, account, leg.to);
-            // Of before there were such notes.
+            let token = Party { role: Role::Token, chain_id, address: leg.to, account };
+            let noted = |connection: &_| self.inner.known.knows(connection, token);
+            // Bytes that the account signed, of before there were such records.
             let signed = |connection: &_| allowed_before(connection, chain_id, account, leg.to);
             let ours = known.contains(&leg.to)
                 || by_hand

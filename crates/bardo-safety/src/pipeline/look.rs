@@ -12,8 +12,9 @@ use alloy::providers::Provider as _;
 use super::{Pipeline, Refusal};
 use crate::cage::{self, Cage};
 use crate::framed::Framed;
+use crate::grants;
 use crate::ground::{Ground, Untold};
-use crate::simulate::{self, Surroundings};
+use crate::simulate::{self, Fault, Surroundings};
 use crate::value::{Doubt, Spreads, Valued};
 use bardo_base::error::ErrorCode;
 use golem_chain::evm::BlockContext;
@@ -39,6 +40,8 @@ pub(super) struct Look {
     pub arrival: Result<Option<Valued>, Doubt>,
     /// The hash of the code that settles the order.
     pub settling: Option<B256>,
+    /// Spenders that are not the contracts that the address book file calls them.
+    pub hollow: Vec<Fault>,
     pub spreads: Spreads,
     pub data_fee: Result<U256, Doubt>,
     pub balances: Result<BTreeMap<TokenId, (Token, U256)>, Doubt>,
@@ -116,13 +119,14 @@ impl Pipeline {
         let nonce = async {
             provider.get_transaction_count(framed.signer()).block_id(block).await.map_err(ProviderError::from)
         };
-        let (tokens, nonce, arrival, settling) = futures::join!(
+        let (tokens, nonce, arrival, settling, hollow) = futures::join!(
             ground.tokens(framed, block),
             nonce,
             self.arrival(framed),
-            self.settling_code(ground, framed, block)
+            self.settling_code(ground, framed, block),
+            hollow_spenders(ground, framed, block)
         );
-        let settling = settling?;
+        let (settling, hollow) = (settling?, hollow?);
         let nonce = nonce.map_err(|error| unread(&error))?;
         let impossible = tokens.as_ref().err().and_then(is_impossible);
         let tokens = match tokens {
@@ -152,6 +156,7 @@ impl Pipeline {
             tokens,
             arrival,
             settling,
+            hollow,
             spreads,
             data_fee,
             balances,
@@ -160,6 +165,18 @@ impl Pipeline {
             ran: None,
         })
     }
+}
+
+/// What stands against spenders that only an address book file vouches for: each must be a contract, with the code whose
+/// hash the file gives. Under a delegation (EIP-7702) an address stays its key's.
+async fn hollow_spenders(ground: &Ground, framed: &Framed, block: BlockId) -> Result<Vec<Fault>, Refusal> {
+    let mut faults = Vec::new();
+    for (spender, hashes) in grants::described(framed, ground.network()) {
+        let code = ground.client.agreed().get_code_at(spender).block_id(block).await.map_err(ProviderError::from);
+        let code = code.map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, error))?;
+        faults.extend(simulate::spender_fault(spender, &hashes, &code));
+    }
+    Ok(faults)
 }
 
 fn is_impossible(untold: &Untold) -> Option<Impossible> {

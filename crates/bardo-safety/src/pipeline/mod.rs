@@ -57,6 +57,8 @@ use crate::ground::Ground;
 use crate::guardian::Guardian;
 use crate::orders::Orders;
 use crate::paper::PaperLedger;
+use crate::parties::PartyRecords;
+use crate::queue_key::QueueKey;
 use crate::rulebook::Rulebook;
 use bardo_base::clock::Clock;
 use bardo_base::error::ErrorCode;
@@ -111,6 +113,9 @@ pub struct PipelineConfig {
     pub fabric: Fabric,
     /// Where it asks the operator.
     pub desk: ApprovalDesk,
+    /// Key of the acting account in this ledger, which vouches for who was paid before; `None` where the account is
+    /// locked, and then nobody is known.
+    pub key: Option<QueueKey>,
     /// Who must agree above the hot lane.
     pub guardian: Option<Arc<dyn Guardian>>,
     /// How long a permit serves.
@@ -157,6 +162,10 @@ struct Inner {
     clock: Arc<dyn Clock>,
     fabric: Fabric,
     desk: ApprovalDesk,
+    /// Who took part before, by the records of the real ledger.
+    known: PartyRecords,
+    /// The same by the paper ledger's own.
+    known_on_paper: PartyRecords,
     guardian: Option<Arc<dyn Guardian>>,
     permit_ttl: u64,
     patience: Duration,
@@ -245,7 +254,7 @@ impl Pipeline {
     }
 
     fn made(config: PipelineConfig, paper: Option<PaperLedger>) -> Self {
-        let PipelineConfig { chains, store, rules, clock, fabric, desk, guardian, permit_ttl, patience } = config;
+        let PipelineConfig { chains, store, rules, clock, fabric, desk, key, guardian, permit_ttl, patience } = config;
         let permit_ttl = u64::try_from(permit_ttl.as_millis()).unwrap_or(u64::MAX);
         let trail = Trail::new(store.clone(), clock.clone());
         let inner = Inner {
@@ -255,6 +264,8 @@ impl Pipeline {
             clock,
             fabric,
             desk,
+            known: PartyRecords::in_earnest(key.clone()),
+            known_on_paper: PartyRecords::on_paper(key),
             guardian,
             permit_ttl,
             patience,

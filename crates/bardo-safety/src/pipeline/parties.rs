@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 
 use alloy::primitives::Address;
 
-use super::{Pipeline, Refusal};
+use super::{Inner, Pipeline, Refusal};
 use crate::approval::Reason;
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::grants;
 use crate::ground::Ground;
-use crate::paper::PaperLedger;
-use crate::permit::{self, Party};
+use crate::parties::{self, Party, PartyRecords, Role};
 use bardo_base::error::ErrorCode;
-use bardo_store::StoreError;
+use bardo_store::{Store, StoreError};
 
 /// So many bytes at each end of an address are what people compare: four digits.
 const COMPARED: usize = 2;
@@ -30,40 +29,78 @@ impl Pipeline {
         let own = framed.exposed();
         let contracts: BTreeSet<Address> = ground.network().book.contracts().map(|(_, address)| address).collect();
         let (receivers, spenders) = (grants::receivers(framed), grants::spenders(framed));
+        let (chain_id, account) = (proposal.chain_id, framed.account());
+        let took_part = |role, address| self.took_part(Party { role, chain_id, address, account });
         let mut reasons = Vec::new();
         for who in receivers.iter().filter(|who| !own.contains(who)) {
-            let received = |connection: &_| Party::Receiver.was(connection, proposal.chain_id, *who);
-            if !self.inner.rules.knows_recipient(proposal.chain_id, *who) && !self.stored(received)?.contains(&true) {
+            if !self.inner.rules.knows_recipient(*who) && !took_part(Role::Receiver, *who)? {
                 reasons.push(Reason::FirstPaid);
                 break;
             }
         }
         let book = &ground.network().book;
         for who in spenders.iter().filter(|who| !own.contains(who) && !grants::known_spender(framed, book, **who)) {
-            let taken = |connection: &_| Party::Spender.was(connection, proposal.chain_id, *who);
-            if !self.inner.rules.knows_spender(proposal.chain_id, *who) && !self.stored(taken)?.contains(&true) {
+            if !self.inner.rules.knows_spender(*who) && !took_part(Role::Spender, *who)? {
                 reasons.push(Reason::FirstAllowed);
                 break;
             }
         }
-        let mut known = self.inner.rules.acquaintances().map_err(unavailable)?;
-        known.extend(self.stored(permit::parties)?.into_iter().flatten());
-        known.extend(own);
-        known.extend(contracts);
-        known.extend(ground.network().book.tokens().iter().map(|token| token.address));
-        for who in receivers.union(&spenders).filter(|who| !known.contains(*who)) {
-            if let Some(known) = known.iter().find(|known| alike(*who, **known)) {
+        // Nobody is held to imitate another whose own address is vouched for; a row of the ledger alone does not do that.
+        let mut vouched = self.inner.rules.named();
+        let mut imitable = self.inner.rules.acquaintances().map_err(unavailable)?;
+        for (store, records) in self.records() {
+            vouched.extend(store.read(|connection| records.known(connection, account)).map_err(unavailable)?);
+            imitable.extend(store.read(parties::mentioned).map_err(unavailable)?);
+        }
+        vouched.extend(own);
+        vouched.extend(contracts);
+        vouched.extend(ground.network().book.tokens().iter().map(|token| token.address));
+        imitable.extend(&vouched);
+        for who in receivers.union(&spenders).filter(|who| !vouched.contains(*who)) {
+            if let Some(known) = imitable.iter().find(|known| alike(*who, **known)) {
                 reasons.push(Reason::Resembles { who: *who, known: *known });
             }
         }
         Ok(reasons)
     }
 
-    /// Answers of the ledger and, on paper, of the real one too: its parties are known on paper.
-    fn stored<T>(&self, ask: impl Fn(&rusqlite::Connection) -> Result<T, StoreError>) -> Result<Vec<T>, Refusal> {
-        let real = self.inner.paper.as_ref().map(PaperLedger::real);
-        let stores = std::iter::once(&self.inner.store).chain(real);
-        stores.map(|store| store.read(&ask).map_err(unavailable)).collect()
+    /// The ledger with its records of parties and, on paper, the real one too: its parties are known on paper.
+    fn records(&self) -> impl Iterator<Item = (&Store, &PartyRecords)> {
+        let Inner { store, paper, known, known_on_paper, .. } = &*self.inner;
+        let (own, real) = match paper {
+            Some(paper) => ((store, known_on_paper), Some((paper.real(), known))),
+            None => ((store, known), None),
+        };
+        std::iter::once(own).chain(real)
+    }
+
+    fn took_part(&self, party: Party) -> Result<bool, Refusal> {
+        for (store, records) in self.records() {
+            if store.read(|connection| records.knows(connection, party)).map_err(unavailable)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Records who received something by an action or was let take something, so that the next time is not the first.
+    pub(super) async fn note_parties(&self, framed: &Framed) {
+        let (proposal, account, now) = (framed.proposal(), framed.account(), self.inner.clock.now_millis());
+        let (chain_id, call_id, own) = (proposal.chain_id, proposal.call_id, framed.exposed());
+        let paid = grants::receivers(framed).into_iter().map(|address| (Role::Receiver, address));
+        let allowed = grants::spenders(framed).into_iter().map(|address| (Role::Spender, address));
+        let others = paid.chain(allowed).filter(|(_, address)| !own.contains(address));
+        let others: Vec<Party> = others.map(|(role, address)| Party { role, chain_id, address, account }).collect();
+        let Some((_, records)) = self.records().next().filter(|_| !others.is_empty()) else { return };
+        let records = records.clone();
+        // Those who are not recorded are asked about once more: no harm.
+        let _noted = self
+            .inner
+            .store
+            .write(move |transaction| {
+                others.iter().try_for_each(|party| records.note(transaction, *party, call_id, now))
+            })
+            .await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! What became of what was sent: the receipt, the account's balances before and after as the chain
 //! tells them, and the ledger's last word.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
@@ -14,9 +14,7 @@ use super::sign::Stored;
 use super::{AtWork, Pipeline, Prepared};
 use crate::audit::Kind;
 use crate::framed::Framed;
-use crate::grants::{receivers, spenders};
 use crate::ground::Ground;
-use crate::permit::Party;
 use crate::proposal::{Proposal, Purpose};
 use crate::rulebook::End;
 use crate::simulate::Move;
@@ -288,26 +286,6 @@ impl Pipeline {
                 }
             }
         });
-    }
-
-    /// Notes everybody who has received something, or was let take something, so that the next time is not the first.
-    pub(super) async fn note_parties(&self, framed: &Framed) {
-        let (chain_id, now) = (framed.proposal().chain_id, self.inner.clock.now_millis());
-        let exposed = framed.exposed();
-        let others = |all: BTreeSet<Address>| all.into_iter().filter(|one| !exposed.contains(one)).collect::<Vec<_>>();
-        let (paid, allowed) = (others(receivers(framed)), others(spenders(framed)));
-        if paid.is_empty() && allowed.is_empty() {
-            return;
-        }
-        // Not written down, they are asked about once more: no harm.
-        let _noted = self
-            .inner
-            .store
-            .write(move |transaction| {
-                paid.iter().try_for_each(|one| Party::Receiver.note(transaction, chain_id, *one, now))?;
-                allowed.iter().try_for_each(|one| Party::Spender.note(transaction, chain_id, *one, now))
-            })
-            .await;
     }
 }
 

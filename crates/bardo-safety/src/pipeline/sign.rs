@@ -14,6 +14,7 @@ use super::{Pipeline, Prepared};
 use crate::account::{Revoked, SignError};
 use crate::audit::{self, AuditError, Entry, Kind};
 use crate::framed::{FeeBound, Framed, FramedLeg};
+use crate::parties::{Party, Role};
 use crate::permit::{self, NotedLeg};
 use crate::proposal::{Purpose, SIGNATURE_BYTES};
 use bardo_abi::erc20::Erc20;
@@ -135,13 +136,15 @@ impl Pipeline {
         });
         let (chain_id, owner) = (framed.proposal().chain_id, framed.account());
         let allows = framed.proposal().legs.get(leg).filter(|leg| allows(&leg.data)).map(|leg| leg.to);
+        let allows = allows.map(|address| Party { role: Role::Token, chain_id, address, account: owner });
+        let records = self.inner.known.clone();
         let (clock, bytes, held) = (Arc::clone(&self.inner.clock), signed.clone(), ticket.clone());
         let stored = self.inner.store.write(move |transaction| -> Result<Kept, KeepError> {
             let now = clock.now_millis();
             let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
             permit::note_leg(transaction, permit_id, noted, bytes.hash())?;
             if let Some(token) = allows {
-                permit::note_allowed(transaction, chain_id, owner, token)?;
+                records.note(transaction, token, call_id, now)?;
             }
             let entry = Entry { kind: Kind::TxSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, B256, U256, keccak256};
 
 use super::{Fault, Surroundings, figure, name, when};
 use crate::account::AccountKind;
@@ -12,6 +12,26 @@ use crate::proposal::{AllowanceKind, SIGNATURE_BYTES};
 use crate::typed::TypedMessage;
 use golem_chain::evm::PLACEHOLDER_SIGNATURE;
 use golem_chain::token::TokenId;
+
+/// Code that sends every call on to a contract that a key chose
+/// ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)): the address is still the key's.
+const DELEGATION: [u8; 3] = [0xef, 0x01, 0x00];
+
+/// What stands against a spender that an address book file names, by its code on the chain: it must be a contract, and its
+/// code must have each of `hashes`.
+pub fn spender_fault(spender: Address, hashes: &[B256], code: &[u8]) -> Option<Fault> {
+    let fault = |declared: String, found: String| {
+        let right = "an address book and a line of trusted_entries with the contract's real address and code hash";
+        Some(Fault::new("spender", declared, found).passing(right))
+    };
+    if code.is_empty() || code.starts_with(&DELEGATION) {
+        let what = if code.is_empty() { "no code" } else { "a key's delegation and no code of its own" };
+        return fault("a contract, as the address book says".to_owned(), format!("{spender} has {what}"));
+    }
+    let found = keccak256(code);
+    let other = hashes.iter().find(|hash| **hash != found)?;
+    fault(format!("code with the hash {other}"), format!("{spender} has code with the hash {found}"))
+}
 
 /// Faults that show before anything is run: a frame that does not carry what was proposed, and
 /// signatures that would let somebody take more than is declared, or for longer.
@@ -101,5 +121,30 @@ fn signature(framed: &Framed, signer: Address, message: &TypedMessage, around: &
             let fault = Fault::new("signature", declared, format!("it serves until {}", when(until)));
             faults.push(fault.passing("a signature that ends with the action"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{Address, B256, b256};
+
+    use super::spender_fault;
+
+    /// Keccak-256 of the one byte 0x00, computed elsewhere.
+    const OF_ZERO: B256 = b256!("bc36789e7a1e281436464229828f817d6612f7b477d66591ff96a9e064bcc98a");
+
+    #[test]
+    fn a_spender_of_a_book_file_is_a_contract_with_the_code_that_was_trusted() {
+        let at = Address::repeat_byte(1);
+        let found = |hashes: &[B256], code: &[u8]| spender_fault(at, hashes, code).map(|fault| fault.found.to_string());
+        assert_eq!(found(&[], &[0]), None);
+        assert_eq!(found(&[OF_ZERO], &[0]), None);
+        for hashes in [&[][..], &[OF_ZERO]] {
+            assert!(found(hashes, &[]).is_some_and(|found| found.ends_with("0101 has no code")));
+        }
+        let delegation = [[0xef, 0x01, 0x00].as_slice(), &[7; 20]].concat();
+        assert!(found(&[], &delegation).is_some_and(|found| found.contains("a key's delegation")));
+        assert!(found(&[B256::repeat_byte(1)], &[0]).is_some_and(|found| found.contains("0xbc36789e")));
+        assert!(found(&[OF_ZERO, B256::repeat_byte(1)], &[0]).is_some());
     }
 }

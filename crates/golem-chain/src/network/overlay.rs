@@ -1,11 +1,14 @@
-//! What an address book file may say of a chain that Bardo brings a book for.
+//! What an address book file may say of a chain.
 //!
-//! A book file vouches for contracts that money is sent to. For such chains it may repeat the bundled entries. It may add
-//! others only where the configuration trusts each of them by a line of its own, with its full address and code hash, and
-//! it may change none.
+//! A book file vouches for contracts that money is sent to, and for tokens, factories and feeds that prices rest on. It may
+//! add entries only where the configuration trusts each of them by a line of its own, with its full address and code hash.
+//! For chains that Bardo brings a book for, it may repeat the bundled entries and change none. Only Bardo's own devnets,
+//! whose tokens are worth nothing, are described by the file alone.
 
 use super::book::bundled_never;
-use super::{ChainDescription, Contract, DEVNET_BASE, DEVNET_ETHEREUM, Description, Network, by_id, named, resolve};
+use super::{
+    AddressBook, ChainDescription, Contract, DEVNET_BASE, DEVNET_ETHEREUM, Description, by_id, named, resolve,
+};
 use bardo_base::text::SafeText;
 
 /// The longest entry that is shown, in characters.
@@ -36,11 +39,23 @@ pub enum OverlayError {
         /// What is bundled.
         bundled: String,
     },
+    /// It gives an address a role in which it takes tokens, and Bardo knows that it never may.
+    #[error(
+        "it lets an address of {chain} take tokens that is known as {known} and never may: `{entry}`. Remove the entry"
+    )]
+    NeverTakes {
+        /// The chain.
+        chain: String,
+        /// The entry, as a line of `trusted_entries`.
+        entry: SafeText,
+        /// Its name in the bundled books.
+        known: &'static str,
+    },
     /// It adds entries that nobody has decided about.
     #[error(
         "it adds to the book that Bardo brings for {chain}, and no file may do so by itself. Compare each entry with the \
          project's own documentation, and add those you trust to trusted_entries in the configuration file:{}",
-        entries.iter().map(|entry| format!("\n  \"{entry}\"")).collect::<String>()
+        lines(entries)
     )]
     Adds {
         /// The chain.
@@ -48,15 +63,42 @@ pub enum OverlayError {
         /// The entries, as lines of `trusted_entries`.
         entries: Vec<SafeText>,
     },
+    /// It describes a chain that Bardo brings no book for, with entries that nobody has decided about.
+    #[error(
+        "Bardo brings no address book for {chain}, and no file decides by itself who may take tokens or what they are \
+         worth there. Compare each entry with the project's own documentation, and add those you trust to \
+         trusted_entries in the configuration file:{}",
+        lines(entries)
+    )]
+    Undecided {
+        /// The chain.
+        chain: String,
+        /// The entries, as lines of `trusted_entries`.
+        entries: Vec<SafeText>,
+    },
 }
 
-/// Checks an address book file against the bundled books. `trusted` are the lines of `trusted_entries`.
+/// Entries as they stand in the configuration file.
+fn lines(entries: &[SafeText]) -> String {
+    entries.iter().map(|entry| format!("\n  \"{entry}\",")).collect()
+}
+
+/// Checks an address book file against the bundled books and the lines of `trusted_entries`.
 ///
 /// # Errors
 /// An [`OverlayError`] for the first chain that something is wrong with.
 pub fn check(description: &Description, trusted: &[&str]) -> Result<(), OverlayError> {
     description.chains.iter().try_for_each(|chain| match by_id(chain.chain_id) {
-        Some(bundled) => over_bundled(chain, bundled, trusted),
+        Some(bundled) if resolve(&chain.name, std::slice::from_ref(bundled)).is_err() => Err(OverlayError::Name {
+            chain_id: chain.chain_id,
+            name: SafeText::clean(&chain.name, MAX_ENTRY),
+            right: format!("'{}'", bundled.name),
+        }),
+        Some(bundled) => {
+            let name = bundled.to_string();
+            let entries = added(chain, &name, &bundled.book, trusted)?;
+            if entries.is_empty() { Ok(()) } else { Err(OverlayError::Adds { chain: name, entries }) }
+        }
         None if matches!(chain.chain_id, DEVNET_ETHEREUM | DEVNET_BASE) => Ok(()),
         None => match resolve(&chain.name, named()) {
             Ok(other) => Err(OverlayError::Name {
@@ -64,25 +106,31 @@ pub fn check(description: &Description, trusted: &[&str]) -> Result<(), OverlayE
                 name: SafeText::clean(&chain.name, MAX_ENTRY),
                 right: format!("a name that is not one of {other}"),
             }),
-            Err(_) => Ok(()),
+            Err(_) => {
+                let name = format!("{} ({})", chain.name, chain.chain_id);
+                let entries = added(chain, &name, &AddressBook::default(), trusted)?;
+                if entries.is_empty() { Ok(()) } else { Err(OverlayError::Undecided { chain: name, entries }) }
+            }
         },
     })
 }
 
-fn over_bundled(chain: &ChainDescription, bundled: &Network, trusted: &[&str]) -> Result<(), OverlayError> {
-    if resolve(&chain.name, std::slice::from_ref(bundled)).is_err() {
-        return Err(OverlayError::Name {
-            chain_id: chain.chain_id,
-            name: SafeText::clean(&chain.name, MAX_ENTRY),
-            right: format!("'{}'", bundled.name),
-        });
-    }
-    let (id, book) = (chain.chain_id, &bundled.book);
+/// The entries of `chain` that neither `book` nor `trusted` has, as lines of `trusted_entries`.
+///
+/// # Errors
+/// [`OverlayError`] for an entry that changes one of `book`, or lets take tokens what never may.
+fn added(
+    chain: &ChainDescription,
+    name: &str,
+    book: &AddressBook,
+    trusted: &[&str],
+) -> Result<Vec<SafeText>, OverlayError> {
+    let id = chain.chain_id;
     let clean = |entry: &str| SafeText::clean(entry, MAX_ENTRY);
     let mut added = Vec::new();
     let mut compare = |entry: String, same: Option<bool>, has: String| match same {
         Some(true) => Ok(()),
-        Some(false) => Err(OverlayError::Changes { chain: bundled.to_string(), entry: clean(&entry), bundled: has }),
+        Some(false) => Err(OverlayError::Changes { chain: name.to_owned(), entry: clean(&entry), bundled: has }),
         None => {
             if !trusted.contains(&entry.as_str()) {
                 added.push(clean(&entry));
@@ -94,15 +142,15 @@ fn over_bundled(chain: &ChainDescription, bundled: &Network, trusted: &[&str]) -
         let role = Contract::from_key(key);
         let known = role.and_then(|role| book.contract(role));
         let never = bundled_never(*address).filter(|_| role.is_none_or(|role| role.spender_role().is_ok()));
-        let (same, has) = match (known, never) {
-            (Some(known), _) => (Some(known == *address), known.to_string()),
-            (None, Some((name, _))) => (Some(false), format!("{name} at that address")),
-            (None, None) => (None, String::new()),
-        };
         let hash = chain.code_hashes.get(key).map_or_else(String::new, |hash| format!(" {hash}"));
+        let entry = format!("{id} contract {key} {address}{hash}");
+        if let (None, Some((known, _))) = (known, never) {
+            return Err(OverlayError::NeverTakes { chain: name.to_owned(), entry: clean(&entry), known });
+        }
+        let (same, has) = (known.map(|known| known == *address), known.map(|known| known.to_string()));
         // With a code hash the contract and what vouches for it are one decision.
         let same = if same == Some(true) && !hash.is_empty() { None } else { same };
-        compare(format!("{id} contract {key} {address}{hash}"), same, has)?;
+        compare(entry, same, has.unwrap_or_default())?;
     }
     for (key, hash) in chain.code_hashes.iter().filter(|(key, _)| !chain.contracts.contains_key(*key)) {
         let same = Contract::from_key(key).and_then(|role| book.code_hash(role)).map(|known| known == *hash);
@@ -124,10 +172,7 @@ fn over_bundled(chain: &ChainDescription, bundled: &Network, trusted: &[&str]) -
         let has = known.map(|known| known.address.to_string()).unwrap_or_default();
         compare(format!("{id} feed {pair} {} {}", feed.address, feed.decimals), same, has)?;
     }
-    if added.is_empty() {
-        return Ok(());
-    }
-    Err(OverlayError::Adds { chain: bundled.to_string(), entries: added })
+    Ok(added)
 }
 
 #[cfg(test)]
@@ -164,7 +209,7 @@ mod tests {
         says(check(&renamed, &[]), &["universalRouter", "changes an entry"]);
         // Under a role that mainnet has no contract for, and under any other name it is another's.
         let free = mainnet(json!({ "contracts": { "originSettler": multicall } }));
-        says(check(&free, &[&format!("1 contract originSettler {multicall}")]), &["Multicall3 at that address"]);
+        says(check(&free, &[&format!("1 contract originSettler {multicall}")]), &["known as Multicall3 and never"]);
         let moved = mainnet(json!({ "contracts": { "permit2": NEW } }));
         says(check(&moved, &[]), &["0x000000000022D473030F116dDEE9F6B43aC78BA3"]);
         let usdc = bundled.book.tokens().iter().find(|token| token.symbol == "USDC").unwrap();
@@ -217,7 +262,58 @@ mod tests {
         says(check(&of(1, "base", json!({})), &[]), &["another chain's name"]);
         says(check(&of(999_999, "ethereum", json!({})), &[]), &["another chain's name"]);
         check(&of(1, "mainnet", json!({})), &[]).unwrap();
-        check(&of(999_999, "mine", json!({ "contracts": { "permit2": NEW } })), &[]).unwrap();
+        check(&of(999_999, "mine", json!({})), &[]).unwrap();
         check(&of(DEVNET_ETHEREUM, "ethereum", json!({ "contracts": { "permit2": NEW } })), &[]).unwrap();
+    }
+
+    #[test]
+    fn on_a_chain_without_a_bundled_book_each_entry_needs_a_line() {
+        let address: alloy::primitives::Address = NEW.parse().unwrap();
+        // One of every kind of role: spender, Permit2, settler, reactor, key, policy contract, what prices rest on.
+        let roles = [
+            "v2Router",
+            "permit2",
+            "v3PositionManager",
+            "originSettler",
+            "v2DutchReactor",
+            "orderCosigner",
+            "policyCage",
+            "v3Factory",
+            "multicall3",
+            "wrappedNative",
+            "aNameOfItsOwn",
+        ];
+        for role in roles {
+            let plain = of(424_242, "mine", json!({ "contracts": { role: NEW } }));
+            let line = format!("424242 contract {role} {address}");
+            says(check(&plain, &[]), &[&format!("\"{line}\","), "mine (424242)", "trusted_entries"]);
+            check(&plain, &[&line]).unwrap();
+            // The line is for this chain, this address and this code.
+            says(check(&plain, &[&line.replace("424242", "424243")]), &[&line]);
+            says(check(&plain, &[&format!("{line} {HASH}")]), &[&line]);
+            let hashed = of(424_242, "mine", json!({ "contracts": { role: NEW }, "code_hashes": { role: HASH } }));
+            says(check(&hashed, &[&line]), &[&format!("{line} {HASH}")]);
+        }
+        let priced = of(
+            424_242,
+            "mine",
+            json!({
+                "tokens": { "USDC": { "address": NEW, "decimals": 6 } },
+                "feeds": { "USDC / USD": { "address": NEW, "decimals": 8 } },
+            }),
+        );
+        let (token, feed) = (format!("424242 token USDC {address} 6"), format!("424242 feed USDC / USD {address} 8"));
+        says(check(&priced, &[]), &[&token, &feed]);
+        says(check(&priced, &[&token]), &[&feed]);
+        check(&priced, &[&token, &feed]).unwrap();
+    }
+
+    #[test]
+    fn no_line_lets_multicall3_take_tokens_anywhere() {
+        let multicall = by_id(1).unwrap().book.contract(Contract::Multicall3).unwrap();
+        let router = of(424_242, "mine", json!({ "contracts": { "v2Router": multicall } }));
+        says(check(&router, &[&format!("424242 contract v2Router {multicall}")]), &["known as Multicall3"]);
+        let itself = of(424_242, "mine", json!({ "contracts": { "multicall3": multicall } }));
+        check(&itself, &[&format!("424242 contract multicall3 {multicall}")]).unwrap();
     }
 }

@@ -78,6 +78,7 @@ fn house() -> House {
         clock: clock.clone(),
         fabric,
         desk,
+        key: None,
         guardian: None,
         permit_ttl: Duration::from_secs(60),
         patience: Duration::from_secs(1),
