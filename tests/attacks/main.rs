@@ -8,6 +8,7 @@ mod brain;
 #[path = "../support/devnet.rs"]
 mod devnet_process;
 mod endpoints;
+mod exits;
 mod files;
 #[allow(dead_code)] // Other test programs need the rest of it.
 #[path = "../golem/world.rs"]

@@ -144,6 +144,31 @@ async fn a_dead_golems_holdings_are_sold_in_parts_whatever_the_days_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_death_sale_cancels_the_orders_of_everybody_on_the_account() {
+    let home = tempfile::tempdir().unwrap();
+    policy(home.path(), "max_single_trade_usd = \"70\"\nmax_daily_spend_usd = \"500\"\n");
+    let mut watched = Watched::open(home.path(), "sell", BUYS_AND_DIES);
+    watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
+    // The operator's, and not the Golem's that dies.
+    let params = json!({
+        "token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
+        "decay_end_time": 3_000,
+    });
+    let tool = "uniswap_submit_uniswapx_order".to_owned();
+    watched.send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+    watched.until("the order is out", |told| !told.replies.is_empty()).await;
+    assert_eq!(watched.told.replies[0].status, Status::Partial, "{:?}", watched.told.replies);
+    watched.until("it dies", |told| told.died()).await;
+    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum.")).await;
+    let cancelled =
+        watched.told.events.iter().any(
+            |event| matches!(&event.kind, EventKind::OrderUpdate(update) if update.status == OrderStatus::Cancelled),
+        );
+    assert!(cancelled, "the order holds up the sale of its pair");
+    watched.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn flatten_cancels_orders_and_sells_in_parts() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "max_single_trade_usd = \"100\"\nmax_daily_spend_usd = \"450\"\n");

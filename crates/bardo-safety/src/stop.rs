@@ -130,6 +130,17 @@ impl Standing {
         beside.chain(file).max()
     }
 
+    /// The stop that stays where every hold is released, if it is in this level.
+    fn lasting(&self, level: StopLevel) -> Option<&Stop> {
+        let beside = self.beside.iter().map(|(_, found)| found);
+        let mut all = beside.chain([&self.file]).filter_map(|found| match found {
+            InForce::Stop(stop) if !stop.hold => Some(stop),
+            InForce::Stop(_) => found.beneath().find(|stop| !stop.hold),
+            InForce::None | InForce::Garbled { .. } => None,
+        });
+        all.find(|stop| stop.level == level).filter(|_| self.lasts() == Some(level))
+    }
+
     /// Whether this would be swallowed by somebody's hold, and gone with it.
     fn would_swallow(&self, stop: &Stop) -> bool {
         let in_force = self.in_force();
@@ -140,6 +151,15 @@ impl Standing {
     fn may_be_written_over(&self) -> bool {
         self.file == InForce::None || self.file == *self.in_force()
     }
+}
+
+/// Outcome of a Golem's emergency halt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Emergency {
+    /// All signing is stopped; this is in force.
+    Raised(InForce),
+    /// The operator's flatten stays as it is: a halt above it would end the operator's liquidation.
+    Spared(Stop),
 }
 
 /// A stop that is on disk, and stops nothing before it is moved into its place. What was not moved is removed.
@@ -335,6 +355,42 @@ impl StopFile {
         now: u64,
     ) -> Result<(InForce, Option<Stop>), StopError> {
         self.set(Stop::new(level, reason, by, now))
+    }
+
+    /// Raises it to a halt by a Golem's own decision, except over a flatten set in earnest that is the operator's: the
+    /// operator is leaving every position then, and nobody who trades for them ends that.
+    ///
+    /// # Errors
+    /// As for [`StopFile::raise`].
+    pub fn raise_emergency(
+        &self,
+        reason: &str,
+        by: &str,
+        now: u64,
+        is_the_operators: impl Fn(&Stop) -> bool,
+    ) -> Result<Emergency, StopError> {
+        if let Some(flatten) = self.lasting_flatten().filter(|flatten| is_the_operators(flatten)) {
+            return Ok(Emergency::Spared(flatten));
+        }
+        let (in_force, own) = self.raise_own(StopLevel::Halt, reason, by, now)?;
+        // A flatten may have been set between the two; what cannot be released stays a halt.
+        let over = own.as_ref().map(|own| std::iter::successors(own.over.as_deref(), |stop| stop.over.as_deref()));
+        let flatten = over.and_then(|mut over| over.find(|stop| !stop.hold));
+        let flatten = flatten.filter(|flatten| flatten.level == StopLevel::Flatten && is_the_operators(flatten));
+        match (&own, flatten) {
+            (Some(own), Some(flatten)) if self.release(own).is_ok() => Ok(Emergency::Spared(flatten.clone())),
+            _ => Ok(Emergency::Raised(in_force)),
+        }
+    }
+
+    /// The flatten that stays where every hold is released; `None` where another level does, or none.
+    fn lasting_flatten(&self) -> Option<Stop> {
+        let own = self.standing();
+        let outer = self.outer.clone().map(|path| Self { path, outer: None }.standing());
+        let highest = own.lasts().max(outer.as_ref().and_then(Standing::lasts));
+        let mut both = [Some(&own), outer.as_ref()].into_iter().flatten();
+        let flatten = both.find_map(|standing| standing.lasting(StopLevel::Flatten)).cloned();
+        flatten.filter(|_| highest == Some(StopLevel::Flatten))
     }
 
     /// Raises it to a halt that lasts until a choice is made; the hold, to be released by whoever has it. `None` where a

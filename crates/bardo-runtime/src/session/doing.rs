@@ -433,7 +433,7 @@ impl Stage {
                 let stage = Arc::clone(self);
                 stage.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
-                    stage.flatten().await;
+                    stage.sell_all(Cause::Flatten).await;
                     stage.running.fetch_sub(1, Ordering::SeqCst);
                 });
                 Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())

@@ -86,7 +86,7 @@ pub(super) async fn follow(stage: Arc<Stage>) {
                 Wanted::Nothing => {}
                 Wanted::Sell => {
                     stage.running.fetch_add(1, Ordering::SeqCst);
-                    stage.flatten().await;
+                    stage.sell_all(Cause::Flatten).await;
                     stage.running.fetch_sub(1, Ordering::SeqCst);
                 }
                 Wanted::Ask(own) => stage.own.ask(own, stage.clock.now_millis()),
@@ -152,8 +152,8 @@ impl Stage {
             .to_owned())
     }
 
-    /// Cancels the account's orders and sells what it holds, because the stop ladder says so.
-    pub(super) async fn flatten(&self) {
+    /// Cancels every open order of the account, whichever Golem placed it: each may hold up a sale.
+    async fn cancel_before_selling(&self) {
         let left = self.take_orders_back(None).await;
         if left.open > 0 {
             let words = format!("{} of the open orders could not be cancelled and can still fill.", left.open);
@@ -163,11 +163,12 @@ impl Stage {
         for words in &left.locked {
             self.tell_last(words);
         }
-        self.sell_all(Cause::Flatten).await;
     }
 
-    /// Sells what is neither a dollar nor the chain's own coin, as far as the policy lets it, and says what is left.
+    /// Cancels the account's orders and sells what is neither a dollar nor the chain's own coin, as far as the policy lets
+    /// it, and says what is left.
     pub(super) async fn sell_all(&self, cause: Cause) {
+        self.cancel_before_selling().await;
         let (Some(account), Some(rules)) = (self.world.account, &self.rules) else { return };
         // Whoever sells already sells everything.
         while self.selling.swap(true, Ordering::SeqCst) {

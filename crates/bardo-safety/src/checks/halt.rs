@@ -6,7 +6,8 @@ use crate::framed::Framed;
 use crate::stop::{self, Passage};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::Check;
+use bardo_base::id::GolemId;
+use bardo_base::model::{Check, StopLevel};
 
 /// The rule by which an account without keys does nothing.
 pub const KEYS: &str = "session_keys";
@@ -25,6 +26,24 @@ pub fn without_keys() -> Verdict {
     Verdict::blocked(Check::Halt, ErrorCode::Halted, Revoked::Stop, vec![violation])
 }
 
+/// Agents sign no orders under a stop, exits included: an order can be filled later than the stop is looked at, and while it
+/// is open it may hold up the operator's exits.
+fn no_order(level: StopLevel) -> Verdict {
+    let violation = Violation {
+        rule: "stop".to_owned(),
+        limit: format!("{level}: {}", stop::meaning(level)),
+        value: "an order that others fill later".to_owned(),
+        would_pass: match stop::lets_through(Some(level), Passage::Exit) {
+            true => "the same exit as a swap in one transaction: set prefer_uniswapx to false",
+            false => "taking back allowances and orders; everything else once the operator resumes",
+        }
+        .to_owned(),
+        figures: None,
+    };
+    let why = format_args!("{level} is in force, and agents sign no orders under a stop").to_string();
+    Verdict::blocked(Check::Halt, ErrorCode::Halted, why, vec![violation])
+}
+
 /// The stop ladder.
 pub fn check(framed: &Framed, facts: &Facts) -> Verdict {
     let class = facts.class(framed.proposal().tool.action_class);
@@ -32,6 +51,9 @@ pub fn check(framed: &Framed, facts: &Facts) -> Verdict {
     let Some(level) = facts.stop else {
         return Verdict::passed(Check::Halt, "no stop is in force");
     };
+    if framed.proposal().order.is_some() && framed.proposal().golem_id != GolemId::operator() {
+        return no_order(level);
+    }
     if stop::lets_through(Some(level), passage) {
         return Verdict::warned(Check::Halt, format_args!("{level} is in force; this passes it"));
     }

@@ -14,6 +14,10 @@ use bardo_store::{Hold, HoldError};
 /// How long is waited to see that nobody sells.
 const SOON: Duration = Duration::from_millis(100);
 
+fn hold_of(account: Address) -> String {
+    format!("liquidation-{account:x}")
+}
+
 impl OperatorRules {
     /// Records that these holdings of an account are to be sold whole, by the operator's decision: from then on each part
     /// of it counts as closing the position.
@@ -43,7 +47,12 @@ impl OperatorRules {
     /// # Errors
     /// [`HoldError::Busy`] where somebody sells for as long as `patience` lasts; [`HoldError::Store`].
     pub async fn alone_liquidating(&self, account: Address, patience: Duration) -> Result<Hold, HoldError> {
-        self.store.hold(&format!("liquidation-{account:x}"), patience).await
+        self.store.hold(&hold_of(account), patience).await
+    }
+
+    /// Whether some process is selling what this account holds, by the operator's decision. False where that cannot be read.
+    pub fn is_liquidating(&self, account: Address) -> bool {
+        matches!(self.store.held_before(&hold_of(account)), Ok(None))
     }
 
     /// Ends the plans of an account that nobody carries out any more, because the program that did was ended: a part of

@@ -125,6 +125,11 @@ impl Record {
         self.stage != Stage::Ended
     }
 
+    /// Whether the operator placed it by hand.
+    pub fn is_by_hand(&self) -> bool {
+        self.golem_id == GolemId::operator()
+    }
+
     /// The last second in which it can take something, since the Unix epoch.
     pub fn usable_until(&self) -> u64 {
         self.message.takes().iter().map(|takes| takes.usable_until).max().unwrap_or(u64::MAX)
@@ -246,18 +251,38 @@ impl Pair {
     }
 }
 
-/// A live order of this account that a new trade of the same pair would replace. Bridge orders hold back nothing: the
-/// chain does not say of one that was made void that it is, before its time is over.
+/// A fair exit by the operator's own hand, as far as open orders compete with it. Amounts in raw units of the token given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ExitByHand {
+    /// Balance of the account.
+    pub balance: U256,
+    /// Amount that the exit gives.
+    pub gives: U256,
+}
+
+/// Live orders of this account that a new trade of the same pair would replace, the oldest first. Bridge orders hold back
+/// nothing: the chain does not say of one that was made void that it is, before its time is over.
+///
+/// Whoever has signed an order and then trades its pair would sell twice, so the caller's own orders always stand in the
+/// way. The operator's exit does not follow from an agent's order: such an order holds it up only where the balance does
+/// not cover both, or an agent could lock every exit of a pair with a worthless order.
 pub(crate) fn in_the_way(
     connection: &Connection,
     (chain_id, account): (u64, Address),
     pair: &Pair,
     wrapped: Option<Address>,
-) -> Result<Option<(B256, u64)>, StoreError> {
-    let found = all(connection, "stage <> 'ended'")?;
-    let found = found.into_iter().filter(|one| one.chain_id == chain_id && one.account == account);
-    let mut same = found.filter(|one| Pair::of(&one.message).is_some_and(|own| own.is_for_the_same(pair, wrapped)));
-    Ok(same.next().map(|one| (one.hash, one.usable_until())))
+    exit: Option<ExitByHand>,
+) -> Result<Vec<Record>, StoreError> {
+    let mut live = all(connection, "stage <> 'ended'")?;
+    live.retain(|one| one.chain_id == chain_id && one.account == account);
+    let is_covered = exit.is_some_and(|exit| {
+        let takes = live.iter().flat_map(|one| one.message.takes()).filter(|takes| takes.token == pair.given);
+        let promised = takes.fold(U256::ZERO, |sum, takes| sum.saturating_add(takes.amount));
+        promised.checked_add(exit.gives).is_some_and(|needed| needed <= exit.balance)
+    });
+    live.retain(|one| Pair::of(&one.message).is_some_and(|own| own.is_for_the_same(pair, wrapped)));
+    live.retain(|one| !is_covered || one.is_by_hand());
+    Ok(live)
 }
 
 /// Moves an order from one stage to another; false where it was not in the first.

@@ -14,7 +14,7 @@ use super::assess::Assessment;
 use super::recover::{ended, hold_late_again};
 use super::settle::Truth;
 use super::turn::{ByTurn, TAKING_BACK_WAITS, Turn};
-use super::way::traded;
+use super::way::{exit_by_hand, traded};
 use super::witness::despite_disputes;
 use super::{Pipeline, Prepared, Preview, Refusal, Slot, consent};
 use crate::approval::Consent;
@@ -451,12 +451,14 @@ impl Pipeline {
                 return Err(PermitFault::Consumed.into());
             }
             let held = Held { reservation, spent, gas };
-            if let Some(pair) = traded(&framed)
-                && let Some((order, until)) = record::in_the_way(transaction, whose, &pair, wrapped)?
-            {
-                // One whose time is over is only still to be read from the chain, at most a block or two later.
-                let lasts_seconds = until.saturating_sub(now / 1_000).max(LOOK_AGAIN_SECONDS);
-                return Err(GateError::Replaces { order, lasts_seconds });
+            if let Some(pair) = traded(&framed) {
+                let exit = facts.simulation.as_ref().and_then(|simulated| exit_by_hand(&framed, simulated));
+                let open = record::in_the_way(transaction, whose, &pair, wrapped, exit)?;
+                if let Some(order) = open.first() {
+                    // One whose time is over is only still to be read from the chain, at most a block or two later.
+                    let lasts_seconds = order.usable_until().saturating_sub(now / 1_000).max(LOOK_AGAIN_SECONDS);
+                    return Err(GateError::Replaces { order: order.hash, lasts_seconds });
+                }
             }
             let order = figures.and_then(|figures| pipeline.record_of(&prepared, figures, &held, now));
             if let Some(record) = &order {

@@ -78,6 +78,7 @@ pub use recover::{Fate, Found, LeftOver, RECOVERY, Recovered, Step, ToSend};
 pub use refusal::Refusal;
 pub use settle::Truth;
 pub use turn::Turn;
+pub use way::Clearing;
 
 /// A frame's fees may be this many times the base fee, beside the tip: the first try pays up to twice
 /// of it, the rest is for outbidding.

@@ -380,3 +380,44 @@ fn what_cannot_be_written_is_a_halt_all_the_same() {
     assert!(matches!(file.raise(StopLevel::Revoke, "", "operator", 2), Err(StopError::File { .. })));
     assert_eq!(file.read(), InForce::Stop(halt));
 }
+
+#[test]
+fn a_golems_halt_spares_the_operators_flatten_alone() {
+    let by_hand = |stop: &Stop| stop.by.as_str() == "operator";
+    let halts = |file: &StopFile| file.raise_emergency("the feed looks wrong", "ada", 9, by_hand).unwrap();
+    for level in [None, Some(StopLevel::Pause), Some(StopLevel::ExitOnly)] {
+        let (_folder, file) = file();
+        if let Some(level) = level {
+            file.raise(level, "", "operator", 1).unwrap();
+        }
+        assert_eq!(halts(&file), Emergency::Raised(file.read()), "{level:?}");
+        assert_eq!(file.read().level(), Some(StopLevel::Halt), "{level:?}");
+    }
+    let (_folder, file) = file();
+    file.raise(StopLevel::Flatten, "", "some program", 1).unwrap();
+    assert_eq!(halts(&file), Emergency::Raised(file.read()));
+    assert_eq!(file.read().level(), Some(StopLevel::Halt));
+}
+
+#[test]
+fn a_golems_halt_spares_the_operators_flatten_beneath_a_hold_and_in_the_folder_above() {
+    let by_hand = |stop: &Stop| stop.by.as_str() == "operator";
+    let halts = |file: &StopFile| file.raise_emergency("the feed looks wrong", "ada", 9, by_hand).unwrap();
+    // The hold above the flatten, and the flatten beneath a hold that was there first.
+    for is_held_first in [false, true] {
+        let (_folder, file) = file();
+        let hold = || file.hold("", "operator", 2).unwrap().unwrap();
+        let first = is_held_first.then(hold);
+        let flatten = file.raise_own(StopLevel::Flatten, "", "operator", 1).unwrap().1.unwrap();
+        let held = first.unwrap_or_else(hold);
+        assert_eq!(halts(&file), Emergency::Spared(flatten.clone()), "{is_held_first}");
+        assert_eq!(file.release(&held).unwrap(), InForce::Stop(flatten), "{is_held_first}");
+    }
+    let ((_above, above), (_folder, own)) = (file(), file());
+    let own = own.beneath(above.path().parent().unwrap());
+    let InForce::Stop(flatten) = above.raise(StopLevel::Flatten, "", "operator", 1).unwrap() else { panic!() };
+    assert_eq!(halts(&own), Emergency::Spared(flatten));
+    own.raise(StopLevel::Revoke, "", "operator", 2).unwrap();
+    assert_eq!(halts(&own), Emergency::Raised(own.read()));
+    assert_eq!(own.read().level(), Some(StopLevel::Revoke));
+}

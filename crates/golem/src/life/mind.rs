@@ -131,7 +131,8 @@ impl Mind {
             }
             let now = self.clock.steady_millis();
             // Under exit-only and flatten the pipeline lets exits through: the mind goes on, and is told no.
-            let held = matches!(*self.stop.borrow(), Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke));
+            let held = matches!(*self.stop.borrow(), Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke))
+                || self.pi.has_stopped_itself();
             if now >= due && !held {
                 return None;
             }

@@ -144,7 +144,15 @@ fn plain(name: &str) -> String {
     name.trim().to_ascii_lowercase().replace(['_', ' '], "-")
 }
 
+/// Tools that only take something back, whatever their parameters are.
+const TAKING_BACK: [&str; 3] = ["token_revoke", "uniswapx_cancel_order", "intent_refund"];
+
 impl ActionKind {
+    /// Whether it only takes something back.
+    pub fn takes_back(&self) -> bool {
+        TAKING_BACK.contains(&self.acts)
+    }
+
     /// The kind of that name, in any spelling of its words.
     pub fn named(name: &str) -> Option<&'static Self> {
         let asked = plain(name);

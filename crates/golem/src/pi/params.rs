@@ -78,7 +78,8 @@ pub const PI_TOOLS: [PiTool; 8] = [
     PiTool {
         name: "emergency_halt",
         description: "Stops all signing but revocations and cancellations, at once, and takes back every open offer. \
-                      Only the operator lifts it; selling what is held then needs the operator's yes.",
+                      Only the operator lifts it; selling what is held then needs the operator's yes. While the operator \
+                      has everything sold (flatten), it stops you alone and the sales go on.",
         schema: schema::<EmergencyHalt>,
     },
 ];

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -22,14 +23,15 @@ use crate::memory::{self, Delta, Memory, Papers, Softened, Topic};
 use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::{
-    DirectiveChanged, EventKind, Fabric, MemoryHits, Redacted, ToolEnd, ToolFacts, ToolFailed, ToolStart, params_hash,
+    DirectiveChanged, EventKind, Fabric, GolemThought, MemoryHits, Redacted, ToolEnd, ToolFacts, ToolFailed, ToolStart,
+    params_hash,
 };
 use bardo_base::id::{CallId, GolemId, PermitId};
-use bardo_base::model::{CapabilityTier, Category, Phase, StopLevel};
+use bardo_base::model::{CapabilityTier, Category, Phase};
 use bardo_base::text::{SafeText, nearest};
 use bardo_base::units::{BasisPoints, Rounding};
 use bardo_safety::approval::AskedBy;
-use bardo_safety::stop::StopFile;
+use bardo_safety::stop::{Emergency, InForce, Stop, StopFile};
 use golem_chain::token;
 use golem_tools::engine::{
     Call, Catalog, Entry, Executor, Input, Offer, Offered, Status, ToolResponse, WorldChain, categories_of,
@@ -92,6 +94,8 @@ struct Inner {
     learning: bool,
     /// Where a heart beats: since when, and how far apart its beats are, both in milliseconds.
     heart: OnceLock<(u64, u64)>,
+    /// Whether the Golem has stopped itself under the operator's flatten; until no stop is in force.
+    has_stopped_itself: AtomicBool,
     held: Mutex<HashMap<PermitId, Held>>,
     /// Being committed, and until it is signed still to be called off.
     committing: Mutex<HashMap<PermitId, (CallId, Asker)>>,
@@ -128,7 +132,8 @@ impl PiSession {
         let profile = role.selection.profile.map_or(&[][..], categories_of);
         let learning = profile.iter().chain(&role.selection.categories).any(|one| *one == Category::Memory);
         let (heart, held, committing) = (OnceLock::new(), Mutex::default(), Mutex::default());
-        let inner = Inner { learning, config, heart, held, committing };
+        let has_stopped_itself = AtomicBool::new(false);
+        let inner = Inner { learning, config, heart, has_stopped_itself, held, committing };
         Ok(Self { inner: Arc::new(inner), asker: Asker::Golem })
     }
 
@@ -252,7 +257,7 @@ impl PiSession {
         let hash = params_hash(seen.value(), &[]);
         self.dispatch(call_id, tool, params).await.unwrap_or_else(|error| {
             self.say_refused(call_id, tool, seen, hash, &error);
-            let blocked = error.code().is_denial();
+            let blocked = error.code().is_denial() || error.code() == ErrorCode::Halted;
             ToolResponse::failed(call_id, if blocked { Status::Blocked } else { Status::Error }, error)
         })
     }
@@ -319,6 +324,7 @@ impl PiSession {
         if !missing.is_empty() {
             return Err(lacking(kind.name, &missing, &self.inner.config));
         }
+        self.refuse_if_stopped(kind.takes_back())?;
         let executor = &self.inner.config.executor;
         let topic = self.topic(kind.name, &asked.params);
         let softened = self.soften(kind, asked.params, &topic).await?;
@@ -428,6 +434,11 @@ impl PiSession {
                 Some(held) => held,
             }
         };
+        // What was being previewed when the Golem stopped itself was not among the offers yet.
+        if let Err(error) = self.refuse_if_stopped(offer.preview().simulated.takes_back) {
+            offer.take_back().await;
+            return Err(error);
+        }
         self.committing().insert(permit_id, (offer.call_id(), self.asker));
         let response = offer.commit().await;
         self.committing().remove(&permit_id);
@@ -514,13 +525,55 @@ impl PiSession {
         let config = &self.inner.config;
         let reason = SafeText::clean(&asked.reason, 300);
         let now = config.clock.now_millis();
-        let raised = config.stop.raise(StopLevel::Halt, reason.as_str(), config.halts_as.as_str(), now);
-        let level = raised.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?.level();
+        let raised = config
+            .stop
+            .raise_emergency(reason.as_str(), config.halts_as.as_str(), now, |flatten| self.is_the_operators(flatten));
+        let level = match raised.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))? {
+            Emergency::Raised(in_force) => in_force.level(),
+            Emergency::Spared(flatten) => return Ok(self.stop_itself(call_id, &reason, &flatten).await),
+        };
         // The session that watches the stop file reports it, as every other stop.
         let taken_back = self.take_back_all().await;
-        let data = json!({"level": level, "offers_taken_back": taken_back});
+        let data = json!({"level": level, "stopped": "everything", "offers_taken_back": taken_back});
         let said = "All signing has stopped but revocations and cancellations; only the operator lifts it.";
         Ok(success(call_id, data, said))
+    }
+
+    /// Whether a flatten is the operator's: set by their hand, or they have holdings sold under it.
+    fn is_the_operators(&self, flatten: &Stop) -> bool {
+        let world = self.inner.config.executor.world();
+        let sells = || Some(world.rules.as_ref()?.is_liquidating(world.account?));
+        flatten.by.as_str() == GolemId::operator().as_str() || sells().unwrap_or(false)
+    }
+
+    /// Stops this Golem alone: the operator's flatten stays in force, and what is sold under it goes on.
+    async fn stop_itself(&self, call_id: CallId, reason: &SafeText, flatten: &Stop) -> ToolResponse {
+        self.inner.has_stopped_itself.store(true, Ordering::SeqCst);
+        let words = format!("I stopped myself: {reason}. The operator's {} goes on.", flatten.level);
+        let text = SafeText::clean(&words, 400);
+        self.say(Some(call_id), EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+        let taken_back = self.take_back(|asker| asker == Asker::Golem).await;
+        let data = json!({"level": flatten.level, "stopped": "this Golem", "offers_taken_back": taken_back});
+        let said = "You sign nothing more but revocations and cancellations until the operator lifts the stop. The \
+                    operator's flatten stays in force, and selling under it goes on.";
+        success(call_id, data, said)
+    }
+
+    /// Whether the Golem has stopped itself. A stop that the operator lifts ends that too.
+    pub fn has_stopped_itself(&self) -> bool {
+        if self.inner.has_stopped_itself.load(Ordering::SeqCst) && self.inner.config.stop.read() == InForce::None {
+            self.inner.has_stopped_itself.store(false, Ordering::SeqCst);
+        }
+        self.inner.has_stopped_itself.load(Ordering::SeqCst)
+    }
+
+    /// Refuses what the Golem asks for after it has stopped itself, unless it only takes back.
+    fn refuse_if_stopped(&self, takes_back: bool) -> Result<(), ToolError> {
+        if takes_back || self.asker == Asker::Operator || !self.has_stopped_itself() {
+            return Ok(());
+        }
+        let error = ToolError::new(ErrorCode::Halted, "you stopped yourself by emergency_halt; nothing was signed");
+        Err(error.suggest("Revoke allowances and cancel orders; everything else once the operator lifts the stop."))
     }
 
     /// Takes every open offer back, and calls off what is being committed and not signed yet; how many offers there

@@ -39,6 +39,9 @@ const MOST_SALES: u32 = 500;
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_secs(15);
 
+/// Time after the first attempt to cancel the orders that hold a sale up; after each further one it is [`BETWEEN_TRIES`].
+const AFTER_CANCELLATION: Duration = Duration::from_secs(1);
+
 /// Longest wait for one rate before the sale is tried again, in milliseconds: calls are counted over a minute.
 const LONGEST_WAIT_MILLIS: u64 = 60_000;
 
@@ -54,6 +57,8 @@ enum Next {
     Later,
     /// The same, once a rate allows it: in that many milliseconds, where the refusal says so.
     Wait(Option<u64>),
+    /// The same, once the orders that hold it up are cancelled.
+    Clear,
     /// Nothing more.
     End,
 }
@@ -64,6 +69,7 @@ fn next(error: &ToolError) -> Next {
     let mut rules = violations.into_iter().flatten().filter_map(|one| one.get("rule").and_then(Value::as_str));
     match error.code() {
         ErrorCode::SafetySpendingLimitExceeded | ErrorCode::RoutingInsufficientLiquidity => Next::Smaller,
+        ErrorCode::OrderStillOpen => Next::Clear,
         ErrorCode::SafetyRateLimited => Next::Wait(error.details().get("retry_after_ms").and_then(Value::as_u64)),
         ErrorCode::SafetySlippage | ErrorCode::SafetyPhaseBlocked
             if rules.any(|rule| rule == "max_price_impact_bps" || rule.ends_with("max_position_share_bps")) =>
@@ -111,7 +117,7 @@ impl Stage {
     /// Sells one holding part by part; what became of it.
     pub(super) async fn sell(&self, holding: &Holding<'_>, account: Address, cause: Cause) -> String {
         let (mut sales, mut cuts, mut tries, mut waited) = (0_u32, 0_u32, 0_u32, 0_u64);
-        let mut position = None;
+        let (mut position, mut is_cleared) = (None, false);
         let why = loop {
             let (held, value) = match self.worth(holding, account).await {
                 Ok(found) => found,
@@ -139,10 +145,21 @@ impl Stage {
             let Some(error) = response.error else {
                 // What was too large by a witness that lags may fit by now.
                 (sales, tries, cuts) = (sales.saturating_add(1), 0, cuts.saturating_sub(1));
-                waited = 0;
+                (waited, is_cleared) = (0, false);
                 continue;
             };
             match next(&error) {
+                // An order ends at its deadline at the latest: this is tried until then, however often somebody else
+                // places another one.
+                Next::Clear => {
+                    let _left = self.take_orders_back(None).await;
+                    let pause = if is_cleared { BETWEEN_TRIES } else { AFTER_CANCELLATION };
+                    is_cleared = true;
+                    let due = self.clock.now_millis().saturating_add(pause.as_millis() as u64);
+                    if !self.wait_until(due, cause).await {
+                        break self.must_end(cause).unwrap_or("selling was ended").to_owned();
+                    }
+                }
                 Next::Smaller if cuts < MOST_CUTS => cuts += 1,
                 Next::Later if tries < TRIES => {
                     tries += 1;
@@ -254,6 +271,7 @@ mod tests {
                 Next::Smaller => "smaller",
                 Next::Later => "later",
                 Next::Wait(_) => "wait",
+                Next::Clear => "clear",
                 Next::End => "end",
             }
         };
@@ -265,6 +283,7 @@ mod tests {
             (ErrorCode::SafetyPhaseBlocked, "phase Terminal", "later"),
             (ErrorCode::SafetyRateLimited, "max_tool_calls_per_minute", "wait"),
             (ErrorCode::SafetyRateLimited, "active_hours", "wait"),
+            (ErrorCode::OrderStillOpen, "", "clear"),
             (ErrorCode::Halted, "stop", "end"),
             (ErrorCode::ApprovalRefused, "", "end"),
             (ErrorCode::SafetyTokenNotAllowed, "allowed_tokens", "end"),

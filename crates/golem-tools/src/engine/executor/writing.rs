@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use alloy::primitives::B256;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -49,6 +50,8 @@ enum Stage {
     Preparing,
     /// The operator is asked: takes the time it takes.
     Asking,
+    /// An agent's order in its way is being cancelled: ends with that transaction.
+    Clearing,
     /// Being signed: nothing ends it.
     Committing,
     /// Called off before anything was signed.
@@ -87,7 +90,7 @@ impl Leave {
     /// Whether it is the tool, the pipeline or the chain that takes the time, and not the operator.
     fn takes_its_time(&self) -> bool {
         match *self.stage() {
-            Stage::Preparing | Stage::Committing => true,
+            Stage::Preparing | Stage::Clearing | Stage::Committing => true,
             Stage::Asking | Stage::Cancelled => false,
         }
     }
@@ -114,6 +117,7 @@ impl Executor {
             claim,
             hold,
             by_hand: None,
+            cleared: Vec::new(),
             broke: false,
         };
         let handle = tokio::spawn(act.run(job, params, started));
@@ -211,6 +215,8 @@ struct Act {
     hold: Option<Hold>,
     /// The operator's approval that came with the word to commit.
     by_hand: Option<ByHand>,
+    /// Orders of agents that held it up and were cancelled for it.
+    cleared: Vec<B256>,
     /// Whether the commit broke: then nobody here knows what was signed.
     broke: bool,
 }
@@ -244,6 +250,10 @@ const OVERTAKEN: usize = 3;
 const OTHERS_ACT: Duration = Duration::from_secs(25);
 /// How often it is looked whether it is done.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Most orders of agents that are cancelled for one exit. Each agent has at most one open order of a pair, or two where one
+/// of them gives the wrapped form of the chain's coin.
+const MOST_CLEARED: usize = 16;
 
 impl Act {
     async fn run(mut self, job: WriteJob, params: Value, started: Instant) -> ToolResponse {
@@ -290,13 +300,25 @@ impl Act {
                 Answered::Consent(consent) => {
                     let turn = self.turn(acting, &previewed.preview).await?;
                     let stale = turn.as_ref().is_some_and(|turn| previewed.turns != Some(turn.count()));
-                    if !stale || as_it_is || matches!(consent, Consent::Yes(_)) {
-                        break (consent, turn);
+                    let mut consent = Some(consent);
+                    if stale && !as_it_is && !matches!(consent, Some(Consent::Yes(_))) {
+                        // Another action of the account came first: its balances and allowances are others now. Nobody
+                        // has looked at what was prepared before, so it is prepared anew, and in this turn.
+                        previewed = self.preview(acting, self.bind(&params)?).await?;
+                        consent = self.without_asking(acting, &previewed.preview);
                     }
-                    // Another action of the account came first: its balances and allowances are others now. Nobody
-                    // has looked at what was prepared before, so it is prepared anew, and in this turn.
-                    previewed = self.preview(acting, self.bind(&params)?).await?;
-                    if let Some(consent) = self.without_asking(acting, &previewed.preview) {
+                    if let Some(turn) = turn.as_ref().filter(|_| consent.is_some() && !acting.only_rehearses(then)) {
+                        let cleared = self.clear_the_way(acting, &previewed.preview, turn).await?;
+                        if cleared && as_it_is {
+                            return Err(refused(ToolError::new(ErrorCode::PermitMismatch, CLEARED)));
+                        }
+                        if cleared {
+                            // The allowances of the orders are no longer to be kept.
+                            previewed = self.preview(acting, self.bind(&params)?).await?;
+                            consent = self.without_asking(acting, &previewed.preview);
+                        }
+                    }
+                    if let Some(consent) = consent {
                         break (consent, turn);
                     }
                 }
@@ -349,6 +371,34 @@ impl Act {
                 Err(refused(refusal.error()))
             }
         }
+    }
+
+    /// Cancels the orders of agents that hold up a fair exit by the operator's own hand, in the exit's turn, so that no
+    /// agent places another one in between. Answers whether there were any.
+    async fn clear_the_way(&mut self, acting: &Acting, preview: &Preview, turn: &Turn) -> Result<bool, Refusal> {
+        let before = self.cleared.len();
+        for _ in 0..MOST_CLEARED {
+            let asked = Asked { phase: preview.phase, own: Some(acting.phase.clone()) };
+            let account = Arc::clone(&acting.account);
+            let clearing = acting.pipeline.preview_clearing(preview, account, asked).await;
+            let Some(clearing) = clearing.map_err(|refusal| uncleared(&refusal.message))? else { break };
+            if self.cleared.contains(&clearing.order) {
+                return Err(uncleared(&"its cancellation is in a block, and not on record yet"));
+            }
+            let Some(consent) = self.without_asking(acting, &clearing.preview) else {
+                return Err(uncleared(&"the cancellation needs your approval"));
+            };
+            self.leave.advance(Stage::Clearing)?;
+            let permit_id = clearing.preview.permit.permit_id;
+            let committed = acting.pipeline.commit_in(turn.clone(), permit_id, consent).await;
+            let committed = committed.map_err(|refusal| uncleared(&refusal.message))?;
+            if committed.state != State::Done {
+                return Err(uncleared(&"the cancellation is not settled yet"));
+            }
+            self.cleared.push(clearing.order);
+            self.leave.advance(Stage::Preparing)?;
+        }
+        Ok(self.cleared.len() > before)
     }
 
     fn bind(&self, params: &Value) -> Result<WriteJob, Refusal> {
@@ -540,6 +590,9 @@ impl Act {
         if let Some(opinion) = &preview.opinion {
             hints.insert("guardian".to_owned(), told::opinion(opinion));
         }
+        if !self.cleared.is_empty() {
+            hints.insert("cancelled_orders".to_owned(), self.cleared.iter().map(B256::to_string).collect());
+        }
         let (status, error) = match &committed.state {
             State::Simulated => {
                 hints.insert("permit".to_owned(), told::preview(preview));
@@ -589,6 +642,17 @@ impl Act {
 enum Answered {
     Consent(Consent),
     Edit(String),
+}
+
+/// Said of an exit that was previewed while an agent's order held it up.
+const CLEARED: &str =
+    "an agent's order held this exit up and was cancelled; the preview counted it. Preview the exit again";
+
+/// An agent's order holds an exit up and was not cancelled.
+fn uncleared(why: &dyn std::fmt::Display) -> Refusal {
+    let what = format_args!("an agent's order of the same pair holds this exit up and was not cancelled: {why}");
+    let error = ToolError::new(ErrorCode::OrderStillOpen, what);
+    refused(error.suggest("Cancel the order with uniswapx_cancel_order, or try again in a few seconds."))
 }
 
 /// A rule, or a doubt of the pipeline, stands against it: blocked. What broke on the way is an error.

@@ -1,0 +1,248 @@
+//! Exits of the operator's that a hostile agent tries to hold up: by worthless orders of the same pair, and by stopping
+//! everything while the operator has all holdings sold.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::error::ErrorCode;
+use bardo::base::id::GolemId;
+use bardo::base::model::StopLevel;
+use bardo::base::text::SafeText;
+use bardo::engine::{Call, Executor, Input, Status, ToolResponse};
+use bardo::fabric::EventKind;
+use bardo::golem::memory::{Memory, Papers};
+use bardo::golem::pi::{PiConfig, PiSession};
+use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::session::{Session, SessionOptions};
+use bardo::safety::stop::StopFile;
+use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
+use futures::future::BoxFuture;
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use crate::golem_world::{House, permit, swap};
+
+fn code(answer: &ToolResponse) -> Option<ErrorCode> {
+    answer.error.as_ref().map(|error| error.code())
+}
+
+/// An order that asks for more than anybody pays, for most of an hour.
+fn order(amount: &str) -> Call {
+    let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum",
+                        "decay_end_time": 3_000, "slippage_bps": 0});
+    Call::new("uniswap_submit_uniswapx_order", Input::Json(params))
+}
+
+fn sale(amount: &str) -> Call {
+    Call::new("uniswap_execute_swap", Input::Json(swap("WETH", "USDC", amount)["params"].clone()))
+}
+
+async fn place(executor: &Executor, amount: &str) -> String {
+    let placed = executor.call(order(amount)).await;
+    assert_eq!(placed.status, Status::Partial, "{placed:#?}");
+    placed.data.unwrap()["order_hash"].as_str().unwrap().to_owned()
+}
+
+async fn is_open(executor: &Executor, hash: &str) -> bool {
+    let params = json!({"order_hash": hash});
+    let told = executor.call(Call::new("uniswap_get_uniswapx_order_status", Input::Json(params))).await;
+    assert_eq!(told.status, Status::Success, "{told:#?}");
+    told.data.unwrap()["status"] == "open"
+}
+
+const CALM: &str = "preset = \"demo\"\ncooldown_seconds = 0\nrequire_human_approval_above_usd = \"100000\"\n\
+                    max_single_trade_usd = \"100000\"\nmax_daily_spend_usd = \"100000\"\n[spending_limits]\n\
+                    hot_lane = \"100000\"\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dust_order_of_an_agent_holds_up_no_exit_of_the_operators() {
+    let house = House::with_policy(CALM).await.with_orders();
+    let (mallory, operator) =
+        (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
+    let dust = place(&mallory, "0.00001").await;
+    // The balance covers both: the sale goes on, and so does the order.
+    let part = operator.call(sale("0.01")).await;
+    assert_eq!(part.status, Status::Success, "{part:#?}");
+    assert!(is_open(&mallory, &dust).await);
+    // Whoever placed the order still sells nothing beside it.
+    assert_eq!(code(&mallory.call(sale("0.01")).await), Some(ErrorCode::OrderStillOpen));
+    let all = operator.call(sale("max")).await;
+    assert_eq!(all.status, Status::Success, "{all:#?}");
+    assert_eq!(all.decision_hints.unwrap()["cancelled_orders"], json!([dust]));
+    assert!(!is_open(&mallory, &dust).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_of_the_operators_own_is_never_settled_beside_a_sale() {
+    let house = House::with_policy(CALM).await.with_orders();
+    let operator = house.executor("operator", "trade-executor");
+    let own = place(&operator, "0.01").await;
+    for amount in ["0.01", "max"] {
+        assert_eq!(code(&operator.call(sale(amount)).await), Some(ErrorCode::OrderStillOpen), "{amount}");
+        assert!(is_open(&operator, &own).await, "nobody cancels it but the operator");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_signs_no_order_under_a_stop() {
+    let house = House::with_policy(CALM).await.with_orders();
+    let (mallory, operator) =
+        (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
+    for level in [StopLevel::ExitOnly, StopLevel::Flatten] {
+        house.stop.raise(level, "a test", "operator", 1).unwrap();
+        let refused = mallory.call(order("0.00001")).await;
+        assert_eq!(
+            (code(&refused), refused.status),
+            (Some(ErrorCode::Halted), Status::Blocked),
+            "{level}: {refused:#?}"
+        );
+        let sold = mallory.call(sale("0.01")).await;
+        assert_eq!(sold.status, Status::Success, "an exit at once passes: {sold:#?}");
+    }
+    place(&operator, "0.01").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emergency_halt_under_the_operators_flatten_stops_that_golem_alone() {
+    let house = House::with_policy(CALM).await;
+    let (mallory, ada) = (house.golem("mallory", "trade-executor"), house.golem("ada", "trade-executor"));
+    house.stop.raise(StopLevel::Flatten, "enough", "operator", 1).unwrap();
+    // The console holds everything while the operator chooses; that hides no flatten that was set in earnest.
+    let hold = house.stop.hold("held", "operator", 2).unwrap().unwrap();
+    let previewed = ada.call("preview_action", swap("WETH", "USDC", "0.01")).await;
+    assert_eq!(code(&previewed), Some(ErrorCode::Halted), "{previewed:#?}");
+    let halted = mallory.call("emergency_halt", json!({"reason": "the feed looks wrong"})).await;
+    assert_eq!(halted.data.as_ref().unwrap()["stopped"], "this Golem", "{halted:#?}");
+    house.stop.release(&hold).unwrap();
+    assert_eq!(house.stop.read().level(), Some(StopLevel::Flatten));
+
+    let offered = ada.call("preview_action", swap("WETH", "USDC", "0.01")).await;
+    assert_eq!(offered.status, Status::Simulated, "{offered:#?}");
+    let halted = ada.call("emergency_halt", json!({"reason": "the feed looks wrong"})).await;
+    let told = json!({"level": "flatten", "stopped": "this Golem", "offers_taken_back": 1});
+    assert_eq!(halted.data, Some(told), "{halted:#?}");
+    assert!(halted.explanation.as_deref().unwrap().contains("operator's flatten stays in force"), "{halted:#?}");
+    assert_eq!(house.stop.read().level(), Some(StopLevel::Flatten));
+    assert_eq!(code(&ada.call("commit_action", permit(&offered)).await), Some(ErrorCode::PermitExpired));
+    let refused = ada.call("preview_action", swap("WETH", "USDC", "0.01")).await;
+    assert_eq!((code(&refused), refused.status), (Some(ErrorCode::Halted), Status::Blocked));
+    // It still takes back, everybody else leaves, and the operator's decision ends it.
+    let revoke = json!({"kind": "revoke", "params": {"token": "USDC", "chain": "ethereum"}});
+    assert_ne!(code(&ada.call("preview_action", revoke).await), Some(ErrorCode::Halted));
+    let bob = house.golem("bob", "trade-executor");
+    assert_eq!(bob.call("preview_action", swap("WETH", "USDC", "0.01")).await.status, Status::Simulated);
+    let sold = house.executor("operator", "trade-executor").call(sale("0.01")).await;
+    assert_eq!(sold.status, Status::Success, "{sold:#?}");
+    crate::proof::lift(house.stop.path().parent().unwrap());
+    assert_eq!(ada.call("preview_action", swap("WETH", "USDC", "0.01")).await.status, Status::Simulated);
+
+    // Without a flatten of the operator's it stops everything.
+    house.stop.raise(StopLevel::Flatten, "so it says", "some program", 3).unwrap();
+    let halted = ada.call("emergency_halt", json!({"reason": "the feed looks wrong"})).await;
+    assert_eq!(halted.data.as_ref().unwrap()["stopped"], "everything", "{halted:#?}");
+    assert_eq!(house.stop.read().level(), Some(StopLevel::Halt));
+}
+
+/// A Golem's hands that somebody hostile has: tries again and again, whatever the stop is.
+struct Hostile {
+    places_orders: bool,
+    halts: bool,
+}
+
+impl Actor for Hostile {
+    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let folder = tempfile::tempdir().unwrap();
+            let golem = PiSession::new(PiConfig {
+                all: seat.executor.catalog().clone(),
+                executor: seat.executor.clone(),
+                roles: seat.roles.clone(),
+                role: seat.role.to_string(),
+                memory: Memory::new(seat.store.clone(), seat.golem_id.clone()),
+                papers: Papers::new(folder.path().join("golem"), folder.path(), "devnet", &seat.golem_id),
+                goal: None,
+                stop: seat.stop_file.clone(),
+                halts_as: seat.halts_as.clone(),
+                phase: seat.phase.subscribe(),
+                clock: seat.clock.clone(),
+                fabric: seat.fabric.clone(),
+                golem_id: seat.golem_id.clone(),
+            })
+            .unwrap();
+            let attack = async {
+                loop {
+                    if self.places_orders {
+                        seat.executor.call(order("0.00001")).await;
+                    }
+                    if self.halts && seat.stop_file.read().level() == Some(StopLevel::Flatten) {
+                        golem.call("emergency_halt", json!({"reason": "the feed looks wrong"})).await;
+                    }
+                    sleep(Duration::from_millis(300)).await;
+                }
+            };
+            tokio::select! {
+                () = attack => {}
+                _left = seat.leaving.wait_for(|leaving| *leaving) => {}
+            }
+        })
+    }
+}
+
+/// The words that a session's Golem has said, until one of them is that.
+async fn until(news: &mut tokio::sync::mpsc::Receiver<News>, said: &mut Vec<String>, what: &str, ends: &[&str]) {
+    let follow = async {
+        while !said.iter().any(|one| ends.iter().any(|end| one.contains(end))) {
+            let Some(News::Events(events)) = news.recv().await else { continue };
+            for event in events {
+                match &event.kind {
+                    EventKind::GolemThought(thought) => said.push(thought.text.to_string()),
+                    EventKind::OrderUpdate(update) => said.push(format!("order {:?}", update.status)),
+                    _ => {}
+                }
+            }
+        }
+    };
+    let over = timeout(Duration::from_secs(240), follow).await;
+    assert!(over.is_ok(), "it never came: {what}: {said:#?}");
+}
+
+/// Flattens a session in which this actor lives; what was said of WETH, and the stop in force then.
+async fn flattened(home: &Path, hostile: Hostile) -> (Vec<String>, Option<StopLevel>) {
+    std::fs::write(home.join("policy-devnet.toml"), CALM).unwrap();
+    let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let waits = hostile.places_orders;
+    let opened = Session::open_with(config, SessionOptions::default(), Box::new(hostile));
+    let Handle { commands, mut news } = opened;
+    let mut said = Vec::new();
+    if waits {
+        until(&mut news, &mut said, "an order is open", &["order Open"]).await;
+    }
+    let send = |command| commands.send(Sent { golem_id: GolemId::operator(), command });
+    let reason = SafeText::clean("enough", 20);
+    send(Command::Raise { level: StopLevel::Flatten, reason }).await.unwrap();
+    let ends = ["Sold all WETH on ethereum", "WETH on ethereum was not sold", "WETH on ethereum:"];
+    until(&mut news, &mut said, "what became of WETH", &ends).await;
+    let level = StopFile::in_folder(&home.join("data")).read().level();
+    send(Command::Leave(LeaveMode::Now)).await.unwrap();
+    while !matches!(news.recv().await, Some(News::Left(_)) | None) {}
+    (said, level)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_places_dust_orders_again_and_again_ends_no_liquidation() {
+    let home = tempfile::tempdir().unwrap();
+    let (said, level) = flattened(home.path(), Hostile { places_orders: true, halts: false }).await;
+    assert!(said.iter().any(|one| one.starts_with("Sold all WETH on ethereum")), "{said:#?}");
+    assert_eq!(level, Some(StopLevel::Flatten));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_halts_everything_again_and_again_ends_no_liquidation() {
+    let home = tempfile::tempdir().unwrap();
+    let (said, level) = flattened(home.path(), Hostile { places_orders: false, halts: true }).await;
+    assert!(said.iter().any(|one| one.starts_with("Sold all WETH on ethereum")), "{said:#?}");
+    assert!(said.iter().any(|one| one.contains("I stopped myself")), "the operator reads that it did: {said:#?}");
+    assert_eq!(level, Some(StopLevel::Flatten));
+}
