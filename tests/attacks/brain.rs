@@ -23,13 +23,13 @@ const BARDO: &str = env!("CARGO_BIN_EXE_bardo");
 const SECRET: &str = "BARDO_TEST_SECRET_VALUE";
 
 /// A data root, and beside it a folder for brain programs, with `out` in it that they may write.
-struct Ground {
-    home: tempfile::TempDir,
+pub struct Ground {
+    pub home: tempfile::TempDir,
     programs: tempfile::TempDir,
 }
 
 impl Ground {
-    fn new(golem: &str) -> Self {
+    pub fn new(golem: &str) -> Self {
         let (home, programs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let out = programs.path().join("out");
         std::fs::create_dir(&out).unwrap();
@@ -79,7 +79,7 @@ fn ended(command: &mut Command) -> (Output, String) {
     (output, said)
 }
 
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = found() {
@@ -95,15 +95,15 @@ fn read_json(path: &Path) -> Option<Value> {
 }
 
 /// A console on a pseudo-terminal.
-struct Console {
+pub struct Console {
     child: Box<dyn portable_pty::Child + Send + Sync>,
     tty: PathBuf,
     screen: Arc<Mutex<vt100::Parser>>,
-    pair: portable_pty::PtyPair,
+    pub pair: portable_pty::PtyPair,
 }
 
 impl Console {
-    fn open(ground: &Ground, brain: &str, variables: &[(&str, &str)]) -> Self {
+    pub fn open(ground: &Ground, brain: &str, variables: &[(&str, &str)]) -> Self {
         Self::open_with(ground, brain, variables, &[])
     }
 
@@ -134,7 +134,7 @@ impl Console {
         Self { child, tty, screen, pair }
     }
 
-    fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
     }
 
@@ -392,6 +392,70 @@ fn it_finds_no_other_door_in_the_kernel() {
     }
     #[cfg(target_arch = "x86_64")]
     refused("x32", 1);
+}
+
+#[test]
+fn it_leaves_nothing_in_memory_that_outlives_it_and_reads_nothing_that_others_left_there() {
+    refused("ipc_", 13);
+}
+
+#[test]
+fn folders_nested_deeper_than_a_stack_end_no_console() {
+    if !has("python3") {
+        return;
+    }
+    let ground = Ground::new("");
+    // Each folder is put into a new one: made downwards, the kernel would walk up all of them for every new one.
+    let lines = "scratch = os.environ['TMPDIR']\nos.chdir(scratch)\nos.mkdir('top')\nfor _ in range(20000):\n    os.mkdir('new')\n\
+        \x20   os.rename('top', 'new/d')\n    os.rename('new', 'top')\n\
+        tell('scratch', scratch)\nsay(type='done')\nhear('bye')\n";
+    let brain = format!("python3 {}", ground.program("brain.py", &format!("{HEAD}{lines}")).display());
+    let mut console = Console::open(&ground, &brain, &[]);
+    let scratch = until("the nested folders", || read_json(&ground.out("scratch")));
+    let scratch = PathBuf::from(scratch.as_str().unwrap());
+    until("the scratch folder removed", || {
+        let ended = console.child.try_wait().unwrap();
+        assert!(ended.is_none(), "the console ended: {ended:?}");
+        (!scratch.exists()).then_some(())
+    });
+}
+
+/// A script in a folder that is not the program's own, removed at the end.
+struct Planted(PathBuf);
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        let _removed = if self.0.is_dir() { std::fs::remove_dir_all(&self.0) } else { std::fs::remove_file(&self.0) };
+    }
+}
+
+#[test]
+fn a_script_in_anothers_home_or_a_shared_folder_opens_nothing_beside_it() {
+    // Only root can put a script there. What counts as such a folder is tested with `confinement::plan` as well.
+    if !has("python3") || std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    let name = format!("bardo-attack-{}", std::process::id());
+    let home = Path::new("/home").join(&name);
+    let state = Path::new("/var/lib").join(format!("{name}.py"));
+    std::fs::create_dir_all(&home).unwrap();
+    let _planted = [Planted(home.clone()), Planted(state.clone())];
+    std::fs::write(home.join("secret"), "s").unwrap();
+    for (script, folder, beside) in
+        [(home.join("bot.py"), home.clone(), home.join("secret")), (state, "/var/lib".into(), "/var/lib/dpkg".into())]
+    {
+        let ground = Ground::new("");
+        let lines = format!(
+            "OUT = {:?}\ndef tried(what):\n    try: return bool(what() or True)\n    except OSError: return False\n\
+             tell('found', [tried(lambda: os.listdir({folder:?})), tried(lambda: os.open({beside:?}, os.O_RDONLY)),\n\
+             \x20   tried(lambda: open(__file__).read())])\nsay(type='done')\nhear('bye')\n",
+            ground.programs.path().join("out"),
+        );
+        std::fs::write(&script, format!("{HEAD}{lines}")).unwrap();
+        let (output, said) = ended(&mut ground.run(&format!("python3 {}", script.display())));
+        assert!(output.status.success(), "{said}");
+        assert_eq!(read_json(&ground.out("found")), Some(json!([false, false, true])), "{}", script.display());
+    }
 }
 
 #[test]

@@ -11,11 +11,13 @@ use std::time::Duration;
 use alloy::primitives::B256;
 use assert_cmd::Command;
 use bardo::base::id::{CallId, GolemId};
-use bardo::base::model::CardKind;
+use bardo::base::model::{CardKind, StopLevel};
 use bardo::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, TxState, TxUpdate};
+use bardo::safety::stop::StopFile;
 use serde_json::{Value, json};
 
 use crate::allowances;
+use crate::brain::{Console, Ground, until};
 
 /// How long a command may take: one that waits for a pipe would wait for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -236,7 +238,105 @@ fn a_pipe_in_place_of_a_recording_is_refused() {
     let pipe = home.path().join("run.jsonl");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let (_, said, good) = run(bardo(home.path()).args(["log", "trades"]).arg(&pipe));
-    assert!(!good && said.contains("no regular file"), "{said}");
+    assert!(!good && said.contains("it is a named pipe"), "{said}");
+}
+
+/// Puts a pipe in the place of a file.
+fn pipe(path: &Path) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    if fs::symlink_metadata(path).is_ok() {
+        fs::remove_file(path).unwrap();
+    }
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// An action that goes through the whole pipeline and waits for an approval that nobody gives; what is said of it.
+fn act(home: &Path) -> String {
+    let recipient = format!("0x{}", "1".repeat(40));
+    let params = json!({ "token": "USDC", "recipient": recipient, "amount": "5", "chain_id": "ethereum" }).to_string();
+    let rpc = allowances::rpc("ethereum");
+    let arguments = ["call", "--approve", "never", "wallet_transfer_token", &params, "--rpc", &rpc];
+    let (out, said, good) = run(bardo(home).args(arguments));
+    let said = String::from_utf8(out).unwrap() + &said;
+    assert!(!good, "{said}");
+    said
+}
+
+/// The files of this name's end below a folder.
+fn ending(folder: &Path, end: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            found.extend(ending(&path, end));
+        }
+        if path.to_str().unwrap().ends_with(end) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn no_pipe_holds_up_a_halt() {
+    // Where the file is, or would be: below the home, or beside its ledger.
+    for place in [
+        "data/STOP.lock",
+        "config.toml",
+        "policy-devnet.toml",
+        "ledger.db-sessions/0123456789abcdef0123456789abcdef",
+        "ledger.db-journal",
+        "ledger.audit-head",
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let said = act(home.path());
+        assert!(said.contains("APPROVAL_REQUIRED"), "{said}");
+        let data = home.path().join("data");
+        let ledger = ending(&data, "ledger.db").remove(0);
+        pipe(&if place.starts_with("ledger") { ledger.with_file_name(place) } else { home.path().join(place) });
+        let (out, said, good) = run(bardo(home.path()).args(["halt", "--reason", "attacked"]));
+        assert!(good && String::from_utf8_lossy(&out).contains("attacked"), "{place}: {said}");
+        assert_eq!(StopFile::in_folder(&data).read().level(), Some(StopLevel::Halt), "{place}");
+    }
+}
+
+#[test]
+fn no_pipe_holds_up_an_action() {
+    for (place, goes_on) in
+        [("sessions/0123456789abcdef0123456789abcdef", true), ("policy", false), ("journal", false), ("config", false)]
+    {
+        let home = tempfile::tempdir().unwrap();
+        let said = act(home.path());
+        assert!(said.contains("APPROVAL_REQUIRED"), "{said}");
+        let ledger = ending(&home.path().join("data"), "ledger.db").remove(0);
+        let beside = |suffix: &str| ledger.with_file_name(format!("ledger.db-{suffix}"));
+        match place {
+            "policy" => pipe(&home.path().join("policy-devnet.toml")),
+            "config" => pipe(&home.path().join("config.toml")),
+            place => pipe(&beside(place)),
+        }
+        let said = act(home.path());
+        assert!(said.contains(if goes_on { "APPROVAL_REQUIRED" } else { "regular file" }), "{place}: {said}");
+    }
+}
+
+#[test]
+fn a_pipe_in_place_of_the_policy_freezes_no_console() {
+    let ground = Ground::new("");
+    let policy = ground.home.path().join("policy-devnet.toml");
+    fs::write(&policy, "preset = \"demo\"\n").unwrap();
+    let console = Console::open(&ground, "sleep 600", &[]);
+    let mut keys = console.pair.master.take_writer().unwrap();
+    until("a console at work", || console.shown().contains("RUNNING").then_some(()));
+    pipe(&policy);
+    // Long enough for the session to come round to the file.
+    std::thread::sleep(Duration::from_secs(5));
+    keys.write_all(b":").unwrap();
+    keys.flush().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    keys.write_all(b"halt attacked\r").unwrap();
+    keys.flush().unwrap();
+    let stop = StopFile::in_folder(&ground.home.path().join("data"));
+    until("a halt by the console's own hand", || (stop.read().level() == Some(StopLevel::Halt)).then_some(()));
 }
 
 /// What `doctor` says with this address book.

@@ -213,22 +213,34 @@ fn wrong_passwords_are_slowed_down_and_recorded() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let folder = bardo::runtime::data::DataFolder::at(&data(home.path()));
     drop(runtime.block_on(folder.open_real_ledger(now())).unwrap());
-    let mut said = String::new();
-    for attempt in 0..4 {
+    let attempts = data(home.path()).join("password-attempts");
+    let recorded = || -> Value { serde_json::from_slice(&std::fs::read(&attempts).unwrap()).unwrap() };
+    let begun = now();
+    for attempt in 1..=3 {
         let typed = format!("guess {attempt}\r");
         let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
-        assert_ne!(code, 0, "{shown}");
-        said = shown;
+        assert!(code != 0 && !shown.contains("in a row"), "{shown}");
+        assert_eq!(recorded()["wrong"], attempt, "each guess is recorded");
+        assert!((begun..=now()).contains(&recorded()["last"].as_u64().unwrap()), "{}", recorded());
     }
-    assert!(said.contains("3 wrong passwords in a row") && said.contains("Try again in"), "{said}");
+    // On a slow machine the pause is over before the next process begins. With the last guess put into the future, the
+    // whole pause is always left: a clock before it shortens nothing.
+    let later = json!({ "wrong": 3, "last": now() + 3_600_000 });
+    std::fs::write(&attempts, later.to_string()).unwrap();
     // Now even the right one waits.
-    let typed = format!("{PASSWORD}\r");
-    let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
-    assert!(code == 3 && shown.contains("wrong passwords in a row"), "{shown}");
+    for password in ["guess 4", PASSWORD] {
+        let typed = format!("{password}\r");
+        let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
+        assert!(
+            code == 3 && shown.contains("3 wrong passwords in a row") && shown.contains("Try again in 2 s"),
+            "{shown}"
+        );
+        assert_eq!(recorded(), later, "what is refused unchecked is no guess");
+    }
     assert!(is_halted(home.path()));
     let log = bardo(home.path(), &["log", "--json"]).output().unwrap().stdout;
     let log = String::from_utf8(log).unwrap();
-    assert!(log.matches("password:refused").count() >= 4, "{log}");
+    assert!(log.matches("password:refused").count() >= 5, "{log}");
     assert!(!log.contains("guess"), "no password is recorded: {log}");
 }
 

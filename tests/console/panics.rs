@@ -35,7 +35,7 @@ fn ended(pty: &mut Pty, code: u32) -> String {
     let at = raw.windows(left.len()).rposition(|window| window == left).unwrap();
     let after = String::from_utf8_lossy(&raw[at..]).into_owned();
     assert!(after.contains("a panic was asked for at"), "{after}");
-    assert!(after.contains("src/base/failpoint.rs"), "where it came from: {after}");
+    assert!(after.contains("bardo-base/src/failpoint.rs"), "where it came from: {after}");
     // No key of the devnet's wallets either, which everybody knows, but which stands where other keys would.
     let whole = String::from_utf8_lossy(&raw).into_owned();
     for secret in [SECRET, "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80", "test test test"] {

@@ -24,6 +24,8 @@ pub mod format;
 pub mod id;
 pub mod model;
 pub mod private;
+pub mod regular_file;
+pub mod removal;
 pub mod secret;
 pub mod service;
 pub mod signer;

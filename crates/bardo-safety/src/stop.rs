@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
 use bardo_base::model::StopLevel;
 use bardo_base::private;
+use bardo_base::regular_file;
 use bardo_base::text::SafeText;
 
 pub use ladder::{Passage, lets_through, meaning, passage};
@@ -308,7 +309,7 @@ impl StopFile {
     /// What the lock's file says: the name of the stop that was set last, and the level in force since.
     fn noted(&self) -> String {
         let mut text = String::new();
-        if let Ok(file) = fs::File::open(self.lock()) {
+        if let Ok(file) = regular_file::open(&self.lock()) {
             // What cannot be read names nothing.
             let _read = file.take(MOST_NAME as u64).read_to_string(&mut text);
         }
@@ -325,7 +326,7 @@ impl StopFile {
 
     fn write_note(&self, id: &str, level: Option<StopLevel>) -> std::io::Result<()> {
         let text = level.map_or_else(|| id.to_owned(), |level| format!("{id} {level}"));
-        let mut file = private().open(self.lock())?;
+        let mut file = regular_file::open_with(&mut private(), &self.lock())?;
         // Never empty in between: a reader would take that for a folder in which nothing was ever stopped.
         file.write_all(text.as_bytes())?;
         file.set_len(text.len() as u64)?;
@@ -420,7 +421,8 @@ impl StopFile {
                 if beneath {
                     return self.put_beside(&aside, &stop).map(|()| true);
                 }
-                // It is on disk already: whoever is alone with the file does nothing that takes long.
+                // It is on disk already: whoever is alone with the file does nothing that takes long. A lock that cannot
+                // be opened, as with a pipe in its place, holds up no stop either.
                 let alone = self.alone(URGENT).ok().flatten();
                 let now = self.standing();
                 match alone {
@@ -445,7 +447,8 @@ impl StopFile {
     /// Where a stop cannot be written an empty file is made: that takes no room on a disk, and is a halt.
     fn make_do(&self, level: StopLevel, why: std::io::Error) -> Result<InForce, StopError> {
         if self.read().level() < Some(level.min(StopLevel::Halt)) {
-            let _made = private().truncate(true).open(&self.path).and_then(|file| file.sync_all());
+            let made = regular_file::open_with(private().truncate(true), &self.path);
+            let _synced = made.and_then(|file| file.sync_all());
         }
         let now = self.read();
         if now.level() >= Some(level) { Ok(now) } else { Err(self.failed(why)) }
@@ -561,7 +564,7 @@ impl StopFile {
     /// Keeps others who change the file waiting; `None` where the lock cannot be had in time. Whoever raises does it all
     /// the same, beside the file.
     fn alone(&self, waits: Duration) -> std::io::Result<Option<fs::File>> {
-        let file = private().open(self.lock())?;
+        let file = regular_file::open_with(&mut private(), &self.lock())?;
         let until = Instant::now() + waits;
         loop {
             match file.try_lock() {
@@ -681,7 +684,7 @@ fn look(path: &Path) -> InForce {
         Err(error) => return InForce::Garbled { why: format!("it cannot be looked for: {error}") },
         Ok(_) => {}
     }
-    match text(path) {
+    match regular_file::read_text(path, MOST_BYTES) {
         // It was moved or lifted while it was looked at.
         Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => InForce::None,
         Err(error) => InForce::Garbled { why: format!("it cannot be read: {error}") },
@@ -690,16 +693,6 @@ fn look(path: &Path) -> InForce {
             InForce::Stop,
         ),
     }
-}
-
-fn text(path: &Path) -> std::io::Result<String> {
-    // Reading from a pipe would wait for whoever writes to it.
-    if !fs::metadata(path)?.is_file() {
-        return Err(ErrorKind::InvalidInput.into());
-    }
-    let mut text = String::new();
-    fs::File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// Removes a file that may have gone already.

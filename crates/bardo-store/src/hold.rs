@@ -6,7 +6,7 @@
 //! is next, so that a process with a long line cannot keep the others out.
 
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +16,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
 
 use super::error::StoreError;
+use bardo_base::{private, regular_file};
 
 /// How often it is looked whether a name that another process holds is free.
 const LOOK: Duration = Duration::from_millis(2);
@@ -64,7 +65,7 @@ impl Holds {
 
     /// How often a name has been held; nothing while somebody holds it.
     pub(super) fn count(&self, name: &str) -> Result<Option<u64>, StoreError> {
-        let mut file = match File::open(self.path(name)?) {
+        let mut file = match regular_file::open(&self.path(name)?) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
             Err(error) => return Err(self.broken(&error)),
@@ -108,18 +109,12 @@ impl Holds {
 
     /// Never removed: a file that goes while somebody waits for it would be held twice.
     fn open(&self, path: &Path) -> io::Result<File> {
-        let mut options = OpenOptions::new();
+        let mut options = private::file();
         options.read(true).write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        match options.open(path) {
+        match regular_file::open_with(&mut options, path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut builder = DirBuilder::new();
-                builder.recursive(true);
-                #[cfg(unix)]
-                std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-                builder.create(&self.folder)?;
-                options.open(path)
+                private::make(&self.folder)?;
+                regular_file::open_with(&mut options, path)
             }
             opened => opened,
         }

@@ -24,13 +24,13 @@ mod session;
 mod tests;
 
 use std::fmt;
-use std::fs::OpenOptions;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bardo_base::{private, regular_file};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
@@ -46,6 +46,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Statements that each connection keeps compiled: more than there are, for the same few run again and again.
 const STATEMENTS: usize = 256;
+
+/// Suffixes of the files that SQLite keeps beside a database.
+const SIDE_FILES: &[&str] = &["-journal", "-wal", "-shm"];
 
 /// Readers kept open between uses.
 const READERS: usize = 4;
@@ -220,19 +223,29 @@ fn transact<T, E: From<StoreError>>(
     Ok(value)
 }
 
-/// Makes the file if it is not there. SQLite gives its side files the mode of the main one.
+/// Makes the file if it is not there. SQLite gives its side files the mode of the main one, and opens whatever stands in
+/// their place: a pipe would hold it up for ever.
 fn prepare_file(path: &Path) -> Result<(), StoreError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let opened = options.open(path).and_then(|file| {
+    let failed =
+        |path: &Path, error: std::io::Error| StoreError::Open { path: path.to_owned(), reason: error.to_string() };
+    let mut options = private::file();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let opened = regular_file::open_with(options, path).and_then(|file| {
         #[cfg(unix)]
         file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
         drop(file);
         Ok(())
     });
-    opened.map_err(|error| StoreError::Open { path: path.to_owned(), reason: error.to_string() })
+    opened.map_err(|error| failed(path, error))?;
+    for suffix in SIDE_FILES {
+        let mut side = path.as_os_str().to_owned();
+        side.push(suffix);
+        // Not opened: closing it again would release the locks that this process has on it by other connections.
+        if std::fs::metadata(&side).is_ok_and(|found| !found.is_file()) {
+            return Err(failed(Path::new(&side), std::io::Error::other("it is not a regular file; remove it")));
+        }
+    }
+    Ok(())
 }
 
 /// Has the file log ahead, and answers the mode that now holds; it stays set in the file. Of two who do so at once on a

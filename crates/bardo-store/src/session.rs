@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::error::StoreError;
-use bardo_base::private;
+use bardo_base::{private, regular_file};
 
 /// Where a room writes down whose work a row is: `(SELECT id FROM temp.store_session)`, on the writer's connection.
 const OWN_NAME: &str = "CREATE TEMP TABLE store_session (id TEXT NOT NULL)";
@@ -71,7 +71,7 @@ impl Session {
             return true;
         }
         let path = self.folder.join(id);
-        match File::open(&path) {
+        match regular_file::open(&path) {
             Err(error) => error.kind() != std::io::ErrorKind::NotFound,
             Ok(file) => match file.try_lock() {
                 Ok(()) => {

@@ -215,6 +215,35 @@ async fn a_stores_name_lives_exactly_as_long_as_the_store() {
     assert_eq!(left, 1, "the first one's own");
 }
 
+#[cfg(unix)]
+#[test]
+fn no_pipe_beside_the_database_is_waited_for() {
+    for (place, opens, holds) in [
+        ("bardo.db-journal", false, false),
+        ("bardo.db-wal", false, false),
+        ("bardo.db-sessions/0123456789abcdef0123456789abcdef", true, true),
+        ("bardo.db-holds/one", true, false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join(place);
+        std::fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let store = open(&folder, &[COUNTER]);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let held = store.as_ref().ok().map(|store| runtime.block_on(store.hold("one", Duration::from_secs(30))));
+            let lives = store.as_ref().ok().map(|store| store.session_lives("0123456789abcdef0123456789abcdef"));
+            tell.send((store.err(), held.is_some_and(|held| held.is_ok()), lives)).unwrap();
+        });
+        let (refused, held, lives) = told.recv_timeout(Duration::from_secs(60)).expect(place);
+        assert_eq!((refused.is_none(), held), (opens, holds), "{place}: {refused:?}");
+        assert!(refused.is_none_or(|error| error.to_string().contains("regular file")), "{place}");
+        // Where it cannot be told, what an ended process left is not taken for left.
+        assert_eq!(lives, opens.then_some(place.contains("sessions")), "{place}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_has_one_holder_at_a_time() {
     let folder = tempfile::tempdir().unwrap();

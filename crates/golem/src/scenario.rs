@@ -35,6 +35,7 @@ mod cue;
 mod when;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -45,6 +46,7 @@ pub use when::{Came, When};
 
 use super::pi::PI_TOOLS;
 use bardo_base::model::Phase;
+use bardo_base::regular_file;
 use bardo_base::text::{SafeText, nearest};
 use golem_tools::engine::ToolResponse;
 
@@ -195,18 +197,17 @@ pub fn find(asked: &str) -> Result<Scenario, ScenarioError> {
     let path = Path::new(asked);
     let unreadable =
         |error: &dyn std::fmt::Display| ScenarioError::Unreadable { path: path.to_owned(), reason: error.to_string() };
-    match std::fs::metadata(path) {
-        Ok(found) if found.len() > MOST_BYTES => Err(unreadable(&"larger than 256 KiB; that is no scenario")),
-        Ok(_) => {
-            let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
-            parse(&path.display().to_string(), &text)
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(ScenarioError::Unknown {
-            name: SafeText::clean(asked, 80).to_string(),
-            near: nearest(asked, names()),
-            known: names().collect::<Vec<_>>().join(", "),
-        }),
-        Err(error) => Err(unreadable(&error)),
+    match regular_file::read_text(path, MOST_BYTES) {
+        Ok(text) => parse(&path.display().to_string(), &text),
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound => Err(ScenarioError::Unknown {
+                name: SafeText::clean(asked, 80).to_string(),
+                near: nearest(asked, names()),
+                known: names().collect::<Vec<_>>().join(", "),
+            }),
+            ErrorKind::FileTooLarge => Err(unreadable(&"larger than 256 KiB; that is no scenario")),
+            _ => Err(unreadable(&error)),
+        },
     }
 }
 

@@ -201,6 +201,13 @@ attack('userfaultfd', lambda: call(323, 0))
 attack('perf', lambda: call(298, 0, 0, -1, -1, 0))
 attack('pidfd_getfd', lambda: call(438, call(434, console, 0), 0, 0))
 attack('kcmp', lambda: call(312, console, os.getpid(), 0, 0, 0))
+for name, number in (('shmget', 29), ('shmat', 30), ('shmctl', 31), ('semget', 64), ('semop', 65), ('semctl', 66),
+                     ('msgget', 68), ('msgsnd', 69), ('msgrcv', 70), ('msgctl', 71), ('semtimedop', 220)):
+    # A new one of 4096 bytes, and number 4096 of whoever has it.
+    attack('ipc_' + name, lambda: call(number, 0 if name.endswith('get') else 4096, 4096, 0o600, 0, 0))
+NAME = ctypes.create_string_buffer(b'bardo-attack')
+attack('ipc_mq_open', lambda: call(240, ctypes.addressof(NAME), os.O_RDWR | os.O_CREAT, 0o600, 0))
+attack('ipc_mq_unlink', lambda: call(241, ctypes.addressof(NAME)))
 attack('x32', lambda: killed(0x40000000 + 41, 1, 1, 0))
 results['descriptors'] = INHERITED
 results['environment'] = sorted(os.environ)

@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::Read,
+    io::ErrorKind,
     ops::Range,
     path::{Path, PathBuf},
 };
@@ -16,6 +16,8 @@ use toml::{
 };
 
 use alloy_primitives::Address;
+
+use crate::regular_file;
 
 use super::golem::{LIFESPAN_MINUTES, MODEL_STYLES, MOST_GOAL, NUMBERS, golem_id};
 use super::quotes::choices;
@@ -167,16 +169,17 @@ pub(super) struct File {
 /// The file at `path`, or `None` where there is none.
 pub(super) fn read(path: &Path) -> Result<Option<File>, ConfigError> {
     let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_owned(), reason };
-    let mut bytes = Vec::new();
-    match std::fs::File::open(path) {
-        Ok(file) => file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error.to_string())),
+    let text = match regular_file::read_text(path, MAX_BYTES) {
+        Ok(text) => text,
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound => return Ok(None),
+            ErrorKind::FileTooLarge => {
+                return Err(unreadable("larger than 1 MiB; that is no configuration of Bardo's".into()));
+            }
+            ErrorKind::InvalidData => return Err(unreadable("not valid UTF-8".into())),
+            _ => return Err(unreadable(error.to_string())),
+        },
     };
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(unreadable("larger than 1 MiB; that is no configuration of Bardo's".into()));
-    }
-    let text = String::from_utf8(bytes).map_err(|_| unreadable("not valid UTF-8".into()))?;
     Source { path, text: &text }.parse().map(Some)
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::event::Event;
-use crate::private;
+use crate::regular_file;
 use crate::text::SafeText;
 
 /// Bytes gathered before they are handed to the operating system.
@@ -154,7 +154,7 @@ pub(super) fn read_from(
 ) -> Result<impl Iterator<Item = Result<Event, JournalError>> + use<>, JournalError> {
     let path = path.to_owned();
     let unreadable = |reason: io::Error| JournalError::Read { path: path.clone(), reason: reason.to_string() };
-    let mut file = private::regular(&path).map_err(unreadable)?;
+    let mut file = regular_file::open(&path).map_err(unreadable)?;
     if file.metadata().map_err(unreadable)?.len() > MOST {
         return Err(unreadable(io::Error::other("it is larger than any recording that Bardo makes (4 GiB)")));
     }

@@ -9,10 +9,14 @@ mod parse;
 
 use std::path::Path;
 
+use bardo_base::regular_file;
 use ratatui::style::{Color, Modifier, Style};
 
 pub use color::Depth;
 pub use parse::Warning;
+
+/// The largest theme file that is read.
+const MAX_BYTES: u64 = 256 << 10;
 
 /// Makes the list of roles once: the enum, its names and the list of all.
 macro_rules! roles {
@@ -264,7 +268,7 @@ fn source_of(name: &str, folder: Option<&Path>) -> Result<String, ThemeError> {
     let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if let (Some(folder), true) = (folder, plain) {
         let path = folder.join(format!("{name}.toml"));
-        match std::fs::read_to_string(&path) {
+        match regular_file::read_text(&path, MAX_BYTES) {
             Ok(source) => return Ok(source),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(source) => return Err(ThemeError::Unreadable { path: path.display().to_string(), source }),
@@ -383,6 +387,18 @@ mod tests {
         assert_eq!(theme.style(Role::Text).fg, Some(Color::Rgb(255, 255, 255)));
         assert_eq!(theme.style(Role::Title).fg, Some(Color::Rgb(1, 2, 3)));
         assert_eq!(theme.style(Role::Key), built_in("dark").style(Role::Key), "a bad colour leaves the inherited one");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_in_place_of_a_theme_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("mine.toml");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || tell.send(Theme::load("mine", Some(folder.path())).map(|_| ())));
+        let error = told.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for the pipe").unwrap_err();
+        assert!(error.to_string().contains("mine.toml"), "{error}");
     }
 
     #[test]

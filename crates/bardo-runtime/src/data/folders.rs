@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::{DATABASE, DataError, LOCK};
-use bardo_base::private;
+use bardo_base::{private, regular_file, removal};
 
 /// Ledgers of ended embedded devnets that are kept for looking back.
 const KEPT_EMBEDDED: usize = 4;
@@ -33,7 +33,7 @@ pub(super) fn hold(folder: &Path) -> Result<File, DataError> {
 }
 
 pub(super) fn open_lock(path: &Path) -> std::io::Result<File> {
-    private::file().read(true).write(true).create(true).truncate(false).open(path)
+    regular_file::open_with(private::file().read(true).write(true).create(true).truncate(false), path)
 }
 
 /// Removes ledgers of devnets that have ended, except the newest and `own`. What cannot be removed stays.
@@ -55,7 +55,7 @@ pub(super) fn clear_away(ledgers: &Path, own: &Path, now: Duration) {
         let Ok(lock) = open_lock(&folder.join(LOCK)) else { continue };
         match lock.try_lock() {
             Ok(()) => {
-                if let Err(error) = fs::remove_dir_all(&folder) {
+                if let Err(error) = removal::folder(&folder) {
                     tracing::warn!(folder = %folder.display(), %error, "an ended devnet's ledger stays");
                 }
             }

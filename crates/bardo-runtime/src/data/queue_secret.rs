@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::{DataFolder, LEDGERS, Ledger, QUEUE_SECRETS, folders};
 use bardo_base::id::InstanceId;
+use bardo_base::regular_file;
 use bardo_safety::queue_key::QUEUE_KEY_BYTES;
 
 /// Secret of an approval queue.
@@ -72,12 +73,13 @@ pub fn of_instance(folder: &DataFolder, ledger: &Ledger) -> Result<QueueSecret, 
     let folder = folder.root().join(QUEUE_SECRETS);
     let path = folder.join(ledger.id());
     let failed = |reason| QueueSecretError::File { path: path.clone(), reason };
-    match open(&path) {
+    match regular_file::open_no_link(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             folders::create(&folder).map_err(|error| failed(io::Error::other(error.to_string())))?;
             make(&folder, &path, &in_memory()?).map_err(failed)?;
-            read(&path, open(&path).map_err(failed)?)
+            read(&path, regular_file::open_no_link(&path).map_err(failed)?)
         }
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(QueueSecretError::Damaged { path }),
         opened => read(&path, opened.map_err(failed)?),
     }
 }
@@ -102,23 +104,11 @@ fn make(folder: &Path, path: &Path, secret: &QueueSecret) -> io::Result<()> {
     made.and(removed)
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    // A link could lead to a file that somebody else can write; a pipe would be waited for.
-    #[cfg(unix)]
-    {
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
-    }
-    options.open(path)
-}
-
 fn read(path: &Path, file: File) -> Result<QueueSecret, QueueSecretError> {
     let failed = |reason| QueueSecretError::File { path: path.to_owned(), reason };
     let damaged = || QueueSecretError::Damaged { path: path.to_owned() };
     let found = file.metadata().map_err(failed)?;
-    if !found.is_file() || found.len() != QUEUE_KEY_BYTES as u64 {
+    if found.len() != QUEUE_KEY_BYTES as u64 {
         return Err(damaged());
     }
     #[cfg(unix)]

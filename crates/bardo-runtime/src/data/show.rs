@@ -9,6 +9,7 @@ use super::folders::{create, folder_error, open_lock};
 use super::{DataError, DataFolder, LOCK};
 use bardo_base::config::Config;
 use bardo_base::id::InstanceId;
+use bardo_base::{regular_file, removal};
 
 /// Folder of all shows, in the data folder.
 pub(super) const SHOWS: &str = "shows";
@@ -60,7 +61,7 @@ impl Drop for ShowFolder {
         if self.keep {
             // The next show must not clear it away.
             let _kept = fs::remove_file(self.path.join(LOCK));
-        } else if let Err(error) = fs::remove_dir_all(&self.path) {
+        } else if let Err(error) = removal::folder(&self.path) {
             tracing::warn!(folder = %self.path.display(), %error, "a show's data folder stays until the next show");
         }
     }
@@ -70,10 +71,10 @@ impl Drop for ShowFolder {
 fn clear_away(shows: &Path) {
     let Ok(entries) = fs::read_dir(shows) else { return };
     for folder in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
-        let Ok(lock) = File::open(folder.join(LOCK)) else { continue };
+        let Ok(lock) = regular_file::open(&folder.join(LOCK)) else { continue };
         match lock.try_lock() {
             Ok(()) => {
-                if let Err(error) = fs::remove_dir_all(&folder) {
+                if let Err(error) = removal::folder(&folder) {
                     tracing::warn!(folder = %folder.display(), %error, "the data folder of a killed show stays");
                 }
             }

@@ -1,12 +1,13 @@
 //! The head of the trail in a file outside the database. It only moves forward, by whichever process
 //! is ahead, and may lag the trail by what was written while a process died.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use alloy::primitives::B256;
+use bardo_base::{private, regular_file};
 
 use super::Head;
 
@@ -49,15 +50,14 @@ impl Anchor {
     /// [`AnchorError`] for a file that says nothing one can rely on.
     pub fn read(&self) -> Result<Option<Head>, AnchorError> {
         let not_as_written = || self.wrong("is not as it was written".to_owned());
-        match self.path.metadata() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.wrong(error.to_string())),
-            // Opening a pipe would wait for whoever writes to it.
-            Ok(found) if !found.is_file() => return Err(not_as_written()),
-            Ok(_) => {}
-        }
-        let bytes = File::open(&self.path).and_then(|mut file| bounded(&mut file));
-        let bytes = bytes.map_err(|error| self.wrong(error.to_string()))?;
+        let bytes = match regular_file::read(&self.path, LENGTH as u64) {
+            Ok(bytes) => bytes,
+            Err(error) => match error.kind() {
+                ErrorKind::NotFound => return Ok(None),
+                ErrorKind::InvalidInput | ErrorKind::FileTooLarge => return Err(not_as_written()),
+                _ => return Err(self.wrong(error.to_string())),
+            },
+        };
         parse(&bytes).map(Some).ok_or_else(not_as_written)
     }
 
@@ -70,14 +70,9 @@ impl Anchor {
     }
 
     fn write(&self, head: Head) -> std::io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        if self.path.metadata().is_ok_and(|found| !found.is_file()) {
-            return Err(std::io::ErrorKind::InvalidInput.into());
-        }
-        let mut file: File = options.open(&self.path)?;
+        let mut options = private::file();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let mut file = regular_file::open_with(options, &self.path)?;
         // Until the file is closed: several processes write one trail.
         lock(&file)?;
         let bytes = bounded(&mut file)?;

@@ -9,7 +9,7 @@
 //!
 //! Not here: prompts (`cli::password`, the console's decision dialog), and the audit log (`runtime::reauthentication`).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,7 @@ use super::keystore::{KeyEntry, KeyName, Keystore, KeystoreError};
 use super::secret::Password;
 use crate::operator_proof::{Authorisation, Basis, OperatorProof};
 use bardo_base::text::SafeText;
+use bardo_base::{private, regular_file};
 
 /// The file that counts wrong passwords, in the data folder.
 const ATTEMPTS: &str = "password-attempts";
@@ -185,11 +186,9 @@ impl Reauthentication {
     }
 
     fn counter(&self) -> Result<File, ReauthenticationError> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let opened = options.open(self.path()).and_then(|file| file.lock().map(|()| file));
+        let mut options = private::file();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let opened = regular_file::open_with(options, &self.path()).and_then(|file| file.lock().map(|()| file));
         opened.map_err(|reason| self.failed(reason))
     }
 

@@ -1,7 +1,7 @@
 //! Reads a policy's TOML: a preset, and over it what the file says. What is not understood is
 //! refused with its line; nothing is guessed.
 
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
@@ -10,6 +10,7 @@ use super::fields::{Rules, RulesFile};
 use super::preset::Preset;
 use super::{Origin, Policy};
 use bardo_base::model::Category;
+use bardo_base::regular_file;
 use bardo_base::text::{SafeText, nearest};
 
 /// The longest file that is read.
@@ -52,17 +53,15 @@ pub enum PolicyError {
 /// [`PolicyError`], with the line.
 pub fn read(path: &Path) -> Result<Option<Policy>, PolicyError> {
     let unreadable = |reason: String| PolicyError::Unreadable { path: path.to_owned(), reason };
-    let mut bytes = Vec::new();
-    match std::fs::File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error.to_string())),
-        Ok(file) => file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?,
-    };
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(unreadable("larger than 1 MiB; that is no policy".to_owned()));
+    match regular_file::read_text(path, MOST_BYTES) {
+        Ok(text) => parse(&text, path).map(Some),
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound => Ok(None),
+            ErrorKind::FileTooLarge => Err(unreadable("larger than 1 MiB; that is no policy".to_owned())),
+            ErrorKind::InvalidData => Err(unreadable("not valid UTF-8".to_owned())),
+            _ => Err(unreadable(error.to_string())),
+        },
     }
-    let text = String::from_utf8(bytes).map_err(|_| unreadable("not valid UTF-8".to_owned()))?;
-    parse(&text, path).map(Some)
 }
 
 /// The policy in a text that came from `path`.

@@ -56,6 +56,8 @@ struct State {
     /// What the file says, whether it holds or waits.
     written: Arc<Policy>,
     stamp: Option<Stamp>,
+    /// Counts the readings of the file that changed anything here.
+    readings: u64,
     broken: Option<PolicyError>,
     /// What the operator has said no to.
     refused: Option<B256>,
@@ -77,7 +79,7 @@ impl Keeper {
         Ok(Self {
             path,
             absent,
-            state: Mutex::new(State { adopted, written: policy, stamp, broken: None, refused: None }),
+            state: Mutex::new(State { adopted, written: policy, stamp, readings: 0, broken: None, refused: None }),
         })
     }
 
@@ -85,7 +87,7 @@ impl Keeper {
     pub fn fixed(policy: Policy) -> Self {
         let policy = Arc::new(policy);
         let adopted = Adopted { policy: policy.clone(), version: 1 };
-        let state = State { adopted, written: policy, stamp: None, broken: None, refused: None };
+        let state = State { adopted, written: policy, stamp: None, readings: 0, broken: None, refused: None };
         Self { path: PathBuf::new(), absent: Preset::ReadOnly, state: Mutex::new(state) }
     }
 
@@ -99,36 +101,39 @@ impl Keeper {
         self.lock().adopted.clone()
     }
 
-    /// Looks at the file. To be called before every preview and every commit: it costs one look at
-    /// the folder while nothing has changed.
+    /// Reads the file again if it has changed. To be called before every preview and every commit: it costs one look at
+    /// the folder while nothing has changed. The lock is free meanwhile, so that a slow file system holds up nobody who
+    /// only asks for the policy in force.
     pub fn follow(&self) -> Followed {
         if self.path.as_os_str().is_empty() {
             return Followed::Unchanged;
         }
-        let mut state = self.lock();
-        let stamp = stamp(&self.path);
-        if stamp == state.stamp {
-            return Followed::Unchanged;
-        }
-        let next = match read(&self.path) {
-            Ok(next) => Arc::new(next.unwrap_or_else(|| Policy::preset(self.absent))),
-            Err(error) => {
-                // Looked at again next time: it may be half written.
-                if state.broken.as_ref() == Some(&error) {
+        loop {
+            let stamp = stamp(&self.path);
+            let readings = {
+                let mut state = self.lock();
+                if stamp == state.stamp {
+                    // What was read under this stamp is in force or waits, whatever stood in its place meanwhile.
+                    state.broken = None;
                     return Followed::Unchanged;
                 }
-                state.broken = Some(error.clone());
-                return Followed::Broken(error);
+                state.readings
+            };
+            let read = read(&self.path);
+            // Another thread may have taken a later reading, which this one must not undo.
+            if let Some(followed) = self.take(readings, stamp, read) {
+                return followed;
             }
-        };
-        state.stamp = stamp;
-        state.broken = None;
-        if next.hash() == state.written.hash() {
-            let holds = next.hash() == state.adopted.policy.hash();
-            return if holds { Followed::Restated } else { Followed::Unchanged };
         }
-        state.refused = None;
-        state.weigh(next)
+    }
+
+    /// Takes a reading of the file, unless another was taken since `readings` were; `None` then.
+    fn take(&self, readings: u64, stamp: Option<Stamp>, read: Result<Option<Policy>, PolicyError>) -> Option<Followed> {
+        let mut state = self.lock();
+        if state.readings != readings {
+            return None;
+        }
+        Some(state.take(stamp, read, self.absent))
     }
 
     /// Goes on from what held when the last program ended: what the file has loosened since waits for a decision, as if
@@ -182,6 +187,31 @@ impl Keeper {
 }
 
 impl State {
+    /// Takes what the file says under this stamp.
+    fn take(&mut self, stamp: Option<Stamp>, read: Result<Option<Policy>, PolicyError>, absent: Preset) -> Followed {
+        let next = match read {
+            Ok(next) => Arc::new(next.unwrap_or_else(|| Policy::preset(absent))),
+            Err(error) => {
+                // Looked at again next time: it may be half written.
+                if self.broken.as_ref() == Some(&error) {
+                    return Followed::Unchanged;
+                }
+                self.readings = self.readings.wrapping_add(1);
+                self.broken = Some(error.clone());
+                return Followed::Broken(error);
+            }
+        };
+        self.readings = self.readings.wrapping_add(1);
+        self.stamp = stamp;
+        self.broken = None;
+        if next.hash() == self.written.hash() {
+            let holds = next.hash() == self.adopted.policy.hash();
+            return if holds { Followed::Restated } else { Followed::Unchanged };
+        }
+        self.refused = None;
+        self.weigh(next)
+    }
+
     /// Takes what is tighter in `next` at once; what is looser waits.
     fn weigh(&mut self, next: Arc<Policy>) -> Followed {
         self.written = next.clone();

@@ -302,6 +302,27 @@ fn a_tighter_file_holds_at_once_a_looser_one_waits_a_broken_one_changes_nothing(
     assert_eq!(value(&keeper.current().policy, "max_trades_per_hour"), "0");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_the_file_keeps_what_is_in_force_and_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, aside) = (folder.path().join("policy.toml"), folder.path().join("aside"));
+    write(&path, "preset = \"demo\"\n");
+    let keeper = std::sync::Arc::new(Keeper::open(path.clone(), Preset::ReadOnly).unwrap());
+    std::fs::rename(&path, &aside).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (tell, told) = std::sync::mpsc::channel();
+    let following = keeper.clone();
+    std::thread::spawn(move || tell.send(following.follow()));
+    let followed = told.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for the pipe");
+    let Followed::Broken(error) = followed else { panic!("{followed:?}") };
+    assert!(error.to_string().contains("policy.toml: it is a named pipe"), "{error}");
+    assert_eq!((keeper.current().policy.name().as_str(), keeper.broken()), ("demo*", Some(error)));
+    // The same file is back.
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!((keeper.follow(), keeper.broken()), (Followed::Unchanged, None));
+}
+
 #[test]
 fn consent_grows_with_the_value() {
     let policy = text(

@@ -421,3 +421,21 @@ fn a_golems_halt_spares_the_operators_flatten_beneath_a_hold_and_in_the_folder_a
     assert_eq!(halts(&own), Emergency::Raised(own.read()));
     assert_eq!(own.read().level(), Some(StopLevel::Revoke));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_the_lock_holds_up_no_stop() {
+    let (_folder, file) = file();
+    stop(file.raise(StopLevel::ExitOnly, "first", "somebody", 1).unwrap());
+    fs::remove_file(file.lock()).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(file.lock()).status().unwrap().success());
+    let (tell, told) = std::sync::mpsc::channel();
+    let raising = file.clone();
+    std::thread::spawn(move || tell.send(raising.raise(StopLevel::Halt, "second", "somebody", 2)));
+    let raised = told.recv_timeout(Duration::from_secs(60)).expect("it waits for the pipe").unwrap();
+    assert_eq!((stop(raised).reason.as_str(), file.read().level()), ("second", Some(StopLevel::Halt)));
+    let shown = file.read();
+    let lowered = file.lower_in_tests(&shown, None, "over", "operator", 3);
+    assert!(matches!(lowered, Err(StopError::Lock { .. })), "{lowered:?}");
+    assert_eq!(file.read(), shown);
+}

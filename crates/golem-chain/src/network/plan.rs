@@ -1,5 +1,6 @@
 //! From the configuration to the chains that are to be worked on: names looked up, ids compared, books read.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{
@@ -8,6 +9,7 @@ use super::{
 };
 use bardo_base::{
     config::{ChainSettings, Config, DEFAULT_NETWORK, Origin, RpcUrl},
+    regular_file,
     text::SafeText,
 };
 
@@ -256,11 +258,10 @@ fn look_up_all(config: &Config) -> Result<(Vec<Network>, Vec<KnownChain<'_>>), P
 pub fn read_book(path: &Path) -> Result<Description, PlanError> {
     let unreadable =
         |reason: &str| PlanError::BookUnreadable { path: path.to_owned(), reason: SafeText::clean(reason, 200) };
-    let size = std::fs::metadata(path).map_err(|error| unreadable(&error.to_string()))?;
-    if !size.is_file() || size.len() > MAX_BOOK_BYTES {
-        return Err(unreadable("not a file of at most 4 MiB"));
-    }
-    let json = std::fs::read_to_string(path).map_err(|error| unreadable(&error.to_string()))?;
+    let json = regular_file::read_text(path, MAX_BOOK_BYTES).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => unreadable("not a file of at most 4 MiB"),
+        _ => unreadable(&error.to_string()),
+    })?;
     Description::parse(&json).map_err(|source| PlanError::Book { path: path.to_owned(), source })
 }
 

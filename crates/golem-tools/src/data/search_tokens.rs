@@ -183,8 +183,8 @@ async fn at_address(chain: &WorldChain, query: &str) -> Result<Found, ToolError>
         Ok(token) => (token, None),
         Err(error @ (TokenError::Lookalike { .. } | TokenError::Impostor { .. })) => {
             let read = token::read(&[address(query, "query")?], network, provider).await?;
-            let token = read.into_iter().next().unwrap_or_else(|| Err(error.clone()))?;
-            (token, Some(error.to_string()))
+            let Some(token) = read.into_iter().next() else { return Err(error.into()) };
+            (token?, Some(error.to_string()))
         }
         Err(error) => return Err(error.into()),
     };

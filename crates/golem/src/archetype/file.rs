@@ -1,5 +1,6 @@
 //! One archetype's TOML. What is not understood is refused with its line.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -7,6 +8,7 @@ use toml::Spanned;
 
 use super::{Archetype, ArchetypeError, Edge, Place};
 use bardo_base::model::{Category, Profile};
+use bardo_base::regular_file;
 use bardo_base::text::{SafeText, nearest};
 use golem_tools::engine::Selection;
 
@@ -62,7 +64,7 @@ pub(super) fn own(folder: &Path) -> Result<Vec<Source>, ArchetypeError> {
     };
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(unreadable(folder, &error)),
     };
     let mut paths = Vec::new();
@@ -77,11 +79,10 @@ pub(super) fn own(folder: &Path) -> Result<Vec<Source>, ArchetypeError> {
     }
     paths.sort();
     let read = |path: &Path| {
-        let length = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?.len();
-        if length > MOST_BYTES {
-            return Err(unreadable(path, &"larger than 64 KiB; that is no archetype"));
-        }
-        std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+        regular_file::read_text(path, MOST_BYTES).map_err(|error| match error.kind() {
+            ErrorKind::FileTooLarge => unreadable(path, &"larger than 64 KiB; that is no archetype"),
+            _ => unreadable(path, &error),
+        })
     };
     Ok(paths.into_iter().map(|path| (read(&path), path)).map(|(text, path)| (path, text)).collect())
 }

@@ -14,8 +14,8 @@ use serde::Serialize;
 use super::{Memory, signed};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::GolemId;
-use bardo_base::private;
 use bardo_base::text::SafeText;
+use bardo_base::{private, regular_file};
 use bardo_store::StoreError;
 
 const PLAYBOOK: &str = "PLAYBOOK.md";
@@ -376,7 +376,7 @@ fn sections(text: &str) -> Vec<(String, String)> {
 fn read(path: &Path) -> Result<String, PaperError> {
     let failed = |reason| PaperError::File { path: path.to_owned(), reason };
     let mut bytes = Vec::new();
-    match std::fs::File::open(path) {
+    match regular_file::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
         Err(error) => return Err(failed(error)),
         Ok(file) => file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(failed)?,

@@ -1,10 +1,11 @@
 //! Files, names and modes: a key file is its owner's alone from creation, and comes into being whole.
 
 use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::{KeyName, KeystoreError};
+use bardo_base::regular_file;
 use bardo_base::text::SafeText;
 
 /// The largest key file that is read, in bytes. Real ones have some hundreds.
@@ -37,13 +38,12 @@ pub(super) fn create(folder: &Path, path: &Path, bytes: &[u8], name: &KeyName) -
 /// A file's text, up to the largest size.
 pub(super) fn read(path: &Path) -> Result<String, KeystoreError> {
     let failed = |error: std::io::Error| file_error(path, &error);
-    let mut text = String::new();
-    let read =
-        fs::File::open(path).map_err(failed)?.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(failed)?;
-    if read as u64 > LARGEST_FILE {
-        return Err(KeystoreError::Form { path: path.to_owned(), reason: SafeText::clean("it is too large", 60) });
-    }
-    Ok(text)
+    regular_file::read_text(path, LARGEST_FILE).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => {
+            KeystoreError::Form { path: path.to_owned(), reason: SafeText::clean("it is too large", 60) }
+        }
+        _ => failed(error),
+    })
 }
 
 /// The names of the keys in a folder, sorted.

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use super::confinement::launch::{Report, Specification};
 use super::confinement::{Confinement, Isolation, launch, plan};
 use super::protocol::MOST_LINE;
+use bardo_base::removal;
 use bardo_base::text::SafeText;
 
 /// Lines that may wait to be read by us: a program that says more waits at its pipe.
@@ -77,7 +78,7 @@ impl CommandLine {
     }
 }
 
-/// A folder of the program's own, removed when it has ended.
+/// A folder of the program's own, removed when it has ended. Empty until then, it is removed when this is dropped.
 #[derive(Debug)]
 struct Scratch(PathBuf);
 
@@ -90,12 +91,21 @@ impl Scratch {
         std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Self(folder))
     }
+
+    /// Removes it with what the program left in it, which may be much.
+    fn remove(&self) {
+        match removal::folder(&self.0) {
+            Ok(()) => {}
+            // A program can make folders that cannot be removed; nothing depends on it.
+            Err(error) => tracing::warn!(folder = %self.0.display(), %error, "a brain's scratch folder stays"),
+        }
+    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A program can make folders that cannot be removed; nothing depends on it.
-        let _left = std::fs::remove_dir_all(&self.0);
+        // Whoever drops it must not be held up by what a program left: only where none has run is it empty.
+        let _removed_already = std::fs::remove_dir(&self.0);
     }
 }
 
@@ -246,7 +256,9 @@ impl Drop for Running {
         // What was killed is gone at once; waiting is for the process table, and must hold up nobody.
         let _unreaped = thread::Builder::new().name("brain".to_owned()).spawn(move || {
             let _ended = child.wait();
-            drop(scratch);
+            if let Some(scratch) = scratch {
+                scratch.remove();
+            }
         });
     }
 }

@@ -9,7 +9,7 @@
 //! | own session, no terminal, all other descriptors closed, cleared environment | keys and screen of the console, inherited files, secrets |
 //! | Landlock allow-list | data, configuration and key folders, terminals, sockets' folders, `/proc` |
 //! | Landlock scopes | signals to Bardo, abstract Unix sockets |
-//! | seccomp | Unix sockets, `ptrace`, TIOCSTI, TIOCLINUX, io_uring, namespaces, mode and owner changes |
+//! | seccomp | Unix sockets, `ptrace`, TIOCSTI, TIOCLINUX, io_uring, namespaces, mode and owner changes, System V and POSIX queues |
 //! | no capabilities, no new privileges | what root or a set-uid program could undo |
 
 pub mod launch;

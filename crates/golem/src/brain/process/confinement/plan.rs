@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::Confinement;
+use bardo_base::regular_file;
 use bardo_base::text::SafeText;
 
 /// System files and folders that every program may read; those that do not exist are left out.
@@ -73,6 +74,29 @@ const PREFIX_PARTS: &[&str] = &[
     "pyvenv.cfg",
 ];
 
+/// Folders whose own folders belong to a user, a disk or the system as a whole: homes, mounted disks, state of services.
+const SHARED_PARENTS: &[&str] = &[
+    "/export/home",
+    "/home",
+    "/media",
+    "/mnt",
+    "/private",
+    "/private/var",
+    "/run",
+    "/run/user",
+    "/Users",
+    "/usr/home",
+    "/var",
+    "/var/home",
+    "/Volumes",
+];
+
+/// The same for folders that hold one folder per user, with that user's disks in it.
+const SHARED_GRANDPARENTS: &[&str] = &["/media", "/run/media"];
+
+/// The largest list of users that is read.
+const MAX_USERS_BYTES: u64 = 4 << 20;
+
 /// Scripts that start scripts are followed this far.
 const DEEPEST_SCRIPT: usize = 4;
 
@@ -133,8 +157,7 @@ pub struct Plan {
 pub fn plan(name: &str, arguments: &[String], confinement: &Confinement) -> Result<Plan, PlanError> {
     let current = std::env::current_dir().map_err(|error| PlanError::Folder(clean(error)))?;
     let search = std::env::var_os("PATH").unwrap_or_default();
-    let home = std::env::home_dir();
-    let places = Places { current, search: &search, home, protected: protected(confinement) };
+    let places = Places { current, search: &search, homes: homes(), protected: protected(confinement) };
     let program = places.find(name).ok_or_else(|| PlanError::NoProgram(clean(name)))?;
     let mut derived = BTreeSet::new();
     places.program(&program, DEEPEST_SCRIPT, &mut derived)?;
@@ -197,7 +220,8 @@ fn resolved(path: &Path) -> PathBuf {
 struct Places<'a> {
     current: PathBuf,
     search: &'a OsStr,
-    home: Option<PathBuf>,
+    /// Home folders of all users.
+    homes: Vec<PathBuf>,
     protected: Vec<PathBuf>,
 }
 
@@ -226,11 +250,9 @@ impl Places<'_> {
     /// Whether a folder holds so much beside a program that it is never allowed as a whole.
     fn is_broad(&self, folder: &Path) -> bool {
         let temporary = fs::canonicalize(std::env::temp_dir()).ok();
-        let broad = [Some(Path::new("/tmp")), Some(Path::new("/var/tmp")), temporary.as_deref()];
-        let home = self.home.as_ref().and_then(|home| fs::canonicalize(home).ok());
-        folder.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2
-            || broad.into_iter().flatten().any(|broad| broad == folder)
-            || home.is_some_and(|home| home.starts_with(folder))
+        is_shared(folder)
+            || temporary.is_some_and(|temporary| temporary == folder)
+            || self.homes.iter().any(|home| home.starts_with(folder))
             || self.protected.iter().any(|protected| protected.starts_with(folder))
     }
 
@@ -281,7 +303,7 @@ impl Places<'_> {
     /// The interpreter that a script's first line names.
     fn interpreter(&self, script: &Path) -> Option<PathBuf> {
         let mut head = Vec::new();
-        fs::File::open(script).ok()?.take(256).read_to_end(&mut head).ok()?;
+        regular_file::open(script).ok()?.take(256).read_to_end(&mut head).ok()?;
         let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
         let mut words = std::str::from_utf8(line).ok()?.split_whitespace();
         let named = words.next()?;
@@ -292,6 +314,75 @@ impl Places<'_> {
     }
 }
 
+/// Whether a folder is one in which many programs, users or disks keep what is theirs, or belongs to one user as a whole.
+fn is_shared(folder: &Path) -> bool {
+    let is_child_of = |parents: &[&str]| folder.parent().is_some_and(|parent| parents.iter().any(|one| parent == *one));
+    folder.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2
+        || is_child_of(SHARED_PARENTS)
+        || folder
+            .parent()
+            .and_then(Path::parent)
+            .is_some_and(|above| SHARED_GRANDPARENTS.iter().any(|one| above == *one))
+}
+
+/// Home folders of all users that the system lists, canonical.
+fn homes() -> Vec<PathBuf> {
+    // Users of a directory service are not in the file; their homes lie in the usual places.
+    let users = regular_file::read_text(Path::new("/etc/passwd"), MAX_USERS_BYTES).unwrap_or_default();
+    let listed = users.lines().filter_map(|user| user.split(':').nth(5)).filter(|home| home.starts_with('/'));
+    let homes = listed.map(PathBuf::from).chain(std::env::home_dir());
+    // A service without a home has the root folder for one.
+    homes.filter_map(|home| fs::canonicalize(home).ok()).filter(|home| *home != Path::new("/")).collect()
+}
+
 fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_many_or_of_one_user_as_a_whole_are_broad() {
+        let homes = vec![PathBuf::from("/opt/alice")];
+        let places =
+            Places { current: "/".into(), search: OsStr::new(""), homes, protected: vec!["/srv/bardo/data".into()] };
+        for broad in [
+            "/",
+            "/tmp",
+            "/private/tmp",
+            "/home",
+            "/home/alice",
+            "/root",
+            "/Users/alice",
+            "/var/home/alice",
+            "/var/lib",
+            "/var/tmp",
+            "/run/user",
+            "/run/user/1000",
+            "/mnt/disk",
+            "/media/alice",
+            "/media/alice/disk",
+            "/run/media/alice/disk",
+            "/opt/alice",
+            "/srv/bardo",
+        ] {
+            assert!(places.is_broad(Path::new(broad)), "{broad}");
+        }
+        for own in [
+            "/home/alice/bots",
+            "/Users/alice/bots",
+            "/var/lib/bot",
+            "/run/user/1000/bot",
+            "/mnt/disk/bot",
+            "/media/alice/disk/bot",
+            "/opt/bot",
+            "/opt/alice/bots",
+            "/srv/bot",
+            "/usr/lib/bot",
+        ] {
+            assert!(!places.is_broad(Path::new(own)), "{own}");
+        }
+    }
 }
