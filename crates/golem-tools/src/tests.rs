@@ -146,10 +146,10 @@ fn the_catalog_takes_every_tool_and_the_list_is_complete() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     for room in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
-        for file in std::fs::read_dir(room).unwrap() {
-            let text = std::fs::read_to_string(file.as_ref().unwrap().path()).unwrap();
-            if text.contains("pub static TOOL_DEF") {
-                files.push(file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
+        let entries = std::fs::read_dir(room).unwrap().map(|entry| entry.unwrap().path());
+        for file in entries.filter(|path| path.is_file()) {
+            if std::fs::read_to_string(&file).unwrap().contains("pub static TOOL_DEF") {
+                files.push(file.file_stem().unwrap().to_str().unwrap().to_owned());
             }
         }
     }

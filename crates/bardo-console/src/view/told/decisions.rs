@@ -90,7 +90,7 @@ fn a_decision_says_of_when_its_figures_are_who_may_take_and_what_it_costs() {
     state.update(Input::Time(samples::START_MILLIS + 2_000));
     let words = shown(&state);
     for said in [
-        "What changes · simulated on block #1,286, 22:13:25 · quoted 22:13:24",
+        "What changes · simulated on block #1,286, 22:13:01 · quoted 22:12:59",
         "0x2222222222222222222222222222222222222222 may take WITHOUT LIMIT",
         "Costs $10.47 (0.51 %) by the least favourable prices · worst case 1.00 %",
         "Counts against your limits as $2,047.53 with gas of at most $0.58",

@@ -228,7 +228,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
     let About::Action(action) = &question.about else { return body(question, decision, columns) };
     let mut rows = Vec::new();
     to_read_rows(&mut rows, question, decision);
-    let simulated = format!("block #{}, {}", grouped(&action.block.to_string()), at(action.valid_since));
+    let simulated = format!("block #{} {}", grouped(&action.block.to_string()), at(action.valid_since));
     section(&mut rows, format!("What changes · {simulated}"));
     change_rows(&mut rows, action, false);
     // Which message is signed inside which call: its first line names its type and who verifies it.
