@@ -145,8 +145,10 @@ fn the_catalog_takes_every_tool_and_the_list_is_complete() {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
-    for room in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
-        let entries = std::fs::read_dir(room).unwrap().map(|entry| entry.unwrap().path());
+    // The engine has no tool of its own.
+    let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    for folder in folders.filter(|path| path.is_dir() && !path.ends_with("engine")) {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         for file in entries.filter(|path| path.is_file()) {
             if std::fs::read_to_string(&file).unwrap().contains("pub static TOOL_DEF") {
                 files.push(file.file_stem().unwrap().to_str().unwrap().to_owned());
