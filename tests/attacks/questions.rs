@@ -321,13 +321,14 @@ async fn an_approval_by_another_accounts_key_approves_nothing() {
     attacker.execute(insert, params![permit, text, tag.as_slice()]).unwrap();
     victim.still_asks_and_has_reported();
 
-    // Nor does a console of that account see the question, or answer it.
+    // Nor does a console of that account see the question, or answer it: the operator's proof is for the account that asks.
     let console = victim.console_of(Address::repeat_byte(0x42));
     assert!(console.others().unwrap().is_empty());
     let answered = console
         .answer(victim.permit_id(), &OperatorAnswer::Once, &Confirmation::default(), "x", NOW, victim.proof(NOW))
         .await;
-    assert!(matches!(answered, Err(ShareError::Unverified)), "{answered:?}");
+    assert!(matches!(answered, Err(ShareError::Proof(_))), "{answered:?}");
+    victim.has_signed_nothing();
 }
 
 #[tokio::test]
