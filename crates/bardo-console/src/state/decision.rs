@@ -198,6 +198,7 @@ impl Decision {
             self.seen.clear();
         }
         self.lines = Some(fit.lines);
+        self.seen.extend(0..fit.above);
         self.seen.extend(fit.first..fit.first.saturating_add(fit.shown));
     }
 

@@ -172,7 +172,7 @@ fn scrolled(state: &mut State) -> Result<String, TestCaseError> {
         let Some((at, (first, last, of))) = rows.iter().enumerate().find_map(|(at, row)| Some((at, counted(row)?)))
         else {
             prop_assert!(
-                fit.shown == fit.lines,
+                fit.above + fit.shown == fit.lines,
                 "{} of {} lines, and not a word of it\n{}",
                 fit.shown,
                 fit.lines,
@@ -180,8 +180,13 @@ fn scrolled(state: &mut State) -> Result<String, TestCaseError> {
             );
             return Ok(rows.iter().map(|row| words(&within(row))).collect());
         };
-        prop_assert_eq!((first, last, of), (fit.first + 1, fit.first + fit.shown, fit.lines), "{}", shown);
-        prop_assert!(decision.full || fit.shown < fit.lines, "{}", shown);
+        prop_assert_eq!(
+            (first, last, of),
+            (fit.first + 1 - fit.above, fit.first + fit.shown - fit.above, fit.lines - fit.above),
+            "{}",
+            shown
+        );
+        prop_assert!(decision.full || fit.above + fit.shown < fit.lines, "{}", shown);
         for (index, row) in (first..=last).zip(&rows[at + 1..]) {
             lines.insert(index, words(&within(row)));
         }

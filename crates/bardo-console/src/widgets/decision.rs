@@ -69,8 +69,10 @@ struct Layout {
 pub struct Fit {
     /// Columns the lines are broken at.
     pub columns: usize,
-    /// Lines of the body, when nothing is hidden.
+    /// Lines of it in all: title and body, whichever of them scrolls.
     pub lines: usize,
+    /// Those of them that stand above what scrolls, and are always shown.
+    pub above: usize,
     /// The first that is shown.
     pub first: usize,
     /// How many are.
@@ -121,7 +123,9 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     let mut first = head(model, question, brief);
     let validity = if ended { Vec::new() } else { validity(model.now, question) };
     // How long it stands is never left out: where the edge has no room for it, it is the first line.
-    let fits_edge = |title: &[Piece]| pieces_width(title) + pieces_width(&validity) + EDGE <= usize::from(width);
+    // By the longest that it says, so that no line moves while it counts down.
+    let longest = pieces_width(&validity).max(LONGEST_VALIDITY);
+    let fits_edge = |title: &[Piece]| pieces_width(title) + longest + EDGE <= usize::from(width);
     // The network's name goes before how long it stands does: its chain stays.
     let whole = title(question, model.network, ended);
     let title = if fits_edge(&whole) { whole } else { title(question, None, ended) };
@@ -182,8 +186,11 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
 fn fits_whole(model: DecisionModel<'_>, question: &Question, columns: usize, height: u16) -> bool {
     let lines = |rows: Vec<Row>| wrapped(rows, columns).len();
     let body = lines(body(question, model.decision, columns));
+    // By the answers alone: what is picked, typed or hinted at must not turn it into its shorter form.
+    let calm = Decision::new(question.number, 0);
+    let answers = foot(DecisionModel { decision: &calm, ..model }, question, columns);
     // Two edges and two rules; the first heading stands in the rule above the body.
-    let around = lines(head(model, question, false)) + lines(foot(model, question, columns)) + 4;
+    let around = lines(head(model, question, false)) + lines(answers) + 4;
     body.saturating_sub(1) + around <= usize::from(height)
 }
 
@@ -214,7 +221,10 @@ fn fit(model: DecisionModel<'_>, area: Rect) -> Option<Fit> {
     let shown = laid.body_room.min(laid.middle.len() - laid.offset);
     let columns = usize::from(laid.inner.width);
     // Answers that are not whole leave no room for a line above them.
-    (shown > 0).then_some(Fit { columns, lines: laid.middle.len(), first: laid.offset, shown, raw: model.decision.raw })
+    // Counted from the title on, so that a line has one number whether the title stands still or scrolls with the body.
+    let above = laid.head.len() + usize::from(laid.heading.is_some());
+    let (lines, first) = (above + laid.middle.len(), above + laid.offset);
+    (shown > 0).then_some(Fit { columns, lines, above, first, shown, raw: model.decision.raw })
 }
 
 fn to_read_at(model: DecisionModel<'_>, area: Rect, at: Position) -> Option<usize> {
@@ -331,6 +341,9 @@ fn title(question: &Question, network: Option<&str>, ended: bool) -> Vec<Piece> 
     }
     pieces
 }
+
+/// Columns of the longest that [`validity`] says of an offer: `valid 10:00 ` and its bar.
+const LONGEST_VALIDITY: usize = 22;
 
 fn validity(now: Moment, question: &Question) -> Vec<Piece> {
     let About::Action(action) = &question.about else {

@@ -46,7 +46,7 @@ fn shown(question: &Question) -> Decision {
 }
 
 /// A terminal on which all of it is shown.
-const WHOLE: Fit = Fit { columns: 80, lines: 9, first: 0, shown: 9, raw: false };
+const WHOLE: Fit = Fit { columns: 80, lines: 9, above: 0, first: 0, shown: 9, raw: false };
 
 fn approve(decision: &mut Decision, from: u64) -> Taken {
     decision.act(Action::Pick(AnswerKind::Once), from, 40);
@@ -308,12 +308,12 @@ fn what_was_seen_counts_only_as_it_is() {
     let mut decision = shown(&asked);
     assert_eq!(decision.unseen(), Some(0));
     // Broken at other columns the lines are others.
-    decision.drawn(1_000, Some(Fit { columns: 40, lines: 20, first: 0, shown: 6, raw: false }));
+    decision.drawn(1_000, Some(Fit { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
     assert_eq!(decision.unseen(), Some(14));
     // Picked on a large terminal, done on a small one: not without a look.
     let mut decision = shown(&asked);
     decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
-    decision.drawn(11_000, Some(Fit { columns: 40, lines: 20, first: 0, shown: 6, raw: false }));
+    decision.drawn(11_000, Some(Fit { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
     assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
     assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("not on the screen")));
     // Simulated again: all of it is to be seen anew.

@@ -185,7 +185,7 @@ fn about(title: &str, about: About) -> Question {
 fn looked(question: &Question) -> Decision {
     let mut decision = Decision::new(question.number, LOOKED);
     decision.follow(question);
-    decision.drawn(LOOKED, Some(Fit { columns: 80, lines: 40, first: 0, shown: 40, raw: false }));
+    decision.drawn(LOOKED, Some(Fit { columns: 80, lines: 40, above: 0, first: 0, shown: 40, raw: false }));
     decision
 }
 
@@ -249,7 +249,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
             ..question()
         };
         decision.follow(&again);
-        decision.drawn(LOOKED + 2_000, Some(Fit { columns: 80, lines: 40, first: 0, shown: 40, raw: false }));
+        decision.drawn(LOOKED + 2_000, Some(Fit { columns: 80, lines: 40, above: 0, first: 0, shown: 40, raw: false }));
         decision
     };
     let change = |field: &str, from: &str, to: &str, tighter| PolicyChange {
