@@ -13,7 +13,7 @@ pub struct KnownChain {
     pub id: u64,
     /// The name it is asked for with.
     pub name: &'static str,
-    /// Where people look at transactions: `{explorer}/tx/{hash}`.
+    /// Address of its block explorer, which shows a transaction at `{explorer}/tx/{hash}`.
     pub explorer: &'static str,
 }
 

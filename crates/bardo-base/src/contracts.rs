@@ -129,7 +129,7 @@ impl Contract {
         }
     }
 
-    /// What it does with an allowance. An error for contracts that must never get one.
+    /// Role in which it takes an allowance. An error for contracts that must never get one.
     ///
     /// # Errors
     /// [`NoSpender`].
@@ -175,7 +175,7 @@ impl Contract {
     }
 }
 
-/// Why an entry of an address book must never get an allowance.
+/// Reason that an entry of an address book must never get an allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum NoSpender {
     /// It makes any call that anyone asks for.

@@ -140,7 +140,7 @@ pub async fn acting(
         true => Paper::with(on_paper, paper_desk(config, opened, ledger, &rules, &parts).await?),
         false => Paper::new(false),
     };
-    // Asked anew in each round: paper mode can be left, and entered.
+    // Asked again in each round: paper mode can be left, and entered.
     let acts = {
         let paper = paper.clone();
         move || !looks_only && !paper.on()

@@ -151,14 +151,14 @@ pub struct ToolStart {
     /// The heartbeat it belongs to, where one runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tick: Option<u64>,
-    /// What is fixed about the tool, as far as drawing its card needs it. Recordings of earlier versions lack it; read it
+    /// Facts of the tool that its card is drawn from. Recordings of earlier versions lack it; read it
     /// with [`ToolStart::facts`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<ToolFacts>,
 }
 
 impl ToolStart {
-    /// What is fixed about the tool; in a recording of an earlier version, what was fixed about it then.
+    /// Facts of the tool; in a recording of an earlier version, those of that version.
     pub fn facts(&self) -> ToolFacts {
         self.facts.clone().unwrap_or_else(|| ToolFacts::of_earlier_versions(&self.tool_name))
     }

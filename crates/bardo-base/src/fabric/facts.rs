@@ -1,4 +1,4 @@
-//! What is fixed about a tool, as far as whoever draws its calls needs it.
+//! Facts of a tool that its calls are drawn from.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{CapabilityTier, CardKind, ToolMeta};
 
-/// What is fixed about a tool, carried by the event that begins its call, so that a call can be drawn by whoever knows
+/// Facts of a tool, carried by the event that begins its call, so that a call can be drawn by whoever knows
 /// no tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFacts {

@@ -381,7 +381,7 @@ impl State {
                 }
                 if let Command::Say { .. } = &*command {
                     self.said_at = Some(self.now_millis);
-                    self.say("said; the answer comes here");
+                    self.say("said");
                 }
                 vec![self.send(*command)]
             }

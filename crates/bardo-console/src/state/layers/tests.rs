@@ -667,3 +667,50 @@ fn ctrl_c_in_the_question_about_leaving_leaves_but_not_typed_ahead() {
     let done = sent(&press(&mut state, control('c')));
     assert!(matches!(done[..], [Command::Leave(LeaveMode::Finish)]), "{done:?}");
 }
+
+/// News of one event of the agent's, now.
+fn event(state: &State, kind: bardo_base::fabric::EventKind) -> Input {
+    let event = bardo_base::fabric::Event {
+        seq: state.feed.last + 1,
+        at: state.now_millis,
+        golem_id: "ada".parse().unwrap(),
+        call_id: None,
+        kind,
+    };
+    Input::News(Box::new(bardo_session::handle::News::Events(vec![std::sync::Arc::new(event)])))
+}
+
+fn thought(words: &str) -> bardo_base::fabric::EventKind {
+    let text = SafeText::clean(words, 80);
+    bardo_base::fabric::EventKind::GolemThought(bardo_base::fabric::GolemThought { thought: 0, text, more: false })
+}
+
+#[test]
+fn the_first_words_after_the_operators_own_stand_beside_the_prompt() {
+    let mut state = console();
+    let first = event(&state, thought("nothing was asked"));
+    state.update(first);
+    assert_eq!(state.notice, None);
+    for key in [Key::char(':'), Key::char('h'), Key::char('o'), Key::char('w'), enter()] {
+        press(&mut state, key);
+    }
+    let answer = event(&state, thought("I did not understand"));
+    state.update(answer);
+    assert_eq!(state.notice.as_ref().map(SafeText::as_str), Some("I did not understand"));
+    let later = event(&state, thought("another matter"));
+    state.update(later);
+    assert_eq!(state.notice.as_ref().map(SafeText::as_str), Some("I did not understand"));
+}
+
+#[test]
+fn a_lifted_stop_takes_the_place_of_its_alert() {
+    use bardo_base::fabric::{EventKind, HaltChanged};
+    let mut state = console();
+    let halt = |level| HaltChanged { level, by: SafeText::clean("operator", 20), reason: SafeText::clean("look", 20) };
+    let raised = event(&state, EventKind::HaltRaised(halt(Some(bardo_base::model::StopLevel::Halt))));
+    state.update(raised);
+    let lowered = event(&state, EventKind::HaltLowered(halt(None)));
+    state.update(lowered);
+    let alert = state.fresh_alert().map(|alert| alert.text.to_string());
+    assert_eq!(alert.as_deref(), Some("the stop is lifted, by operator"));
+}
