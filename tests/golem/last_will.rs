@@ -98,13 +98,22 @@ pub struct Watched {
 impl Watched {
     /// A session in this home whose Golem plays this show.
     pub fn open(home: &Path, on_death: &str, show_file: &str) -> Self {
+        Self::opened(home, on_death, show_file, false)
+    }
+
+    /// The same, whose show waits at each of its moments for [`Command::Step`].
+    pub fn open_by_steps(home: &Path, on_death: &str, show_file: &str) -> Self {
+        Self::opened(home, on_death, show_file, true)
+    }
+
+    fn opened(home: &Path, on_death: &str, show_file: &str, step: bool) -> Self {
         std::fs::write(home.join("config.toml"), format!("on_death = \"{on_death}\"\n")).unwrap();
         let show = home.join("short-life.toml");
         std::fs::write(&show, show_file).unwrap();
         let show = scenario::find(show.to_str().unwrap()).unwrap();
         let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
         let config = Config::load(&environment, &Flags::default()).unwrap();
-        let time = TimeOptions { pace: Pace::Free, tick: 1, most: None, step: false, operator: true };
+        let time = TimeOptions { pace: Pace::Free, tick: 1, most: None, step, operator: true };
         let options = SessionOptions { time: Some(time), keep: true, ..SessionOptions::default() };
         let Handle { commands, news } = Session::open_with(config, options, Box::new(Living::playing(show)));
         Self { commands, news, told: Told::default() }

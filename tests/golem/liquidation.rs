@@ -48,6 +48,25 @@ at = 90
 do = { phase = { is = "Terminal" } }
 "#;
 
+/// It does nothing, and loses 22 % of its prices, of which it dies. Its moments come one by one, so that the fall waits
+/// for what the test does before it.
+const RESTS_AND_DIES: &str = r#"
+name = "short-life"
+about = "It does nothing and dies."
+
+[[beat]]
+at = 0
+now = "Resting."
+
+[[cue]]
+at = 600
+do = { market = { bps = -2200, blocks = 8 } }
+
+[[cue]]
+at = 700
+do = { phase = { is = "Terminal" } }
+"#;
+
 /// It does nothing.
 const RESTS: &str = r#"
 name = "short-life"
@@ -121,6 +140,18 @@ fn policy(home: &Path, lines: &str) {
     std::fs::write(home.join("policy-devnet.toml"), format!("preset = \"demo\"\n{lines}")).unwrap();
 }
 
+/// Has the operator place an order, which for half an hour asks for more than anybody pays.
+async fn place_order(watched: &mut Watched) {
+    let params = json!({
+        "token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
+        "decay_end_time": 3_000,
+    });
+    let tool = "uniswap_submit_uniswapx_order".to_owned();
+    watched.send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+    watched.until("the order is out", |told| !told.replies.is_empty()).await;
+    assert_eq!(watched.told.replies[0].status, Status::Partial, "{:?}", watched.told.replies);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_golems_holdings_are_sold_in_parts_whatever_the_days_limit() {
     let home = tempfile::tempdir().unwrap();
@@ -147,17 +178,13 @@ async fn a_dead_golems_holdings_are_sold_in_parts_whatever_the_days_limit() {
 async fn a_death_sale_cancels_the_orders_of_everybody_on_the_account() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "max_single_trade_usd = \"70\"\nmax_daily_spend_usd = \"500\"\n");
-    let mut watched = Watched::open(home.path(), "sell", BUYS_AND_DIES);
+    let mut watched = Watched::open_by_steps(home.path(), "sell", RESTS_AND_DIES);
     watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
     // The operator's, and not the Golem's that dies.
-    let params = json!({
-        "token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
-        "decay_end_time": 3_000,
-    });
-    let tool = "uniswap_submit_uniswapx_order".to_owned();
-    watched.send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
-    watched.until("the order is out", |told| !told.replies.is_empty()).await;
-    assert_eq!(watched.told.replies[0].status, Status::Partial, "{:?}", watched.told.replies);
+    place_order(&mut watched).await;
+    for _moment in ["the fall", "its death"] {
+        watched.send(Command::Step).await;
+    }
     watched.until("it dies", |told| told.died()).await;
     watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum.")).await;
     let cancelled =
@@ -174,15 +201,7 @@ async fn flatten_cancels_orders_and_sells_in_parts() {
     policy(home.path(), "max_single_trade_usd = \"100\"\nmax_daily_spend_usd = \"450\"\n");
     let mut watched = Watched::open(home.path(), "keep", RESTS);
     watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
-    // For half an hour it asks for more than anybody pays.
-    let params = json!({
-        "token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
-        "decay_end_time": 3_000,
-    });
-    let tool = "uniswap_submit_uniswapx_order".to_owned();
-    watched.send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
-    watched.until("the order is out", |told| !told.replies.is_empty()).await;
-    assert_eq!(watched.told.replies[0].status, Status::Partial, "{:?}", watched.told.replies);
+    place_order(&mut watched).await;
     let reason = SafeText::clean("enough", 20);
     watched.send(Command::Raise { level: StopLevel::Flatten, reason }).await;
     watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
