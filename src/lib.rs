@@ -1,6 +1,6 @@
 //! Bardo: a terminal from which a person runs an on-chain trading agent.
 //!
-//! The program's subcommands ([`cli`]), and the crates of the workspace under the names that `ARCHITECTURE.md` uses.
+//! The program's subcommands ([`cli`]), and the crates of the workspace under the names that `docs/internals` uses.
 #![forbid(unsafe_code)]
 // What may stop a program that holds keys stands in tests only.
 #![cfg_attr(

@@ -76,10 +76,10 @@ mod tests {
         }
     }
 
-    /// The page that explains the program has the same table.
+    /// The page that explains recovery has the same table.
     #[test]
-    fn the_architecture_has_this_table() {
-        let page = include_str!("../../../../../ARCHITECTURE.md");
+    fn the_page_on_recovery_has_this_table() {
+        let page = include_str!("../../../../../docs/internals/recovery.md");
         let row = |line: &str| -> Option<Vec<String>> {
             let cells = line.strip_prefix("| `")?.trim_end().strip_suffix('|')?;
             let cells: Vec<_> = cells.split('|').map(|cell| cell.trim().trim_matches('`').to_owned()).collect();
