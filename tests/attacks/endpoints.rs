@@ -23,15 +23,43 @@ use serde_json::{Value, json};
 use crate::devnet_process::{Devnet, ask, program};
 use crate::lying_rpc::{Heard, Lie, LyingRpc};
 
-/// The one devnet of these cases, and the turn to use its account.
+/// A devnet of these cases, and the turn to use its account.
 pub(crate) struct Chain {
     pub(crate) devnet: Devnet,
     turn: Mutex<()>,
 }
 
+/// Devnets of one seed, which have the same addresses. Cases mostly wait, for retries and for blocks that agree, so that
+/// some run at once, each on the devnet that the fewest others use; those of one devnet take turns.
+static CHAINS: [OnceLock<Chain>; 4] = [const { OnceLock::new() }; 4];
+static USERS: Mutex<[usize; CHAINS.len()]> = Mutex::new([0; CHAINS.len()]);
+
+/// The place of a test's devnet among [`CHAINS`].
+struct Seat(usize);
+
+impl Seat {
+    fn take() -> Self {
+        let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (0..users.len()).min_by_key(|place| users[*place]).unwrap();
+        users[place] += 1;
+        Self(place)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        USERS.lock().unwrap_or_else(PoisonError::into_inner)[self.0] -= 1;
+    }
+}
+
+thread_local! {
+    // A test is a thread of its own; what it starts beside itself asks for no devnet.
+    static SEAT: Seat = Seat::take();
+}
+
+/// The devnet of this test.
 pub(crate) fn chain() -> &'static Chain {
-    static CHAIN: OnceLock<Chain> = OnceLock::new();
-    CHAIN.get_or_init(|| {
+    CHAINS[SEAT.with(|seat| seat.0)].get_or_init(|| {
         let devnet = Devnet::start("0", 7);
         end_with_this_process(&devnet);
         Chain { devnet, turn: Mutex::default() }

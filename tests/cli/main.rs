@@ -8,6 +8,8 @@ mod bad_tokens;
 mod cage;
 #[cfg(unix)]
 mod call;
+#[cfg(unix)]
+mod clients;
 mod config;
 #[cfg(unix)]
 mod decisions;

@@ -406,8 +406,8 @@ fn an_order_that_nobody_fills_in_time_has_expired() {
         {
             std::thread::sleep(Duration::from_millis(50));
         }
-        // The next block comes when the order's time is over.
-        std::thread::sleep(Duration::from_secs(20));
+        // The next block is one in which the order's time is over.
+        ask(&url, "evm_increaseTime", json!([20]));
         while !until.load(Ordering::SeqCst) {
             ask(&url, "evm_mine", json!([]));
             std::thread::sleep(Duration::from_millis(500));

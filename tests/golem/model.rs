@@ -8,7 +8,7 @@ use bardo::base::config::RpcUrl;
 use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::engine::Catalog;
-use bardo::fabric::EventKind;
+use bardo::fabric::{Event, EventKind};
 use bardo::golem::brain::model::{ModelBrain, ModelSetup, Style};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
@@ -351,9 +351,19 @@ async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
         let server = Server::playing(style, steps).await;
         let mut events = house.events();
         let life = house.life(name, "trade-executor", brain(setup(&server, style)));
-        let asked = server.asked_times(12).await;
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        assert_eq!(server.asked().len(), 12, "rounds in one tick");
+        // It says so when it has asked enough; the next tick is an hour away.
+        let (mut heard, begun) = (Vec::new(), Instant::now());
+        let enough = |event: &Arc<Event>| match &event.kind {
+            EventKind::GolemThought(thought) => thought.text.as_str().starts_with("I have asked enough"),
+            _ => false,
+        };
+        while !heard.iter().any(enough) {
+            assert!(begun.elapsed() < Duration::from_secs(120), "it goes on asking: {}", server.asked().len());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            heard.extend(drain(&mut events));
+        }
+        let asked = server.asked();
+        assert_eq!(asked.len(), 12, "rounds in one tick");
         let told = asked[1].1["messages"].to_string();
         for wanted in ["not JSON", "TOOL_UNKNOWN", "VALIDATION_FAILED"] {
             assert!(told.contains(wanted), "{wanted}: {told}");
@@ -362,7 +372,8 @@ async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
         assert!(!asked[3].1["messages"].to_string().contains("this very call"));
         assert!(asked[4].1["messages"].to_string().contains("this very call"));
         life.leave().await;
-        let chains = drain(&mut events)
+        heard.extend(drain(&mut events));
+        let chains = heard
             .iter()
             .filter(|event| matches!(&event.kind, EventKind::ToolStart(start) if start.tool_name == "get_chain_status"))
             .count();

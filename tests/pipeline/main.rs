@@ -26,6 +26,7 @@ mod audit;
 mod bridges;
 mod cage;
 mod calldata;
+mod compile_fail;
 mod consent;
 mod crowd;
 mod delays;
@@ -42,6 +43,7 @@ mod gates;
 mod guardian;
 mod late;
 mod led;
+mod ledger;
 mod looks;
 mod once;
 mod operator;
@@ -52,7 +54,7 @@ mod positions;
 mod proof;
 mod properties;
 #[allow(dead_code)] // Not all that it can do is needed here.
-#[path = "../sending/proxy.rs"]
+#[path = "../chain/sending/proxy.rs"]
 mod proxy;
 mod recovery;
 mod refusals;
@@ -60,6 +62,7 @@ mod refused;
 mod reorgs;
 mod rules;
 mod sends;
+mod signing;
 mod stops;
 #[path = "../support/anvil.rs"]
 mod support;

@@ -6,7 +6,7 @@
 //! and for a thousand from four programs. `BARDO_TEST_PROGRAM` names a copy of the program that stays as it is meanwhile.
 #![cfg(unix)]
 
-#[path = "../sending/world.rs"]
+#[path = "../chain/sending/world.rs"]
 #[allow(dead_code)] // What the tests of sending need beside.
 mod chain;
 mod crash;
@@ -30,7 +30,7 @@ mod power;
 mod processes;
 #[path = "../support/proof.rs"]
 mod proof;
-#[path = "../sending/proxy.rs"]
+#[path = "../chain/sending/proxy.rs"]
 #[allow(dead_code)] // The same.
 mod proxy;
 mod queue;

@@ -16,6 +16,7 @@ mod orders;
 #[path = "../support/passing.rs"]
 mod passing;
 mod quotes;
+mod reactors;
 mod relayers;
 mod resolve;
 mod services;

@@ -43,7 +43,7 @@ impl Desk {
     }
 
     /// So many seconds go by on both chains.
-    fn pass(&self, seconds: u64) {
+    pub(super) fn pass(&self, seconds: u64) {
         for chain in 0..2 {
             self.devnet.ask_of(chain, "evm_increaseTime", json!([seconds]));
             self.devnet.ask_of(chain, "evm_mine", json!([]));

@@ -1,0 +1,8 @@
+//! The chain under everything else: the embedded devnet, the sender, fork simulation and price feeds.
+
+#[path = "../support/anvil.rs"]
+mod anvil;
+mod devnet;
+mod prices;
+mod sending;
+mod simulation;

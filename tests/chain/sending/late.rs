@@ -1,0 +1,219 @@
+//! An endpoint that refuses bytes has them: what it refused can be in a block all the same. And one that says more of fees
+//! than the others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use alloy::primitives::U256;
+use alloy::providers::Provider as _;
+use bardo::base::clock::SystemClock;
+use bardo::base::config::RpcUrl;
+use bardo::chain::devnet::{Mining, server};
+use bardo::chain::network::{AddressBook, ChainPlan, Network};
+use bardo::chain::provider::{ChainClient, ConnectRules};
+use bardo::chain::sender::{self, Fees, Route, Sender, TxState};
+use serde_json::json;
+
+use crate::sending::proxy::{Fate, Proxy};
+use crate::sending::world::{CHAIN_ID, GWEI, PLENTY, World, connect, is_ahead, waited};
+
+const SEND: &str = "eth_sendRawTransaction";
+
+/// A world whose endpoint refuses the first thing it is given.
+async fn refusing() -> (World, Sender, Proxy, server::Server) {
+    let world = World::new(Mining::OnTransaction);
+    let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+    let fate = |method: &str, before| match method {
+        SEND if before == 0 => Fate::Refuse(-32000, "insufficient funds for gas * price + value"),
+        _ => Fate::Pass,
+    };
+    let proxy = Proxy::start(served.url(), fate).await;
+    let sender = world.sender_over(connect(&proxy.url).await, None);
+    (world, sender, proxy, served)
+}
+
+/// The same bytes, sent past the sender: as whoever refused them could.
+async fn passed_on(world: &World, sender: &Sender, hash: alloy::primitives::B256) {
+    let raw = sender.record(hash).unwrap().signed.raw().clone();
+    assert_eq!(*world.client.provider().send_raw_transaction(&raw).await.unwrap().tx_hash(), hash);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_refused_and_is_in_a_block_is_ours() {
+    let (world, sender, _proxy, _served) = refusing().await;
+    let (hash, outcome) = world.send(&sender).await;
+    assert_eq!(outcome.state, TxState::Dropped);
+    assert!(world.store().read(sender::late).unwrap().is_empty());
+    passed_on(&world, &sender, hash).await;
+    // Its nonce is spent, by what is in this ledger.
+    assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 1);
+    let record = sender.record(hash).unwrap();
+    assert_eq!((record.state, record.settled_at.is_some()), (TxState::Included, true));
+    assert_eq!(world.store().read(sender::late).unwrap(), [hash]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn somebody_elses_transaction_is_still_somebody_elses() {
+    let (world, sender, _proxy, _served) = refusing().await;
+    world.send(&sender).await;
+    world.send_outside(0, U256::from(7)).await;
+    assert!(is_ahead(&sender.take_nonce(world.account()).await.unwrap_err()));
+}
+
+/// What waits, and what was signed to outbid it and refused for what the account owns.
+async fn refused_replacement(world: &World, sender: &Sender) -> (alloy::primitives::B256, alloy::primitives::B256) {
+    let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
+    let kept = world.keep(sender, low).await;
+    let first = kept.hash();
+    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
+    let kept = sender.keep_replacement(first, world.sign_as(&world.key, 0, U256::from(1), PLENTY)).await.unwrap();
+    let second = kept.hash();
+    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Dropped);
+    (first, second)
+}
+
+/// A world whose endpoint refuses the second thing it is given.
+async fn refusing_the_second() -> (World, Sender, Proxy, server::Server) {
+    let world = World::new(Mining::Manual);
+    let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+    let fate = |method: &str, before| match method {
+        SEND if before == 1 => Fate::Refuse(-32000, "insufficient funds for gas * price + value"),
+        _ => Fate::Pass,
+    };
+    let proxy = Proxy::start(served.url(), fate).await;
+    let sender = world.sender_over(connect(&proxy.url).await, None);
+    (world, sender, proxy, served)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_replacement_that_is_in_a_block_was_never_given_up() {
+    let (world, sender, _proxy, _served) = refusing_the_second().await;
+    let (first, second) = refused_replacement(&world, &sender).await;
+    passed_on(&world, &sender, second).await;
+    world.devnet.mine().await.unwrap();
+    let standing = waited(&sender, second).await;
+    assert_eq!(standing.mined.unwrap().hash, second, "what pays more is in the block");
+    assert_eq!(sender.record(first).unwrap().state, TxState::Replaced);
+    // Nothing was let go of, so there is nothing to hold again.
+    assert!(world.store().read(sender::late).unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_replacement_was_refused_what_it_was_to_replace_goes_on() {
+    let (world, sender, proxy, _served) = refusing_the_second().await;
+    let (first, second) = refused_replacement(&world, &sender).await;
+    let raw = json!(sender.record(first).unwrap().signed.raw());
+    let sent = |proxy: &Proxy| proxy.first_params(SEND).into_iter().filter(|bytes| *bytes == raw).count();
+    assert_eq!(sent(&proxy), 1);
+    // It falls out of every pool, and only the refused one is asked for.
+    world.devnet.run(move |chain| chain.drop_transaction(first)).await.unwrap();
+    let waiting = {
+        let sender = sender.clone();
+        tokio::spawn(async move { waited(&sender, second).await })
+    };
+    for _ in 0..12_000 {
+        if sent(&proxy) > 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(sent(&proxy) > 1, "it is not sent again");
+    // Like what no program waits for.
+    world.devnet.run(move |chain| chain.drop_transaction(first)).await.unwrap();
+    let again = sender.resend(second).await.unwrap();
+    assert_eq!((again.state, sender.record(second).unwrap().state), (TxState::Sent, TxState::Dropped));
+    assert_eq!(world.store().read(|connection| sender::sendable(connection, second)).unwrap().unwrap().hash(), first);
+    // Something else may be signed in its place.
+    let plan = sender.outbid(second, PLENTY).await.unwrap();
+    assert_eq!((plan.replaces, plan.nonce), (first, 0));
+    world.devnet.mine().await.unwrap();
+    let standing = waiting.await.unwrap();
+    assert_eq!(standing.mined.unwrap().hash, first);
+    assert_eq!(world.received().await, U256::from(1));
+    // After the end nothing is sent any more.
+    assert_eq!(world.store().read(|connection| sender::sendable(connection, second)).unwrap(), None);
+}
+
+/// A node that is about to store a block may tell the block's count already, even as that of the block before, and no
+/// receipt and no block yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_without_the_transaction_that_made_it_frees_nothing() {
+    let world = World::new(Mining::Manual);
+    let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+    let early = Arc::new(AtomicBool::new(false));
+    let tells = Arc::clone(&early);
+    let fate = move |method: &str, _| match (method, tells.load(Ordering::SeqCst)) {
+        ("eth_getTransactionCount", true) => Fate::Claim(json!("0x1")),
+        _ => Fate::Pass,
+    };
+    let proxy = Proxy::start(served.url(), fate).await;
+    let sender = world.sender_over(connect(&proxy.url).await, None);
+    world.devnet.mine().await.unwrap();
+    let (hash, _) = world.send(&sender).await;
+    early.store(true, Ordering::SeqCst);
+    let standing = sender.look(hash).await.unwrap();
+    assert_eq!((standing.record.state, standing.settled), (TxState::Sent, false), "{standing:?}");
+    early.store(false, Ordering::SeqCst);
+    world.devnet.mine().await.unwrap();
+    let standing = waited(&sender, hash).await;
+    assert_eq!(standing.record.state, TxState::Included);
+    // What another transaction has spent is told by that one.
+    let (second, _) = world.send(&sender).await;
+    world.devnet.run(move |chain| chain.drop_transaction(second)).await.unwrap();
+    world.send_outside(1, U256::from(7)).await;
+    world.devnet.mine().await.unwrap();
+    let standing = waited(&sender, second).await;
+    assert_eq!(standing.record.state, TxState::Dropped, "{standing:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_took_the_nonce_since_is_not_done_by_it() {
+    let (world, sender, _proxy, _served) = refusing().await;
+    let (first, _) = world.send(&sender).await;
+    // Another plan signs with the nonce that was given back.
+    let ticket = sender.take_nonce(world.account()).await.unwrap();
+    assert_eq!(ticket.nonce, 0);
+    let signed = world.sign_as(&world.key, 0, U256::from(5), PLENTY);
+    let kept = sender.keep(ticket, signed, Route::Public, None).await.unwrap();
+    let second = kept.hash();
+    passed_on(&world, &sender, first).await;
+    sender.send(kept).await.unwrap();
+    let standing = waited(&sender, second).await;
+    assert!(standing.mined.is_none(), "{standing:?}");
+    assert_eq!(standing.record.state, TxState::Dropped);
+    assert_eq!(sender.record(first).unwrap().state, TxState::Included);
+    assert_eq!(world.received().await, U256::from(1), "the first one's wei");
+    assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_endpoints_tip_is_not_paid_where_another_says_less() {
+    let world = World::new(Mining::OnTransaction);
+    let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+    let saying = async |tip: u128| {
+        let history = json!({
+            "oldestBlock": "0x0", "gasUsedRatio": [0.5], "reward": [[format!("{tip:#x}")]],
+            "baseFeePerGas": [format!("{GWEI:#x}"), format!("{GWEI:#x}")],
+        });
+        let told = move |method: &str, _| match method {
+            "eth_feeHistory" => Fate::Claim(history.clone()),
+            _ => Fate::Pass,
+        };
+        Proxy::start(served.url(), told).await
+    };
+    let (greedy, honest) = (saying(29 * GWEI).await, saying(2 * GWEI).await);
+    let plan = ChainPlan {
+        name: "ethereum".into(),
+        network: Some(Network::devnet("ethereum", CHAIN_ID, AddressBook::default())),
+        chain_id: Some(CHAIN_ID),
+        // The greedy one is asked first.
+        endpoints: [&greedy.url, &honest.url].iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
+    };
+    let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
+    let quote = world.sender_over(client, None).fee_quote().await.unwrap();
+    assert_eq!((quote.base_fee, quote.tip), (GWEI, 2 * GWEI));
+    // It says so where nobody else is asked.
+    let alone = world.sender_over(connect(&greedy.url).await, None).fee_quote().await.unwrap();
+    assert_eq!(alone.tip, 29 * GWEI);
+}

@@ -1,0 +1,220 @@
+//! A nonce that somebody else has spent so long ago that no endpoint tells the states of then any more.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use alloy::primitives::{B256, U256};
+use bardo::chain::devnet::{Mining, server};
+use bardo::chain::provider::RetryRules;
+use bardo::chain::sender::{Sender, SenderError, TxState};
+use serde_json::{Value, json};
+
+use crate::sending::proxy::{Fate, Proxy};
+use crate::sending::world::{World, connect_all};
+
+const COUNT: &str = "eth_getTransactionCount";
+const RECEIPT: &str = "eth_getTransactionReceipt";
+/// So many states back the endpoint tells. The sender asks for those 1, 3, 7, 15, 31, 63 and 127 blocks back.
+const KEPT: u64 = 100;
+const HOUR: u64 = 3_600;
+
+/// What is answered, where it is not the truth.
+type Said = Arc<Mutex<Option<Fate>>>;
+
+/// A chain on which somebody else has used the nonce of what was sent, seen through an endpoint that does this to what is
+/// asked about the latest state, and that about states that it has not kept.
+struct LongAgo {
+    world: World,
+    sender: Sender,
+    hash: B256,
+    latest: Said,
+    old: Said,
+    receipts: Said,
+    /// How often what is asked about old states is answered otherwise than truly.
+    troubles: Arc<AtomicUsize>,
+    _proxy: Proxy,
+    _served: server::Server,
+}
+
+impl LongAgo {
+    async fn new() -> Self {
+        Self::begun(false).await.spent().await
+    }
+
+    /// The same, where somebody else uses the nonce.
+    async fn spent(self) -> Self {
+        let chain = self;
+        let (world, hash) = (&chain.world, chain.hash);
+        world.devnet.run(move |chain| chain.drop_transaction(hash)).await.unwrap();
+        world.send_outside(0, U256::from(7)).await;
+        world.devnet.mine().await.unwrap();
+        chain
+    }
+
+    /// The same, where nobody else has used the nonce and no block has come yet; `beside` another endpoint, which keeps
+    /// all states.
+    async fn begun(beside: bool) -> Self {
+        let world = World::new(Mining::Manual);
+        let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+        let (latest, old, receipts): (Said, Said, Said) = Default::default();
+        let troubles = Arc::new(AtomicUsize::new(usize::MAX));
+        let (told, refused, had, head) =
+            (Arc::clone(&latest), Arc::clone(&old), Arc::clone(&receipts), world.devnet.head());
+        let left = Arc::clone(&troubles);
+        let fate = move |question: &Value, _| {
+            let of = question["params"][1].as_str().unwrap_or_default().trim_start_matches("0x");
+            let fate = match (question["method"].as_str(), u64::from_str_radix(of, 16)) {
+                (Some(COUNT), Ok(number)) if number + KEPT < head.borrow().header.number => {
+                    let less = |left: usize| left.checked_sub(1);
+                    if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_err() {
+                        return Fate::Pass;
+                    }
+                    refused.lock().unwrap()
+                }
+                (Some(RECEIPT), _) => had.lock().unwrap(),
+                (Some(COUNT), Err(_)) => told.lock().unwrap(),
+                _ => return Fate::Pass,
+            };
+            fate.clone().unwrap_or(Fate::Pass)
+        };
+        let proxy = Proxy::asked(served.url(), fate).await;
+        let own = served.url();
+        let urls = [proxy.url.as_str(), own.as_str()];
+        let client = connect_all(if beside { &urls } else { &urls[..1] }).await;
+        let sender = world.sender_over(client, None);
+        let (hash, _) = world.send(&sender).await;
+        Self { world, sender, hash, latest, old, receipts, troubles, _proxy: proxy, _served: served }
+    }
+
+    /// So many blocks, so many seconds apart.
+    async fn pass(&self, blocks: u64, seconds: u64) {
+        let work = move |chain: &mut bardo::chain::devnet::Chain| {
+            for _ in 0..blocks {
+                let next = chain.head().header.timestamp + seconds;
+                chain.mine_at(next).unwrap();
+            }
+        };
+        self.world.devnet.run(work).await.unwrap();
+    }
+
+    fn refuses(&self, fate: Option<Fate>) {
+        *self.old.lock().unwrap() = fate;
+    }
+
+    /// What is known after one look.
+    async fn looked(&self) -> (TxState, bool) {
+        let standing = self.sender.look(self.hash).await.unwrap();
+        (standing.record.state, standing.settled)
+    }
+}
+
+/// How nodes tell of trouble that may pass, and some of states that they do not keep.
+const TROUBLE: [Fate; 4] = [
+    Fate::Refuse(-32_603, "internal error"),
+    Fate::Refuse(-32_002, "No state available for block 0x5f3d"),
+    Fate::Refuse(-32_000, "upstream request timed out"),
+    Fate::Refuse(-32_000, "header not found"),
+];
+const PRUNED: Fate = Fate::Refuse(-32_000, "missing trie node 5f3d (path ) state is not available");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trouble_of_an_endpoint_says_nothing_of_a_state_long_ago() {
+    let chain = LongAgo::new().await;
+    chain.pass(200, 2 * HOUR).await;
+    for trouble in [Fate::Status(503), Fate::Status(429), Fate::LoseAnswer] {
+        chain.refuses(Some(trouble.clone()));
+        let untold = chain.sender.look(chain.hash).await.expect_err(&format!("{trouble:?}"));
+        assert!(matches!(untold, SenderError::Provider(_)), "{trouble:?}: {untold:?}");
+        let record = chain.sender.record(chain.hash).unwrap();
+        assert_eq!((record.state, record.settled_at), (TxState::Sent, None), "{trouble:?}");
+    }
+    for words in TROUBLE {
+        chain.refuses(Some(words.clone()));
+        assert_eq!(chain.looked().await, (TxState::Sent, false), "{words:?}");
+    }
+    // It is told again: the other transaction is found in its block.
+    chain.refuses(None);
+    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trouble_that_has_lasted_for_an_hour_of_blocks_is_a_state_that_nobody_keeps() {
+    for words in TROUBLE {
+        let chain = LongAgo::new().await;
+        chain.refuses(Some(words.clone()));
+        chain.pass(200, 60).await;
+        assert_eq!(chain.looked().await, (TxState::Sent, false), "{words:?}");
+        chain.pass(58, 60).await;
+        assert_eq!(chain.looked().await, (TxState::Sent, false), "{words:?}");
+        chain.pass(4, 60).await;
+        assert_eq!(chain.looked().await, (TxState::Dropped, true), "{words:?}");
+    }
+}
+
+/// Ours is in a block, the endpoint has lost its receipt, and at two looks an hour apart one question met a trouble that
+/// had passed at the next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trouble_that_two_looks_happened_to_meet_frees_nothing() {
+    let chain = LongAgo::begun(false).await;
+    *chain.receipts.lock().unwrap() = Some(Fate::Claim(Value::Null));
+    chain.world.devnet.mine().await.unwrap();
+    chain.refuses(Some(TROUBLE[3].clone()));
+    for minutes in [130, 62] {
+        chain.pass(minutes, 60).await;
+        // As often as one question is asked before its refusal counts.
+        chain.troubles.store(RetryRules::default().rounds as usize, Ordering::SeqCst);
+        assert_eq!(chain.looked().await, (TxState::Sent, false), "{minutes}");
+        assert_eq!(chain.troubles.load(Ordering::SeqCst), 0, "it was met");
+    }
+    // It is told again.
+    *chain.receipts.lock().unwrap() = None;
+    assert_eq!(chain.looked().await, (TxState::Included, true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn states_that_nobody_keeps_are_long_ago_after_an_hour_of_blocks() {
+    let chain = LongAgo::new().await;
+    chain.refuses(Some(PRUNED));
+    // The oldest state that is told, 63 blocks back, is of 63 seconds ago.
+    chain.pass(200, 1).await;
+    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    // An hour and seven minutes later it is as far back as ever, and a little more than an hour has gone since.
+    chain.pass(100, 40).await;
+    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+}
+
+/// One endpoint keeps the states of then, and the other does not: they contradict each other about each of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn states_that_one_of_two_keeps_are_long_ago_after_an_hour_of_blocks() {
+    let chain = LongAgo::begun(true).await.spent().await;
+    chain.refuses(Some(PRUNED));
+    chain.pass(200, 1).await;
+    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    chain.pass(100, 40).await;
+    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_hour_begins_anew_where_the_nonce_was_not_spent_in_between() {
+    let chain = LongAgo::new().await;
+    chain.refuses(Some(PRUNED));
+    chain.pass(200, 1).await;
+    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    *chain.latest.lock().unwrap() = Some(Fate::Claim(json!("0x0")));
+    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    *chain.latest.lock().unwrap() = None;
+    chain.pass(100, 40).await;
+    // 63 blocks of 40 seconds.
+    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    chain.pass(40, 40).await;
+    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_spent_hours_ago_by_the_blocks_needs_no_second_look() {
+    let chain = LongAgo::new().await;
+    chain.refuses(Some(PRUNED));
+    chain.pass(200, 60).await;
+    // 63 blocks of a minute.
+    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+}

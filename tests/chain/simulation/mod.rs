@@ -1,0 +1,10 @@
+//! Fork simulation against real contracts and against contracts that mislead it.
+
+mod anvil;
+mod changes;
+mod endpoint;
+mod execution;
+mod policy_cage;
+mod remote;
+mod router;
+mod world;

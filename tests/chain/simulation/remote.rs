@@ -1,0 +1,325 @@
+//! Simulation on state that comes over JSON-RPC: the same answers as on the state itself, few round
+//! trips, and an error whenever something is not right.
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, B256, U256};
+use alloy::sol;
+use alloy::sol_types::SolValue;
+use bardo::abi::erc20::Erc20;
+use bardo::chain::fork::{
+    Call, Fork, ForkError, Gap, Hints, Limits, NextBlock, Options, Remote, RemoteLimits, Simulation,
+};
+use std::sync::Arc;
+
+use crate::simulation::endpoint::{Endpoint, Fault};
+use crate::simulation::world::{ALICE, BOB, RULES, World, block_on, call, odd};
+
+sol! {
+    interface Ancestor {
+        function look(uint256 back) external;
+    }
+}
+
+fn remote(endpoint: &Endpoint) -> Arc<Remote> {
+    Remote::new(endpoint.provider(), RULES, RemoteLimits::default())
+}
+
+async fn pin(remote: &Arc<Remote>) -> Result<Fork, ForkError> {
+    remote.pin(BlockId::latest(), NextBlock::default()).await
+}
+
+/// What does not depend on the block's hash, for comparison with a fork of the state itself.
+fn comparable(simulation: &Simulation) -> (&[bardo::chain::fork::Outcome], &bardo::chain::fork::Changes) {
+    (&simulation.outcomes, &simulation.changes)
+}
+
+#[test]
+fn the_same_as_on_the_state_itself_in_at_most_six_round_trips() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    let expected = world.simulate(&swap);
+    assert!(expected.succeeded(), "{:?}", expected.failure());
+    let endpoint = Endpoint::new(&world);
+    for hinted in [false, true] {
+        let remote = remote(&endpoint);
+        let accounts = if hinted { vec![market.pool, market.weth] } else { vec![] };
+        let options = Options { hints: Hints { accounts, slots: vec![] }, ..Options::default() };
+        let (simulation, again) = block_on(async {
+            let fork = pin(&remote).await.expect("a fork");
+            assert_eq!(fork.pinned().hash, endpoint.hash());
+            let simulation = fork.simulate_with(&swap, &options).await.expect("a simulation");
+            let after_first = remote.round_trips();
+            assert!(after_first <= if hinted { 5 } else { 6 }, "{after_first} round trips, hinted: {hinted}");
+            let again = fork.simulate_with(&swap, &options).await.expect("a simulation");
+            assert_eq!(remote.round_trips(), after_first, "the second time nothing is asked");
+            (simulation, again)
+        });
+        assert_eq!(comparable(&simulation), comparable(&expected));
+        assert_eq!(simulation, again);
+    }
+    // Nothing but state was asked for.
+    let (_, methods) = endpoint.seen();
+    let allowed = [
+        "eth_chainId",
+        "eth_getBlockByNumber",
+        "eth_getBalance",
+        "eth_getTransactionCount",
+        "eth_getCode",
+        "eth_getStorageAt",
+    ];
+    assert!(methods.iter().all(|method| allowed.contains(&method.as_str())), "{methods:?}");
+}
+
+#[test]
+fn swaps_that_cross_ticks_converge_too() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, market.deep())];
+    let expected = world.simulate(&swap);
+    assert!(expected.succeeded(), "{:?}", expected.failure());
+    let endpoint = Endpoint::new(&world);
+    let remote = remote(&endpoint);
+    let simulation =
+        block_on(async { pin(&remote).await.expect("a fork").simulate(&swap).await.expect("a simulation") });
+    assert_eq!(comparable(&simulation), comparable(&expected));
+    assert!(remote.round_trips() <= 10, "{}", remote.round_trips());
+}
+
+#[test]
+fn an_endpoint_without_block_hashes_is_read_by_number_and_checked() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    let expected = world.simulate(&swap);
+    let endpoint = Endpoint::new(&world);
+    endpoint.fail(Fault::NoBlockHashes);
+    let remote = remote(&endpoint);
+    let simulation =
+        block_on(async { pin(&remote).await.expect("a fork").simulate(&swap).await.expect("a simulation") });
+    assert_eq!(comparable(&simulation), comparable(&expected));
+    let (_, methods) = endpoint.seen();
+    assert_eq!(methods.last().map(String::as_str), Some("eth_getBlockByNumber"), "the hash is checked at the end");
+}
+
+#[test]
+fn a_reorganisation_under_the_pin_is_an_error() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    // Whenever it happens while state is being read, by hash or by number.
+    for (fault, packets) in [(Fault::None, 1), (Fault::None, 2), (Fault::NoBlockHashes, 2), (Fault::NoBlockHashes, 4)] {
+        let endpoint = Endpoint::new(&world);
+        endpoint.fail(fault);
+        endpoint.reorg_in(packets);
+        let remote = remote(&endpoint);
+        block_on(async {
+            let fork = pin(&remote).await.expect("a fork");
+            let error = fork.simulate(&swap).await.expect_err("the block is gone");
+            if fault == Fault::NoBlockHashes {
+                assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
+                // What was read is not used again.
+                assert!(matches!(fork.simulate(&swap).await, Err(ForkError::Reorganised { .. })));
+            } else {
+                assert!(matches!(error, ForkError::Endpoint(_)), "{error}");
+                assert!(fork.simulate(&swap).await.is_err());
+            }
+            // The new block is another fork, and all is well there.
+            let simulation = pin(&remote).await.expect("a fork").simulate(&swap).await.expect("a simulation");
+            assert!(simulation.succeeded());
+        });
+    }
+}
+
+#[test]
+fn what_a_cancelled_simulation_read_by_number_is_checked_by_the_next_one() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    let endpoint = Endpoint::new(&world);
+    endpoint.fail(Fault::NoBlockHashes);
+    // How many packets a simulation takes, the last being the check.
+    let packets = block_on(async {
+        let fork = pin(&remote(&endpoint)).await.expect("a fork");
+        let (before, _) = endpoint.seen();
+        fork.simulate(&swap).await.expect("a simulation");
+        endpoint.seen().0 - before
+    });
+    let remote = remote(&endpoint);
+    block_on(async {
+        let fork = pin(&remote).await.expect("a fork");
+        endpoint.hang_in(packets - 1);
+        // Given up while the check is not answered.
+        tokio::select! {
+            result = fork.simulate(&swap) => panic!("ended before it was given up: {result:?}"),
+            () = endpoint.hanging() => {}
+        }
+        // Everything is cached now, and all of it may be another block's.
+        endpoint.reorg_in(0);
+        let error = fork.simulate(&swap).await.expect_err("the block is gone");
+        assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
+    });
+}
+
+#[test]
+fn a_check_speaks_for_everything_read_before_it_and_for_nothing_after() {
+    let (world, market) = World::with_market();
+    let endpoint = Endpoint::new(&world);
+    endpoint.fail(Fault::NoBlockHashes);
+    let remote = remote(&endpoint);
+    block_on(async {
+        let fork = pin(&remote).await.expect("a fork");
+        let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+        fork.simulate(&swap).await.expect("a simulation");
+        let after_first = remote.round_trips();
+        fork.simulate(&swap).await.expect("a simulation");
+        assert_eq!(remote.round_trips(), after_first, "checked already");
+        // Another one reads more, of a block that is another by now.
+        endpoint.reorg_in(0);
+        let error = fork.simulate(&[Call::new(ALICE, BOB, [])]).await.expect_err("the block is gone");
+        assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
+    });
+}
+
+#[test]
+fn hashes_of_earlier_blocks_are_checked_too() {
+    let mut world = World::new();
+    let ancestor = world.deploy(odd!("Ancestor", []));
+    let endpoint = Endpoint::new(&world);
+    let look = [call(ALICE, ancestor, Ancestor::lookCall { back: U256::from(5) })];
+    let packets = block_on(async {
+        let fork = pin(&remote(&endpoint)).await.expect("a fork");
+        let (before, _) = endpoint.seen();
+        fork.simulate(&look).await.expect("a simulation");
+        endpoint.seen().0 - before
+    });
+    // State is read by hash here; the hash of an ancestor can only be asked for by number.
+    let remote = remote(&endpoint);
+    block_on(async {
+        let fork = pin(&remote).await.expect("a fork");
+        endpoint.reorg_in(packets - 1);
+        let error = fork.simulate(&look).await.expect_err("the block is gone");
+        assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
+    });
+}
+
+#[test]
+fn whatever_an_endpoint_does_wrong_is_an_error_and_never_an_empty_value() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode", "eth_getStorageAt"] {
+        let mut faults = vec![Fault::Refuse(method), Fault::Garble(method), Fault::Forget(method), Fault::Dead];
+        // No code is "0x"; no number is.
+        if method != "eth_getCode" {
+            faults.push(Fault::Empty(method));
+        }
+        for fault in faults {
+            let endpoint = Endpoint::new(&world);
+            let remote = remote(&endpoint);
+            block_on(async {
+                let fork = pin(&remote).await.expect("a fork");
+                endpoint.fail(fault);
+                let error = fork.simulate(&swap).await.expect_err("a fault");
+                assert!(matches!(error, ForkError::Endpoint(_) | ForkError::Malformed { .. }), "{fault:?}: {error}");
+                assert!(!error.to_string().contains('\u{1b}'), "{error}");
+                // Once the endpoint is well again, so is the fork.
+                endpoint.fail(Fault::None);
+                assert!(fork.simulate(&swap).await.expect("a simulation").succeeded());
+            });
+        }
+    }
+    let endpoint = Endpoint::new(&world);
+    endpoint.fail(Fault::OtherChain);
+    let error = block_on(pin(&remote(&endpoint))).expect_err("another chain");
+    assert!(matches!(error, ForkError::WrongChain { expected: 31337, found: 1 }), "{error}");
+    endpoint.fail(Fault::None);
+    let unknown = BlockId::from(B256::repeat_byte(9));
+    let error = block_on(remote(&endpoint).pin(unknown, NextBlock::default())).expect_err("no such block");
+    assert!(matches!(error, ForkError::UnknownBlock { .. }), "{error}");
+}
+
+#[test]
+fn a_chase_through_storage_ends_in_an_error() {
+    let mut world = World::new();
+    let chase = world.deploy(odd!("Chase", []));
+    // Each slot says which slot to read next, by a hash that cannot be foreseen.
+    let mut slot = U256::ZERO;
+    for step in 0..40_u64 {
+        let next = U256::from_be_bytes(alloy::primitives::keccak256(step.to_be_bytes()).0);
+        world.state.set_storage_at(chase, slot, next);
+        slot = next;
+    }
+    let endpoint = Endpoint::new(&world);
+    let follow = |steps: u64| {
+        let data = [alloy::primitives::keccak256("follow(uint256)")[..4].to_vec(), U256::from(steps).abi_encode()];
+        [Call::new(ALICE, chase, data.concat())]
+    };
+    let remote = remote(&endpoint);
+    block_on(async {
+        let fork = pin(&remote).await.expect("a fork");
+        let error = fork.simulate(&follow(40)).await.expect_err("too far");
+        assert!(matches!(error, ForkError::NotConverging { rounds: 24 }), "{error}");
+        // A shorter one ends.
+        let fork = Remote::new(endpoint.provider(), RULES, RemoteLimits::default());
+        let fork = pin(&fork).await.expect("a fork");
+        assert!(fork.simulate(&follow(5)).await.expect("a simulation").succeeded());
+    });
+}
+
+#[test]
+fn questions_share_one_budget_over_all_rounds() {
+    let mut world = World::new();
+    let mute = world.deploy(odd!("MuteToken", (U256::from(1),).abi_encode_params()));
+    let chase = world.deploy(odd!("Chase", []));
+    let first = U256::from_be_bytes(alloy::primitives::keccak256("elsewhere").0);
+    world.state.set_storage_at(chase, U256::ZERO, first);
+    world.state.set_storage_at(chase, first, first + U256::from(1_000));
+    let endpoint = Endpoint::new(&world);
+    let follow = [alloy::primitives::keccak256("follow(uint256)")[..4].to_vec(), U256::from(3).abi_encode()].concat();
+    let plan = [
+        call(ALICE, mute, Erc20::transferCall { to: BOB, value: U256::from(4) }),
+        // What is read here is not known before it is read, so that one run is not enough.
+        Call::new(ALICE, chase, follow),
+    ];
+    // Two holders are asked about at three points in time, and each answer burns a million: six million a run.
+    let limits = Limits { total_gas: 10_000_000, ..Limits::default() };
+    let options = Options { limits, ..Options::default() };
+    let remote = remote(&endpoint);
+    block_on(async {
+        let fork = pin(&remote).await.expect("a fork");
+        let cold = fork.simulate_with(&plan, &options).await.expect("a simulation").changes;
+        assert!(cold.gaps.iter().any(|gap| matches!(gap, Gap::Gas(_))), "{:?}", cold.gaps);
+        // With everything cached one run is enough, and the budget is another simulation's.
+        let warm = fork.simulate_with(&plan, &options).await.expect("a simulation").changes;
+        assert!(warm.gaps.is_empty(), "{:?}", warm.gaps);
+    });
+}
+
+#[test]
+fn batches_are_cut_and_still_count_once() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    let expected = world.simulate(&swap);
+    let endpoint = Endpoint::new(&world);
+    let limits = RemoteLimits { batch: 7, ..RemoteLimits::default() };
+    let remote = Remote::new(endpoint.provider(), RULES, limits);
+    let simulation =
+        block_on(async { pin(&remote).await.expect("a fork").simulate(&swap).await.expect("a simulation") });
+    assert_eq!(comparable(&simulation), comparable(&expected));
+    let (packets, _) = endpoint.seen();
+    assert!(remote.round_trips() <= 6, "{}", remote.round_trips());
+    assert!(packets as u64 > remote.round_trips());
+}
+
+#[test]
+fn accounts_that_are_not_there_read_as_on_the_chain() {
+    let mut world = World::new();
+    let token = world.deploy(odd!("SilentToken", (ALICE, U256::from(10)).abi_encode_params()));
+    let nobody = Address::repeat_byte(0x99);
+    let plan = [
+        call(ALICE, token, Erc20::transferCall { to: nobody, value: U256::from(1) }),
+        Call::new(ALICE, nobody, []).with_value(U256::from(5)),
+        Call::new(BOB, nobody, [1, 2, 3]),
+    ];
+    let expected = world.simulate(&plan);
+    let endpoint = Endpoint::new(&world);
+    let remote = remote(&endpoint);
+    let simulation =
+        block_on(async { pin(&remote).await.expect("a fork").simulate(&plan).await.expect("a simulation") });
+    assert_eq!(comparable(&simulation), comparable(&expected));
+}

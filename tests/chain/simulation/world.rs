@@ -1,0 +1,221 @@
+//! A chain state with real and odd contracts, built by running their constructors.
+
+use alloy::primitives::aliases::{I24, U24, U160};
+use alloy::primitives::{Address, B256, Bytes, TxKind, U256, address, hex};
+use alloy::sol_types::{SolCall, SolValue};
+use bardo::abi::erc20::{Erc20, OpenMint};
+use bardo::abi::uniswap_v3::{NonfungiblePositionManager, SwapRouter02, UniswapV3Factory};
+use bardo::chain::devnet::{Snapshot, State};
+use bardo::chain::evm::{self, BlockContext, ChainRules, Checks};
+use bardo::chain::fork::{Call, Fork, Options, Simulation};
+use bardo::sandbox::contracts::Contract;
+use revm::context::TxEnv;
+use revm::context::result::{ExecutionResult, Output};
+
+pub const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+pub const BOB: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
+pub const CAROL: Address = address!("3C44CdDdB6a900fa2b585dd299e03d12FA4293BC");
+pub const RULES: ChainRules = ChainRules::osaka(31337);
+
+/// Creation code of an odd contract, with its constructor's encoded arguments.
+macro_rules! odd {
+    ($name:literal, $arguments:expr) => {
+        $crate::simulation::world::init_code(
+            include_str!(concat!("../../fixtures/contracts/", $name, ".hex")),
+            $arguments,
+        )
+    };
+}
+pub(crate) use odd;
+
+pub fn init_code(file: &str, arguments: impl AsRef<[u8]>) -> Bytes {
+    let mut code = hex::decode(file.trim()).expect("committed hexadecimal");
+    code.extend_from_slice(arguments.as_ref());
+    code.into()
+}
+
+pub fn ether(amount: u64) -> U256 {
+    U256::from(amount) * U256::from(10).pow(U256::from(18))
+}
+
+pub struct World {
+    pub state: State,
+    pub block: BlockContext,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let mut state = State::default();
+        for account in [ALICE, BOB, CAROL] {
+            state.set_balance(account, ether(100));
+        }
+        let block = BlockContext {
+            number: 8,
+            timestamp: 1_800_000_000,
+            base_fee: 1_000_000_000,
+            gas_limit: 60_000_000,
+            coinbase: Address::repeat_byte(0xc0),
+            prevrandao: B256::repeat_byte(7),
+            excess_blob_gas: 0,
+        };
+        Self { state, block }
+    }
+
+    /// Deploys by running the constructor as the first account.
+    pub fn deploy(&mut self, init_code: Bytes) -> Address {
+        match self.transact(ALICE, TxKind::Create, init_code) {
+            ExecutionResult::Success { output: Output::Create(_, Some(created)), .. } => created,
+            other => panic!("the constructor failed: {other:?}"),
+        }
+    }
+
+    /// Executes for good, as the chain would.
+    pub fn send(&mut self, from: Address, to: Address, call: impl SolCall) {
+        let result = self.transact(from, TxKind::Call(to), call.abi_encode().into());
+        assert!(result.is_success(), "{result:?}");
+    }
+
+    /// The same, with the revert's data where it does not succeed.
+    pub fn try_send(&mut self, from: Address, to: Address, call: impl SolCall) -> Result<(), Bytes> {
+        match self.transact(from, TxKind::Call(to), call.abi_encode().into()) {
+            ExecutionResult::Success { .. } => Ok(()),
+            ExecutionResult::Revert { output, .. } => Err(output),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn transact(&mut self, from: Address, kind: TxKind, data: Bytes) -> ExecutionResult {
+        let tx = TxEnv {
+            caller: from,
+            kind,
+            data,
+            gas_limit: 16_000_000,
+            gas_price: 0,
+            nonce: self.state.nonce(from),
+            chain_id: Some(RULES.chain_id),
+            ..TxEnv::default()
+        };
+        let execution = evm::transact(&self.state, &RULES, &self.block, Checks::Call, tx).expect("a sound transaction");
+        self.state.apply(execution.state);
+        execution.result
+    }
+
+    pub fn fork(&self) -> Fork {
+        let hash = B256::repeat_byte(0x11);
+        let block = BlockContext { number: self.block.number - 1, timestamp: self.block.timestamp - 12, ..self.block };
+        Fork::on_devnet(Snapshot { rules: RULES, state: self.state.clone(), block, hash, next: self.block })
+    }
+
+    pub fn simulate(&self, calls: &[Call]) -> Simulation {
+        self.simulate_with(calls, &Options::default())
+    }
+
+    pub fn simulate_with(&self, calls: &[Call], options: &Options) -> Simulation {
+        block_on(self.fork().simulate_with(calls, options)).expect("a simulation")
+    }
+}
+
+/// A V3 pool at a price of one, with two tokens of 18 decimals, and a router that ALICE has approved.
+pub struct Market {
+    pub weth: Address,
+    pub router: Address,
+    pub positions: Address,
+    pub pool: Address,
+    /// The two tokens, in the pool's order.
+    pub tokens: [Address; 2],
+}
+
+const FEE: u32 = 3_000;
+
+impl World {
+    pub fn with_market() -> (Self, Market) {
+        let mut world = Self::new();
+        let bundled = |contract: Contract, arguments: Vec<u8>| contract.creation(&arguments).expect("bundled");
+        let weth = world.deploy(bundled(Contract::Weth9, vec![]));
+        let factory = world.deploy(bundled(Contract::UniswapV3Factory, vec![]));
+        let nowhere = Address::repeat_byte(0xde);
+        let positions =
+            world.deploy(bundled(Contract::NonfungiblePositionManager, (factory, weth, nowhere).abi_encode_params()));
+        let router =
+            world.deploy(bundled(Contract::SwapRouter02, (nowhere, factory, positions, weth).abi_encode_params()));
+        let mut tokens = ["ONE", "TWO"].map(|symbol| {
+            let arguments = (symbol.to_string(), symbol.to_string(), U256::from(18)).abi_encode_params();
+            world.deploy(bundled(Contract::MockERC20, arguments))
+        });
+        tokens.sort_unstable();
+        for token in tokens {
+            world.send(ALICE, token, OpenMint::mintCall { to: ALICE, value: ether(1_000_000) });
+            for spender in [positions, router] {
+                world.send(ALICE, token, Erc20::approveCall { spender, value: ether(900_000) });
+            }
+        }
+        let [token0, token1] = tokens;
+        let fee = U24::from(FEE);
+        let price_of_one = U160::from(1) << 96;
+        world.send(
+            ALICE,
+            positions,
+            NonfungiblePositionManager::createAndInitializePoolIfNecessaryCall {
+                token0,
+                token1,
+                fee,
+                sqrtPriceX96: price_of_one,
+            },
+        );
+        for width in [60, 600, 6_000] {
+            world.send(
+                ALICE,
+                positions,
+                NonfungiblePositionManager::mintCall {
+                    params: NonfungiblePositionManager::MintParams {
+                        token0,
+                        token1,
+                        fee,
+                        tickLower: I24::try_from(-width).expect("a tick"),
+                        tickUpper: I24::try_from(width).expect("a tick"),
+                        amount0Desired: ether(1_000),
+                        amount1Desired: ether(1_000),
+                        amount0Min: U256::ZERO,
+                        amount1Min: U256::ZERO,
+                        recipient: ALICE,
+                        deadline: U256::MAX,
+                    },
+                },
+            );
+        }
+        let find = UniswapV3Factory::getPoolCall { tokenA: token0, tokenB: token1, fee };
+        let found = world.simulate(&[Call::new(ALICE, factory, find.abi_encode())]);
+        let pool = Address::abi_decode(&found.outcomes[0].output).expect("an address");
+        (world, Market { weth, router, positions, pool, tokens })
+    }
+}
+
+impl Market {
+    /// A swap of the first token for the second by `trader`.
+    pub fn swap(&self, trader: Address, amount_in: U256) -> Call {
+        let [token_in, token_out] = self.tokens;
+        let params = SwapRouter02::ExactInputSingleParams {
+            tokenIn: token_in,
+            tokenOut: token_out,
+            fee: U24::from(FEE),
+            recipient: trader,
+            amountIn: amount_in,
+            amountOutMinimum: U256::from(1),
+            sqrtPriceLimitX96: U160::ZERO,
+        };
+        call(trader, self.router, SwapRouter02::exactInputSingleCall { params }).with_gas_limit(1_000_000)
+    }
+
+    /// An amount that crosses the two inner positions' ticks.
+    pub fn deep(&self) -> U256 {
+        ether(2_500)
+    }
+}
+
+pub fn call(from: Address, to: Address, call: impl SolCall) -> Call {
+    Call::new(from, to, call.abi_encode())
+}
+
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
+}

@@ -1,0 +1,83 @@
+//! `bardo call uniswap_get_quote` against a running devnet, and the protocol's own lenses asked by `cast` at the
+//! same block, path by path.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::clients::cast::{Chain, number};
+use crate::devnet_process::Devnet;
+
+fn quote(devnet: &Devnet, home: &std::path::Path, params: &Value) -> Value {
+    let rpc = format!("ethereum={}", devnet.chain("ethereum")["rpc"].as_str().unwrap());
+    let output = Command::new(env!("CARGO_BIN_EXE_bardo"))
+        .args(["call", "uniswap_get_quote", &params.to_string(), "--rpc", &rpc])
+        .env("BARDO_HOME", home)
+        .output()
+        .expect("bardo runs");
+    let envelope: Value = serde_json::from_slice(&output.stdout).expect("an envelope");
+    assert_eq!(envelope["status"], "success", "{envelope}");
+    envelope
+}
+
+/// What the lens of their version says pools of one version give for `amount`, at a block.
+fn lens(chain: &Chain<'_>, hops: &[&Value], amount: u128, block: &str) -> u128 {
+    let token = |hop: &Value, side: &str| chain.token(hop[side].as_str().unwrap()).to_owned();
+    let tokens: Vec<String> =
+        std::iter::once(token(hops[0], "token_in")).chain(hops.iter().map(|hop| token(hop, "token_out"))).collect();
+    let amount = amount.to_string();
+    if hops[0]["version"] == "V2" {
+        let path = format!("[{}]", tokens.join(","));
+        let signature = "getAmountsOut(uint256,address[])(uint256[])";
+        let said = chain.call_at(chain.contract("v2Router"), signature, &[&amount, &path], block);
+        // One line, such as `[1000 [1e3], 3401209331 [3.401e9]]`.
+        let last = said[0].rsplit(", ").next().unwrap().trim_start_matches('[');
+        return number(last.trim_end_matches(']'));
+    }
+    let mut path = tokens[0].clone();
+    for (hop, token) in hops.iter().zip(&tokens[1..]) {
+        path.push_str(&format!("{:06x}{}", hop["fee_tier"].as_u64().unwrap(), &token[2..]));
+    }
+    let signature = "quoteExactInput(bytes,uint256)(uint256,uint160[],uint32[],uint256)";
+    number(&chain.call_at(chain.contract("quoterV2"), signature, &[&path, &amount], block)[0])
+}
+
+#[test]
+#[ignore = "needs cast: run by .ci/run"]
+fn each_path_of_a_quote_is_what_cast_hears_from_the_lenses() {
+    let devnet = Devnet::start("1s", 7);
+    let chain = Chain(devnet.chain("ethereum"));
+    let home = tempfile::tempdir().unwrap();
+    let (mut paths, mut splits, mut versions) = (0, 0, std::collections::BTreeSet::new());
+    for (token_in, token_out, amount) in [
+        ("WETH", "USDC", "1.5"),
+        ("WETH", "USDC", "400"),
+        ("USDC", "WETH", "250000"),
+        ("UNI", "USDT", "2000"),
+        ("LINK", "DAI", "30"),
+        ("WBTC", "DAI", "0.5"),
+        ("UNI", "LINK", "20000"),
+    ] {
+        let params = json!({"token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum",
+                            "prefer_uniswapx": false});
+        let envelope = quote(&devnet, home.path(), &params);
+        let (hints, route) = (&envelope["decision_hints"], envelope["data"]["route"].as_array().unwrap());
+        let block = hints["block_number"].to_string();
+        let raw = |value: &Value| value.as_str().unwrap().parse::<u128>().unwrap();
+        let mut total = 0;
+        for (at, leg) in hints["legs"].as_array().unwrap().iter().enumerate() {
+            let hops: Vec<&Value> = route.iter().filter(|hop| hop["leg"] == at + 1).collect();
+            let mut given = raw(&leg["amount_in_raw"]);
+            for stretch in hops.chunk_by(|one, next| one["version"] == next["version"]) {
+                given = lens(&chain, stretch, given, &block);
+                versions.insert(stretch[0]["version"].to_string());
+            }
+            assert_eq!(given, raw(&leg["amount_out_raw"]), "leg {at} of {params}: {envelope}");
+            total += given;
+            paths += 1;
+        }
+        splits += usize::from(hints["legs"].as_array().unwrap().len() > 1);
+        assert_eq!(total, raw(&hints["amount_out_raw"]), "{params}");
+    }
+    assert!(paths > 7 && splits > 0 && versions.len() == 2, "{paths} paths, {splits} splits, {versions:?}");
+}
