@@ -382,6 +382,85 @@ mod exits_and_failures {
     }
 
     #[tokio::test]
+    async fn revocations_that_were_checked_at_the_same_time_pass_no_rate_together() {
+        let lines = "max_revocations_per_hour = 1\n";
+        let book = Book::new();
+        assert_eq!(book.reserves(lines, revocation(1)).await, [""; 0]);
+        assert_eq!(book.reserves(lines, revocation(1)).await, ["max_revocations_per_hour"]);
+        let by_hand = Request { by_operator: true, ..revocation(1) };
+        assert_eq!(book.reserves(lines, by_hand).await, [""; 0], "the operator is asked");
+    }
+
+    impl House {
+        /// From now on another process reserves an action of this account whenever one is about to be reserved: after every
+        /// check, and in the transaction that reserves. It counts for 60 dollars and sells as much where it is an exit.
+        fn reserve_beside(&self, exit: bool) {
+            let [ledger] = &std::fs::read_dir(self.folder.path().join("data/ledger")).unwrap().collect::<Vec<_>>()[..]
+            else {
+                panic!()
+            };
+            let database = rusqlite::Connection::open(ledger.as_ref().unwrap().path().join("ledger.db")).unwrap();
+            let (account, kind) = (self.world.account.unwrap(), i32::from(exit));
+            let (spent, year_2100) = (if exit { 1 } else { 60_000_000 }, 4_102_444_800_000_u64);
+            let beside = format!(
+                "BEGIN
+                     INSERT INTO ledger_reservation
+                         (id, call_id, golem_id, chain_id, account, trade, exempt, micros, reserved_at, traded, state)
+                     SELECT 1000000, 'beside', 'trudy', 31337, '{account}', {kind}, 1, {spent}, {year_2100}, 0, 'open'
+                     WHERE NOT EXISTS (SELECT 1 FROM ledger_reservation WHERE id = 1000000);
+                     INSERT INTO ledger_moved (reservation, chain_id, token, micros)
+                     SELECT 1000000, 31337, 'native', 60000000
+                     WHERE NOT EXISTS (SELECT 1 FROM ledger_moved WHERE reservation = 1000000);
+                 END"
+            );
+            for event in ["INSERT", "UPDATE"] {
+                let made = format!("CREATE TRIGGER beside_{event} BEFORE {event} ON ledger_clock {beside}");
+                database.execute_batch(&made).unwrap();
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_exit_beside_another_process_is_refused_where_it_is_reserved() {
+        let house = House::with_policy(CAP).await;
+        let golem = house.golem("mallory", "trade-executor");
+        // About 136 of the 150 dollars that exits sell in a day without asking.
+        let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.04")).await;
+        assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+        assert_ne!(previewed.data.as_ref().unwrap()["approval"], "approval", "{previewed:#?}");
+        house.reserve_beside(true);
+        let refused = golem.call("commit_action", permit(&previewed)).await;
+        assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
+        let why = serde_json::to_string(&refused.error).unwrap();
+        assert!(why.contains("sold by exits in any 24 hours without asking"), "{why}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_revocation_beside_another_process_is_refused_where_it_is_reserved() {
+        for (line, code_of, rule) in [
+            ("max_revocations_per_hour = 1", ErrorCode::SafetyRateLimited, "max_revocations_per_hour"),
+            ("max_gas_usd = \"10\"", ErrorCode::SafetySpendingLimitExceeded, "5 times max_gas_usd"),
+        ] {
+            let house = House::with_policy(&format!("preset = \"demo\"\ncooldown_seconds = 0\n{line}\n")).await;
+            let golem = house.golem("mallory", "trade-executor");
+            let spender = house.world.chains()[0].network().book.contract(Contract::Permit2).unwrap();
+            let mut action = json!({"kind": "approve", "params": {"token": "USDC", "spender": spender, "amount": "5",
+                                                                  "chain": "ethereum"}});
+            let allowed = act(&golem, action.clone()).await;
+            assert_eq!(allowed.status, Status::Success, "{allowed:#?}");
+            action["kind"] = json!("revoke");
+            action["params"].as_object_mut().unwrap().remove("amount");
+            let previewed = golem.call("preview_action", action).await;
+            assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+            house.reserve_beside(false);
+            let refused = golem.call("commit_action", permit(&previewed)).await;
+            assert_eq!(code(&refused), Some(code_of), "{refused:#?}");
+            let why = serde_json::to_string(&refused.error).unwrap();
+            assert!(why.contains(rule), "{why}");
+        }
+    }
+
+    #[tokio::test]
     async fn revocations_burn_no_more_gas_in_a_day_than_five_of_the_dearest_actions() {
         let mut book = Book::new();
         let lines = "max_gas_usd = \"10\"\nmax_revocations_per_hour = 100\n";

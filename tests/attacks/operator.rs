@@ -11,15 +11,18 @@ use std::time::{Duration, Instant};
 use alloy::primitives::{Address, B256};
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::error::ErrorCode;
 use bardo::base::id::GolemId;
 use bardo::base::model::StopLevel;
 use bardo::base::secret::Password;
 use bardo::base::text::SafeText;
+use bardo::chain::sender;
 use bardo::custody::keystore::{KeyName, Keystore, KeystoreError};
 use bardo::custody::{Reauthentication, ReauthenticationError, SecretKey};
 use bardo::fabric::Fabric;
 use bardo::runtime::actor::{Actor, Seat};
 use bardo::runtime::data::{DataFolder, ROOMS};
+use bardo::runtime::reconcile::{self, Standing};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::approval::{
     Answer, AnswerError, ApprovalDesk, ApprovalNeed, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason,
@@ -30,6 +33,7 @@ use bardo::safety::pipeline::Preview;
 use bardo::safety::policy::{Keeper, Preset};
 use bardo::safety::proposal::Proposal;
 use bardo::safety::stop::{InForce, StopError, StopFile};
+use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
 use bardo::session::handle::{Command, Handle, News, Sent};
 use bardo::session::market::Update;
 use bardo::session::questions::{About, Confirmation, OperatorAnswer, QuestionKey};
@@ -38,6 +42,7 @@ use futures::future::BoxFuture;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
 
+use crate::proof::proof;
 use crate::real_network::{self, RealNetwork};
 use crate::world::World;
 
@@ -630,6 +635,39 @@ fn taking_the_chain_to_be_right_takes_the_password_on_a_real_network() {
     let typed = format!("{}\r", real_network::PASSWORD);
     let (shown, code) = on_a_terminal(home.path(), &[], &reconcile, &[word, (ASKED, &typed)]);
     assert!(code == 0 && next() == 1, "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_chain_is_taken_to_be_right_only_as_it_stands_and_as_it_was_confirmed() {
+    let (home, clock): (_, Arc<dyn Clock>) = (tempfile::tempdir().unwrap(), Arc::new(SystemClock));
+    let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
+    let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
+    let sandbox = SandboxConfig {
+        seed: 1,
+        start_time: now() / 1_000,
+        pace: Pace::OnTransaction,
+        clock: Some(clock.clone()),
+        market: MarketMode::Off,
+        keeper: false,
+    };
+    let opened = bardo::runtime::open(&config, move || sandbox, clock.clone()).await.unwrap();
+    let ledger = DataFolder::of(&config).open_ledger(&opened).await.unwrap();
+    let account: Address = real_network::ACCOUNT.parse().unwrap();
+    let shown = reconcile::standings(&opened, &ledger, &clock, account, &[]).await.unwrap().remove(0);
+    let other = Standing { chain_next: shown.chain_next + 1, chain_pending: shown.chain_pending + 1, ..shown.clone() };
+    let take_over = async |shown: &Standing, confirmed: &Standing| {
+        let proof = proof(home.path(), confirmed.authorisation(), now());
+        reconcile::take_over(&opened, &ledger, &clock, shown, "a test", proof).await
+    };
+    let next = || ledger.store.read(|connection| sender::lane(connection, shown.chain_id, account)).unwrap().next;
+    // Confirmed as it was shown, while the chain says something else by now.
+    let refused = take_over(&other, &other).await.unwrap_err();
+    assert!(refused.message().contains("the chain says something else now"), "{refused}");
+    // As the chain stands, confirmed for other nonces.
+    let refused = take_over(&shown, &other).await.unwrap_err();
+    assert_eq!((refused.code(), next()), (ErrorCode::ApprovalRequired, None), "{refused}");
+    take_over(&shown, &shown).await.unwrap();
+    assert_eq!(next(), Some(shown.chain_next));
 }
 
 #[test]

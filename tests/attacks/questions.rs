@@ -554,6 +554,38 @@ async fn an_altered_answer_does_not_count() {
 }
 
 #[tokio::test]
+async fn a_question_is_answered_once_and_by_nobody_once_its_process_has_ended() {
+    let victim = Victim::asking(swap());
+    let mut question = shown(&victim.console());
+    question.reasons.pop().expect("that another process asks it");
+    // The same question in a ledger of its own, asked by a process that has not heard an answer yet.
+    let folder = tempfile::tempdir().unwrap();
+    let process = || {
+        let shared = Shared::new(Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap());
+        shared.unlock(victim.key(ACCOUNT.parse().unwrap()));
+        shared
+    };
+    let (asking, first, second) = (process(), process(), process());
+    asking.lay(std::slice::from_ref(&question)).await.unwrap();
+    let permit_id = victim.permit_id();
+    assert_eq!(second.others().unwrap().len(), 1);
+    let none = Confirmation::default();
+    first.answer(permit_id, &refuse(), &none, "process 2", NOW, None).await.unwrap();
+    for answer in [refuse(), OperatorAnswer::Once] {
+        let again = second.answer(permit_id, &answer, &confirmed(&question), "process 3", NOW, victim.proof(NOW)).await;
+        assert!(matches!(again, Err(ShareError::Answered)), "{again:?}");
+    }
+    let heard: Vec<_> = asking.heard().unwrap().into_iter().map(|one| (one.answer, one.by.to_string())).collect();
+    assert_eq!(heard, [(refuse(), "process 2".to_owned())]);
+    // Asked once more, by a process that ends.
+    asking.forget(vec![permit_id]).await.unwrap();
+    asking.lay(std::slice::from_ref(&question)).await.unwrap();
+    drop(asking);
+    let late = second.answer(permit_id, &refuse(), &none, "process 3", NOW, None).await;
+    assert!(matches!(late, Err(ShareError::Over)), "{late:?}");
+}
+
+#[tokio::test]
 async fn an_answer_after_the_question_has_lapsed_is_refused() {
     let mut victim = Victim::asking(swap());
     let console = victim.console();

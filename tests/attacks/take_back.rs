@@ -111,9 +111,12 @@ fn an_allowance_of_one_unit_is_no_revocation() {
 }
 
 #[test]
-fn only_permit2_keeps_what_open_orders_may_take_and_no_more() {
+fn only_permit2_keeps_exactly_what_open_orders_may_take() {
     assert!(revokes(Intent::Revoke, vec![leg(TOKEN, approve(PERMIT2, 500))]));
-    assert!(!revokes(Intent::Revoke, vec![leg(TOKEN, approve(PERMIT2, 501))]));
+    for other in [1, 499, 501] {
+        assert!(!revokes(Intent::Revoke, vec![leg(TOKEN, approve(PERMIT2, other))]), "{other}");
+    }
+    assert!(revokes(Intent::Revoke, vec![leg(TOKEN, approve(PERMIT2, 0))]));
     assert!(!revokes(Intent::Revoke, vec![leg(TOKEN, approve(STRANGER, 500))]));
 }
 
@@ -243,7 +246,8 @@ fn bytes_that_a_ledger_calls_a_revocation_must_be_one() {
     assert!(!may(PERMIT2, 0, permit2_approve(1)));
     assert!(!may(STRANGER, 0, Vec::new()), "coins sent");
     // What open orders may take now bounds what Permit2 keeps, whatever was signed once.
-    assert!(may_with(TOKEN, 0, approve(PERMIT2, 5), 5) && !may_with(TOKEN, 0, approve(PERMIT2, 6), 5));
+    assert!(may_with(TOKEN, 0, approve(PERMIT2, 5), 5) && may_with(TOKEN, 0, approve(PERMIT2, 0), 5));
+    assert!(!may_with(TOKEN, 0, approve(PERMIT2, 6), 5) && !may_with(TOKEN, 0, approve(PERMIT2, 4), 5));
     assert!(!may_with(TOKEN, 0, approve(STRANGER, 5), 5));
 }
 

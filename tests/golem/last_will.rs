@@ -176,6 +176,13 @@ fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
     files.into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "db")).chain(deeper).collect()
 }
 
+/// How many exits were reserved in a home's ledgers.
+fn exits(home: &Path) -> u32 {
+    let count = "SELECT count(*) FROM ledger_reservation WHERE trade = 1 AND exempt = 1";
+    // A database of another kind has no such table.
+    databases(home).iter().filter_map(|database| database.query_row(count, [], |row| row.get::<_, u32>(0)).ok()).sum()
+}
+
 /// Lives and dies, up to where its allowances are taken back.
 async fn dies(home: &Path, on_death: &str) -> Watched {
     let mut watched = Watched::open(home, on_death, SHORT_LIFE);
@@ -214,6 +221,7 @@ async fn who_is_asked_says_whether_it_is_sold() {
     watched.until("UNI is sold", |told| told.says("Sold all UNI on ethereum.")).await;
     watched.until("none is held", |told| told.uni() == Some(false)).await;
     watched.leave(home.path()).await;
+    assert_eq!(exits(home.path()), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -229,4 +237,5 @@ async fn who_refuses_keeps_it() {
     assert!(!watched.told.says("Sold all"));
     assert_eq!(watched.told.uni(), Some(true));
     watched.leave(home.path()).await;
+    assert_eq!(exits(home.path()), 0, "nothing is sold behind the refusal either");
 }

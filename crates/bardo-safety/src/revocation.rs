@@ -6,7 +6,7 @@
 //! | call | at | condition |
 //! |---|---|---|
 //! | `approve(spender, 0)` | a known token | |
-//! | `approve(permit2, amount)` | a known token | `amount` is at most what open orders in the ledger may still take |
+//! | `approve(permit2, amount)` | a known token | `amount` is exactly what open orders in the ledger may still take |
 //! | `approve(token, spender, 0, …)` | Permit2 | |
 //! | `lockdown(…)` | Permit2 | at least one pair |
 //! | `invalidateUnorderedNonces(…)` | Permit2 | a mask that is not zero |
@@ -111,5 +111,7 @@ fn call(leg: &Leg, around: &Surroundings) -> Option<Call> {
     }
     let call = Erc20::approveCall::abi_decode(data).ok()?;
     let stays = around.promised_to(TokenId::Erc20(leg.to), call.spender);
-    (call.value <= stays && exact(call.abi_encode())).then_some(Call::Allowance)
+    // Another amount is an approval, even a lower one: it could raise what stands.
+    let kept = call.value.is_zero() || call.value == stays;
+    (kept && exact(call.abi_encode())).then_some(Call::Allowance)
 }
