@@ -129,8 +129,7 @@ where
         // Its own id of a call, else that of the nearest span around it. What belongs to no call is not kept.
         let call_id = span.scope().find_map(|around| {
             let extensions = around.extensions();
-            let word = extensions.get::<Open>()?.fields.0.get("call_id")?.as_str()?.parse().ok();
-            word
+            extensions.get::<Open>()?.fields.0.get("call_id")?.as_str()?.parse().ok()
         });
         let depth = span.scope().skip(1).count();
         let (Some(call_id), Some(open)) = (call_id, span.extensions_mut().remove::<Open>()) else { return };
