@@ -6,6 +6,7 @@ use alloy::primitives::B256;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::devnet::block_time;
+use bardo_base::config::LogFormat;
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Category, Phase, Profile, StopLevel};
 use bardo_sandbox::Pace;
@@ -33,6 +34,9 @@ pub(super) struct Cli {
     /// Who decides in the Golem: scenario, operator (your words alone), process:COMMAND (a program that speaks JSON lines) or model
     #[arg(long, value_name = "WHICH", global = true)]
     pub brain: Option<String>,
+    /// Write the log file as text, or as json: one JSON object per line
+    #[arg(long, value_name = "FORMAT", global = true)]
+    pub log_format: Option<LogFormat>,
     /// Draw the console with this theme: dark, light, high-contrast, sixteen, bardo, or one of your own
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
@@ -176,12 +180,18 @@ pub(super) enum Command {
         password_fd: Option<u32>,
     },
     /// Read the audit trail: what was asked, found, agreed, signed, and how it ended
-    #[command(args_conflicts_with_subcommands = true)]
+    #[command(
+        args_conflicts_with_subcommands = true,
+        long_about = "Read the audit trail: what was asked, found, agreed, signed, and how it ended.\n\nWith --call, the \
+        spans of that call follow its entries: each step from the call to its receipt, with its duration. They are \
+        kept for seven days in the log folder (spans.DATE.jsonl), whatever the format and the filter of the log. \
+        With --follow only entries are shown."
+    )]
     Log {
         /// Go on as entries are made
         #[arg(long)]
         follow: bool,
-        /// Only the entries of this call
+        /// Only the entries of this call, and then its spans with their durations
         #[arg(long, value_name = "ID")]
         call: Option<CallId>,
         #[command(subcommand)]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::sync::Arc;
 
-use super::{Exit, Failure, consent, load, print_json, secret, wait};
+use super::{Exit, Failure, consent, load, logs, print_json, secret, wait};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, Environment, Flags};
 use bardo_base::error::{ErrorCode, ToolError};
@@ -79,6 +79,9 @@ fn exit_of(status: Status) -> Exit {
 /// Makes one call in a world of its own, and answers it.
 pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes) -> Result<ToolResponse, Failure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
+    // What moved on paper stands beside the ledger: a read on paper needs it.
+    let needs = wishes.paper || needs_ledger(catalog.get(tool), wishes.idempotency_key.as_deref());
+    let mut logs = None;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let response = runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -90,8 +93,6 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             }
             Err(error) => return Err(error.into()),
         };
-        // What moved on paper stands beside the ledger: a read on paper needs it.
-        let needs = wishes.paper || needs_ledger(catalog.get(tool), wishes.idempotency_key.as_deref());
         let ledger = match needs {
             true => match DataFolder::of(config).open_ledger(&opened).await {
                 Ok(ledger) => Some(ledger),
@@ -99,6 +100,10 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             },
             false => None,
         };
+        // A read that needs no ledger leaves nothing behind, and so no log either.
+        if ledger.is_some() {
+            logs = logs::start(config)?;
+        }
         let signs = catalog.get(tool).is_some_and(|entry| writes(entry));
         let fabric = match fabric(config, clock.clone(), signs) {
             Ok(fabric) => fabric,
@@ -194,6 +199,8 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
     });
     // A question that lapsed may still be waiting for a line: the answer is not held up by it.
     runtime.shutdown_background();
+    // Only now: the spans of the call end with it.
+    drop(logs);
     response
 }
 

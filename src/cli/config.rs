@@ -100,6 +100,7 @@ fn settings(config: &Config) -> Vec<Shown> {
     }
     add("data_dir".into(), config.data_dir.value.display().to_string(), config.data_dir.origin.to_string());
     add("log".into(), config.log.value.clone(), config.log.origin.to_string());
+    add("log_format".into(), config.log_format.value.to_string(), config.log_format.origin.to_string());
     if let Some(account) = &config.account {
         add("account".into(), account.value.clone(), account.origin.to_string());
     }

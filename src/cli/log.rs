@@ -6,7 +6,7 @@ use std::time::Duration;
 use alloy::primitives::B256;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::{Exit, Failure, load, print, print_json};
+use super::{Exit, Failure, load, print, print_json, spans};
 use bardo_base::config::{Environment, Flags};
 use bardo_base::fabric::{Event, read_journal};
 use bardo_base::format::utc;
@@ -50,11 +50,31 @@ pub(super) fn show(
         if !text.is_empty() {
             print(&text)?;
         } else if !follow {
-            return Ok(Exit::Success);
+            return show_spans(call, environment, flags, json);
         } else {
             std::thread::sleep(LOOK);
         }
     }
+}
+
+/// Prints how long each step of a call took.
+fn show_spans(call: Option<CallId>, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+    let Some(call) = call else { return Ok(Exit::Success) };
+    let spans = spans::of_call(&load(environment, flags)?.log_dir(), call)?;
+    let mut text = String::new();
+    for span in &spans {
+        if json {
+            text.push_str(&serde_json::to_string(span)?);
+            text.push('\n');
+        } else {
+            text.push_str(&spans::line(span));
+        }
+    }
+    if !json && !spans.is_empty() {
+        text.insert_str(0, "Spans\n");
+    }
+    print(&text)?;
+    Ok(Exit::Success)
 }
 
 /// The trades of a recorded run, for a spreadsheet.

@@ -3,35 +3,52 @@
 use std::path::Path;
 
 use tracing_appender::non_blocking::WorkerGuard;
-use tracing_subscriber::EnvFilter;
+use tracing_appender::rolling::RollingFileAppender;
+use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 
-use bardo_base::config::Config;
+use super::spans::{self, SpanLayer};
+use bardo_base::config::{Config, LogFormat};
 use bardo_base::private;
 
-/// Files that are kept, one per day.
+/// Files of each kind that are kept, one per day.
 const DAYS_KEPT: usize = 7;
 /// How the names of log files begin.
 const PREFIX: &str = "bardo";
 
-/// Starts logging to `bardo.DATE.log` in the log folder. What is logged is written as long as the guard lives.
+/// Keeps the log and the spans being written; what is still in memory is written when it is dropped.
+pub(super) struct LogGuards {
+    _log: WorkerGuard,
+    _spans: WorkerGuard,
+}
+
+/// Starts logging to `bardo.DATE.log` in the log folder, and writing spans to `spans.DATE.jsonl` beside it.
 ///
 /// # Errors
 /// A filter that makes no sense. A folder that cannot be used is told on stderr and leaves the program without logs.
-pub(super) fn start(config: &Config) -> Result<Option<WorkerGuard>, LogError> {
+pub(super) fn start(config: &Config) -> Result<Option<LogGuards>, LogError> {
     let filter = EnvFilter::try_new(every_crate(&config.log.value))
-        .map_err(|_| LogError { origin: config.log.origin.to_string() })?;
+        .map_err(|_| LogError::Filter { origin: config.log.origin.to_string() })?;
     let folder = config.log_dir();
-    match file(&config.data_dir.value, &folder) {
-        Ok(file) => {
-            let (writer, guard) = tracing_appender::non_blocking(file);
-            let subscriber =
-                tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false).finish();
+    match files(&config.data_dir.value, &folder) {
+        Ok((log, spans)) => {
+            let (log, log_guard) = tracing_appender::non_blocking(log);
+            let (spans, spans_guard) = tracing_appender::non_blocking(spans);
+            // A span's end is a line of its own, with its duration: of a call with `info`, of each step with `debug`.
+            let lines =
+                tracing_subscriber::fmt::layer().with_writer(log).with_ansi(false).with_span_events(FmtSpan::CLOSE);
+            let lines = match config.log_format.value {
+                LogFormat::Text => lines.boxed(),
+                LogFormat::Json => lines.json().boxed(),
+            };
+            let subscriber = Registry::default().with(lines.with_filter(filter)).with(SpanLayer::writing(spans));
             // Set once per process; where it is set already, that one stays.
             let _ = tracing::subscriber::set_global_default(subscriber);
-            Ok(Some(guard))
+            Ok(Some(LogGuards { _log: log_guard, _spans: spans_guard }))
         }
-        Err(reason) => {
-            eprintln!("bardo: no logs, because {} cannot be used: {reason}", folder.display());
+        Err(error) => {
+            eprintln!("bardo: no logs, because {} cannot be used: {error}", folder.display());
             Ok(None)
         }
     }
@@ -47,24 +64,34 @@ fn every_crate(filter: &str) -> String {
     filter.split(',').map(both).collect::<Vec<_>>().join(",")
 }
 
-/// A log filter that makes no sense.
+/// Why there are no logs.
 #[derive(Debug, thiserror::Error)]
-#[error("log ({origin}): not a filter: write error, warn, info, debug or trace, or one such as bardo=debug")]
-pub(super) struct LogError {
-    origin: String,
+pub(super) enum LogError {
+    /// A log filter that makes no sense.
+    #[error("log ({origin}): not a filter: write error, warn, info, debug or trace, or one such as bardo=debug")]
+    Filter {
+        /// Where it was set.
+        origin: String,
+    },
+    /// The folder cannot be made, or is not the user's alone.
+    #[error(transparent)]
+    Folder(#[from] std::io::Error),
+    /// A file in it cannot be opened.
+    #[error(transparent)]
+    File(#[from] tracing_appender::rolling::InitError),
 }
 
-fn file(data: &Path, folder: &Path) -> Result<tracing_appender::rolling::RollingFileAppender, String> {
-    let narrowed =
-        private::folder(data).and_then(|()| private::folder(folder)).and_then(|()| private::files(folder, PREFIX));
-    narrowed.map_err(|error| error.to_string())?;
-    tracing_appender::rolling::Builder::new()
-        .rotation(tracing_appender::rolling::Rotation::DAILY)
-        .filename_prefix(PREFIX)
-        .filename_suffix("log")
-        .max_log_files(DAYS_KEPT)
-        .build(folder)
-        .map_err(|error| error.to_string())
+/// Today's log file and span file.
+fn files(data: &Path, folder: &Path) -> Result<(RollingFileAppender, RollingFileAppender), LogError> {
+    private::folder(data)?;
+    private::folder(folder)?;
+    let open = |prefix: &str, suffix: &str| {
+        private::files(folder, prefix)?;
+        let daily = RollingFileAppender::builder().rotation(tracing_appender::rolling::Rotation::DAILY);
+        let named = daily.filename_prefix(prefix).filename_suffix(suffix).max_log_files(DAYS_KEPT);
+        Ok::<_, LogError>(named.build(folder)?)
+    };
+    Ok((open(PREFIX, "log")?, open(spans::PREFIX, spans::SUFFIX)?))
 }
 
 #[cfg(test)]

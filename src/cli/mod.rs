@@ -34,6 +34,7 @@ mod privacy;
 mod reconcile;
 mod roles;
 mod secret;
+mod spans;
 mod tools;
 mod wait;
 
@@ -159,6 +160,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         account: None,
         brain: cli.brain,
         archetype: cli.archetype,
+        log_format: cli.log_format,
     };
     let look = Look { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
     match cli.command {

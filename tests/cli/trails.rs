@@ -143,14 +143,16 @@ fn one_call_is_shown_alone() {
     assert_eq!(exit, 0, "{answer}");
     let call = answer["call_id"].as_str().unwrap();
     let whole = lines(desk.home.path(), &[]);
-    let alone = lines(desk.home.path(), &["--call", call]);
+    let shown = lines(desk.home.path(), &["--call", call]);
+    let (spans, alone): (Vec<_>, Vec<_>) = shown.into_iter().partition(|one| one.get("span").is_some());
     let of_it: Vec<_> = whole.iter().filter(|one| one["call_id"] == call).cloned().collect();
     assert_eq!(alone, of_it);
     assert!(alone.len() >= 4 && alone.len() <= whole.len() - before.len(), "{alone:#?}");
     assert!(alone.iter().any(|one| one["kind"] == "tx:signed"), "{alone:#?}");
-    // For people: a line each.
+    // For people: a line each, and one above the spans.
     let (out, _, _) = run(bardo(desk.home.path()).args(["log", "--call", call]));
-    assert_eq!(out.lines().count(), alone.len(), "{out}");
+    assert_eq!(out.lines().count(), alone.len() + 1 + spans.len(), "{out}");
+    assert_eq!(out.lines().nth(alone.len()), Some("Spans"), "{out}");
     assert!(lines(desk.home.path(), &["--call", "00000000000000000000000000"]).is_empty());
     let (_, _, code) = run(bardo(desk.home.path()).args(["log", "--call", "nonsense"]));
     assert_eq!(code, 2);
@@ -190,4 +192,104 @@ fn what_is_written_while_somebody_follows_is_shown_to_them() {
     following.kill().unwrap();
     following.wait().unwrap();
     reading.join().unwrap();
+}
+
+/// Content of the log files whose names begin so.
+fn logged(home: &Path, prefix: &str) -> String {
+    let files = fs::read_dir(home.join("data/logs")).unwrap().map(|entry| entry.unwrap());
+    let ours = files.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    ours.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect()
+}
+
+/// Steps from a call to its receipt, each with those right around it.
+const STEPS: [(&str, &str); 13] = [
+    ("prepare", "call"),
+    ("preview", "call"),
+    ("checks", "preview"),
+    ("simulate", "checks"),
+    ("approve", "call"),
+    ("commit", "call"),
+    ("checks", "commit"),
+    ("reserve", "commit"),
+    ("sign", "commit"),
+    ("broadcast", "commit"),
+    ("receipt", "commit"),
+    ("verify", "commit"),
+    ("settle", "commit"),
+];
+
+#[test]
+fn the_spans_of_one_call_are_shown_with_their_durations_even_where_nothing_is_logged() {
+    let desk = Desk::new();
+    let params = json!({"token": "DAI", "amount": "5", "chain": "ethereum"}).to_string();
+    let mut command = bardo(desk.home.path());
+    command.env("BARDO_LOG", "error").args(["call", "token_approve", &params, "--rpc", &desk.given]);
+    let (out, err, code) = run(&mut command);
+    assert_eq!((err.as_str(), code), ("", 0), "{out}");
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    let call = answer["call_id"].as_str().unwrap();
+    let shown = lines(desk.home.path(), &["--call", call]);
+    let (spans, entries): (Vec<_>, Vec<_>) = shown.into_iter().partition(|one| one.get("span").is_some());
+    let number = |span: &Value, name: &str| span[name].as_u64().unwrap();
+    let within = |inner: &Value, outer: &Value| {
+        let end = |span: &Value| number(span, "began_us") + number(span, "duration_us");
+        // Two clocks are read for the two figures.
+        number(inner, "began_us") >= number(outer, "began_us") && end(inner) <= end(outer) + 5_000
+    };
+    for (step, around) in STEPS {
+        let outer = spans.iter().filter(|span| span["span"] == around);
+        let found = outer.filter(|outer| {
+            spans.iter().any(|inner| {
+                inner["span"] == step && number(inner, "depth") == number(outer, "depth") + 1 && within(inner, outer)
+            })
+        });
+        assert!(found.count() > 0, "no {step} in {around}: {spans:#?}");
+    }
+    let of = |name: &str| spans.iter().find(|span| span["span"] == name).unwrap();
+    let body = |kind: &str| &entries.iter().find(|entry| entry["kind"] == kind).unwrap()["body"];
+    assert_eq!(spans[0]["fields"], json!({"tool": "token_approve", "status": "success"}));
+    for step in ["sign", "broadcast", "receipt"] {
+        let (fields, signed) = (&of(step)["fields"], body("tx:signed"));
+        assert_eq!((&fields["tx_hash"], &fields["chain_id"]), (&signed["hash"], &signed["chain_id"]), "{step}");
+    }
+    for step in ["preview", "approve", "commit", "settle"] {
+        assert_eq!(of(step)["fields"]["permit_id"], body("permit:consumed")["permit_id"], "{step}");
+    }
+    assert!(number(of("receipt"), "duration_us") > 0);
+    assert_eq!(logged(desk.home.path(), "bardo."), "", "the log itself holds errors alone");
+    // Of another call there are none.
+    assert!(lines(desk.home.path(), &["--call", "00000000000000000000000000"]).is_empty());
+}
+
+#[test]
+fn no_secret_is_in_a_log_of_everything_in_either_format() {
+    // A credential in an endpoint's URL; the development mnemonic and the key that it signs with.
+    const CANARY: &str = "canary7f3a91";
+    let secrets = [CANARY, "test test test", "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"];
+    let desk = Desk::new();
+    let rpc = format!("ethereum={}/?key={CANARY}", desk.devnet.url(0));
+    let params = json!({"token": "DAI", "amount": "5", "chain": "ethereum"}).to_string();
+    for format in ["json", "text"] {
+        let home = tempfile::tempdir().unwrap();
+        let mut command = bardo(home.path());
+        command.env("BARDO_LOG", "trace").args(["call", "token_approve", &params, "--rpc", &rpc]);
+        let (out, err, code) = run(command.args(["--log-format", format]));
+        assert_eq!(code, 0, "{out}{err}");
+        let answer: Value = serde_json::from_str(&out).unwrap();
+        let (log, spans) = (logged(home.path(), "bardo."), logged(home.path(), "spans."));
+        assert!(log.contains("close") && spans.contains("receipt"), "{log}{spans}");
+        for (name, text) in [("log", &log), ("spans", &spans)] {
+            for secret in secrets {
+                let lines: Vec<_> = text.lines().filter(|line| line.contains(secret)).take(3).collect();
+                assert!(lines.is_empty(), "{secret} in the {name} as {format}: {lines:#?}");
+            }
+        }
+        if format == "json" {
+            let log: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let ended = |line: &&Value| line["fields"]["message"] == "close" && line["span"]["name"] == "sign";
+            let signed = log.iter().find(ended).expect("the end of the span in which it was signed");
+            assert_eq!(signed["spans"][0]["call_id"], answer["call_id"], "{signed}");
+            assert!(signed["fields"]["time.busy"].is_string() && signed["span"]["tx_hash"].is_string(), "{signed}");
+        }
+    }
 }

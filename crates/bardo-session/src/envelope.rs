@@ -28,6 +28,18 @@ impl Status {
     /// Every one, in order.
     pub const ALL: [Self; 6] =
         [Self::Success, Self::Simulated, Self::Partial, Self::Blocked, Self::Rejected, Self::Error];
+
+    /// Name of the status, as it is serialised.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Simulated => "simulated",
+            Self::Partial => "partial",
+            Self::Blocked => "blocked",
+            Self::Rejected => "rejected",
+            Self::Error => "error",
+        }
+    }
 }
 
 /// The envelope.

@@ -23,8 +23,8 @@ use super::golem::{LIFESPAN_MINUTES, MODEL_STYLES, MOST_GOAL, NUMBERS, golem_id}
 use super::quotes::choices;
 use super::safety::SECONDS;
 use super::{
-    ChainSettings, ConfigError, FileProblem, GolemSettings, MOST_INTENT_MARGIN, Origin, QuoteChoice, QuoteSettings,
-    RpcUrl, SafetySettings, Setting, paths,
+    ChainSettings, ConfigError, FileProblem, GolemSettings, LogFormat, MOST_INTENT_MARGIN, Origin, QuoteChoice,
+    QuoteSettings, RpcUrl, SafetySettings, Setting, UnknownLogFormat, paths,
 };
 use crate::{
     model::{OnDeath, UnknownName},
@@ -43,6 +43,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("allow_insecure_rpc", "whether endpoints and relays over a network may be asked without encryption"),
     ("data_dir", "where logs, keys and ledgers are kept"),
     ("log", "what is logged: error, warn, info, debug, trace, or a filter such as bardo=debug"),
+    ("log_format", "format of the log file: text, or json for one JSON object per line"),
     ("chains.NAME.rpc", "endpoints of that chain, the preferred one first"),
     ("chains.NAME.chain_id", "the id its endpoints must answer"),
     ("chains.NAME.relay", "a private relay for transactions that are not to be seen waiting"),
@@ -97,6 +98,7 @@ const TOP: &[&str] = &[
     "trusted_entries",
     "data_dir",
     "log",
+    "log_format",
     "account",
     "on_death",
     "chains",
@@ -153,6 +155,7 @@ pub(super) struct File {
     pub trusted_entries: Vec<Setting<String>>,
     pub data_dir: Option<Setting<PathBuf>>,
     pub log: Option<Setting<String>>,
+    pub log_format: Option<Setting<LogFormat>>,
     pub chains: BTreeMap<String, ChainSettings>,
     pub prices: BTreeMap<String, Setting<BTreeMap<String, Usd>>>,
     pub account: Option<Setting<String>>,
@@ -208,6 +211,13 @@ impl Source<'_> {
                 "book" => file.book = Some(self.setting(value, self.path_of(name, value)?)),
                 "data_dir" => file.data_dir = Some(self.setting(value, self.path_of(name, value)?)),
                 "log" => file.log = Some(self.setting(value, self.string(name, value, "a string such as \"info\"")?)),
+                "log_format" => {
+                    let text = self.string(name, value, "a string such as \"json\"")?;
+                    let read = text
+                        .parse()
+                        .map_err(|error: UnknownLogFormat| self.bad(value.span(), name, &error.to_string()))?;
+                    file.log_format = Some(self.setting(value, read));
+                }
                 "account" => {
                     file.account = Some(self.setting(value, self.string(name, value, "a key's name in quotes")?))
                 }

@@ -5,6 +5,7 @@
 
 mod file;
 mod golem;
+mod log_format;
 mod paths;
 mod quotes;
 mod rpc_url;
@@ -19,6 +20,7 @@ use crate::units::{BasisPoints, Usd};
 
 pub use file::{KEYS, TEMPLATE};
 pub use golem::{DEFAULT_ARCHETYPE, DEFAULT_BRAIN, GolemSettings, MODEL_KEY, MODEL_STYLES};
+pub use log_format::{LogFormat, UnknownLogFormat};
 pub use paths::Paths;
 pub use quotes::{QuoteChoice, QuoteSettings};
 pub use rpc_url::{RpcUrl, RpcUrlError};
@@ -54,6 +56,8 @@ pub struct Config {
     pub outer_data_dir: Option<PathBuf>,
     /// What is logged, as a `tracing` filter.
     pub log: Setting<String>,
+    /// Format of the log file.
+    pub log_format: Setting<LogFormat>,
     /// Settings by chain, under the name they were given with.
     pub chains: BTreeMap<String, ChainSettings>,
     /// Fixed dollar prices for test networks: by chain, then by symbol.
@@ -274,6 +278,8 @@ pub struct Flags {
     pub brain: Option<String>,
     /// `--archetype NAME`.
     pub archetype: Option<String>,
+    /// `--log-format FORMAT`.
+    pub log_format: Option<LogFormat>,
 }
 
 /// The environment variables that start with `BARDO_`, taken once so that tests can make their own.
@@ -356,6 +362,17 @@ impl Config {
         let log = from("BARDO_LOG")
             .or(file.log)
             .unwrap_or_else(|| Setting { value: DEFAULT_LOG.into(), origin: Origin::Default });
+        let log_format = match (flags.log_format, from("BARDO_LOG_FORMAT")) {
+            (Some(value), _) => Setting { value, origin: Origin::Flag("--log-format") },
+            (None, Some(given)) => {
+                let read = given.value.parse().map_err(|error: UnknownLogFormat| ConfigError::Environment {
+                    name: "BARDO_LOG_FORMAT".into(),
+                    reason: error.to_string(),
+                });
+                Setting { value: read?, origin: given.origin }
+            }
+            (None, None) => file.log_format.unwrap_or(Setting { value: LogFormat::default(), origin: Origin::Default }),
+        };
 
         let data_dir = match from("BARDO_DATA_DIR") {
             Some(given) => {
@@ -383,6 +400,7 @@ impl Config {
             data_dir,
             outer_data_dir: None,
             log,
+            log_format,
             chains,
             prices: file.prices,
             account,

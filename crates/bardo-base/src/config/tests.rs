@@ -1,6 +1,8 @@
 use std::path::Path;
 
-use super::{Config, ConfigError, Environment, FileProblem, Flags, KEYS, Origin, RpcUrl, RpcUrlError, TEMPLATE};
+use super::{
+    Config, ConfigError, Environment, FileProblem, Flags, KEYS, LogFormat, Origin, RpcUrl, RpcUrlError, TEMPLATE,
+};
 
 /// A folder of its own with this configuration file in it.
 fn home(file: &str) -> (tempfile::TempDir, Environment) {
@@ -399,4 +401,22 @@ fn the_margin_of_intents_is_a_setting_with_a_bound() {
     let set = margin("[intents]\nmargin_bps = 0\n");
     assert_eq!((set.value.get(), set.origin), (0, Origin::File { line: 2 }));
     assert_eq!(margin("[intents]\nmargin_bps = 100\n").value.get(), 100);
+}
+
+#[test]
+fn the_log_format_is_set_by_flag_environment_or_file_and_nothing_else_is_one() {
+    let (dir, environment) = home("log_format = \"json\"\n");
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    assert_eq!((config.log_format.value, config.log_format.origin), (LogFormat::Json, Origin::File { line: 1 }));
+    let environment = with(dir.path(), &[("BARDO_LOG_FORMAT", "text")]);
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    assert_eq!(config.log_format.value, LogFormat::Text);
+    let flags = Flags { log_format: Some(LogFormat::Json), ..Flags::default() };
+    let config = Config::load(&environment, &flags).unwrap();
+    assert_eq!((config.log_format.value, config.log_format.origin), (LogFormat::Json, Origin::Flag("--log-format")));
+
+    let error = Config::load(&with(dir.path(), &[("BARDO_LOG_FORMAT", "xml")]), &Flags::default()).unwrap_err();
+    assert_eq!(error.to_string(), "environment variable BARDO_LOG_FORMAT: not a log format: take text or json");
+    let (line, problem, _) = problem("network = \"devnet\"\nlog_format = \"xml\"\n");
+    assert!(line == 2 && matches!(problem, FileProblem::BadValue { .. }), "{problem:?}");
 }

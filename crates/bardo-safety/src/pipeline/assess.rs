@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
+use tracing::{Instrument as _, debug_span};
 
 use super::look::Look;
 use super::recover::allowed_before;
@@ -74,7 +75,7 @@ impl Pipeline {
             known_tokens: self.known_tokens(ground, framed)?,
             shifts: self.shifts(framed)?,
         };
-        let ran = look.run(&fork, framed, &around).await;
+        let ran = look.run(&fork, framed, &around).instrument(debug_span!("simulate")).await;
         let balances = look.balances.clone().map(|held| shifted(held, &around.shifts));
         let weighed = |incoming: Unpriced| {
             let tokens = look.tokens.as_ref().map_err(Doubt::clone)?;

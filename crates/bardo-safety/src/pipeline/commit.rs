@@ -9,6 +9,7 @@ use std::sync::Arc;
 use alloy::primitives::{B256, Log, U256};
 use serde_json::json;
 use tokio::time::Instant;
+use tracing::{Instrument as _, debug_span, instrument};
 
 use super::assess::Assessment;
 use super::recover::{ended, hold_late_again};
@@ -214,6 +215,8 @@ impl Pipeline {
     ) -> Result<Committed, Refusal> {
         let prepared = self.take(permit_id)?;
         let (framed, pipeline) = (prepared.preview.framed.clone(), self.clone());
+        let proposal = prepared.preview.framed.proposal();
+        let (call_id, chain_id) = (proposal.call_id, proposal.chain_id);
         let work = async move {
             let result = match pipeline.inner.paper.clone() {
                 Some(paper) => pipeline.carry_out_on_paper(prepared, consent, turn, paper).await,
@@ -225,7 +228,8 @@ impl Pipeline {
             result
         };
         // On a task of its own: a caller that goes away must not drop it half-way.
-        match tokio::spawn(work).await {
+        let span = debug_span!("commit", %call_id, %permit_id, chain_id);
+        match tokio::spawn(work.instrument(span)).await {
             Ok(result) => result,
             Err(_) => Err(Refusal::new(
                 ErrorCode::ToolPanicked,
@@ -392,6 +396,7 @@ impl Pipeline {
 
     /// The one immediate transaction: stop, rules, time and caps again; the permit used up; the
     /// spending held; the nonce taken. All of it or nothing.
+    #[instrument(level = "debug", name = "reserve", skip_all)]
     async fn gate(
         &self,
         prepared: &Prepared,
@@ -498,6 +503,7 @@ impl Pipeline {
     }
 
     /// Writes down how what was held has ended.
+    #[instrument(level = "debug", name = "settle", skip_all, fields(%permit_id))]
     pub(super) async fn settle_as(&self, permit_id: PermitId, held: Held, end: End) -> Result<(), ReserveError> {
         let (rules, clock) = (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock));
         let written = self.inner.store.write(move |transaction| {

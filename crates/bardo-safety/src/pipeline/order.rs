@@ -139,6 +139,7 @@ impl Pipeline {
     }
 
     /// Signs the order of a plan whose transactions are done, stores its signature, and hands it to who settles it.
+    #[tracing::instrument(level = "debug", skip_all, fields(permit_id = %prepared.preview.permit.permit_id))]
     pub(super) async fn place_order(
         &self,
         prepared: &Prepared,

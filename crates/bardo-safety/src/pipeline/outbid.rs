@@ -23,6 +23,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// Why not. The old one still waits then, whatever was signed: nothing that was not stored is sent.
+    #[tracing::instrument(level = "debug", skip_all, fields(tx_hash = %old))]
     pub(super) async fn outbid(
         &self,
         prepared: &Prepared,

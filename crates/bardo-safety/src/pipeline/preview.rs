@@ -7,6 +7,7 @@ use alloy::primitives::B256;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tracing::{Span, field::display, instrument};
 
 use super::{Asked, Pipeline, Prepared, Refusal, consent};
 use crate::account::{Account, FrameContext, Revoked};
@@ -75,6 +76,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`Refusal`] with everything that stands against it.
+    #[instrument(level = "debug", skip_all, fields(chain_id = proposal.chain_id, permit_id))]
     pub async fn preview(
         &self,
         proposal: Proposal,
@@ -84,8 +86,11 @@ impl Pipeline {
         let ground = self.ground(proposal.chain_id)?;
         let framed = self.frame(&proposal, &*account).await?;
         let looked = self.look_at(&framed, ground, account, asked).await;
-        if let Err(refusal) = &looked {
-            self.record_refusal(&framed, None, refusal).await;
+        match &looked {
+            Ok(preview) => {
+                Span::current().record("permit_id", display(preview.permit.permit_id));
+            }
+            Err(refusal) => self.record_refusal(&framed, None, refusal).await,
         }
         looked
     }

@@ -7,6 +7,7 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolEvent as _;
 use tokio::time::Instant;
+use tracing::{Instrument as _, debug_span, instrument};
 
 use super::assess::Assessment;
 use super::commit::{Held, LegReport};
@@ -136,7 +137,9 @@ impl Pipeline {
             self.step(framed, "Broadcasting");
         }
         failpoint::reach(Failpoint::Sending);
-        let state = match sender.send(kept).await {
+        let chain_id = framed.proposal().chain_id;
+        let sending = debug_span!("broadcast", chain_id, tx_hash = %hash);
+        let state = match sender.send(kept).instrument(sending).await {
             Ok(sent) if sent.state == Stage::Dropped => TxState::Dropped,
             Ok(_) => TxState::Sent,
             // It may have left: only the chain can tell.
@@ -153,35 +156,39 @@ impl Pipeline {
         let mut remarks = Vec::new();
         let (mut hash, mut may_outbid) = (hash, true);
         let deadline = Instant::now() + self.inner.patience;
-        let report = loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let patience = if may_outbid { left.min(sender.rules().outbid_after) } else { left };
-            let standing = sender.wait_while(hash, patience, || self.may_send_again(Leave::of(assessment))).await;
-            let report = LegReport { hash, ..report.clone() };
-            let over = Instant::now() >= deadline;
-            match standing {
-                Ok(standing) if standing.settled || over => break with_standing(report, &standing),
-                // In a block that is not deep enough: it only takes time.
-                Ok(standing) if standing.mined.is_some() => {}
-                Ok(_) if may_outbid => match self.outbid(prepared, assessment, leg, (sender, hash)).await {
-                    Ok((newer, remark)) => {
-                        remarks.push(remark);
-                        hash = newer;
+        let waiting = debug_span!("receipt", chain_id, tx_hash = %hash);
+        let followed = async {
+            loop {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let patience = if may_outbid { left.min(sender.rules().outbid_after) } else { left };
+                let standing = sender.wait_while(hash, patience, || self.may_send_again(Leave::of(assessment))).await;
+                let report = LegReport { hash, ..report.clone() };
+                let over = Instant::now() >= deadline;
+                match standing {
+                    Ok(standing) if standing.settled || over => break with_standing(report, &standing),
+                    // In a block that is not deep enough: it only takes time.
+                    Ok(standing) if standing.mined.is_some() => {}
+                    Ok(_) if may_outbid => match self.outbid(prepared, assessment, leg, (sender, hash)).await {
+                        Ok((newer, remark)) => {
+                            remarks.push(remark);
+                            hash = newer;
+                        }
+                        Err(why) => {
+                            tracing::debug!(%hash, why, "a transaction that waits is not outbid");
+                            may_outbid = false;
+                        }
+                    },
+                    Ok(_) => {}
+                    Err(why) if over => {
+                        remarks.push(format!("What became of transaction {hash} is not known: {why}."));
+                        break report;
                     }
-                    Err(why) => {
-                        tracing::debug!(%hash, why, "a transaction that waits is not outbid");
-                        may_outbid = false;
-                    }
-                },
-                Ok(_) => {}
-                Err(why) if over => {
-                    remarks.push(format!("What became of transaction {hash} is not known: {why}."));
-                    break report;
+                    // The chain does not answer: it is asked until patience is over.
+                    Err(_) => tokio::time::sleep(sender.rules().poll).await,
                 }
-                // The chain does not answer: it is asked until patience is over.
-                Err(_) => tokio::time::sleep(sender.rules().poll).await,
             }
         };
+        let report = followed.instrument(waiting).await;
         failpoint::reach(Failpoint::Mined);
         self.say_leg(framed, leg, report.hash, report.state, report.block);
         (report, remarks)
@@ -191,6 +198,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// Why it cannot be told.
+    #[instrument(level = "debug", name = "verify", skip_all)]
     pub(super) async fn truth(&self, prepared: &Prepared, legs: &[LegReport]) -> Result<Truth, String> {
         let framed = &prepared.preview.framed;
         let blocks = || legs.iter().filter_map(|leg| leg.block);
@@ -269,7 +277,11 @@ impl Pipeline {
         let Some((last, before)) = legs.split_last() else { return };
         let (last, leg, before) = (last.clone(), before.len(), Before::of(before));
         let pipeline = self.clone();
-        tokio::spawn(async move {
+        let (proposal, tx_hash) = (framed.proposal(), last.hash);
+        let (call_id, chain_id) = (proposal.call_id, proposal.chain_id);
+        // No child of the call's span, which ends when the caller is answered.
+        let span = debug_span!(parent: None, "follow", %call_id, %permit_id, chain_id, %tx_hash);
+        let work = async move {
             let (_at_work, _attendance) = (at_work, pipeline.inner.clock.attend());
             loop {
                 let may_send = || pipeline.may_send_again(leave);
@@ -285,7 +297,8 @@ impl Pipeline {
                     Err(_) => pipeline.inner.clock.pause(LOOK_AGAIN).await,
                 }
             }
-        });
+        };
+        tokio::spawn(work.instrument(span));
     }
 }
 

@@ -7,6 +7,7 @@ use alloy::consensus::Transaction as _;
 use alloy::primitives::{Address, B256, Signature, TxKind};
 use alloy::sol_types::SolCall as _;
 use serde_json::json;
+use tracing::{Span, field::display, instrument};
 
 use super::assess::Assessment;
 use super::capability::Capability;
@@ -75,6 +76,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`NotStored`]: no signed bytes are kept, nothing will be sent.
+    #[instrument(level = "debug", name = "sign", skip_all, fields(chain_id = prepared.preview.framed.proposal().chain_id, tx_hash))]
     pub(super) async fn sign_and_store(
         &self,
         prepared: &Prepared,
@@ -154,6 +156,7 @@ impl Pipeline {
         match stored.await {
             Ok(kept) => {
                 failpoint::reach(Failpoint::Stored);
+                Span::current().record("tx_hash", display(signed.hash()));
                 self.say_leg(framed, leg, signed.hash(), TxState::Signed, None);
                 Ok(Stored { kept, signed, route })
             }

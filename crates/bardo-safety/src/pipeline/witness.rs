@@ -6,6 +6,8 @@
 //! pass on both, except that it may merely revert on one of them: a transaction that reverts costs its gas and nothing
 //! else. An endpoint that cannot be read, or that contradicts the address book, does not count.
 
+use tracing::instrument;
+
 use super::assess::Assessment;
 use super::look::{Impossible, Look};
 use super::{Pipeline, Refusal};
@@ -27,6 +29,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`Refusal`] if the chain cannot be read at all. What blocks the frame is in the verdicts.
+    #[instrument(level = "debug", name = "checks", skip_all, fields(chain_id = framed.proposal().chain_id))]
     pub(super) async fn assess(
         &self,
         ground: &Ground,

@@ -30,6 +30,7 @@ use alloy::primitives::B256;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tracing::{Instrument as _, field::Empty, info_span};
 
 use self::ending::{Refusal, millis, panicked};
 use self::holding::Hold;
@@ -216,9 +217,18 @@ impl Executor {
 
     /// The same; a write stops at its preview where it is to be held there.
     async fn call_holding(&self, call: Call, hold: Option<Hold>) -> ToolResponse {
+        let call_id = call.call_id.unwrap_or_else(|| self.new_call_id());
+        // A name that no tool has is the caller's text, and stays out of the span.
+        let tool = self.shared.catalog.get(&call.tool).map_or("unknown", |entry| entry.def.meta.name);
+        let span = info_span!("call", %call_id, tool, status = Empty);
+        let response = self.call_in_span(call_id, call, hold).instrument(span.clone()).await;
+        span.record("status", response.status.as_str());
+        response
+    }
+
+    async fn call_in_span(&self, call_id: CallId, call: Call, hold: Option<Hold>) -> ToolResponse {
         let shared = &*self.shared;
         let started = Instant::now();
-        let call_id = call.call_id.unwrap_or_else(|| self.new_call_id());
         let entry = shared.catalog.get(&call.tool);
         if let Err(refusal) = shared.admit(entry).await {
             shared.say_not_started(call_id, entry, &call.tool, &Value::Null, call.tick);

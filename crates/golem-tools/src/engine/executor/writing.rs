@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{Instrument as _, debug_span, instrument};
 
 use super::ending::{Ended, Refusal, ended_badly, failure};
 use super::holding::{ByHand, Hold};
@@ -120,7 +121,7 @@ impl Executor {
             cleared: Vec::new(),
             broke: false,
         };
-        let handle = tokio::spawn(act.run(job, params, started));
+        let handle = tokio::spawn(act.run(job, params, started).in_current_span());
         let mut guard = Guard::new(&self.shared, context.clone(), started, handle, Arc::clone(&leave));
         let budget = meta.tick_budget;
         let joined = match timeout(budget.limit(), &mut guard.handle).await {
@@ -460,7 +461,7 @@ impl Act {
             orders.settle_expired(acting.account.address()).await;
         }
         let turns = self.turns(acting)?;
-        let prepared = job(self.context.clone()).await?;
+        let prepared = job(self.context.clone()).instrument(debug_span!("prepare")).await?;
         let mut proposal = prepared.proposal;
         // Who asks is not the tool's to say.
         proposal.tool = self.entry.def.meta;
@@ -500,6 +501,7 @@ impl Act {
     }
 
     /// Comes by the consent that the preview takes.
+    #[instrument(level = "debug", name = "approve", skip_all, fields(permit_id = %previewed.preview.permit.permit_id))]
     async fn consent(
         &mut self,
         acting: &Acting,

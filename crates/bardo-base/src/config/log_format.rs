@@ -1,0 +1,43 @@
+//! Format of the log file.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Format in which the log file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object per line, for log collectors.
+    Json,
+}
+
+impl LogFormat {
+    /// Name of the format, as flag, environment variable and file give it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+impl fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A name that no log format has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a log format: take text or json")]
+pub struct UnknownLogFormat;
+
+impl FromStr for LogFormat {
+    type Err = UnknownLogFormat;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::Text, Self::Json].into_iter().find(|format| format.as_str() == text).ok_or(UnknownLogFormat)
+    }
+}
