@@ -346,6 +346,12 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     // What the policy lists by its address is told apart from what is only known anyway.
     let reactor = order.info().reactor;
     let permit2 = desk.world.contract(Contract::Permit2);
+    // An auction is simulated as it is filled at worst, and is said to be.
+    let comes = asked.changes.iter().find(|change| change.expected.starts_with('+')).unwrap();
+    assert_eq!(comes.worst.as_ref(), Some(&comes.expected));
+    // Until it is filled Permit2 may take all of it; afterwards nothing of it is left.
+    let allowed = asked.allowances.iter().find(|one| one.spender == permit2 && !one.through_permit2).unwrap();
+    assert_eq!((allowed.until_settled.as_deref(), allowed.amount.as_str()), (Some("40"), "0"));
     let mut rules = policy::parse("preset = \"demo\"\n", std::path::Path::new("policy.toml")).unwrap().rules().clone();
     let listed = |rules: &Rules, address: Address| {
         let told = Told { listed: Listed::of(rules), ..Told::default() };

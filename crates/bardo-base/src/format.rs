@@ -22,11 +22,20 @@ pub fn grouped(numeral: &str) -> String {
     text
 }
 
-/// Dollars to the cent, or finer where a cent would hide the price: `$3,412.55`, `$0.000123`.
+/// Dollars rounded to the nearest cent, half a cent up, for the eye. A value that is compared with a limit is rounded
+/// where it is compared, against the one who asks.
+pub fn nearest_cent(value: Usd) -> String {
+    // Cut to a tenth of a cent first: a half is what stands there, whatever comes behind it.
+    let cut = value.to_fixed(3, Rounding::Down);
+    let up = cut.ends_with(['5', '6', '7', '8', '9']);
+    value.to_fixed(2, if up { Rounding::Up } else { Rounding::Down })
+}
+
+/// Dollars to the nearest cent, or finer where a cent would hide the price: `$3,412.56`, `$0.000123`.
 pub fn dollars(value: Usd) -> String {
-    let cents = value.to_fixed(2, Rounding::Down);
-    let places = if cents == "0.00" && !value.is_zero() { 8 } else { 2 };
-    format!("${}", grouped(&value.to_fixed(places, Rounding::Down)))
+    let tiny = value.to_fixed(2, Rounding::Down) == "0.00" && !value.is_zero();
+    let digits = if tiny { value.to_fixed(8, Rounding::Down) } else { nearest_cent(value) };
+    format!("${}", grouped(&digits))
 }
 
 /// A price in dollars: two digits after the point from a hundred dollars, four from one cent, eight below.
@@ -248,7 +257,16 @@ mod tests {
 
     #[test]
     fn dollars_read_well_at_every_size() {
-        assert_eq!(dollars(usd("3412.559")), "$3,412.55");
+        assert_eq!(dollars(usd("3412.559")), "$3,412.56");
+        for (exact, shown) in [
+            ("3412.554999", "$3,412.55"),
+            ("3412.555", "$3,412.56"),
+            ("3412.55", "$3,412.55"),
+            ("0.99500001", "$1.00"),
+            ("999.999", "$1,000.00"),
+        ] {
+            assert_eq!(dollars(usd(exact)), shown, "{exact}");
+        }
         assert_eq!(dollars(usd("0")), "$0.00");
         assert_eq!(dollars(usd("0.000123")), "$0.00012300");
         assert_eq!(price(usd("3412.559")), "$3,412.55");

@@ -12,7 +12,7 @@ use std::fmt;
 use alloy::primitives::{Address, U256, U512};
 
 use super::framed::Framed;
-use super::proposal::{AllowanceBound, AllowanceKind, Trade};
+use super::proposal::{AllowanceBound, AllowanceKind, Proposal, Trade};
 use super::simulate::Surroundings;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
@@ -306,7 +306,7 @@ pub fn values(
     let takeable: Vec<Valued> = proposal
         .allowances
         .iter()
-        .filter_map(|bound| match takeable(bound, proposal.is_trade(), held, around) {
+        .filter_map(|bound| match counted_once(bound, proposal, held, around) {
             Ok(amount) if amount.is_zero() => None,
             Ok(amount) => keep(pricing.outgoing(bound.token.id, amount)),
             Err(doubt) => keep(Err(doubt)),
@@ -409,6 +409,29 @@ fn takeable(
     held.get(&bound.token.id)
         .copied()
         .ok_or_else(|| Doubt::because(format_args!("the balance of {} could not be read", bound.token.symbol)))
+}
+
+/// What [`takeable`] says, counted once: what a token lets Permit2 take is what Permit2 lets others take of it, and moves
+/// nothing else by itself. Of the token's allowance to Permit2 only what goes beyond those counts, so that both together
+/// count as the larger of the two.
+fn counted_once(
+    bound: &AllowanceBound,
+    proposal: &Proposal,
+    held: &BTreeMap<TokenId, U256>,
+    around: &Surroundings,
+) -> Result<U256, Doubt> {
+    let is_trade = proposal.is_trade();
+    let amount = takeable(bound, is_trade, held, around)?;
+    if bound.kind != AllowanceKind::Erc20 || around.permit2 != Some(bound.spender) {
+        return Ok(amount);
+    }
+    let inside =
+        |one: &&AllowanceBound| matches!(one.kind, AllowanceKind::Permit2 { .. }) && one.token.id == bound.token.id;
+    let through = proposal.allowances.iter().filter(inside);
+    let through = through
+        .map(|one| takeable(one, is_trade, held, around))
+        .try_fold(U256::ZERO, |sum, one| Ok::<_, Doubt>(sum.saturating_add(one?)))?;
+    Ok(amount.saturating_sub(through))
 }
 
 /// Whether an allowance of this many raw units has no limit in effect.

@@ -315,6 +315,10 @@ pub struct AllowanceAfter {
     /// The part of it that orders which are open already may still take, in whole tokens; `None` where there is none.
     #[serde(default)]
     pub for_open_orders: Option<String>,
+    /// At most so much until the order that is asked about is settled, in whole tokens: what stays, and what the order
+    /// takes. `None` where no order is.
+    #[serde(default)]
+    pub until_settled: Option<String>,
 }
 
 /// What an action costs. Dollars; `None` where it cannot be told.

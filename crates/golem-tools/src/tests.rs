@@ -727,7 +727,8 @@ async fn a_whole_number_is_an_amount_and_one_with_a_fraction_is_not() {
         let answer = desk.executor.call(Call::new("uniswap_get_quote", Input::Text(params))).await;
         let error = answer.error.unwrap();
         assert_eq!(error.code(), ErrorCode::ValidationFailed);
-        assert!(error.message().contains("in quotes"), "{error}");
+        let (says, example) = ("is a JSON number", r#"give a string, such as "amount": "0.25""#);
+        assert!(error.message().contains(says) && error.message().contains(example), "{error}");
     }
     let negative = desk.code("uniswap_get_quote", quote(json!(-1))).await;
     assert_eq!(negative, (Status::Error, ErrorCode::ValidationFailed));

@@ -172,6 +172,8 @@ pub enum Wish {
     OpenOffer,
     /// Open the whole story of a call.
     OpenCall(CallId),
+    /// Leave a call out of the activity: a form made it by itself, and it reads only.
+    SetAside(CallId),
     /// Ask whether to do it, and do it on a yes: for what cancels or revokes.
     Confirm {
         /// What is asked.

@@ -341,7 +341,7 @@ impl ScreenView for Trade {
     }
 
     fn takes_text(&self) -> bool {
-        self.typing
+        self.typing && self.form().is_some()
     }
 
     fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
@@ -423,6 +423,7 @@ impl ScreenView for Trade {
                     (self.deed, self.deed_response) = (Some((call, count)), None);
                 }
             }
+            (Purpose::Quote, Heard::Began(call)) => return vec![Wish::SetAside(call)],
             (Purpose::Quote, Heard::Reply(response)) => {
                 self.asking_quote = false;
                 if let Some(quote) = &mut self.quote {
@@ -441,7 +442,7 @@ impl ScreenView for Trade {
                     return notice(&words);
                 }
             }
-            (_, Heard::Began(_) | Heard::Found(_)) => {}
+            (_, Heard::Found(_)) => {}
         }
         Vec::new()
     }

@@ -150,6 +150,8 @@ impl Decision {
         }
         self.shown = Some(Box::new(next));
         if keeps {
+            // What is as good again as it was is not worse any more.
+            self.changed.retain(|one| question.changed.contains(one));
             // A warning with other words is another warning.
             if self.unread(question) > 0 && self.picked.is_some_and(AnswerKind::is_approval) {
                 self.unpick();
@@ -543,7 +545,7 @@ fn is_no_worse(shown: &Question, now: &Question) -> bool {
         action.checks.iter().filter(|one| one.outcome != CheckOutcome::Passed).map(|one| one.check).collect()
     };
     of_question(shown) == of_question(now)
-        && shown.changed == now.changed
+        && now.changed.iter().all(|one| shown.changed.contains(one))
         && shown.confirm == now.confirm
         && shown.needs_password == now.needs_password
         && (shown.passes_by_itself || !now.passes_by_itself)

@@ -3,7 +3,7 @@
 
 mod calls;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
@@ -119,6 +119,8 @@ pub struct Feed {
     captioned_at: Option<u64>,
     /// One line per event worth one, oldest first.
     pub lines: VecDeque<Line>,
+    /// Calls that a form made by itself: reads that are no activity of their own.
+    aside: BTreeSet<CallId>,
     /// What came of everything so far.
     pub counts: Counts,
     trades: Trades,
@@ -215,6 +217,7 @@ impl Feed {
             equity,
             prices: std::mem::take(&mut self.prices),
             chains: std::mem::take(&mut self.chains),
+            aside: std::mem::take(&mut self.aside),
             ..Self::default()
         };
         *self = fresh;
@@ -258,9 +261,35 @@ impl Feed {
         self.calls.iter().rev().find(|call| call.call_id == call_id)
     }
 
-    /// Calls worth a row, the newest first.
+    /// Calls worth a row, the newest first. What only asks how an order stands has none beside the row of its order.
     pub fn activity(&self) -> impl Iterator<Item = &CallSeen> {
-        self.calls.iter().rev().filter(|call| call.is_activity())
+        let rows = self.calls.iter().rev().filter(|call| call.is_activity());
+        rows.filter(|call| !self.aside.contains(&call.call_id) && !self.is_told_elsewhere(call))
+    }
+
+    /// Whether a call only asked for an order's state, and the order's own row, or a later query of it, tells that.
+    fn is_told_elsewhere(&self, call: &CallSeen) -> bool {
+        let Some(hash) = call.order_asked_about() else { return false };
+        let tells = |other: &CallSeen| match other.order_asked_about() {
+            Some(same) => same == hash && other.call_id > call.call_id,
+            None => other.card.as_ref().and_then(CallCard::order_placed) == Some(hash),
+        };
+        self.calls.iter().any(tells)
+    }
+
+    /// Takes a call out of the activity: a form asked for it by itself, while its operator was typing.
+    pub fn set_aside(&mut self, call_id: CallId) {
+        if self.aside.len() >= CALLS_KEPT {
+            self.aside.pop_first();
+        }
+        let fresh = self.aside.insert(call_id);
+        // It may have ended before it was known to be a form's.
+        let ended = self.call(call_id).filter(|call| call.end.is_some()).map(CallSeen::standing);
+        match ended.filter(|_| fresh) {
+            Some(Standing::Blocked) => self.counts.blocked = self.counts.blocked.saturating_sub(1),
+            Some(Standing::Failed) => self.counts.failed = self.counts.failed.saturating_sub(1),
+            _ => {}
+        }
     }
 
     /// Whether an order's word is of something that its line does not tell: where it stands has not changed.
@@ -286,6 +315,18 @@ impl Feed {
             && let Some(card) = self.of(event).and_then(|call| call.card.as_mut())
         {
             card.fold(at, &event.kind);
+        }
+        // Whoever hears of an order, its own row says it.
+        let heard_of = match &event.kind {
+            EventKind::OrderUpdate(order) => Some(order.order_hash),
+            EventKind::IntentUpdate(intent) => Some(intent.intent_id),
+            _ => None,
+        };
+        if let Some(hash) = heard_of {
+            let others = self.calls.iter_mut().filter(|call| event.call_id != Some(call.call_id));
+            for card in others.filter_map(|call| call.card.as_mut()).filter(|card| card.order_placed() == Some(hash)) {
+                card.fold(at, &event.kind);
+            }
         }
         match &event.kind {
             EventKind::ToolStart(start) => {
@@ -317,7 +358,10 @@ impl Feed {
                 call.traded = traded;
                 self.counts.gas_wei = self.counts.gas_wei.saturating_add(gas_of(end));
                 let Some(call) = self.of(event) else { return };
-                match call.standing() {
+                let (call_id, standing) = (call.call_id, call.standing());
+                match standing {
+                    // A form that is not filled in yet fails nothing.
+                    Standing::Blocked | Standing::Failed if self.aside.contains(&call_id) => {}
                     Standing::Blocked => self.counts.blocked += 1,
                     Standing::Failed => self.counts.failed += 1,
                     Standing::Refused => self.counts.refused += 1,

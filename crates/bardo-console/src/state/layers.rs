@@ -548,7 +548,7 @@ impl State {
             }
             Taken::Later if number == OFFER_NUMBER => {
                 self.layers.pop();
-                self.say("later: the offer holds until its time is over");
+                self.say("later: it waits until the offer expires; a opens it again");
                 Vec::new()
             }
             Taken::Later => {

@@ -170,6 +170,8 @@ pub struct HeldOffer {
     pub ticket: u64,
     /// The question whether to do it.
     pub question: Box<Question>,
+    /// Whether its decision was opened: from then on it is listed among those that wait.
+    pub opened: bool,
 }
 
 /// Everything the console knows.
@@ -191,7 +193,7 @@ pub struct State {
     pub feed: Feed,
     /// Set while the view stands still.
     pub frozen: Option<Box<Frozen>>,
-    /// Open questions, the oldest first.
+    /// Open questions, the oldest first; the operator's own comes last, once its decision was opened.
     pub questions: Arc<Vec<Question>>,
     /// The action by hand that is held and waits for its answer.
     pub offer: Option<HeldOffer>,
@@ -414,6 +416,13 @@ impl State {
                 Vec::new()
             }
             Wish::OpenCall(call_id) => self.open_story(call_id),
+            Wish::SetAside(call_id) => {
+                self.feed.set_aside(call_id);
+                if let Some(frozen) = &mut self.frozen {
+                    frozen.feed.set_aside(call_id);
+                }
+                Vec::new()
+            }
             Wish::Confirm { .. } if self.watch_only => {
                 self.say("this console only watches: nothing can be changed from it");
                 Vec::new()

@@ -10,7 +10,7 @@ use crate::screens::{Heard, holder};
 use bardo_base::fabric::{Event, EventKind};
 use bardo_session::handle::{Command, Found, News, Query};
 use bardo_session::market::Update;
-use bardo_session::questions::Question;
+use bardo_session::questions::{OFFER_NUMBER, Question};
 
 /// Events asked for after a gap: what a screen can show.
 const HISTORY_EVENTS: u64 = 20_000;
@@ -34,6 +34,7 @@ impl State {
             News::Questions(questions) => {
                 let more = questions.iter().any(|one| !self.questions.iter().any(|known| known.number == one.number));
                 self.questions = questions;
+                self.list_offer();
                 if more {
                     effects.extend(self.call_for_attention());
                 }
@@ -55,7 +56,8 @@ impl State {
                 }
             }
             News::Offered { ticket, question } => {
-                self.offer = Some(HeldOffer { ticket, question });
+                let opened = self.offer.take().is_some_and(|held| held.opened && held.question.key == question.key);
+                self.offer = Some(HeldOffer { ticket, question, opened });
                 self.follow_question();
             }
             News::Began { ticket, call_id } => {
@@ -183,6 +185,7 @@ impl State {
                 && money.is_none_or(|money| money == held.question.money)
         };
         self.offer.take_if(|held| !holds(held));
+        self.list_offer();
         let offer = self.offer.as_ref().map(|held| &*held.question);
         for layer in &mut self.layers {
             if let Layer::Decision(decision) = layer {
@@ -201,9 +204,26 @@ impl State {
         }
     }
 
+    /// Keeps the operator's own decision in the list of those that wait, from its first opening until it ends.
+    fn list_offer(&mut self) {
+        let own = self.offer.as_ref().filter(|held| held.opened).map(|held| &*held.question);
+        if self.questions.iter().find(|question| question.number == OFFER_NUMBER) == own {
+            return;
+        }
+        let own = own.cloned();
+        let questions = Arc::make_mut(&mut self.questions);
+        questions.retain(|question| question.number != OFFER_NUMBER);
+        questions.extend(own);
+    }
+
     /// Opens the decision about the action by hand that is held.
     pub(super) fn open_offer(&mut self) {
-        match self.offer.as_ref().map(|held| held.question.clone()) {
+        let opened = self.offer.as_mut().map(|held| {
+            held.opened = true;
+            held.question.clone()
+        });
+        self.list_offer();
+        match opened {
             Some(question) => self.show_decision(&question),
             None => self.say("this offer is over: preview it again"),
         }

@@ -108,6 +108,7 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
         expires_at: None,
         before: Some(format!("{}.5", 7_000 + at)),
         for_open_orders: None,
+        until_settled: None,
     };
     action.allowances = (0..sizes.allowances).map(allowance).collect();
     for one in &action.allowances {

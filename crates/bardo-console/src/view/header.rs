@@ -131,8 +131,13 @@ fn groups(state: &State) -> Vec<Group> {
     let waiting = state.questions.len();
     if waiting > 0 {
         let verb = if waiting == 1 { "WAITS" } else { "WAIT" };
-        let told =
-            [format!("‼ {waiting} {verb} FOR YOU (a)"), format!("‼ {waiting} {verb} (a)"), format!("‼ {waiting} (a)")];
+        // Where letters are text, `a` alone opens nothing.
+        let key = if state.types_on_screen() || state.prompt.is_some() { "Esc a" } else { "a" };
+        let told = [
+            format!("‼ {waiting} {verb} FOR YOU ({key})"),
+            format!("‼ {waiting} {verb} ({key})"),
+            format!("‼ {waiting} ({key})"),
+        ];
         // Beside a stop it is told shorter where the line is short.
         let badge = groups.first().map_or(0, |group| pieces_width(&group.pieces));
         let room = usize::from(state.size.width).saturating_sub(badge + beside + 4);

@@ -141,6 +141,11 @@ fn prompt(pen: &mut Pen<'_>, state: &State, place: Rect) {
         pen.pieces(place, &[(" ▲ ".to_owned(), Role::StateCare), (words, Role::StateCare)]);
         return;
     }
+    if state.types_on_screen() {
+        let words = fit("   After Esc, : takes a command or words for the agent", room).into_owned();
+        pen.pieces(place, &[(words, Role::TextDim)]);
+        return;
+    }
     let words = format!("tell {name}, or type a command…");
     pen.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
 }
@@ -158,6 +163,9 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
         return candidates(pen, &all, place);
     }
     let context = if state.leaving && state.layers.is_empty() { Context::Leaving } else { state.context() };
+    if context == Context::Page && state.types_on_screen() {
+        return typing_hints(pen, state, place);
+    }
     let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
     let mut right: Vec<Piece> = Vec::new();
     let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
@@ -200,6 +208,22 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
         if !state.booting() && pieces_width(&left) + pieces_width(&entry) <= room {
             left.extend(entry);
         }
+    }
+    pen.row(place, &left, &right);
+}
+
+/// The keys while a field of the screen has them: every letter is text, and only what is none is a key.
+fn typing_hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
+    let right: Vec<Piece> = state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
+    let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 5);
+    let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
+    match &state.notice {
+        Some(notice) => left.push((fit(notice.as_str(), room).into_owned(), Role::StateCare)),
+        None => left.extend([
+            ("Esc".to_owned(), Role::Key),
+            (" ends typing  ".to_owned(), Role::TextDim),
+            ("letters and digits are text here".to_owned(), Role::TextDim),
+        ]),
     }
     pen.row(place, &left, &right);
 }

@@ -126,6 +126,7 @@ pub(super) fn question(words: &SafeText) -> Question {
             expires_at: Some(1_700_000_100),
             before: Some("0".to_owned()),
             for_open_orders: None,
+            until_settled: None,
         }],
         nothing_else: Ok(()),
         costs: Costs {

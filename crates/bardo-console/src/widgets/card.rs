@@ -1,5 +1,7 @@
 //! One call, whatever card draws it: what an activity list stores and folds.
 
+use alloy_primitives::B256;
+
 use super::allowance::AllowanceModel;
 use super::bridge::BridgeModel;
 use super::call::Call;
@@ -62,6 +64,19 @@ impl CallCard {
             Some(CardKind::CrossChain) => Self::Bridge(Box::new(BridgeModel::asked(Call::asked(at, tool, params)))),
             Some(CardKind::Allowance) => Self::Allowance(Box::new(AllowanceModel::asked(at, tool, params))),
             None => Self::Plain(Box::new(PlainModel::asked(at, tool, params))),
+        }
+    }
+
+    /// The order that the call placed, once that is known; a call that asks for an order's state, or takes it back, placed
+    /// none.
+    pub fn order_placed(&self) -> Option<B256> {
+        let places = |call: &Call| call.signs && !TAKES_BACK.contains(&call.tool.as_str());
+        match self {
+            Self::Order(model) if places(&model.call) => model.order.as_ref().map(|order| order.order_hash),
+            Self::Bridge(model) if places(&model.call) => model.intent.as_ref().map(|intent| intent.intent_id),
+            Self::Order(_) | Self::Bridge(_) | Self::Quote(_) | Self::Swap(_) | Self::Allowance(_) | Self::Plain(_) => {
+                None
+            }
         }
     }
 

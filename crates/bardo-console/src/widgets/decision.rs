@@ -18,6 +18,7 @@ use crate::pen::{Pen, Piece, pieces_width};
 use crate::state::decision::Decision;
 use crate::theme::Role;
 use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved};
+use bardo_base::format::nearest_cent;
 use bardo_base::id::GolemId;
 use bardo_base::text::{SafeText, fit as shortened, width as width_of};
 use bardo_base::units::{Rounding, Usd};
@@ -26,12 +27,16 @@ use bardo_session::questions::{About, ActionAsked, AnswerKind, OFFER_NUMBER, Que
 
 /// The widest dialog that is not full screen.
 const WIDEST: u16 = 98;
-/// Digits after the point of a figure; `d` and `y` have them all.
+/// Digits after the point of a figure; full screen, `d` and `y` have them all.
 const PLACES: usize = 6;
+/// More digits than any figure has.
+const ALL_PLACES: usize = 100;
 /// Columns of one answer among others.
 const ANSWER: usize = 32;
 /// The role of a Golem that may do anything: no word that helps.
 pub(crate) const WHOLE_GOLEM: &str = "golem-instance";
+/// The cursor in a field.
+const CURSOR: &str = "▏";
 /// More lines than any question takes.
 const MOST_LINES: u16 = 1_000;
 /// Columns of an edge that are no words: corners, dashes, blanks.
@@ -59,6 +64,8 @@ struct Layout {
     head: Vec<Row>,
     middle: Vec<Row>,
     foot: Vec<Row>,
+    /// The first line of the answers that is shown: where they do not all fit, that with the cursor is.
+    foot_first: usize,
     foot_room: usize,
     body_room: usize,
     offset: usize,
@@ -173,13 +180,29 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     }
     // Where even title and answers do not fit, the answers stand, and all else scrolls above them.
     let foot_room = foot.len().min(room);
+    let cursor = foot.iter().rposition(|row| row.left.iter().any(|(text, _)| text.contains(CURSOR)));
+    // Two rules stand above them.
+    let foot_first = cursor.map_or(0, |at| (at + 1).saturating_sub(foot_room.min(room.saturating_sub(2)).max(1)));
     if head.len() + foot_room + 2 + LEAST_BODY.min(middle_rows.len()) > room {
         head.append(&mut middle_rows);
         middle_rows = std::mem::take(&mut head);
     }
     let body_room = room.saturating_sub(foot_room + head.len() + 2);
     let offset = decision.offset.min(middle_rows.len().saturating_sub(body_room));
-    Some(Layout { edge, title, heading, place, inner, head, middle: middle_rows, foot, foot_room, body_room, offset })
+    Some(Layout {
+        edge,
+        title,
+        heading,
+        place,
+        inner,
+        head,
+        middle: middle_rows,
+        foot,
+        foot_first,
+        foot_room,
+        body_room,
+        offset,
+    })
 }
 
 /// Whether title, body and answers all have room in so many lines.
@@ -244,8 +267,8 @@ fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
     let area = area.intersection(pen.buffer.area);
     let decision = model.decision;
     let (Some(question), Some(laid)) = (decision.shown.as_deref(), layout(model, area)) else { return };
-    let Layout { edge, title: upper, heading: lifted, place, head, middle, foot, foot_room, body_room, offset, .. } =
-        laid;
+    let Layout { edge, title: upper, heading: lifted, place, head, middle, foot, body_room, offset, .. } = laid;
+    let (foot_first, foot_room) = (laid.foot_first, laid.foot_room);
     let inner = open(pen, place, &upper, &edge);
     let mut y = inner.y;
     let bottom = inner.bottom();
@@ -266,7 +289,9 @@ fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
     let hidden = middle.len() > body_room;
     let above = if hidden {
         let last = (offset + body_room).min(middle.len());
-        let words = format!("does not fit: lines {}–{last} of {} · j k, z shows all", offset + 1, middle.len());
+        // In full screen that is all there is room for.
+        let keys = if decision.full { "j k" } else { "j k, z shows all" };
+        let words = format!("does not fit: lines {}–{last} of {} · {keys}", offset + 1, middle.len());
         vec![(words, Role::StateCare)]
     } else {
         Vec::new()
@@ -275,8 +300,12 @@ fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
     let lifted = lifted.as_ref().and_then(heading);
     let title = lifted.unwrap_or_else(|| body_title(question, decision));
     if hidden && columns < width_of(title) + pieces_width(&above) + 6 {
-        let words =
-            format!("does not fit: {}–{} of {}", offset + 1, (offset + body_room).min(middle.len()), middle.len());
+        let words = format!(
+            "does not fit: {}–{} of {} · j k",
+            offset + 1,
+            (offset + body_room).min(middle.len()),
+            middle.len()
+        );
         rule(pen, place, y, &[(words, Role::StateCare)], Vec::new());
     } else {
         rule(pen, place, y, &[(title.to_owned(), Role::Title)], above);
@@ -294,7 +323,7 @@ fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
     };
     rule(pen, place, y, how, picked(decision));
     y += 1;
-    put(pen, foot.get(..foot_room).unwrap_or(&[]), &mut y);
+    put(pen, foot.get(foot_first..).unwrap_or(&[]), &mut y);
 }
 
 fn rule(pen: &mut Pen<'_>, place: Rect, y: u16, title: &[Piece], right: Vec<Piece>) {
@@ -376,11 +405,12 @@ fn silence(now: Moment, question: &Question) -> Option<Row> {
     Some(Row::new("No answer      ", Role::TextDim).then(format!("it {words}"), Role::StateCare).kept())
 }
 
-/// Like every figure in dollars here, without what goes beyond cents, so that two lines about one amount say the same; what
-/// is less than a cent stands as one.
+/// Like every figure in dollars here, to the nearest cent, so that two lines about one amount say the same; what is less
+/// than a cent stands as one.
 fn cents(usd: Usd) -> String {
-    let rounding = if usd.scaled(2, Rounding::Down) == Some(0) { Rounding::Up } else { Rounding::Down };
-    format!("${}", grouped(&usd.to_fixed(2, rounding)))
+    let tiny = usd.scaled(2, Rounding::Down) == Some(0);
+    let digits = if tiny { usd.to_fixed(2, Rounding::Up) } else { nearest_cent(usd) };
+    format!("${}", grouped(&digits))
 }
 
 /// How long the question itself waits, where that is more than its offer's time.
@@ -393,13 +423,18 @@ fn waits(now: Moment, question: &Question) -> Option<String> {
     })
 }
 
+/// Digits after the point that a decision shows of each figure.
+const fn places(decision: &Decision) -> usize {
+    if decision.full { ALL_PLACES } else { PLACES }
+}
+
 fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> {
-    let (decision, name) = (model.decision, model.name);
-    let mut rows = vec![Row::new(asked(question, PLACES), Role::TextStrong)];
+    let (decision, name, places) = (model.decision, model.name, places(model.decision));
+    let mut rows = vec![Row::new(asked(question, places), Role::TextStrong)];
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
         row.right = vec![(cents(value), Role::TextStrong)];
     }
-    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(&reason(why.as_str()), PLACES)).collect();
+    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(&reason(why.as_str()), places)).collect();
     let mut why = Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog);
     if let (Some(waits), None) = (waits(model.now, question), decision.ended_at) {
         why = why.end(waits, Role::TextDim);
@@ -433,13 +468,13 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
         }
     }
     if let Some(before) = model.before {
-        let told = format!("{} (no longer to be had)", readable(before.as_str(), PLACES));
+        let told = format!("{} (no longer to be had)", readable(before.as_str(), places));
         rows.push(Row::new("Before         ", Role::TextDim).then(told, Role::StateCare).kept());
     }
     for changed in &decision.changed {
         rows.push(
             Row::new("≠ worse now    ", Role::StateCare)
-                .then(readable(changed.as_str(), PLACES), Role::StateCare)
+                .then(readable(changed.as_str(), places), Role::StateCare)
                 .kept(),
         );
     }
@@ -510,9 +545,9 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     for offered in &question.answers {
         let word = match offered.kind {
             AnswerKind::Once => "once",
-            AnswerKind::Similar => "similar…",
-            AnswerKind::Smaller => "smaller…",
-            AnswerKind::Refuse => "refuse…",
+            AnswerKind::Similar => "similar",
+            AnswerKind::Smaller => "smaller",
+            AnswerKind::Refuse => "refuse",
             AnswerKind::RefuseAndStop => "STOP",
         };
         let letter = offered.kind.letter();
@@ -524,7 +559,7 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     }
     let after = if question.passes_by_itself { " later (it goes ahead)  " } else { " later  " };
     row = row.then("Esc", Role::Key).then(after, Role::Dialog);
-    row = row.then("z", Role::Key).then(" less  ", Role::Dialog).then("d", Role::Key).then(" raw", Role::Dialog);
+    row = row.then("z", Role::Key).then(" less ", Role::Dialog).then("d", Role::Key).then(" raw", Role::Dialog);
     let mut rows = vec![row];
     if let Some(words) = said(model) {
         rows.push(Row::new(words, Role::StateCare).kept());
@@ -563,7 +598,7 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         rows.push(Row::new(kind, Role::TextStrong));
         for (at, (label, field)) in form.fields.iter().enumerate() {
             let here = at == form.at;
-            let cursor = if here { "▏" } else { "" };
+            let cursor = if here { CURSOR } else { "" };
             let role = if here { Role::Selection } else { Role::Dialog };
             rows.push(
                 Row::new(format!("{label}: "), Role::TextDim)
@@ -631,6 +666,12 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
     };
     match said(model) {
         Some(words) => rows.push(Row { right: ids, ..Row::new(words, Role::StateCare).kept() }),
+        // While a field has the keys, letters are text.
+        None if decision.form.is_some() => {
+            if !ids.is_empty() {
+                rows.push(Row { right: ids, ..Row::default() });
+            }
+        }
         None => {
             let keys = [("d", "raw call"), ("y", "copy"), ("n", "next"), ("z", "full screen")];
             let mut row = Row { right: ids, ..Row::default() };

@@ -93,9 +93,12 @@ pub fn readable(sentence: &str, places: usize) -> String {
         let dollars = before.ends_with('$');
         match run.split_once('.') {
             Some((whole, fraction)) if !inside_a_word && fraction.chars().all(|c| c.is_ascii_digit()) => {
-                told.push_str(whole);
+                if !dollars || whole == "0" {
+                    told.push_str(whole);
+                }
                 match dollars {
-                    true => push_fraction(&mut told, fraction, if whole == "0" { 8 } else { 2 }, false),
+                    true if whole == "0" => push_fraction(&mut told, fraction, 8, false),
+                    true => told.push_str(&to_cents(whole, fraction)),
                     false if whole == "0" => {
                         let zeros = fraction.len() - fraction.trim_start_matches('0').len();
                         push_fraction(&mut told, fraction, places.max(zeros + 4), true);
@@ -113,6 +116,19 @@ pub fn readable(sentence: &str, places: usize) -> String {
     }
     told.push_str(rest);
     told
+}
+
+/// Dollars to the nearest cent, half a cent up; digits are grouped as they were.
+fn to_cents(whole: &str, fraction: &str) -> String {
+    let Some((kept, gone)) = fraction.split_at_checked(2).filter(|(_, gone)| !gone.is_empty()) else {
+        return format!("{whole}.{fraction}");
+    };
+    if !gone.starts_with(|digit: char| digit >= '5') {
+        return format!("{whole}.{kept}");
+    }
+    let (up, cents) = next(&whole.replace(',', ""), kept);
+    let up = if whole.contains(',') { grouped(&up) } else { up };
+    format!("{up}.{cents}")
 }
 
 fn push_fraction(told: &mut String, fraction: &str, places: usize, mark: bool) {
@@ -244,7 +260,9 @@ mod tests {
             told("Swap 0.36 WETH for >= 153.580596776546714146 UNI"),
             "Swap 0.36 WETH for at least 153.580596… UNI"
         );
-        assert_eq!(told("$1,462.756983 is above $1,000.00 (x)"), "$1,462.75 is above $1,000.00 (x)");
+        // Dollars are rounded to the nearest cent: half a cent up, also across the thousand.
+        assert_eq!(told("$1,462.756983 is above $1,000.00 (x)"), "$1,462.76 is above $1,000.00 (x)");
+        assert_eq!(told("$1,462.754999 and $999.995, $1,999.999"), "$1,462.75 and $1000.00, $2,000.00");
         assert_eq!(told("100 USDC -> >= 98.22105 USDC."), "100 USDC → at least 98.22105 USDC.");
         assert_eq!(told("0.000000000000123456789 WETH"), "0.0000000000001234… WETH");
         assert_eq!(told("1.5000000000 X"), "1.500000 X");

@@ -272,10 +272,10 @@ impl Sheet for QuoteModel {
         let status = self.status(now);
         let right = match (status, self.answered_at) {
             (Status::Done | Status::Stale | Status::Expired, Some(at)) => {
-                let word = if status == Status::Done {
-                    "✓".to_owned()
-                } else {
-                    format!("{} {}", status.mark(), status.word())
+                // The age is that of the quote, and not for how long it has been stale.
+                let word = match status {
+                    Status::Done => "✓".to_owned(),
+                    _ => format!("{} {} · quoted", status.mark(), status.word()),
                 };
                 vec![(format!("{word} {}", ago(at, now)), status.role())]
             }

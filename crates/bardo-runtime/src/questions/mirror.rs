@@ -209,8 +209,13 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionAsked) -> bool {
     let spenders = spenders.chain(messages().flat_map(|message| message.spenders.iter().copied())).collect();
     let receivers = places(Part::Receiver);
     // What is known of an allowance beside its bound: a label, and what it was before.
-    let bare =
-        |one: &AllowanceAfter| AllowanceAfter { label: None, before: None, for_open_orders: None, ..one.clone() };
+    let bare = |one: &AllowanceAfter| AllowanceAfter {
+        label: None,
+        before: None,
+        for_open_orders: None,
+        until_settled: None,
+        ..one.clone()
+    };
     content::bind(content, *rest) == action.hash
         && content.expected_outcome == *title
         && content.chain_id == action.chain_id
@@ -235,6 +240,7 @@ fn bounds(content: &SignedContent) -> Vec<AllowanceAfter> {
         expires_at: one.permit2_expires_at,
         before: None,
         for_open_orders: None,
+        until_settled: None,
     });
     after.collect()
 }
@@ -339,7 +345,13 @@ fn allowances(
         let promised = promised.and_then(|token| preview.values.promised.get(&TokenId::Erc20(token)).copied());
         let promised = promised.map(|raw| raw.min(bound.at_most)).filter(|raw| !raw.is_zero());
         let for_open_orders = promised.map(|raw| amount(raw, bound.decimals));
-        AllowanceAfter { label: label(bound.spender), before, for_open_orders, ..row }
+        // The simulation settles the order. Until somebody else does, what it takes can be taken beside the rest.
+        let orders = preview.framed.proposal().order.iter().filter(|_| bound.permit2_expires_at.is_none());
+        let takes = orders.filter(|_| is_permit2(bound.spender)).flat_map(|order| order.message.takes());
+        let takes = takes.filter(|take| bound.token == Some(take.token)).map(|take| take.amount);
+        let takes = takes.fold(U256::ZERO, U256::saturating_add);
+        let until_settled = (!takes.is_zero()).then(|| amount(bound.at_most.saturating_add(takes), bound.decimals));
+        AllowanceAfter { label: label(bound.spender), before, for_open_orders, until_settled, ..row }
     });
     rows.collect()
 }
@@ -363,7 +375,10 @@ fn changes(preview: &Preview, network: Option<&Network>) -> Vec<Change> {
                 let delta = moved.after.abs_diff(moved.before);
                 let worst = if comes { least } else { most };
                 let dollars = dollars(preview, moved.token, delta, comes).map(|usd| signed(comes, &cents(usd)));
-                (dollars, (worst != delta && !worst.is_zero()).then(|| signed(comes, &amount(worst, decimals))))
+                // An order is simulated as it is filled at worst, so that its figure is the worst case itself.
+                let is_worst = comes && preview.framed.proposal().order.is_some();
+                let told = !worst.is_zero() && (is_worst || worst != delta);
+                (dollars, told.then(|| signed(comes, &amount(worst, decimals))))
             }
             None => {
                 let gas = share(preview.values.gas, preview.simulated.gas_cost, preview.framed.worst_gas());
@@ -451,7 +466,7 @@ fn signed(comes: bool, figure: &str) -> String {
 }
 
 fn cents(usd: Usd) -> String {
-    format!("${}", bardo_base::format::grouped(&usd.to_fixed(2, Rounding::Down)))
+    format!("${}", bardo_base::format::grouped(&bardo_base::format::nearest_cent(usd)))
 }
 
 fn text(words: &str) -> SafeText {

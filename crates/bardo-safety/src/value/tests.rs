@@ -23,6 +23,12 @@ fn usd(text: &str) -> Usd {
 
 /// 0.36 WETH sold, with this allowance of WETH declared to stand afterwards. 200,000 gas at 10 gwei at most.
 fn framed(trade: bool, spender: Address, kind: AllowanceKind, at_most: U256) -> Framed {
+    let token = token(WETH, "WETH", 18);
+    framed_with(trade, vec![AllowanceBound { token, spender, kind, at_most }])
+}
+
+/// The same, with these allowances.
+fn framed_with(trade: bool, allowances: Vec<AllowanceBound>) -> Framed {
     let (weth, usdc) = (token(WETH, "WETH", 18), token(USDC, "USDC", 6));
     let (sold, least) = (U256::from(36 * CENTI), U256::from(1_200_000_000u64));
     let made = Trade {
@@ -46,7 +52,7 @@ fn framed(trade: bool, spender: Address, kind: AllowanceKind, at_most: U256) -> 
         proposal.inflows = vec![Inflow { token: usdc, at_least: least, expected: least, recipient: ME }];
         proposal.trade = Some(made);
     }
-    proposal.allowances = vec![AllowanceBound { token: weth, spender, kind, at_most }];
+    proposal.allowances = allowances;
     Framed::new(sample::frame(proposal)).unwrap()
 }
 
@@ -161,4 +167,33 @@ fn what_comes_back_without_a_price_counts_for_nothing_and_what_goes_out_must_hav
     assert_eq!(unpriced(vec![], Unpriced::Nothing).unwrap().spent, usd("0"));
     let gives = vec![Flow { token: coin.clone(), amount: U256::from(1) }];
     assert!(unpriced(gives, Unpriced::Nothing).is_err());
+}
+
+#[test]
+fn an_approval_through_permit2_counts_once_and_as_the_larger_of_its_two_allowances() {
+    let in_permit2 = AllowanceKind::Permit2 { expires_at: 1 };
+    let bound = |address: Address, spender, kind, centi: u64| AllowanceBound {
+        token: token(address, "WETH", 18),
+        spender,
+        kind,
+        at_most: U256::from(centi * CENTI),
+    };
+    let to_permit2 = |centi| bound(WETH, PERMIT2, AllowanceKind::Erc20, centi);
+    let inside = |centi| bound(WETH, ROUTER, in_permit2, centi);
+    let spent = |allowances| counted(&framed_with(false, allowances)).spent;
+    // 6.80 dollars of gas, and 0.07 · 3,400 = 238 dollars once.
+    assert_eq!(spent(vec![to_permit2(7), inside(7)]), usd("244.8"));
+    // 0.10 · 3,400 = 340 dollars, whichever of the two is larger.
+    assert_eq!(spent(vec![to_permit2(10), inside(7)]), usd("346.8"));
+    assert_eq!(spent(vec![to_permit2(7), inside(10)]), usd("346.8"));
+    // Several inside are several: 0.04 and 0.05 are 306 dollars.
+    let other = bound(WETH, address!("00000000000000000000000000000000000000c4"), in_permit2, 5);
+    assert_eq!(spent(vec![to_permit2(9), inside(4), other]), usd("312.8"));
+    // Without limit it is all that is held: one WETH, once.
+    let unlimited = AllowanceBound { at_most: U256::MAX, ..to_permit2(1) };
+    assert_eq!(spent(vec![unlimited, inside(7)]), usd("3406.8"));
+    // What goes past Permit2 counts by itself, and so does what is of another token.
+    assert_eq!(spent(vec![bound(WETH, ROUTER, AllowanceKind::Erc20, 7), inside(7)]), usd("482.8"));
+    let usdc = AllowanceBound { token: token(USDC, "USDC", 6), at_most: U256::from(5_000_000u64), ..inside(1) };
+    assert_eq!(spent(vec![to_permit2(7), usdc]), usd("249.8"));
 }

@@ -14,7 +14,7 @@ use crate::widgets::words::outcome_words;
 use bardo_base::fabric::ApprovalOutcome;
 use bardo_base::text::{SafeText, width};
 use bardo_session::handle::{AuditEntry, GrantNow};
-use bardo_session::questions::Question;
+use bardo_session::questions::{Question, QuestionKey};
 
 /// Columns that what a standing approval is for has at least.
 const LEAST_SCOPE: usize = 16;
@@ -106,9 +106,15 @@ pub(super) fn grant_row(grant: &GrantNow, known: &Known<'_>, room: usize) -> End
 /// Calls with a simulated offer that is not over, no question and no end, the newest first.
 pub(super) fn offers<'a>(known: &Known<'a>) -> impl Iterator<Item = &'a CallSeen> {
     let now = known.now_millis;
+    // The operator's own is listed among the questions, once its decision was opened.
+    let questions = known.questions;
+    let asked = move |call: &CallSeen| {
+        let permit = call.offer.as_ref().map(|offer| QuestionKey::Action(offer.permit_id));
+        questions.iter().any(|question| Some(question.key) == permit)
+    };
     let waits = |call: &CallSeen| call.end.is_none() && call.asked.is_none() && call.transactions.is_empty();
     let stands = move |call: &CallSeen| call.offer.as_ref().is_some_and(|offer| offer.expires_at > now);
-    known.feed.calls.iter().rev().filter(move |call| waits(call) && stands(call))
+    known.feed.calls.iter().rev().filter(move |call| waits(call) && stands(call) && !asked(call))
 }
 
 /// A simulated offer, with what is left of its time.

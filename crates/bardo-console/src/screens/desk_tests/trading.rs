@@ -270,3 +270,15 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("852.25") && !text.contains("Fill the form"), "{text}");
 }
+
+#[test]
+fn the_quotes_of_a_form_are_left_out_of_the_activity_and_its_preview_is_not() {
+    let world = world();
+    let (mut trade, wishes) = swap_typed(&world);
+    let quote = calls(&wishes)[0].0;
+    let (first, second) = (CallId::new(5), CallId::new(6));
+    assert_eq!(trade.hear(quote, Heard::Began(first), &world.known()), [Wish::SetAside(first)]);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    let preview = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
+    assert!(trade.hear(preview, Heard::Began(second), &world.known()).is_empty());
+}

@@ -494,3 +494,18 @@ fn a_smaller_amount_that_is_none_stays_in_the_dialog_with_its_text() {
     let taken = decision.act(Action::DoIt, 20 + 2 * GUARD_MILLIS, 40);
     assert_eq!(taken, Taken::Answer(OperatorAnswer::Smaller { amount: "0.1".to_owned() }));
 }
+
+#[test]
+fn what_is_as_good_again_as_it_was_is_not_said_to_be_worse_any_more() {
+    let words = text("least UNI in: 258 → 249");
+    let worse = Question { revision: 1, changed: vec![words.clone()], ..simulated_again(1) };
+    let mut decision = shown(&simulated_again(0));
+    decision.follow(&worse);
+    assert_eq!(decision.changed, [words]);
+    decision.drawn(11_000, Some(WHOLE));
+    decision.act(Action::MarkRead, 20_000, 40);
+    decision.act(Action::Pick(AnswerKind::Once), 30_000, 40);
+    decision.follow(&Question { revision: 1, changed: vec![], ..simulated_again(2) });
+    assert!(decision.changed.is_empty(), "{:?}", decision.changed);
+    assert_eq!(decision.picked, Some(AnswerKind::Once), "what is better takes nothing back");
+}

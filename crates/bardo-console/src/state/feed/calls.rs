@@ -1,12 +1,18 @@
 //! A call as its events tell it, and how it stands.
 
+use alloy_primitives::B256;
+
 use crate::widgets::card::CallCard;
+use crate::widgets::status::Status;
 use bardo_base::fabric::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, MemoryHits, PermitIssued, SafetyCheck, ToolEnd, ToolFailed,
     ToolStart, ToolVerified, TxState, TxUpdate,
 };
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::text::SafeText;
+
+/// The tool that asks how an order stands.
+const ORDER_STATUS_TOOL: &str = "uniswap_get_uniswapx_order_status";
 
 /// A step a call has reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,6 +164,12 @@ impl CallSeen {
         self.start.as_ref().map_or("", |start| start.tool_name.as_ref())
     }
 
+    /// The order whose state the call asks for; `None` where it does anything else.
+    pub fn order_asked_about(&self) -> Option<B256> {
+        let start = self.start.as_ref().filter(|_| self.tool() == ORDER_STATUS_TOOL)?;
+        start.params.value().get("order_hash")?.as_str()?.parse().ok()
+    }
+
     /// Whether it is worth a row among the activity: it shows a card, asks to sign, has signed, or went wrong.
     pub fn is_activity(&self) -> bool {
         let card = self.end.as_ref().is_some_and(|end| end.card.is_some());
@@ -193,7 +205,12 @@ impl CallSeen {
         match (outcome, &self.error) {
             (Some(ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted), _) => Standing::Refused,
             (Some(ApprovalOutcome::Lapsed), _) => Standing::Lapsed,
-            (_, Some(error)) if error.error_code.is_denial() => Standing::Blocked,
+            // As its card says it, and what else is a denial.
+            (_, Some(error))
+                if error.error_code.is_denial() || Status::of_error(error.error_code) == Status::Blocked =>
+            {
+                Standing::Blocked
+            }
             _ => Standing::Failed,
         }
     }

@@ -339,3 +339,98 @@ fn a_day_of_points_is_kept_from_its_beginning_and_the_newest_are_kept_whole() {
         assert!(kept >= 15, "hour {hour}: {kept}");
     }
 }
+
+fn event_of(seq: u64, call: u64, kind: EventKind) -> Arc<Event> {
+    let (at, golem_id) = (1_700_000_000_000 + seq, GolemId::operator());
+    Arc::new(Event { seq, at, golem_id, call_id: Some(numbered(call)), kind })
+}
+
+/// The id of a call, in the order of the numbers.
+fn numbered(call: u64) -> CallId {
+    format!("01HF7YAT02{call:016}").parse().unwrap()
+}
+
+fn started(tool: &'static str, params: &Value) -> EventKind {
+    let (params, params_hash) = (Redacted::new(params, &[]), B256::ZERO);
+    EventKind::ToolStart(ToolStart { tool_name: tool.into(), params, params_hash, tick: None, facts: None })
+}
+
+fn over(success: bool, card: Option<Card>) -> EventKind {
+    EventKind::ToolEnd(ToolEnd { success, state: None, duration_ms: 9, result_summary: Value::Null, card })
+}
+
+fn failed(code: ErrorCode) -> EventKind {
+    let error_message = SafeText::clean("why", 9);
+    EventKind::ToolError(bardo_base::fabric::ToolFailed { error_code: code, error_message })
+}
+
+#[test]
+fn what_asks_how_an_order_stands_is_told_in_the_row_of_that_order() {
+    let mut feed = Feed::default();
+    let order = samples::order(DecayUnit::Seconds);
+    let asks = json!({ "order_hash": order.order_hash.to_string() });
+    let card = || Some(Card { widget: CardKind::Order, data: json!({}), hints: None });
+    // Asked about before its own row is known, as by another process: the newest query is its row.
+    for (seq, call) in [(1, 1), (3, 2)] {
+        feed.take(&event_of(seq, call, started("uniswap_get_uniswapx_order_status", &asks)));
+        feed.take(&event_of(seq + 1, call, over(true, card())));
+    }
+    let rows: Vec<CallId> = feed.activity().map(|call| call.call_id).collect();
+    assert_eq!(rows, [numbered(2)]);
+    // Placed here: one row, which says whatever any query heard.
+    let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.5", "chain": "ethereum" });
+    feed.take(&event_of(10, 10, started("uniswap_submit_uniswapx_order", &params)));
+    feed.take(&event_of(11, 10, EventKind::OrderUpdate(Box::new(order.clone()))));
+    feed.take(&event_of(12, 10, over(true, card())));
+    for call in 20..40 {
+        feed.take(&event_of(call * 10, call, started("uniswap_get_uniswapx_order_status", &asks)));
+        let status = if call == 39 { OrderStatus::Expired } else { OrderStatus::Open };
+        let update = bardo_base::fabric::OrderUpdate { status, ..order.clone() };
+        feed.take(&event_of(call * 10 + 1, call, EventKind::OrderUpdate(Box::new(update))));
+        feed.take(&event_of(call * 10 + 2, call, over(true, card())));
+    }
+    let rows: Vec<&CallSeen> = feed.activity().collect();
+    assert_eq!(rows.iter().map(|call| call.tool()).collect::<Vec<_>>(), ["uniswap_submit_uniswapx_order"]);
+    let Some(CallCard::Order(model)) = &rows[0].card else { panic!("{:?}", rows[0].card) };
+    assert_eq!(model.order.as_ref().unwrap().status, OrderStatus::Expired);
+    // A query of another order keeps its row.
+    let other = json!({ "order_hash": B256::repeat_byte(0x77).to_string() });
+    feed.take(&event_of(900, 90, started("uniswap_get_uniswapx_order_status", &other)));
+    feed.take(&event_of(901, 90, failed(ErrorCode::ValidationFailed)));
+    assert_eq!(feed.activity().count(), 2);
+}
+
+#[test]
+fn a_quote_that_a_form_asks_for_is_no_activity_and_half_a_form_is_no_failure() {
+    let typed = json!({ "token_in": "WETH", "token_out": "U", "amount": "0.2", "chain": "ethereum" });
+    for known_before in [true, false] {
+        let mut feed = Feed::default();
+        let call_id = numbered(1);
+        if known_before {
+            feed.set_aside(call_id);
+        }
+        feed.take(&event_of(1, 1, started("uniswap_get_quote", &typed)));
+        feed.take(&event_of(2, 1, failed(ErrorCode::ValidationFailed)));
+        feed.take(&event_of(3, 1, over(false, None)));
+        if !known_before {
+            feed.set_aside(call_id);
+        }
+        assert_eq!((feed.activity().count(), feed.counts.failed), (0, 0), "{known_before}");
+        // The same, asked for by anyone else, failed.
+        feed.take(&event_of(4, 2, started("uniswap_get_quote", &typed)));
+        feed.take(&event_of(5, 2, failed(ErrorCode::ValidationFailed)));
+        feed.take(&event_of(6, 2, over(false, None)));
+        assert_eq!((feed.activity().count(), feed.counts.failed), (1, 1));
+    }
+}
+
+#[test]
+fn a_call_counts_as_blocked_where_its_card_says_so() {
+    for code in [ErrorCode::Halted, ErrorCode::ApprovalRequired, ErrorCode::SafetySimulationFailed] {
+        let mut feed = Feed::default();
+        feed.take(&event_of(1, 1, started("uniswap_execute_swap", &json!({}))));
+        feed.take(&event_of(2, 1, failed(code)));
+        feed.take(&event_of(3, 1, over(false, None)));
+        assert_eq!((feed.calls[0].standing(), feed.counts.blocked), (Standing::Blocked, 1), "{code}");
+    }
+}

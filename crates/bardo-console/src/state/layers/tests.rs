@@ -579,6 +579,37 @@ fn an_action_by_hand_whose_time_is_over_looks_so_and_swallows_keys() {
 }
 
 #[test]
+fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_again_until_it_lapses() {
+    let mut state = console();
+    let question = held(&state);
+    news(&mut state, News::Offered { ticket: 7, question: Box::new(question.clone()) });
+    assert!(!screen(&state).contains("FOR YOU"), "a preview asks nothing yet");
+    state.open_offer();
+    press(&mut state, Key::plain(KeyCode::Esc));
+    assert!(state.layers.is_empty());
+    for size in [Size { width: 120, height: 40 }, Size { width: 80, height: 24 }] {
+        state.update(Input::Resize(size));
+        let shown = screen(&state);
+        for words in ["1 WAITS FOR YOU (a)", "Waiting for you 1", "UNI", "$2,047", "1:00"] {
+            assert!(shown.contains(words), "{words}\n{shown}");
+        }
+    }
+    // Questions of the agent come and go beside it.
+    let other = Question { number: 4, ..crate::widgets::samples::question() };
+    for (questions, waiting) in [(vec![other], 2), (vec![], 1)] {
+        news(&mut state, News::Questions(Arc::new(questions)));
+        assert_eq!(state.questions.len(), waiting);
+    }
+    press(&mut state, Key::char('a'));
+    assert!(screen(&state).contains("YOUR DECISION"), "{}", screen(&state));
+    press(&mut state, Key::plain(KeyCode::Esc));
+    wait(&mut state, 60_000);
+    assert!(!screen(&state).contains("FOR YOU"), "{}", screen(&state));
+    press(&mut state, Key::char('a'));
+    assert!(state.layers.is_empty(), "its time is over");
+}
+
+#[test]
 fn an_action_by_hand_on_paper_says_so_and_ends_with_paper_mode() {
     let (mut state, question) = offered();
     news(&mut state, News::Offered { ticket: 8, question: Box::new(Question { money: Money::Paper, ..question }) });
@@ -713,4 +744,87 @@ fn a_lifted_stop_takes_the_place_of_its_alert() {
     state.update(lowered);
     let alert = state.fresh_alert().map(|alert| alert.text.to_string());
     assert_eq!(alert.as_deref(), Some("the stop is lifted, by operator"));
+}
+
+#[test]
+fn no_letter_is_offered_as_a_key_while_letters_are_text() {
+    let letters = ["a decide", "(a)", "? help", "p pause", ": tell", "z full", "d raw"];
+    for size in [Size { width: 120, height: 40 }, Size { width: 80, height: 24 }] {
+        let mut state = console();
+        state.update(Input::Resize(size));
+        news(&mut state, News::Questions(Arc::new(vec![crate::widgets::samples::question()])));
+        assert!(screen(&state).contains("a decide"), "{}", screen(&state));
+        press(&mut state, Key::char('/'));
+        let shown = screen(&state);
+        assert!(letters.iter().all(|words| !shown.contains(words)), "{shown}");
+        for words in ["WAITS FOR YOU (Esc a)", "Esc ends typing", "Ctrl-X STOP"] {
+            assert!(shown.contains(words), "{words}\n{shown}");
+        }
+        press(&mut state, Key::plain(KeyCode::Esc));
+        assert!(screen(&state).contains("a decide"));
+        // In a decision's own text as well.
+        press(&mut state, Key::char('a'));
+        state.update(Input::Drawn);
+        wait(&mut state, CALM);
+        press(&mut state, Key::char('r'));
+        let shown = screen(&state);
+        assert!(shown.contains("why (told to the Golem") && shown.contains("Esc back"), "{shown}");
+        assert!(["z full", "d raw", "n next"].iter().all(|words| !shown.contains(words)), "{shown}");
+    }
+}
+
+#[test]
+fn a_form_that_is_taller_than_the_screen_shows_the_field_that_has_the_keys() {
+    let mut state = console();
+    state.update(Input::Resize(Size { width: 50, height: 11 }));
+    let sample = crate::widgets::samples::question();
+    let to_read = Vec::new();
+    news(&mut state, News::Questions(Arc::new(vec![Question { needs_password: true, to_read, ..sample }])));
+    press(&mut state, Key::char('a'));
+    let Some(Layer::Decision(decision)) = state.layers.last_mut() else { panic!("no decision") };
+    let fields = (0..12).map(|_| ("a field of many", Field::default())).chain([("the last", Field::default())]);
+    decision.picked = Some(AnswerKind::Similar);
+    decision.form = Some(super::super::decision::Form { fields: fields.collect(), at: 12 });
+    let shown = screen(&state);
+    assert!(shown.contains("the last: ▏"), "{shown}");
+}
+
+#[test]
+fn full_screen_cuts_no_figure() {
+    let mut state = console();
+    state.update(Input::Resize(Size { width: 80, height: 24 }));
+    let mut question = crate::widgets::samples::question();
+    let About::Action(action) = &mut question.about else { panic!("{:?}", question.about) };
+    for (change, figure) in action.changes.iter_mut().zip(["−2.512345678901234567", "+8482.123456789012345678"]) {
+        change.expected = figure.to_owned();
+    }
+    news(&mut state, News::Questions(Arc::new(vec![question])));
+    press(&mut state, Key::char('a'));
+    assert!(screen(&state).contains("−2.512345…"), "{}", screen(&state));
+    press(&mut state, Key::char('z'));
+    let mut shown = String::new();
+    for _ in 0..40 {
+        state.update(Input::Drawn);
+        shown += &screen(&state);
+        press(&mut state, Key::char('j'));
+    }
+    for figure in ["−2.512345678901234567", "+8482.123456789012345678"] {
+        assert!(shown.contains(figure), "{figure}\n{shown}");
+    }
+}
+
+#[test]
+fn what_an_order_may_take_is_told_until_it_is_settled_and_after_in_whole_tokens() {
+    let mut question = crate::widgets::samples::question();
+    let About::Action(action) = &mut question.about else { panic!("{:?}", question.about) };
+    let mut after = action.allowances[0].clone();
+    (after.amount, after.before, after.expires_at) = ("0.07".to_owned(), Some("0.07".to_owned()), None);
+    (after.through_permit2, after.until_settled) = (false, Some("2.57".to_owned()));
+    action.allowances = vec![after];
+    let mut state = console();
+    news(&mut state, News::Questions(Arc::new(vec![question])));
+    press(&mut state, Key::char('a'));
+    let shown = screen(&state).split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = "may take 2.57 WETH until it is settled, then 0.07 WETH (was 0.07 WETH; exact, not";
+    assert!(shown.contains(words), "{shown}");
 }

@@ -1,7 +1,7 @@
 //! What a decision says, row by row: what changes, where it goes, the checks; a policy's change; the calls as they would be
 //! signed; and a question in a line, for lists.
 
-use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below};
+use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below, places};
 use crate::format::{grouped, time_of_day};
 use crate::pen::{Piece, pieces_width};
 use crate::state::decision::Decision;
@@ -106,9 +106,9 @@ fn to_read_rows(rows: &mut Vec<Row>, question: &Question, decision: &Decision) {
 }
 
 /// Balances before and after.
-fn balance_rows(rows: &mut Vec<Row>, changes: &[Change]) {
+fn balance_rows(rows: &mut Vec<Row>, changes: &[Change], places: usize) {
     let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
-    let short = |figure: &str| readable(figure, PLACES);
+    let short = |figure: &str| readable(figure, places);
     let figures = changes.iter().map(|change| width_of(&short(&change.expected))).max().unwrap_or(0);
     for change in changes {
         let role = if change.expected.starts_with('+') { Role::PriceUp } else { Role::PriceDown };
@@ -128,9 +128,9 @@ fn balance_rows(rows: &mut Vec<Row>, changes: &[Change]) {
 }
 
 /// The balances that move, and what arrives on another chain.
-fn change_rows(rows: &mut Vec<Row>, action: &ActionAsked, with_gas: bool) {
+fn change_rows(rows: &mut Vec<Row>, action: &ActionAsked, with_gas: bool, places: usize) {
     let changes: Vec<Change> = action.changes.iter().filter(|change| with_gas || !change.gas).cloned().collect();
-    balance_rows(rows, &changes);
+    balance_rows(rows, &changes, places);
     let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
     if let Some(arrival) = &action.arrival {
         rows.push(
@@ -147,8 +147,8 @@ fn change_rows(rows: &mut Vec<Row>, action: &ActionAsked, with_gas: bool) {
 }
 
 /// What others may take afterwards, and for what.
-fn allowance_rows(rows: &mut Vec<Row>, action: &ActionAsked) {
-    let short = |figure: &str| readable(figure, PLACES);
+fn allowance_rows(rows: &mut Vec<Row>, action: &ActionAsked, places: usize) {
+    let short = |figure: &str| readable(figure, places);
     for after in &action.allowances {
         let who = after.label.as_ref().map_or_else(|| after.spender.to_string(), ToString::to_string);
         let none = !after.unlimited && after.amount.chars().all(|c| matches!(c, '0' | '.'));
@@ -157,7 +157,8 @@ fn allowance_rows(rows: &mut Vec<Row>, action: &ActionAsked) {
             (_, Some(at)) => format!(" until {}", time_of_day(at)),
             (_, None) => String::new(),
         };
-        let was = after.before.as_ref().map(|before| format!("was {}; ", short(before))).unwrap_or_default();
+        let symbol = &after.symbol;
+        let was = after.before.as_ref().map(|before| format!("was {} {symbol}; ", short(before))).unwrap_or_default();
         let kind = if after.unlimited { "unlimited" } else { "exact, not unlimited" };
         let role = if after.unlimited { Role::StateBad } else { Role::Dialog };
         let orders = match &after.for_open_orders {
@@ -165,9 +166,13 @@ fn allowance_rows(rows: &mut Vec<Row>, action: &ActionAsked) {
             Some(part) => format!(", {} of it for your open orders", short(part)),
             None => String::new(),
         };
-        let words = match none {
-            true => format!("{who} may take no {} afterwards  ({})", after.symbol, was.trim_end_matches("; ")),
-            false => format!("{who} may take {amount} {}{orders}{until}  ({was}{kind})", after.symbol),
+        let words = match (&after.until_settled, none) {
+            (Some(most), _) if !after.unlimited => {
+                let then = if none { format!("no {symbol}") } else { format!("{amount} {symbol}{orders}") };
+                format!("{who} may take {} {symbol} until it is settled, then {then}  ({was}{kind})", short(most))
+            }
+            (_, true) => format!("{who} may take no {symbol} afterwards  ({})", was.trim_end_matches("; ")),
+            (_, false) => format!("{who} may take {amount} {symbol}{orders}{until}  ({was}{kind})"),
         };
         rows.push(Row::new(words, role));
     }
@@ -230,12 +235,12 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
     to_read_rows(&mut rows, question, decision);
     let simulated = format!("block #{} {}", grouped(&action.block.to_string()), at(action.valid_since));
     section(&mut rows, format!("What changes · {simulated}"));
-    change_rows(&mut rows, action, false);
+    change_rows(&mut rows, action, false, PLACES);
     // Which message is signed inside which call: its first line names its type and who verifies it.
     for signs in action.raw.iter().filter_map(|call| call.signs.first()) {
         rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
     }
-    allowance_rows(&mut rows, action);
+    allowance_rows(&mut rows, action, PLACES);
     rows.push(nothing_else_row(action));
     rows.extend(cost_row(action));
     for place in action.places.iter().filter(|place| place.part != Part::From) {
@@ -272,7 +277,7 @@ fn detail_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
     let quoted = action.quoted_at.map(|at| format!(" · quoted {}", self::at(at))).unwrap_or_default();
     section(rows, format!("Details{quoted}"));
     let gas: Vec<Change> = action.changes.iter().filter(|change| change.gas).cloned().collect();
-    balance_rows(rows, &gas);
+    balance_rows(rows, &gas, PLACES);
     for signs in action.raw.iter().flat_map(|call| call.signs.iter().skip(1)) {
         rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
     }
@@ -379,12 +384,12 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
     let simulated = format!("simulated on block #{}, {}", grouped(&action.block.to_string()), at(action.valid_since));
     let quoted = action.quoted_at.map(|at| format!(" · quoted {}", self::at(at))).unwrap_or_default();
     section(rows, format!("What changes · {simulated}{quoted}"));
-    change_rows(rows, action, true);
+    change_rows(rows, action, true, places(decision));
     // Every field of every message that is signed beside the transactions.
     for signs in action.raw.iter().flat_map(|call| &call.signs) {
         rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
     }
-    allowance_rows(rows, action);
+    allowance_rows(rows, action, places(decision));
     rows.push(nothing_else_row(action));
     rows.extend(cost_row(action));
     rows.extend(price_row(action));

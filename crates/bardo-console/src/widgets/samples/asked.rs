@@ -96,6 +96,7 @@ fn action() -> ActionAsked {
             expires_at: Some(START + 300),
             before: Some("0".to_owned()),
             for_open_orders: None,
+            until_settled: None,
         }],
         nothing_else: Ok(()),
         costs: Costs {

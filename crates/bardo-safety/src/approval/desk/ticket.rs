@@ -51,6 +51,8 @@ pub struct Ticket {
     pub(super) preview: Arc<Preview>,
     /// Previews that were shown since the last one that was worse: an operator may have read any of them.
     pub(super) shown: Vec<Arc<Preview>>,
+    /// The preview that the last worse one was compared with; `None` while nothing counts as worse.
+    pub(super) better: Option<Arc<Preview>>,
     pub(super) answered: oneshot::Receiver<Answered>,
     pub(super) ends: Instant,
     /// The same by the clock, in milliseconds since the Unix epoch.
@@ -253,6 +255,13 @@ impl Ticket {
             None => {}
         }
         let worse = self.worse(&preview);
+        // What is as good again as it was before it became worse is not worse any more.
+        let recovered = self.better.as_ref().is_some_and(|before| worsenings(before, &preview).is_empty());
+        if !worse.is_empty() {
+            self.better = Some(Arc::clone(&self.preview));
+        } else if recovered {
+            self.better = None;
+        }
         let reasons = in_words(&preview.needs);
         // A question that was a delay and now needs a yes no longer passes by itself.
         if matches!(preview.needs, ApprovalNeed::Approval { .. }) {
@@ -275,6 +284,8 @@ impl Ticket {
                 if !worse.is_empty() {
                     open.changed = worse.iter().map(Worsening::words).collect();
                     open.revision = open.revision.saturating_add(1);
+                } else if recovered {
+                    open.changed.clear();
                 }
                 open.passes_by_itself = self.passes_by_itself;
                 open.answer = Some(sender);

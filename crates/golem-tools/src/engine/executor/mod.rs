@@ -604,8 +604,10 @@ fn exact_amount(entry: &Entry, params: &mut Value) -> Result<(), ToolError> {
     let is_text = entry.input_schema.pointer("/properties/amount/type").is_some_and(|kind| kind == "string");
     let Some(Value::Number(number)) = params.get(AMOUNT).filter(|_| is_text) else { return Ok(()) };
     if !number.is_i64() && !number.is_u64() {
-        let what =
-            format_args!("parameter `{AMOUNT}`: put {number} in quotes: a JSON number with a fraction can lose digits");
+        let what = format_args!(
+            "parameter `{AMOUNT}`: {number} is a JSON number, which can lose digits of a fraction; give a string, such as \
+             \"{AMOUNT}\": \"0.25\""
+        );
         return Err(ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", AMOUNT));
     }
     let text = number.to_string();
