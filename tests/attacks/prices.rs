@@ -363,7 +363,8 @@ async fn ticks_of_a_pool_that_holds_next_to_nothing_are_not_read() {
         bent.provide(-step, step, 3.0).await;
     }
     market.passes(1_000).await;
-    bent.trade(0.5).await;
+    // Two ticks or more: it traded, and only what it holds keeps it out.
+    bent.trade(30.0).await;
     market.passes(1_000).await;
     let (told, heard) = market.pools(Token::Uni, None).await;
     assert_eq!(read(&heard, bent.pool), 0, "of 80 that it has");
