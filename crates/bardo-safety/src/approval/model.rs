@@ -295,10 +295,10 @@ fn read(need: &ApprovalNeed) -> Need {
 
 #[test]
 fn consent_agrees_with_a_small_model_of_itself() {
-    const CASES: usize = 150_000;
+    let count = if std::env::var_os("BARDO_LONG").is_some() { 150_000 } else { 30_000 };
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
     let mut seen = std::collections::BTreeMap::<(&str, &str, bool), usize>::new();
-    for number in 0..CASES {
+    for number in 0..count {
         let case = Case::random(&mut random);
         let (policy, mut preview) = (case.policy(), case.preview());
         preview.needs = case.taken(&policy, &preview.framed, case.shown).0;
@@ -322,7 +322,7 @@ fn consent_agrees_with_a_small_model_of_itself() {
     // Every tier with everything that can be given, and where it may be either, both.
     let often = |word: &str, given: &str, enough: bool| {
         let times = seen.iter().filter(|((one, two, three), _)| (*one, *two, *three) == (word, given, enough));
-        assert!(times.map(|(_, times)| *times).sum::<usize>() > 50, "{word}, {given}, {enough}: {seen:#?}");
+        assert!(times.map(|(_, times)| *times).sum::<usize>() > count / 3_000, "{word}, {given}, {enough}: {seen:#?}");
     };
     for given in ["nothing", "a yes", "a yes to another", "waiting", "always"] {
         often("instant", given, true);

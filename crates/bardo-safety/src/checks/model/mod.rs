@@ -37,11 +37,11 @@ pub(crate) const META: ToolMeta = ToolMeta {
 
 #[test]
 fn the_checks_agree_with_a_small_model_of_themselves() {
-    const CASES: usize = 100_000;
+    let count = if std::env::var_os("BARDO_LONG").is_some() { 100_000 } else { 20_000 };
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(4);
     let (mut passed, mut asked) = (0, 0);
     let (mut checks, mut rules) = (BTreeMap::<Check, usize>::new(), BTreeMap::<String, usize>::new());
-    for number in 0..CASES {
+    for number in 0..count {
         let case = Case::random(&mut random);
         let verdicts = case.decide(&case.policy().unwrap());
         let broken =
@@ -70,7 +70,7 @@ fn the_checks_agree_with_a_small_model_of_themselves() {
     // The cases are worth something: each check and each rule blocks some, something is asked and something passes.
     assert!(passed > 50 && asked > 500, "{passed} passed, {asked} asked");
     assert_eq!(checks.len(), 7, "{checks:?}");
-    assert!(checks.values().all(|blocked| (CASES / 50..CASES).contains(blocked)), "{checks:?}");
+    assert!(checks.values().all(|blocked| (count / 50..count).contains(blocked)), "{checks:?}");
     assert_eq!(rules.len(), obvious::RULES, "{rules:#?}");
-    assert!(rules.values().all(|broken| (100..CASES).contains(broken)), "{rules:#?}");
+    assert!(rules.values().all(|broken| (count / 1_000..count).contains(broken)), "{rules:#?}");
 }
