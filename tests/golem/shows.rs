@@ -78,7 +78,11 @@ fn a_price_that_moves_while_a_decision_waits_makes_the_old_offer_void() {
     // The first offer was taken at its word, and did not hold any more.
     let refused: Vec<_> = of_kind(&events, "permit:refused").map(|event| event["code"].clone()).collect();
     assert_eq!(refused, ["PERMIT_MISMATCH"]);
-    assert_eq!(captions(&events), [0, 15, 20, 22, 38, 54, 58, 68], "as its file says; docs/internals/golem.md tells why");
+    assert_eq!(
+        captions(&events),
+        [0, 15, 20, 22, 38, 54, 58, 68],
+        "as its file says; docs/internals/golem.md tells why"
+    );
     let verified: Vec<_> = of_kind(&events, "tool:verified").collect();
     assert_eq!(verified.len(), 1, "only the smaller amount was signed: {verified:#?}");
     assert_eq!(verified[0]["matched"], true);
