@@ -238,7 +238,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     let error = bad(json!({"slippage": 50}), "VALIDATION_FAILED", "did you mean `slippage_bps`?");
     assert_eq!(error["details"]["parameter"], "slippage");
     for (changed, parameter, says) in [
-        (json!({"amount": 5.5}), "amount", "put 5.5 in quotes"),
+        (json!({"amount": 5.5}), "amount", "5.5 is a JSON number, which can lose digits of a fraction; give a string"),
         (json!({"amount": null}), "amount", "expected a string"),
         (json!({"slippage_bps": "50"}), "slippage_bps", "expected a whole number"),
         (json!({"slippage_bps": -1}), "slippage_bps", "expected a whole number"),

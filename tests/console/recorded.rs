@@ -26,7 +26,7 @@ fn a_recorded_call_is_opened_paused_stepped_sought_to_its_end_and_left_whole() {
     call.env_clear().env("BARDO_HOME", home.path()).env("BARDO_NETWORK", "devnet").current_dir(home.path());
     let called = call.args(["call", "uniswap_execute_swap", params, "--approve", "always"]).output().unwrap();
     assert!(called.status.success(), "{}", String::from_utf8_lossy(&called.stdout));
-    let recorded = journals(home.path());
+    let recorded = journals(&home.path().join("data/runs"));
     let [journal] = &recorded[..] else { panic!("{recorded:?}") };
     let events = std::fs::read_to_string(journal).unwrap().lines().count();
     assert!(events > 10, "{events}");

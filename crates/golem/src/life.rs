@@ -21,7 +21,7 @@ use super::sprite::{Sprite, Trigger};
 use super::vitals::{Gauge, Terms};
 use bardo_base::clock::{Attendance, Clock};
 use bardo_base::error::{ErrorCode, ToolError};
-use bardo_base::fabric::{EventKind, Fabric, PhaseChanged, Receiver, SpriteChanged, Vitals};
+use bardo_base::fabric::{EventKind, Fabric, GolemThought, PhaseChanged, Receiver, SpriteChanged, Vitals};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
@@ -30,6 +30,9 @@ use golem_tools::engine::World;
 
 /// How long success and failure show on the body.
 const MOMENT: Duration = Duration::from_secs(3);
+
+/// Characters of the sentence that says why a brain has gone.
+const LAST_WORD: usize = 300;
 
 /// Words that may wait for a brain.
 const PASSED_ON: usize = 16;
@@ -207,8 +210,12 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
                 // Whatever it had open is taken back. The operator is heard as before, and what they asked for goes on.
                 nerves.pi.take_back_own().await;
                 let words = format!("My brain has gone: {why}. I still listen to you.");
+                // Said before anybody can see that it is over: whoever waits for that may leave at once.
+                nerves.thought += 1;
+                let (thought, text) = (nerves.thought, SafeText::clean(&words, LAST_WORD));
+                nerves.voice.say(EventKind::GolemThought(GolemThought { thought, text, more: false }));
                 let missed = if well { Vec::new() } else { vec![words.clone()] };
-                (Some(missed), Scenario::quiet(&words), under_way)
+                (Some(missed), Scenario { beats: Vec::new(), ..Scenario::quiet(&words) }, under_way)
             }
         };
         let Nerves { pi, voice, stop, leaving, words, thought, phase: _, breath: _ } = nerves;
