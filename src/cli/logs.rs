@@ -64,13 +64,13 @@ fn every_crate(filter: &str) -> String {
     filter.split(',').map(both).collect::<Vec<_>>().join(",")
 }
 
-/// Why there are no logs.
+/// Failure to start the logs.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LogError {
     /// A log filter that makes no sense.
     #[error("log ({origin}): not a filter: write error, warn, info, debug or trace, or one such as bardo=debug")]
     Filter {
-        /// Where it was set.
+        /// Source of the setting: flag, variable or file.
         origin: String,
     },
     /// The folder cannot be made, or is not the user's alone.

@@ -171,6 +171,22 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
     assert_eq!(late.err().map(|refusal| refusal.code), Some(ErrorCode::PermitExpired));
 }
 
+/// What became worse step by step is marked until it is as good as at first, and not only as good as at one of the steps.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_worse_is_marked_until_it_is_as_good_as_before_all_of_it() {
+    let world = World::new(0).await;
+    needs_a_yes(&world);
+    let hundreds = async |count: u64| Arc::new(world.preview(world.approval(count * HUNDRED)).await.unwrap());
+    let mut ticket = world.desk.ask(hundreds(1).await);
+    for (count, is_marked) in [(2, true), (3, true), (2, true), (1, false), (2, true), (1, false)] {
+        let preview = hundreds(count).await;
+        ticket.replace(Arc::clone(&preview));
+        let open = world.desk.pending();
+        let mine = open.iter().find(|one| one.preview.permit.permit_id == preview.permit.permit_id).unwrap();
+        assert_eq!(!mine.changed.is_empty(), is_marked, "{count}: {:?}", mine.changed);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_the_other_way() {
     let world = World::new(0).await;

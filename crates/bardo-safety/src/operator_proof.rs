@@ -5,8 +5,8 @@
 //! of them can be reached without one. A proof is bound to exactly what it authorises and to one data folder, is used up
 //! by that, and ends after [`LIFETIME`] by both clocks.
 //!
-//! Not here: passwords. `custody::reauthentication` checks them and is the only maker of proofs; `tests/pipeline/signing.rs` sees to
-//! that.
+//! Not here: passwords. `custody::reauthentication` checks them and is the only maker of proofs, which
+//! `tests/pipeline/signing.rs` checks.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

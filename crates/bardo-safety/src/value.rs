@@ -411,9 +411,9 @@ fn takeable(
         .ok_or_else(|| Doubt::because(format_args!("the balance of {} could not be read", bound.token.symbol)))
 }
 
-/// What [`takeable`] says, counted once: what a token lets Permit2 take is what Permit2 lets others take of it, and moves
-/// nothing else by itself. Of the token's allowance to Permit2 only what goes beyond those counts, so that both together
-/// count as the larger of the two.
+/// Raw units of an allowance that count as spending: [`takeable`], with the two allowances of one approval through Permit2
+/// counted once. Permit2 moves only what it lets others take, so of the token's allowance to Permit2 only the part beyond
+/// those counts, and both together count as the larger of the two.
 fn counted_once(
     bound: &AllowanceBound,
     proposal: &Proposal,

@@ -137,7 +137,7 @@ impl State {
         self.layers.last().map_or(Context::Page, Layer::context)
     }
 
-    /// Whether a field of the screen has the keys, so that letters are text.
+    /// True while a field of the screen has the keys, so that letters are text.
     pub fn types_on_screen(&self) -> bool {
         self.context() == Context::Page && self.screens.get(self.screen).is_some_and(|view| view.takes_text())
     }

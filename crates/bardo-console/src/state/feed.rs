@@ -267,7 +267,7 @@ impl Feed {
         rows.filter(|call| !self.aside.contains(&call.call_id) && !self.is_told_elsewhere(call))
     }
 
-    /// Whether a call only asked for an order's state, and the order's own row, or a later query of it, tells that.
+    /// True for a call that only asked for an order's state, where the order's own row, or a later query of it, shows that.
     fn is_told_elsewhere(&self, call: &CallSeen) -> bool {
         let Some(hash) = call.order_asked_about() else { return false };
         let tells = |other: &CallSeen| match other.order_asked_about() {

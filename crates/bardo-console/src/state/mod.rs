@@ -170,7 +170,7 @@ pub struct HeldOffer {
     pub ticket: u64,
     /// The question whether to do it.
     pub question: Box<Question>,
-    /// Whether its decision was opened: from then on it is listed among those that wait.
+    /// Set once its decision was opened: from then on it is listed among those that wait.
     pub opened: bool,
 }
 

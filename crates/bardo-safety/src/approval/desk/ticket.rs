@@ -51,8 +51,9 @@ pub struct Ticket {
     pub(super) preview: Arc<Preview>,
     /// Previews that were shown since the last one that was worse: an operator may have read any of them.
     pub(super) shown: Vec<Arc<Preview>>,
-    /// The preview that the last worse one was compared with; `None` while nothing counts as worse.
-    pub(super) better: Option<Arc<Preview>>,
+    /// Previews that were shown before the first worsening that has not been made good; empty while nothing counts as
+    /// worse.
+    pub(super) better: Vec<Arc<Preview>>,
     pub(super) answered: oneshot::Receiver<Answered>,
     pub(super) ends: Instant,
     /// The same by the clock, in milliseconds since the Unix epoch.
@@ -254,13 +255,18 @@ impl Ticket {
             Some(said) => self.forget(&said),
             None => {}
         }
+        let shown_before = self.shown.clone();
         let worse = self.worse(&preview);
-        // What is as good again as it was before it became worse is not worse any more.
-        let recovered = self.better.as_ref().is_some_and(|before| worsenings(before, &preview).is_empty());
+        // What is as good again as all that was shown before it became worse is not worse any more. Where it became worse
+        // step by step, being as good as at one of the steps is not enough.
+        let is_as_good = |before: &Arc<Preview>| worsenings(before, &preview).is_empty();
+        let recovered = !self.better.is_empty() && self.better.iter().all(is_as_good);
         if !worse.is_empty() {
-            self.better = Some(Arc::clone(&self.preview));
+            if self.better.is_empty() {
+                self.better = shown_before;
+            }
         } else if recovered {
-            self.better = None;
+            self.better.clear();
         }
         let reasons = in_words(&preview.needs);
         // A question that was a delay and now needs a yes no longer passes by itself.
