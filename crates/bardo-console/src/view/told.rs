@@ -27,6 +27,7 @@ mod decisions;
 mod dialogs;
 mod events;
 mod pages;
+mod recordings;
 mod silence;
 
 pub(super) use dialogs::revoking;
