@@ -331,7 +331,9 @@ mod exits_and_failures {
             });
             match reserved.await {
                 Ok(()) => Vec::new(),
-                Err(LedgerError::Exceeded(violations)) => violations.into_iter().map(|one| one.rule).collect(),
+                Err(LedgerError::Exceeded(violations)) => {
+                    violations.into_iter().map(|one| one.rule.to_string()).collect()
+                }
                 Err(other) => panic!("{other}"),
             }
         }

@@ -5,6 +5,7 @@
 //! that a journal and a handle have. What is no `SafeText` (parameters, results, figures of orders, bodies of the trail)
 //! comes through to the console exactly as hostile as it is.
 
+use bardo::base::fabric::{Finding, SafetyCheck};
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, U256};
@@ -229,7 +230,8 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
             card,
         })
     };
-    let checked = SafetyCheck { check: Check::SpendingLimit, outcome: CheckOutcome::Warned, detail: text("near it") };
+    let checked =
+        SafetyCheck { check: Check::SpendingLimit, outcome: CheckOutcome::Warned, finding: Finding::said("near it") };
     let offered = PermitIssued {
         permit_id: permit(),
         simulation_hash: B256::ZERO,
@@ -252,6 +254,7 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
     let failed = ToolFailed {
         error_code: bardo::base::error::ErrorCode::RoutingNoRoute,
         error_message: text("there is no pool for it"),
+        checks: None,
     };
     let verified = ToolVerified {
         expected_outcome: text("852.54 USDC"),

@@ -517,7 +517,7 @@ async fn what_arrives_is_described_as_its_chain_does() {
     };
     let guard = offer.preview().verdicts.iter().find(|verdict| verdict.check == Check::SlippageGuard).unwrap();
     let words = "what must arrive is worth what is given, less the allowed loss";
-    assert_eq!(guard.detail.as_str(), words, "a bridge between tokens trades one for the other");
+    assert_eq!(guard.finding.to_string(), words, "a bridge between tokens trades one for the other");
     let proposal = offer.preview().framed.proposal().clone();
     offer.take_back().await;
     let look = async |decimals: u8| {

@@ -164,20 +164,20 @@ async fn the_operator_alone_changes_the_rules_and_nothing_else_with_them() {
         calldata.unwrap_or_else(|| panic!("{refusal:?}")).value.clone()
     };
     let by_agent = Proposal { golem_id: "ada".parse().unwrap(), ..clears(Intent::PolicyCage) };
-    assert!(found(by_agent).await.ends_with("the operator alone changes the rules of PolicyCage"));
+    assert!(found(by_agent).await.as_str().ends_with("the operator alone changes the rules of PolicyCage"));
     let alone = "rules of PolicyCage are changed by an action of their own, which does nothing else";
     for intent in [Intent::Swap, Intent::Approve, Intent::Revoke, Intent::Transfer, Intent::Identity] {
-        assert!(found(clears(intent)).await.ends_with(alone), "{intent:?}");
+        assert!(found(clears(intent)).await.as_str().ends_with(alone), "{intent:?}");
     }
     let approve = Erc20::approveCall { spender: cage, value: U256::MAX }.abi_encode();
     let usdc = world.contract_of(&world.usdc);
-    assert!(found(change(Intent::PolicyCage, usdc, approve.into())).await.ends_with(alone));
+    assert!(found(change(Intent::PolicyCage, usdc, approve.into())).await.as_str().ends_with(alone));
     let neither = "it neither sets nor clears the rules of PolicyCage";
     let longer = Bytes::from([clear.as_ref(), &[0]].concat());
     for data in [resetHighestCall {}.abi_encode().into(), longer] {
-        assert!(found(change(Intent::PolicyCage, cage, data)).await.ends_with(neither));
+        assert!(found(change(Intent::PolicyCage, cage, data)).await.as_str().ends_with(neither));
     }
     let mut paid = clears(Intent::PolicyCage);
     paid.legs[0].value = U256::from(1);
-    assert!(found(paid).await.ends_with(neither));
+    assert!(found(paid).await.as_str().ends_with(neither));
 }

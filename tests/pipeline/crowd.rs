@@ -252,7 +252,7 @@ async fn after_a_restart(folder: &Path, kind: &str) -> (ledger::Usage, ErrorCode
     let used =
         store.read(|connection| ledger::usage(connection, SystemClock.now_millis(), 31_337, Address::ZERO, [], 0));
     let refusal = pipeline.preview(purchase(&world).await, world.wallet.clone(), ASKED).await.unwrap_err();
-    (used.unwrap(), refusal.code, refusal.violations.into_iter().map(|one| one.rule).collect())
+    (used.unwrap(), refusal.code, refusal.violations.into_iter().map(|one| one.rule.to_string()).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]

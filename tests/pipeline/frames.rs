@@ -99,7 +99,7 @@ fn what_is_declared_and_signed_is_looked_at_before_anything_is_run() {
         let mut frame = signable();
         spoil(&mut frame);
         let faults = declared(&Framed::new(frame).unwrap(), &around());
-        faults.into_iter().map(|fault| (fault.rule, fault.declared.to_string())).collect()
+        faults.into_iter().map(|fault| (fault.rule.as_str(), fault.declared.to_string())).collect()
     };
     assert!(found(&|_| {}).is_empty());
     type Wrong<'a> = (&'a str, &'a str, &'a dyn Fn(&mut Frame));
@@ -149,7 +149,7 @@ fn judged(frame: Frame, outcomes: Vec<Outcome>, changes: Changes) -> Vec<(&'stat
     let simulation =
         Simulation { pinned: Pinned { chain_id: 31_337, number: 1, hash: Default::default() }, outcomes, changes };
     let faults = judge(&Framed::new(frame).unwrap(), 0, simulation, 500, &around()).1;
-    faults.into_iter().map(|fault| (fault.rule, format!("{}: {}", fault.declared, fault.found))).collect()
+    faults.into_iter().map(|fault| (fault.rule.as_str(), format!("{}: {}", fault.declared, fault.found))).collect()
 }
 
 fn is(found: &[(&'static str, String)], rule: &str, words: &str) {
@@ -247,7 +247,10 @@ fn an_order_is_looked_at_before_it_is_run() {
         with_order(&mut frame, 1_000, POOL);
         spoil(&mut frame);
         let faults = order_faults(&Framed::new(frame).unwrap(), &AddressBook::default(), 1, None);
-        faults.into_iter().map(|fault| (fault.rule, format!("{}: {}", fault.declared, fault.found))).collect::<Vec<_>>()
+        faults
+            .into_iter()
+            .map(|fault| (fault.rule.as_str(), format!("{}: {}", fault.declared, fault.found)))
+            .collect::<Vec<_>>()
     };
     // Of an empty book neither settler nor Permit2 nor code is known.
     for words in

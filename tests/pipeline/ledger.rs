@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use alloy::primitives::address;
 use bardo::base::id::{CallId, GolemId};
+use bardo::base::model::RuleName;
 use bardo::base::units::BasisPoints;
 use bardo::safety::ledger::{self, Caps, LedgerError, Micros, Outcome, Party, Request, Span, SpendCap};
 use bardo::store::{Store, StoreConfig};
@@ -26,7 +27,7 @@ fn dollars(whole: u64) -> Micros {
 fn caps(kind: &str) -> Caps {
     let (day, trades_per_hour) = if kind == "cap" { (1_000, 10_000) } else { (1_000_000, 100) };
     Caps {
-        spend: vec![SpendCap { rule: "max_daily_spend_usd", span: Span::Day, limit: dollars(day), scaled: None }],
+        spend: vec![SpendCap { rule: RuleName::MaxDailySpendUsd, span: Span::Day, limit: dollars(day), scaled: None }],
         tokens: [].into(),
         trades_per_hour,
         revocations_per_hour: 1_000_000,

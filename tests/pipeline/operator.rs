@@ -69,7 +69,7 @@ impl Desk {
     /// The same, with exactly this limit, value and what would pass.
     async fn refuses_exactly(&self, code: ErrorCode, [rule, limit, value, would_pass]: [&str; 4]) {
         let one = self.refuses(code, rule).await;
-        assert_eq!([one.limit.as_str(), &one.value, &one.would_pass], [limit, value, would_pass]);
+        assert_eq!([one.limit.as_str(), one.value.as_str(), one.would_pass.as_str()], [limit, value, would_pass]);
     }
 
     async fn swaps(&self) {
@@ -208,8 +208,8 @@ fn by_way_of(world: &World, mut proposal: Proposal, between: Address) -> Proposa
 #[tokio::test(flavor = "multi_thread")]
 async fn a_route_goes_through_known_tokens_only() {
     let found = |refusal: &Refusal| {
-        let hops = refusal.violations.iter().filter(|one| one.value.contains("on the way"));
-        hops.map(|one| one.rule.clone()).collect::<Vec<_>>()
+        let hops = refusal.violations.iter().filter(|one| one.value.as_str().contains("on the way"));
+        hops.map(|one| one.rule.to_string()).collect::<Vec<_>>()
     };
     let trap = Address::repeat_byte(0x77);
     let desk = Desk::new(2, "").await;
@@ -247,7 +247,7 @@ async fn lists_hold() {
     };
     let only_usdc = format!("allowed_tokens = [\"31337:{usdc}\", \"31337:native\"]");
     let one = Desk::new(2, &only_usdc).await.refuses(ErrorCode::SafetyTokenNotAllowed, "allowed_tokens").await;
-    let mut listed: Vec<&str> = one.limit.split(", ").collect();
+    let mut listed: Vec<&str> = one.limit.as_str().split(", ").collect();
     listed.sort_unstable();
     assert_eq!(listed, [format!("devnet-ethereum:{usdc}").as_str(), "devnet-ethereum:native"]);
     assert_eq!(one.value, format!("devnet-ethereum:{weth} (calls itself WETH)"));
@@ -276,19 +276,19 @@ async fn lists_hold() {
 async fn caps_hold_over_calls_and_restarts() {
     let spending = ErrorCode::SafetySpendingLimitExceeded;
     let one = Desk::new(2, "max_single_trade_usd = \"50\"").await.refuses(spending, "max_single_trade_usd").await;
-    assert_eq!([one.limit.as_str(), &one.would_pass], ["$50.00 in one action", "at most $50.00"]);
+    assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$50.00 in one action", "at most $50.00"]);
     // A hundred dollars and a little gas.
-    assert!((100_000_000..115_000_000).contains(&micros(&one.value)), "{one:?}");
+    assert!((100_000_000..115_000_000).contains(&micros(one.value.as_str())), "{one:?}");
     let day = "max_daily_spend_usd = \"150\"";
     let mut desk = Desk::new(2, day).await;
     desk.swaps().await;
     for _ in 0..2 {
         let one = desk.refuses(spending, "max_daily_spend_usd").await;
         assert_eq!(one.limit, "$150.00 in any 24 hours");
-        let (now, before) = one.value.split_once(" on top of ").unwrap();
+        let (now, before) = one.value.as_str().split_once(" on top of ").unwrap();
         let before = micros(before.strip_suffix(" already spent or reserved").unwrap());
         assert!(micros(now) + before > 150_000_000 && before >= 100_000_000, "{one:?}");
-        let (left, frees) = one.would_pass.split_once(" now; the window begins to free in ").unwrap();
+        let (left, frees) = one.would_pass.as_str().split_once(" now; the window begins to free in ").unwrap();
         assert_eq!(micros(left.strip_prefix("at most ").unwrap()), 150_000_000 - before, "{one:?}");
         assert!((80_000..=86_400).contains(&number(frees)), "what was spent just now frees in a day: {one:?}");
         desk.again(day);
@@ -296,16 +296,16 @@ async fn caps_hold_over_calls_and_restarts() {
     // The account is one world's at a time.
     drop(desk);
     let one = Desk::new(2, "max_gas_usd = \"0.0000001\"").await.refuses(spending, "max_gas_usd").await;
-    assert_eq!([one.limit.as_str(), &one.would_pass], ["$0.0000001", "at most $0.0000001"]);
-    assert!(one.value.starts_with('$') && one.value.ends_with(" of gas at most"), "{one:?}");
+    assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$0.0000001", "at most $0.0000001"]);
+    assert!(one.value.as_str().starts_with('$') && one.value.as_str().ends_with(" of gas at most"), "{one:?}");
     // A ten-millionth of 10^9 wei is 100.
     let policy = "max_fee_per_gas_gwei = \"0.0000001\"";
     let one = Desk::new(2, policy).await.refuses(spending, "max_fee_per_gas_gwei").await;
-    assert_eq!([one.limit.as_str(), &one.would_pass], ["100 wei per unit of gas", "the same when blocks are emptier"]);
-    assert!(number(&one.value) > 100 && one.value.ends_with(" wei"), "{one:?}");
+    assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["100 wei per unit of gas", "the same when blocks are emptier"]);
+    assert!(number(one.value.as_str()) > 100 && one.value.as_str().ends_with(" wei"), "{one:?}");
     let one = Desk::new(2, "max_position_size_usd = \"10\"").await.refuses(spending, "max_position_size_usd").await;
-    assert_eq!([one.limit.as_str(), &one.would_pass], ["$10", "at most $10"]);
-    assert!(one.value.starts_with('$') && one.value.ends_with(" of WETH held afterwards"), "{one:?}");
+    assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$10", "at most $10"]);
+    assert!(one.value.as_str().starts_with('$') && one.value.as_str().ends_with(" of WETH held afterwards"), "{one:?}");
     // Above the hot lane a guardian must agree, and none runs.
     Desk::new(2, "[spending_limits]\nhot_lane = \"50\"")
         .await
@@ -345,15 +345,15 @@ async fn rates_hold_over_calls_and_restarts() {
     desk.swaps().await;
     for _ in 0..2 {
         let one = desk.refuses(ErrorCode::SafetyRateLimited, "max_trades_per_hour").await;
-        assert_eq!([one.limit.as_str(), &one.value], ["1 in any 60 minutes", "1 were made"]);
-        assert!(one.would_pass.starts_with("the next one in "), "{one:?}");
-        assert!((1..=3_600).contains(&number(&one.would_pass)), "{one:?}");
+        assert_eq!([one.limit.as_str(), one.value.as_str()], ["1 in any 60 minutes", "1 were made"]);
+        assert!(one.would_pass.as_str().starts_with("the next one in "), "{one:?}");
+        assert!((1..=3_600).contains(&number(one.would_pass.as_str())), "{one:?}");
         desk.again(policy);
     }
     desk.again("cooldown_seconds = 600");
     let one = desk.refuses(ErrorCode::SafetyRateLimited, "cooldown_seconds").await;
     assert_eq!(one.limit, "600 s between trades");
-    let gone = number(&one.value);
+    let gone = number(one.value.as_str());
     assert_eq!(one.value, format!("{gone} s after the last one"));
     assert_eq!(one.would_pass, format!("the same in {} s, or an exit now", 600 - gone));
 }
@@ -367,7 +367,7 @@ async fn losses_and_failures_stop_trades() {
     let one = desk.refuses(ErrorCode::SafetyBalanceBreaker, "stop_loss_pct").await;
     // Nine tenths of 900 million.
     assert_eq!(one.limit, "10 % below the highest, $900,000,000.00: stops at $810,000,000.00");
-    assert!(micros(&one.value) < 810_000_000_000_000, "{one:?}");
+    assert!(micros(one.value.as_str()) < 810_000_000_000_000, "{one:?}");
     assert_eq!(one.would_pass, "exits, until the portfolio has recovered or the operator sets a new mark");
     drop(desk);
 
@@ -377,8 +377,8 @@ async fn losses_and_failures_stop_trades() {
         fail(&desk, &party, now).await;
     }
     let one = desk.refuses(ErrorCode::SafetyBalanceBreaker, "max_consecutive_failures").await;
-    assert_eq!([one.limit.as_str(), &one.value], ["2 in a row", "2 in a row"]);
-    let seconds = number(&one.would_pass);
+    assert_eq!([one.limit.as_str(), one.value.as_str()], ["2 in a row", "2 in a row"]);
+    let seconds = number(one.would_pass.as_str());
     assert_eq!(one.would_pass, format!("one trial in {seconds} s, or an exit now"));
     assert!((1..=900).contains(&seconds), "the demo's policy has them cool off for 900 s: {one:?}");
     // What the operator sets back passes again.

@@ -29,7 +29,7 @@ async fn afterwards(world: &World, folder: &Path) -> u64 {
     let looked = under(world, folder, "1").preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await;
     let refusal = looked.expect_err("one dollar is too little");
     let found = refusal.violations.iter().find(|one| one.rule == "max_position_size_usd").unwrap();
-    let dollars = found.value.trim_start_matches('$').split(['.', ' ']).next().unwrap();
+    let dollars = found.value.as_str().trim_start_matches('$').split(['.', ' ']).next().unwrap();
     dollars.replace(',', "").parse().unwrap()
 }
 

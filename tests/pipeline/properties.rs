@@ -372,7 +372,7 @@ fn judged(
     let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
     let framed = Framed::new(frame).unwrap();
     let (simulated, faults) = judge(&framed, 0, Simulation { pinned, outcomes, changes }, 500, around);
-    (simulated, faults.iter().map(|fault| fault.rule).collect())
+    (simulated, faults.iter().map(|fault| fault.rule.as_str()).collect())
 }
 
 fn around() -> Surroundings {

@@ -70,7 +70,7 @@ async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
     let one = &refusal.violations[0];
     assert_eq!(one.limit, format!("{} 09:30-18:00 UTC", weekday(then)));
     // It says in how many seconds: at the half hour after nine of that day.
-    let digits: String = one.would_pass.chars().filter(char::is_ascii_digit).collect();
+    let digits: String = one.would_pass.as_str().chars().filter(char::is_ascii_digit).collect();
     let seconds: u64 = digits.parse().unwrap();
     let now = world.clock.now_millis() / 1_000;
     let opens = then * DAY + 34_200;

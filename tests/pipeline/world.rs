@@ -1,6 +1,8 @@
 //! A devnet, a pipeline over a database in a file, an account that signs as custody does, and a
 //! rulebook small enough to be right at sight.
 
+use bardo::base::fabric::Finding;
+use bardo::base::model::RuleName;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -277,16 +279,11 @@ impl Book {
     fn spending(&self, spent: Usd, before: i64) -> Verdict {
         let cap = *self.cap.lock().unwrap();
         if before + cents(spent) <= cents(cap) {
-            return Verdict::passed(Check::SpendingLimit, "inside the cap");
+            return Verdict::passed(Check::SpendingLimit, Finding::said("inside the cap"));
         }
-        let violation = Violation {
-            rule: "max_single_trade_usd".to_owned(),
-            limit: cap.to_string(),
-            value: spent.to_string(),
-            would_pass: cap.to_string(),
-            figures: None,
-        };
-        Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, "above the cap", vec![violation])
+        let violation =
+            Violation::new(RuleName::MaxSingleTradeUsd, cap.to_string(), spent.to_string(), cap.to_string());
+        Verdict::because(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, "above the cap", vec![violation])
     }
 }
 
@@ -312,13 +309,13 @@ impl Rulebook for Book {
     fn check(&self, _: &Framed, facts: &Facts) -> Vec<Verdict> {
         let halt = match facts.stop {
             Some(level) if !facts.takes_back() => {
-                Verdict::blocked(Check::Halt, ErrorCode::Halted, format_args!("{level} is in force"), vec![])
+                Verdict::because(Check::Halt, ErrorCode::Halted, format_args!("{level} is in force"), vec![])
             }
-            _ => Verdict::passed(Check::Halt, "no stop"),
+            _ => Verdict::passed(Check::Halt, Finding::said("no stop")),
         };
         let spending = match &facts.values {
             Ok(values) => self.spending(values.spent, 0),
-            Err(doubt) => Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetyPriceUnknown, doubt, vec![]),
+            Err(doubt) => Verdict::because(Check::SpendingLimit, ErrorCode::SafetyPriceUnknown, doubt, vec![]),
         };
         vec![halt, spending]
     }
@@ -874,7 +871,7 @@ impl World {
     /// The rules that stand against a proposal.
     pub async fn refused(&self, proposal: Proposal) -> (ErrorCode, BTreeSet<String>) {
         let refusal = self.preview(proposal).await.expect_err("nothing stands against it");
-        (refusal.code, refusal.violations.iter().map(|violation| violation.rule.clone()).collect())
+        (refusal.code, refusal.violations.iter().map(|violation| violation.rule.to_string()).collect())
     }
 }
 

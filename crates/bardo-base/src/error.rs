@@ -7,6 +7,8 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::fabric::{CheckOutcome, SafetyCheck};
+use super::model::Rule;
 use super::text::SafeText;
 use super::units::AmountError;
 
@@ -332,14 +334,14 @@ impl<'de> Deserialize<'de> for ErrorCode {
 /// One rule that stands against a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// The rule's name, as in the policy.
-    pub rule: String,
-    /// What it allows.
-    pub limit: String,
-    /// What was asked.
-    pub value: String,
-    /// What would pass.
-    pub would_pass: String,
+    /// The rule, named in JSON as in the policy.
+    pub rule: Rule,
+    /// What it allows, in words.
+    pub limit: SafeText,
+    /// What was asked, in words.
+    pub value: SafeText,
+    /// What would pass, in words.
+    pub would_pass: SafeText,
     /// The figures behind the words, for callers that calculate; `None` for a rule without figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<Box<Figures>>,
@@ -405,10 +407,27 @@ impl Figures {
 }
 
 impl Violation {
+    /// A violation of a rule without figures; the words are cleaned, since they may quote a token's or an endpoint's.
+    pub fn new(
+        rule: impl Into<Rule>,
+        limit: impl fmt::Display,
+        value: impl fmt::Display,
+        would_pass: impl fmt::Display,
+    ) -> Self {
+        let clean = |words: String| SafeText::clean(&words, MESSAGE_CHARS);
+        Self {
+            rule: rule.into(),
+            limit: clean(limit.to_string()),
+            value: clean(value.to_string()),
+            would_pass: clean(would_pass.to_string()),
+            figures: None,
+        }
+    }
+
     /// The same with its figures.
     #[must_use]
-    pub fn with(self, figures: Figures) -> Self {
-        Self { figures: Some(Box::new(figures)), ..self }
+    pub fn with(self, figures: impl Into<Option<Figures>>) -> Self {
+        Self { figures: figures.into().map(Box::new), ..self }
     }
 }
 
@@ -449,6 +468,27 @@ impl ToolError {
     #[must_use]
     pub fn violating(self, violations: &[Violation]) -> Self {
         self.detail("violations", serde_json::json!(violations))
+    }
+
+    /// Names every check that was reached, as `details.checks`.
+    #[must_use]
+    pub fn checked(self, checks: &[SafetyCheck]) -> Self {
+        self.detail("checks", serde_json::json!(checks))
+    }
+
+    /// The checks of `details.checks` that stand against the call.
+    pub fn blocked(&self) -> Vec<SafetyCheck> {
+        let checks = self.details.get("checks").and_then(Value::as_array).into_iter().flatten();
+        checks
+            .filter_map(|check| SafetyCheck::deserialize(check).ok())
+            .filter(|check| check.outcome == CheckOutcome::Blocked)
+            .collect()
+    }
+
+    /// The violations of `details.violations`.
+    pub fn violations(&self) -> Vec<Violation> {
+        let found = self.details.get("violations").and_then(Value::as_array).into_iter().flatten();
+        found.filter_map(|one| Violation::deserialize(one).ok()).collect()
     }
 
     /// Which error it is.

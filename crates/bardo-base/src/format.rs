@@ -38,6 +38,12 @@ pub fn dollars(value: Usd) -> String {
     format!("${}", grouped(&digits))
 }
 
+/// Dollars with all their digits and at least two after the point: `$1,966.50`, `$1,231.820359`.
+pub fn exact_dollars(value: Usd) -> String {
+    let places = usize::try_from(value.decimal().normalize().scale()).unwrap_or(2).max(2);
+    format!("${}", grouped(&value.to_fixed(places, Rounding::Down)))
+}
+
 /// A price in dollars: two digits after the point from a hundred dollars, four from one cent, eight below.
 pub fn price(value: Usd) -> String {
     let whole = value.to_fixed(0, Rounding::Down).len();

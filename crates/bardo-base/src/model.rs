@@ -85,6 +85,10 @@ macro_rules! named {
     };
 }
 
+mod rule;
+
+pub use rule::{Rule, RuleName};
+
 named! {
     /// How well a Golem is doing; each phase allows less than the one before it.
     Phase ("phase") {

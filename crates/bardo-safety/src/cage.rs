@@ -11,6 +11,7 @@ use alloy::primitives::aliases::U160;
 use alloy::primitives::{Address, FixedBytes, U256};
 use alloy::providers::bindings::IMulticall3;
 use alloy::sol_types::SolCall;
+use bardo_base::model::RuleName;
 
 use super::ground::Ground;
 use super::value::Doubt;
@@ -238,10 +239,10 @@ impl Cage {
         };
         if [self.contract, self.manager, self.owner].contains(&target) {
             let limit = "no call of the policy contract, of its delegation manager or of the account itself";
-            refuse(found, "calls", limit, named(), "an action without this call");
+            refuse(found, RuleName::CageCalls, limit, named(), "an action without this call");
         } else if !allowed {
             let would_pass = "a listed function, or the same once the owner lists this one";
-            refuse(found, "calls", "the functions that the owner lists", named(), would_pass);
+            refuse(found, RuleName::CageCalls, "the functions that the owner lists", named(), would_pass);
         }
         if !value.is_zero() && self.asset(Address::ZERO).is_none() {
             unlisted(found, "the chain's coin".to_owned());
@@ -265,13 +266,20 @@ impl Cage {
                 let most = asset.figure(most);
                 let limit = format!("at most {most} allowed at once");
                 let would_pass = format!("{most} or less");
-                refuse_with(found, "maxPerTransaction", limit, asset.figure(amount), would_pass, Some(figures));
+                refuse_with(
+                    found,
+                    RuleName::CageMaxPerTransaction,
+                    limit,
+                    asset.figure(amount),
+                    would_pass,
+                    Some(figures),
+                );
             }
             Some(_) => {}
         }
         if !self.rules.spenders.contains(&spender) {
             let would_pass = "a listed spender, or the same once the owner lists this one";
-            refuse(found, "spenders", "the spenders that the owner lists", spender.to_string(), would_pass);
+            refuse(found, RuleName::CageSpenders, "the spenders that the owner lists", spender.to_string(), would_pass);
         }
     }
 
@@ -309,7 +317,13 @@ impl Cage {
                 [] => "sums that are too large to be counted".to_owned(),
                 silent => format!("no price of {}", silent.join(", ")),
             };
-            refuse(found, "maxPriceAge", limit, value, "the same once every feed of the rules answers in time");
+            refuse(
+                found,
+                RuleName::CageMaxPriceAge,
+                limit,
+                value,
+                "the same once every feed of the rules answers in time",
+            );
             return;
         };
         self.value(&worth, exits, now, found);
@@ -323,7 +337,7 @@ impl Cage {
             let most = asset.figure(most);
             let limit = format!("at most {most} in one transaction");
             let would_pass = format!("{most} or less");
-            refuse_with(found, "maxPerTransaction", limit, asset.figure(out), would_pass, Some(figures));
+            refuse_with(found, RuleName::CageMaxPerTransaction, limit, asset.figure(out), would_pass, Some(figures));
         }
         let day = asset.left_in_day.saturating_add(out);
         if let Some(most) = bound(*maxPerDay).filter(|most| !out.is_zero() && day > *most) {
@@ -331,7 +345,7 @@ impl Cage {
             let value = format!("{} on top of {}", asset.figure(out), asset.figure(asset.left_in_day));
             let would_pass = format!("{} or less now", asset.figure(most.saturating_sub(asset.left_in_day)));
             let figures = Figures::new(FigureUnit::RawUnits, most, day).leaving(most.saturating_sub(asset.left_in_day));
-            refuse_with(found, "maxPerDay", limit, value, would_pass, Some(figures));
+            refuse_with(found, RuleName::CageMaxPerDay, limit, value, would_pass, Some(figures));
         }
         let kept = asset.balance.saturating_sub(out);
         let after = kept.saturating_add(into);
@@ -343,7 +357,7 @@ impl Cage {
             };
             let figures = Figures::new(FigureUnit::RawUnits, most, after).leaving(most.saturating_sub(kept));
             let value = format!("{} held afterwards", asset.figure(after));
-            refuse_with(found, "maxPosition", limit, value, would_pass, Some(figures));
+            refuse_with(found, RuleName::CageMaxPosition, limit, value, would_pass, Some(figures));
         }
     }
 
@@ -355,7 +369,7 @@ impl Cage {
             let (into, out) = (dollars(worth.into, Rounding::Down), dollars(worth.out, Rounding::Up));
             let least = dollars(least.div_ceil(U256::from(10_000)), Rounding::Up);
             let value = format!("at least {into} for {out} by the owner's feeds");
-            refuse(found, "maxLossBps", limit, value, format!("at least {least} guaranteed"));
+            refuse(found, RuleName::CageMaxLossBps, limit, value, format!("at least {least} guaranteed"));
         }
         if worth.out.is_zero() || exits && !worth.into.is_zero() {
             return;
@@ -367,14 +381,14 @@ impl Cage {
             let (floor, highest) = (dollars(floor, Rounding::Up), dollars(highest, Rounding::Down));
             let limit = format!("at least {floor}, {} bps below the highest, {highest}", self.rules.maxDrawdownBps);
             let value = format!("{} afterwards", dollars(worth.after, Rounding::Down));
-            refuse(found, "maxDrawdownBps", limit, value, "an exit, until the owner resets the highest");
+            refuse(found, RuleName::CageMaxDrawdownBps, limit, value, "an exit, until the owner resets the highest");
         }
         let next = self.last_action.saturating_add(u64::from(self.rules.minInterval));
         if self.last_action != 0 && now < next {
             let limit = format!("{} s between two executions", self.rules.minInterval);
             refuse(
                 found,
-                "minInterval",
+                RuleName::CageMinInterval,
                 limit,
                 format!("{} s after the last one", now.saturating_sub(self.last_action)),
                 format!("the same in {} s, or an exit now", next.saturating_sub(now)),
@@ -409,7 +423,7 @@ impl Worth {
 
 fn refuse(
     found: &mut Vec<Violation>,
-    rule: &str,
+    rule: RuleName,
     limit: impl Into<String>,
     value: impl Into<String>,
     would_pass: impl Into<String>,
@@ -419,25 +433,18 @@ fn refuse(
 
 fn refuse_with(
     found: &mut Vec<Violation>,
-    rule: &str,
+    rule: RuleName,
     limit: impl Into<String>,
     value: impl Into<String>,
     would_pass: impl Into<String>,
     figures: Option<Figures>,
 ) {
-    let rule = format!("policy_cage.{rule}");
-    found.push(Violation {
-        rule,
-        limit: limit.into(),
-        value: value.into(),
-        would_pass: would_pass.into(),
-        figures: figures.map(Box::new),
-    });
+    found.push(Violation::new(rule, limit.into(), value.into(), would_pass.into()).with(figures));
 }
 
 fn unlisted(found: &mut Vec<Violation>, asset: String) {
     let would_pass = "a listed asset, or the same once the owner lists this one";
-    refuse(found, "assets", "the assets that the owner lists", asset, would_pass);
+    refuse(found, RuleName::CageAssets, "the assets that the owner lists", asset, would_pass);
 }
 
 /// Dollars with two decimals, for a person. What is needed is rounded up and what is there down, so that nobody is told

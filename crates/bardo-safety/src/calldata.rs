@@ -3,6 +3,7 @@
 //! when somebody is in front. So the least that must come in and the most that may go out are taken
 //! from the calldata, and a call that cannot be read is not signed.
 
+use bardo_base::model::RuleName;
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::{Address, U256};
@@ -41,7 +42,7 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
             Ok(binding) if leg.purpose == Purpose::Main => held_to(proposal, &binding, &mut faults),
             Ok(_) => {}
             Err(why) => faults.push(Fault::new(
-                "calldata",
+                RuleName::Calldata,
                 "a call that can be read back",
                 format!("transaction {} to {}: {why}", at + 1, leg.to),
             )),
@@ -245,7 +246,11 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
         let declared = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
         if *most > declared {
             let (declared, most) = (figure(proposal, *token, declared), figure(proposal, *token, *most));
-            faults.push(Fault::new("calldata", format!("at most {declared} out"), format!("{most} may go out")));
+            faults.push(Fault::new(
+                RuleName::Calldata,
+                format!("at most {declared} out"),
+                format!("{most} may go out"),
+            ));
         }
     }
     // A refund names the order, and its settler knows the amount: it takes nothing, so that what it brings is the
@@ -262,7 +267,7 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
         if certain < at_least {
             let declared = format!("at least {} in, whatever happens", figure(proposal, token, at_least));
             let found = format!("only {} certain by the calldata", figure(proposal, token, certain));
-            faults.push(Fault::new("calldata", declared, found));
+            faults.push(Fault::new(RuleName::Calldata, declared, found));
         }
     }
     if let Some(trade) = &proposal.trade
@@ -270,6 +275,6 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
     {
         let never = || "it never becomes void".to_owned();
         let found = binding.until.map_or_else(never, |until| format!("void after {}", when(until.saturating_to())));
-        faults.push(Fault::new("calldata", format!("void after {}", when(trade.deadline)), found));
+        faults.push(Fault::new(RuleName::Calldata, format!("void after {}", when(trade.deadline)), found));
     }
 }

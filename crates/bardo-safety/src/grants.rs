@@ -12,7 +12,7 @@ use super::framed::Framed;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::Violation;
-use bardo_base::model::SpenderRole;
+use bardo_base::model::{RuleName, SpenderRole};
 use golem_chain::network::{AddressBook, BookSpender, Network, NetworkKind, by_id};
 
 /// Everyone who is allowed to take tokens, even for one transaction of the plan only. An allowance of zero allows nobody.
@@ -91,25 +91,22 @@ pub fn violations(framed: &Framed, book: &AddressBook) -> Vec<Violation> {
             }
             BookSpender::Never { name, why } => format!("{spender} is {name}: {why}"),
         };
-        violations.push(Violation {
-            rule: "spender_role".to_owned(),
-            limit: "of the address book, only Permit2, routers, position managers and what the tool itself needs"
-                .to_owned(),
-            value: why,
-            would_pass: "an allowance for one of those; no policy can allow this one".to_owned(),
-            figures: None,
-        });
+        violations.push(Violation::new(
+            RuleName::SpenderRole,
+            "of the address book, only Permit2, routers, position managers and what the tool itself needs",
+            why,
+            "an allowance for one of those; no policy can allow this one",
+        ));
     }
     let own = framed.exposed();
     for receiver in receivers(framed).into_iter().filter(|receiver| !own.contains(receiver)) {
         let Some(name) = book.swallows(receiver) else { continue };
-        violations.push(Violation {
-            rule: "recipient_role".to_owned(),
-            limit: "recipients that can send money back".to_owned(),
-            value: format!("{receiver} is {name}: tokens sent there are lost, or anyone can take them"),
-            would_pass: "a recipient that is not an entry of the address book".to_owned(),
-            figures: None,
-        });
+        violations.push(Violation::new(
+            RuleName::RecipientRole,
+            "recipients that can send money back",
+            format_args!("{receiver} is {name}: tokens sent there are lost, or anyone can take them"),
+            "a recipient that is not an entry of the address book",
+        ));
     }
     violations
 }

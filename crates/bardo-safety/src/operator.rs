@@ -30,7 +30,7 @@ use super::stop::{InForce, StopError, StopFile};
 use super::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::id::GolemId;
-use bardo_base::model::{Check, Phase, StopLevel};
+use bardo_base::model::{Check, Phase, Rule, RuleName, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_base::units::Rounding;
 use bardo_store::{Store, StoreError};
@@ -373,23 +373,19 @@ impl Rulebook for OperatorRules {
                 Ok(Reservation(id.get()))
             }
             Err(LedgerError::Exceeded(violations)) => {
-                let rate = |rule: &str| {
-                    matches!(
-                        rule,
-                        "max_trades_per_hour"
-                            | "max_tool_calls_per_minute"
-                            | "cooldown_seconds"
-                            | "max_revocations_per_hour"
-                    )
-                };
-                let loss = |rule: &str| matches!(rule, "stop_loss_pct" | "max_consecutive_failures");
-                let code = match violations.first().map(|one| one.rule.as_str()) {
-                    Some(rule) if rate(rule) => ErrorCode::SafetyRateLimited,
-                    Some(rule) if loss(rule) => ErrorCode::SafetyBalanceBreaker,
+                let code = match violations.first().map(|one| &one.rule) {
+                    Some(Rule::Named(
+                        RuleName::MaxTradesPerHour
+                        | RuleName::MaxToolCallsPerMinute
+                        | RuleName::CooldownSeconds
+                        | RuleName::MaxRevocationsPerHour,
+                    )) => ErrorCode::SafetyRateLimited,
+                    Some(Rule::Named(RuleName::StopLossPct | RuleName::MaxConsecutiveFailures)) => {
+                        ErrorCode::SafetyBalanceBreaker
+                    }
                     _ => ErrorCode::SafetySpendingLimitExceeded,
                 };
-                let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>();
-                Err(refused(code, &detail.join("; "), violations))
+                Err(ReserveError::Refused(vec![Verdict::broken(Check::SpendingLimit, code, violations)]))
             }
             Err(other) => Err(failed(other)),
         }
@@ -504,7 +500,7 @@ fn unrecorded(error: AuditError) -> ReserveError {
 }
 
 fn refused(code: ErrorCode, detail: &dyn std::fmt::Display, violations: Vec<Violation>) -> ReserveError {
-    ReserveError::Refused(vec![Verdict::blocked(Check::SpendingLimit, code, detail, violations)])
+    ReserveError::Refused(vec![Verdict::because(Check::SpendingLimit, code, detail, violations)])
 }
 
 fn failed(error: LedgerError) -> ReserveError {

@@ -171,7 +171,7 @@ pub enum PermitFault {
     #[error("the permit has expired, or was issued by an earlier run: preview the action again")]
     Expired,
     /// What would be signed, or the rules it was checked under, are not those it was issued for.
-    #[error("the permit is for something else than what would be signed now")]
+    #[error("something else would be signed now than what was permitted")]
     Mismatch,
     /// It was used.
     #[error("the permit has been used")]

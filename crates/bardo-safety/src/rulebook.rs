@@ -151,7 +151,7 @@ pub enum End {
 #[derive(Debug, thiserror::Error)]
 pub enum ReserveError {
     /// Rules stand against it now.
-    #[error("{}", .0.iter().map(|verdict| verdict.detail.as_str()).collect::<Vec<_>>().join("; "))]
+    #[error("{}", .0.iter().map(|verdict| verdict.detail().to_string()).collect::<Vec<_>>().join("; "))]
     Refused(Vec<Verdict>),
     /// The ledger failed.
     #[error(transparent)]

@@ -29,6 +29,7 @@ use super::framed::Framed;
 use super::proposal::Proposal;
 use bardo_base::error::Violation;
 use bardo_base::model::ActionClass;
+use bardo_base::model::RuleName;
 use bardo_base::text::SafeText;
 use golem_chain::evm::StandIn;
 use golem_chain::fork::{BalanceShift, Call, Fees, Fork, ForkError, Options, Pinned, Simulation, Watch};
@@ -127,7 +128,7 @@ impl Surroundings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// What, in a word.
-    pub rule: &'static str,
+    pub rule: RuleName,
     /// What was declared.
     pub declared: SafeText,
     /// What happens.
@@ -137,7 +138,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(super) fn new(rule: &'static str, declared: impl ToString, found: impl ToString) -> Self {
+    pub(super) fn new(rule: RuleName, declared: impl ToString, found: impl ToString) -> Self {
         let clean = |text: String| SafeText::clean(&text, MAX_FAULT);
         let would_pass = clean(HONEST.to_owned());
         Self { rule, declared: clean(declared.to_string()), found: clean(found.to_string()), would_pass }
@@ -152,13 +153,7 @@ impl Fault {
 
     /// As an envelope carries it.
     pub fn violation(&self) -> Violation {
-        Violation {
-            rule: self.rule.to_owned(),
-            limit: self.declared.to_string(),
-            value: self.found.to_string(),
-            would_pass: self.would_pass.to_string(),
-            figures: None,
-        }
+        Violation::new(self.rule, self.declared.to_string(), self.found.to_string(), self.would_pass.to_string())
     }
 }
 

@@ -8,7 +8,7 @@ use super::operator::OperatorRules;
 use super::policy::{Change, Pending, Policy};
 use super::stop::InForce;
 use bardo_base::id::GolemId;
-use bardo_base::model::Phase;
+use bardo_base::model::{Phase, Rule};
 use bardo_base::units::BasisPoints;
 use bardo_store::Store;
 
@@ -51,7 +51,7 @@ pub struct Status {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapStatus {
     /// The policy's field.
-    pub rule: String,
+    pub rule: Rule,
     /// Over which time.
     pub span: Span,
     /// The most.
@@ -142,7 +142,7 @@ fn usage(
 fn cap_status(cap: &SpendCap, usage: &Usage) -> CapStatus {
     let Window { spent, frees_at } = usage.window(cap.span);
     CapStatus {
-        rule: cap.rule.to_owned(),
+        rule: cap.rule.into(),
         span: cap.span,
         limit: cap.limit,
         used: spent,
@@ -152,6 +152,6 @@ fn cap_status(cap: &SpendCap, usage: &Usage) -> CapStatus {
 }
 
 fn token_status(key: TokenKey, span: Span, limit: Micros, used: Micros) -> CapStatus {
-    let rule = format!("token_caps.{}", token_name(key));
+    let rule = Rule::token_caps(&token_name(key));
     CapStatus { rule, span, limit, used, left: limit.less(used), frees_in: None }
 }

@@ -4,11 +4,11 @@
 use std::fmt;
 
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::fabric::{CheckOutcome, SafetyCheck};
+use bardo_base::fabric::{CheckOutcome, Finding, SafetyCheck};
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 
-/// Characters kept of a verdict's sentence.
+/// Characters kept of a sentence of a verdict.
 const MAX_DETAIL: usize = 400;
 
 /// One check's answer.
@@ -18,12 +18,10 @@ pub struct Verdict {
     pub check: Check,
     /// How it decided.
     pub outcome: CheckOutcome,
-    /// Why, with the figures.
-    pub detail: SafeText,
+    /// What it found, with the figures.
+    pub finding: Finding,
     /// The error it blocks with; `None` unless it blocks.
     pub code: Option<ErrorCode>,
-    /// Every rule that stands against it; empty unless it blocks.
-    pub violations: Vec<Violation>,
     /// Whether it passes only with the operator's yes, and why.
     pub asks: Vec<SafeText>,
     /// What to do about it, where the error's usual suggestion would not help.
@@ -32,26 +30,38 @@ pub struct Verdict {
 
 impl Verdict {
     /// Nothing stands against it.
-    pub fn passed(check: Check, detail: impl fmt::Display) -> Self {
-        Self {
-            check,
-            outcome: CheckOutcome::Passed,
-            detail: SafeText::clean(&detail.to_string(), MAX_DETAIL),
-            code: None,
-            violations: Vec::new(),
-            asks: Vec::new(),
-            suggestion: None,
-        }
+    pub fn passed(check: Check, finding: Finding) -> Self {
+        Self { check, outcome: CheckOutcome::Passed, finding, code: None, asks: Vec::new(), suggestion: None }
     }
 
     /// Nothing stands against it, and the operator should read why it was close.
-    pub fn warned(check: Check, detail: impl fmt::Display) -> Self {
-        Self { outcome: CheckOutcome::Warned, ..Self::passed(check, detail) }
+    pub fn warned(check: Check, finding: Finding) -> Self {
+        Self { outcome: CheckOutcome::Warned, ..Self::passed(check, finding) }
     }
 
     /// It may not go on.
-    pub fn blocked(check: Check, code: ErrorCode, detail: impl fmt::Display, violations: Vec<Violation>) -> Self {
-        Self { outcome: CheckOutcome::Blocked, code: Some(code), violations, ..Self::passed(check, detail) }
+    pub fn blocked(check: Check, code: ErrorCode, finding: Finding) -> Self {
+        Self { outcome: CheckOutcome::Blocked, code: Some(code), ..Self::passed(check, finding) }
+    }
+
+    /// It may not go on, by these rules.
+    pub fn broken(check: Check, code: ErrorCode, violations: Vec<Violation>) -> Self {
+        Self::blocked(check, code, Finding::Broken { violations })
+    }
+
+    /// It may not go on, for a reason that another party gave: an endpoint, a price source, the guardian.
+    pub fn because(check: Check, code: ErrorCode, why: impl fmt::Display, violations: Vec<Violation>) -> Self {
+        Self::blocked(check, code, Finding::because(why, violations))
+    }
+
+    /// Every rule that stands against it; empty unless it blocks.
+    pub fn violations(&self) -> &[Violation] {
+        self.finding.violations()
+    }
+
+    /// What it found, in a sentence.
+    pub fn detail(&self) -> SafeText {
+        self.finding.sentence()
     }
 
     /// The same, but the operator must agree, for this reason.
@@ -75,6 +85,6 @@ impl Verdict {
 
     /// As the fabric tells it.
     pub fn event(&self) -> SafetyCheck {
-        SafetyCheck { check: self.check, outcome: self.outcome, detail: self.detail.clone() }
+        SafetyCheck { check: self.check, outcome: self.outcome, finding: self.finding.clone() }
     }
 }

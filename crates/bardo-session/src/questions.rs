@@ -12,9 +12,9 @@ use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 use crate::market::Money;
-use bardo_base::fabric::CheckOutcome;
+use bardo_base::fabric::SafetyCheck;
 use bardo_base::id::{CallId, GolemId, PermitId};
-use bardo_base::model::{Check, StopLevel};
+use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
@@ -193,7 +193,7 @@ pub struct ActionAsked {
     /// Every address that plays a part.
     pub places: Vec<Place>,
     /// Every check.
-    pub checks: Vec<CheckTold>,
+    pub checks: Vec<SafetyCheck>,
     /// The permit.
     pub permit: PermitId,
     /// What binds the bytes, the policy and the bounds.
@@ -372,17 +372,6 @@ pub struct Place {
     pub is_from: bool,
     /// Whether nobody here has ever paid it.
     pub first_seen: bool,
-}
-
-/// One check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CheckTold {
-    /// Which.
-    pub check: Check,
-    /// How it decided.
-    pub outcome: CheckOutcome,
-    /// Why, with the figures.
-    pub detail: SafeText,
 }
 
 /// One call as it would be signed.

@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::facts::ToolFacts;
+use super::finding::{SafetyCheck, checks_of_earlier_versions};
 use super::redact::Redacted;
-use crate::error::ErrorCode;
+use crate::error::{ErrorCode, ToolError};
 use crate::id::{CallId, GolemId, PermitId};
-use crate::model::{CardKind, Check, StopLevel};
+use crate::model::{CardKind, StopLevel};
 use crate::text::SafeText;
 
 pub use life::{
@@ -25,6 +26,9 @@ pub use trade::{
     Asset, Bid, DecayCurve, DecayUnit, Exclusivity, IntentStatus, IntentUpdate, OrderFill, OrderStatus, OrderUpdate,
     TxPlace,
 };
+
+/// Characters kept of an error's sentence.
+const MAX_MESSAGE: usize = 400;
 
 /// One thing that happened. In JSON the payload's fields stand beside `kind`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -195,10 +199,33 @@ pub struct ToolOverrun {
 /// Payload of `tool:error`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolFailed {
-    /// Which error.
+    /// The error.
     pub error_code: ErrorCode,
-    /// What was wrong.
+    /// What was wrong, in a sentence.
     pub error_message: SafeText,
+    /// The checks that stand against the call. Recordings before version 3 lack them; read them with
+    /// [`ToolFailed::blocked`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<Vec<SafetyCheck>>,
+}
+
+impl ToolFailed {
+    /// The event of an error.
+    pub fn of(error: &ToolError) -> Self {
+        Self {
+            error_code: error.code(),
+            error_message: SafeText::clean(error.message(), MAX_MESSAGE),
+            checks: Some(error.blocked()),
+        }
+    }
+
+    /// The checks that stand against the call; in a recording of an earlier version, those that its message names.
+    pub fn blocked(&self) -> Cow<'_, [SafetyCheck]> {
+        match &self.checks {
+            Some(checks) => Cow::Borrowed(checks),
+            None => Cow::Owned(checks_of_earlier_versions(self.error_message.as_str())),
+        }
+    }
 }
 
 /// What came of a call, by its own word.
@@ -256,17 +283,6 @@ pub enum CheckOutcome {
     Warned,
     /// It may not go on.
     Blocked,
-}
-
-/// Payload of `safety:check`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SafetyCheck {
-    /// Which check.
-    pub check: Check,
-    /// How it decided.
-    pub outcome: CheckOutcome,
-    /// Why, with the figures.
-    pub detail: SafeText,
 }
 
 /// Payload of `permit:issued`.

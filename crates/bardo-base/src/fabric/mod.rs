@@ -8,6 +8,7 @@
 mod bus;
 mod event;
 mod facts;
+mod finding;
 mod journal;
 mod redact;
 #[cfg(test)]
@@ -18,10 +19,11 @@ pub use event::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, Asset, Bid, Caption, Card, ChainBlock, ChainHealth,
     ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState, Event, EventKind, Exclusivity,
     FabricFault, FabricGap, GolemNow, GolemThought, HaltChanged, IntentStatus, IntentUpdate, MemoryHits, OrderFill,
-    OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChanged, SafetyCheck,
-    SimulatedChange, SpriteChanged, SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified,
-    TxPlace, TxState, TxUpdate, Vitals,
+    OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChanged, SimulatedChange,
+    SpriteChanged, SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace,
+    TxState, TxUpdate, Vitals,
 };
 pub use facts::ToolFacts;
+pub use finding::{Finding, SafetyCheck};
 pub use journal::{JournalError, read as read_journal};
 pub use redact::{Redacted, hash as params_hash};

@@ -122,6 +122,18 @@ impl fmt::Display for SafeText {
     }
 }
 
+impl PartialEq<&str> for SafeText {
+    fn eq(&self, other: &&str) -> bool {
+        self.text == *other
+    }
+}
+
+impl PartialEq<String> for SafeText {
+    fn eq(&self, other: &String) -> bool {
+        self.text == *other
+    }
+}
+
 /// The text alone, as a string.
 impl Serialize for SafeText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

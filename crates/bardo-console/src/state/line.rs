@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::widgets::figure::readable;
 use crate::widgets::sprite::phase_words;
-use crate::widgets::words::{check_word, plain_words};
+use crate::widgets::words::{check_word, failure_words, finding_words, offer_words, policy_line};
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
     ApprovalOutcome, ChainState, CheckOutcome, Event, EventKind, IntentStatus, OrderStatus, SpriteState, TxState,
@@ -100,9 +100,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
         EventKind::ToolOverrun(overrun) => {
             (Level::Care, "tool:overrun", format!("takes longer than {} ms; it goes on", overrun.budget_ms))
         }
-        EventKind::ToolError(failed) => {
-            (Level::Bad, "tool:error", format!("not done: {}", plain_words(failed.error_message.as_str())))
-        }
+        EventKind::ToolError(failed) => (Level::Bad, "tool:error", format!("not done: {}", failure_words(failed))),
         EventKind::ToolEnd(end) => {
             let how = if end.success { "done" } else { "not done" };
             (Level::Detail, "tool:end", format!("{how} in {} ms", end.duration_ms))
@@ -113,11 +111,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
                 CheckOutcome::Warned => (Level::Care, "to be read"),
                 CheckOutcome::Blocked => (Level::Bad, "blocked"),
             };
-            (
-                level,
-                "safety:check",
-                format!("{} {how}: {}", check_word(check.check), plain_words(check.detail.as_str())),
-            )
+            (level, "safety:check", format!("{} {how}: {}", check_word(check.check), finding_words(&check.finding)))
         }
         EventKind::PermitIssued(issued) => {
             (Level::Plain, "permit:issued", format!("simulated {}", issued.expected_outcome))
@@ -126,7 +120,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             (Level::Plain, "permit:consumed", "signing exactly what was simulated".to_owned())
         }
         EventKind::PermitRefused(refused) => {
-            let why = plain_words(refused.why.as_str());
+            let why = offer_words(refused.code, refused.why.as_str());
             (Level::Care, "permit:refused", format!("the simulated offer no longer serves: {why}"))
         }
         EventKind::ApprovalRequested(asked) => {
@@ -209,7 +203,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             None => (Level::Care, "halt:lowered", "the stop is lifted".to_owned()),
         },
         EventKind::PolicyChanged(changed) => {
-            let changes: Vec<String> = changed.changes.iter().map(|change| plain_words(change.as_str())).collect();
+            let changes: Vec<String> = changed.changes.iter().map(|change| policy_line(change.as_str())).collect();
             (Level::Care, "policy:changed", format!("policy v{}: {}", changed.version, changes.join("; ")))
         }
         EventKind::Vitals(_) => return None,

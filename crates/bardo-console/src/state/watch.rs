@@ -5,7 +5,7 @@ use super::{ALERT_MILLIS, ALERTS_KEPT, Alert, State, model};
 use crate::state::feed::{CallSeen, Standing};
 use crate::state::story::named;
 use crate::widgets::sprite::phase_words;
-use crate::widgets::words::plain_words;
+use crate::widgets::words::policy_line;
 use bardo_base::fabric::{ChainState, EndState, Event, EventKind};
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, Usd};
@@ -122,7 +122,7 @@ impl State {
             }
             EventKind::FabricFault(fault) => fault.message.to_string(),
             EventKind::PolicyChanged(changed) if changed.version > 1 => {
-                let what: Vec<String> = changed.changes.iter().map(|change| plain_words(change.as_str())).collect();
+                let what: Vec<String> = changed.changes.iter().map(|change| policy_line(change.as_str())).collect();
                 format!("the policy has changed and holds: {}", what.join("; "))
             }
             EventKind::HaltRaised(halt) => {

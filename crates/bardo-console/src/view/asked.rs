@@ -10,12 +10,10 @@ use proptest::prelude::*;
 use super::tests::{drawn, news, question, running, text};
 use crate::keymap::Key;
 use crate::state::{Input, Layer, State};
-use bardo_base::fabric::CheckOutcome;
+use bardo_base::fabric::{CheckOutcome, Finding, SafetyCheck};
 use bardo_base::model::Check;
 use bardo_session::handle::News;
-use bardo_session::questions::{
-    About, AllowanceAfter, Change, CheckTold, OrderTold, Part, Place, Question, RawCall, ToRead,
-};
+use bardo_session::questions::{About, AllowanceAfter, Change, OrderTold, Part, Place, Question, RawCall, ToRead};
 
 /// How much of everything a question has.
 #[derive(Debug, Clone)]
@@ -89,10 +87,10 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
         told.extend(one.label.as_ref().map(ToString::to_string));
     }
     let outcomes = [CheckOutcome::Passed, CheckOutcome::Warned];
-    let check = |at: usize| CheckTold {
+    let check = |at: usize| SafetyCheck {
         check: Check::ALL[at % Check::ALL.len()],
         outcome: outcomes[at % outcomes.len()],
-        detail: text("fine"),
+        finding: Finding::said("fine"),
     };
     action.checks = (0..sizes.checks).map(check).collect();
     told.extend(action.checks.iter().map(|one| crate::widgets::words::check_word(one.check).to_owned()));

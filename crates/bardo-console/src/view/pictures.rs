@@ -171,12 +171,17 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
             card,
         })
     };
-    let check = |check, outcome, detail: &str| SafetyCheck { check, outcome, detail: text(detail) };
+    let check = |check, outcome, detail: &str| SafetyCheck {
+        check,
+        outcome,
+        finding: Finding::of_earlier_versions(check, &text(detail)),
+    };
     let lookalike = vec![
         start("uniswap_execute_swap", json!({ "token_in": "WETH", "token_out": "USD\u{421}", "amount": "1" })),
         EventKind::ToolError(ToolFailed {
             error_code: ErrorCode::TokenLookalike,
             error_message: text("the symbol mixes Cyrillic and Latin letters"),
+            checks: None,
         }),
         EventKind::ToolEnd(ToolEnd {
             success: false,

@@ -14,7 +14,7 @@ use crate::widgets::card::CallCard;
 use crate::widgets::dialog::open;
 use crate::widgets::figure::{is_rounded, readable};
 use crate::widgets::paint::{Row, wrapped};
-use crate::widgets::words::{self, check_word, found, outcome_words, plain_words, transaction_words};
+use crate::widgets::words::{self, check_word, failure_words, found, outcome_words, transaction_words};
 use crate::widgets::{CardKeys, Moment, all_rows};
 use bardo_base::fabric::{CheckOutcome, SimulatedChange};
 use bardo_base::text::SafeText;
@@ -112,7 +112,7 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
             };
             rows.push(
                 Row::new(format!("{mark} {:<16}", check_word(check.check)), role)
-                    .then(found(check.check, check.detail.as_str()), Role::Text),
+                    .then(found(&check.finding), Role::Text),
             );
         }
         if let Some(offer) = &call.offer {
@@ -174,10 +174,7 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         }
         if let Some(error) = &call.error {
             part(&mut rows, "What was wrong");
-            rows.push(Row::new(
-                format!("{}  ({})", plain_words(error.error_message.as_str()), error.error_code),
-                Role::StateBad,
-            ));
+            rows.push(Row::new(format!("{}  ({})", failure_words(error), error.error_code), Role::StateBad));
         }
     } else {
         rows.push(Row::new("It is no longer on this screen; the trail has it.", Role::TextDim));

@@ -12,15 +12,15 @@ use crate::keymap::Key;
 use crate::screens::ScreenId;
 use crate::state::{Input, State};
 use crate::theme::Theme;
-use bardo_base::fabric::{CheckOutcome, Event, EventKind, GolemNow, GolemThought};
+use bardo_base::fabric::{CheckOutcome, Event, EventKind, Finding, GolemNow, GolemThought, SafetyCheck};
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::text::{SafeText, corpus};
 use bardo_base::units::Usd;
 use bardo_session::handle::News;
 use bardo_session::market::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
 use bardo_session::questions::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, CheckTold, Costs, Offered, OrderTold, Part,
-    Place, Question, QuestionKey, RawCall, ToRead,
+    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, Costs, Offered, OrderTold, Part, Place,
+    Question, QuestionKey, RawCall, ToRead,
 };
 
 pub(super) fn text(words: &str) -> SafeText {
@@ -138,10 +138,10 @@ pub(super) fn question(words: &SafeText) -> Question {
             expected_loss: Some((usd("10.47"), 51)),
         },
         places: vec![place(Part::From, from), place(Part::Receiver, Address::repeat_byte(0xab))],
-        checks: vec![CheckTold {
+        checks: vec![SafetyCheck {
             check: bardo_base::model::Check::Simulation,
             outcome: CheckOutcome::Passed,
-            detail: text("fine"),
+            finding: Finding::said("fine"),
         }],
         permit: PermitId::random(),
         hash: B256::repeat_byte(5),

@@ -7,12 +7,15 @@ use super::decision::ends_words;
 use super::figure::{countdown, running, took};
 use super::paint::Row;
 use super::status::Status;
-use super::words::plain_words;
+use super::words::failure_words;
 use crate::pen::Piece;
 use crate::theme::Role;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{ApprovalOutcome, EventKind, ToolFacts};
 use bardo_base::text::SafeText;
+
+/// Characters kept of why a call failed.
+const MAX_FAILURE: usize = 400;
 
 /// Columns of what stands at the edge of a card, or of its line, at most.
 const EDGE: usize = 24;
@@ -101,7 +104,10 @@ impl Call {
             EventKind::ToolError(error) => {
                 self.status = Status::of_error(error.error_code);
                 self.lapses_at = None;
-                self.failure = Some(Failure { code: error.error_code, message: error.error_message.clone() });
+                self.failure = Some(Failure {
+                    code: error.error_code,
+                    message: SafeText::clean(&failure_words(error), MAX_FAILURE),
+                });
             }
             EventKind::ToolEnd(end) => {
                 self.millis = Some(end.duration_ms);
@@ -185,7 +191,7 @@ impl Call {
         let mut rows = Vec::new();
         if let Some(failure) = &self.failure {
             let mark = format!("{} ", self.status.mark());
-            let words = plain_words(failure.message.as_str());
+            let words = failure.message.as_str();
             rows.push(Row::new(mark, self.status.role()).then(words, self.status.role()).kept());
         }
         if let Some(answer) = self.answer.as_ref().filter(|answer| !answer.is_empty() && !self.says(answer.as_str())) {
@@ -203,7 +209,7 @@ impl Call {
     pub fn failure_words(&self) -> Option<String> {
         match (&self.answer, &self.failure) {
             (Some(answer), _) if !answer.is_empty() => Some(format!("you: \"{answer}\"")),
-            (_, Some(failure)) => Some(plain_words(failure.message.as_str())),
+            (_, Some(failure)) => Some(failure.message.to_string()),
             _ => None,
         }
     }

@@ -63,7 +63,7 @@ fn end(success: bool, millis: u64, widget: CardKind, data: Value, hints: Value) 
 
 fn failed(code: ErrorCode, message: &str) -> [EventKind; 2] {
     [
-        EventKind::ToolError(ToolFailed { error_code: code, error_message: text(message) }),
+        EventKind::ToolError(ToolFailed { error_code: code, error_message: text(message), checks: None }),
         EventKind::ToolEnd(ToolEnd {
             success: false,
             state: None,
@@ -79,7 +79,7 @@ fn step(name: &'static str, index: u32) -> EventKind {
 }
 
 fn check(check: Check, outcome: CheckOutcome, detail: &str) -> EventKind {
-    EventKind::SafetyCheck(SafetyCheck { check, outcome, detail: text(detail) })
+    EventKind::SafetyCheck(SafetyCheck { check, outcome, finding: Finding::of_earlier_versions(check, &text(detail)) })
 }
 
 fn tx(leg: u32, of: u32, state: TxState, block: Option<u64>) -> EventKind {

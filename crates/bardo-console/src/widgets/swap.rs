@@ -16,8 +16,7 @@ use super::status::Status;
 use super::{CardKeys, Moment, Sheet, keyed};
 use crate::format::short_hash;
 use crate::theme::Role;
-use bardo_base::fabric::{CheckOutcome, ToolVerified, TxState, TxUpdate};
-use bardo_base::model::Check;
+use bardo_base::fabric::{SafetyCheck, ToolVerified, TxState, TxUpdate};
 use bardo_base::text::SafeText;
 
 /// How a step stands.
@@ -49,17 +48,6 @@ pub struct Step {
     pub ended: u64,
     /// What it found.
     pub note: SafeText,
-}
-
-/// What a check said.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckRow {
-    /// Which.
-    pub check: Check,
-    /// How it decided.
-    pub outcome: CheckOutcome,
-    /// Why.
-    pub detail: SafeText,
 }
 
 /// A balance before and after, in whole tokens.
@@ -123,7 +111,7 @@ pub struct SwapModel {
     /// The tool's steps.
     pub steps: Vec<Step>,
     /// What the checks said, in the order in which they were met.
-    pub checks: Vec<CheckRow>,
+    pub checks: Vec<SafetyCheck>,
     /// From the first check to the last before anything was signed, in milliseconds since the Unix epoch.
     pub checked: Option<(u64, u64)>,
     /// The simulated offer, once there is one.

@@ -1,13 +1,17 @@
-//! The screen's words for names of documents, code and JSON: checks, fields of the policy, and sentences that begin
-//! with one of them.
+//! The screen's words for typed values: checks and what they found, rules and fields of the policy, states.
 
 use super::figure::readable;
 use super::plain::tool_word;
 use crate::format::grouped;
 use crate::theme::Role;
-use bardo_base::fabric::{ApprovalOutcome, TxState};
-use bardo_base::model::Check;
-use bardo_base::text::width;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::fabric::{ApprovalOutcome, Finding, SafetyCheck, ToolFailed, TxState};
+use bardo_base::model::{Check, Rule, RuleName};
+use bardo_base::text::{SafeText, width};
+use bardo_base::units::Usd;
+
+/// Characters kept of a warning.
+const MAX_WARNING: usize = 400;
 
 /// A check, in the words of the screen.
 pub fn check_word(check: Check) -> &'static str {
@@ -50,69 +54,184 @@ pub const fn transaction_words(state: TxState) -> &'static str {
     }
 }
 
-/// A field of the policy, in the words of the screen.
-pub fn policy_word(field: &str) -> String {
-    match field {
-        "max_single_trade_usd" => "One trade".to_owned(),
-        "max_daily_spend_usd" => "Day cap".to_owned(),
-        "max_monthly_spend_usd" => "30-day cap".to_owned(),
-        "max_position_size_usd" => "One holding".to_owned(),
-        "max_unfed_usd" => "One holding without a price feed".to_owned(),
-        "max_allowance_usd" => "One allowance".to_owned(),
-        "require_human_approval_above_usd" => "Asks you above".to_owned(),
-        "spending_limits.hot_lane" | "hot_lane" => "Without second opinion".to_owned(),
-        "max_quote_age_seconds" => "Age of a quote, in seconds".to_owned(),
-        "max_gas_usd" => "Gas of one action".to_owned(),
-        "max_slippage_bps" => "Slippage".to_owned(),
-        "max_price_impact_bps" => "Price impact".to_owned(),
-        "max_loss_bps" => "Loss against the market".to_owned(),
-        "quote_above_witnesses" => "Quote above the market".to_owned(),
-        "max_trades_per_hour" => "Trades an hour".to_owned(),
-        "max_revocations_per_hour" => "Revocations an hour".to_owned(),
-        "max_tool_calls_per_minute" => "Calls a minute".to_owned(),
-        "max_consecutive_failures" => "Failures in a row".to_owned(),
-        other => {
-            let words = other.replace('_', " ");
+/// A rule of which there is one, in the words of the screen.
+const fn rule_name_word(name: RuleName) -> &'static str {
+    match name {
+        RuleName::Stop => "Stop",
+        RuleName::SessionKeys => "Session keys",
+        RuleName::AllowedTools => "Allowed tools",
+        RuleName::AllowedIntentTypes => "Allowed intent types",
+        RuleName::AllowedChains => "Allowed chains",
+        RuleName::AllowedTokens => "Allowed tokens",
+        RuleName::AllowedExecutionWallets => "Allowed execution wallets",
+        RuleName::SafeAddresses => "Safe addresses",
+        RuleName::AllowedProtocols => "Allowed protocols",
+        RuleName::AllowedContracts => "Allowed contracts",
+        RuleName::AllowedRecipients => "Allowed recipients",
+        RuleName::AllowedSpenders => "Allowed spenders",
+        RuleName::SpenderRole => "Spender role",
+        RuleName::RecipientRole => "Recipient role",
+        RuleName::Price => "Price",
+        RuleName::Ledger => "Ledger",
+        RuleName::MaxSingleTradeUsd => "One trade",
+        RuleName::PerTransaction => "One transaction",
+        RuleName::MaxHourlySpendUsd => "Max hourly spend usd",
+        RuleName::MaxDailySpendUsd => "Day cap",
+        RuleName::PerDay => "Day cap",
+        RuleName::MaxMonthlySpendUsd => "30-day cap",
+        RuleName::MaxPositionSizeUsd => "One holding",
+        RuleName::MaxUnfedUsd => "One holding without a price feed",
+        RuleName::MaxGasUsd => "Gas of one action",
+        RuleName::MaxFeePerGasGwei => "Max fee per gas gwei",
+        RuleName::AllowUnlimitedAllowance => "Allow unlimited allowance",
+        RuleName::MaxAllowanceUsd => "One allowance",
+        RuleName::MaxAllowanceSeconds => "Max allowance seconds",
+        RuleName::PrivateRpcAboveUsd => "Private rpc above usd",
+        RuleName::RequireHumanApprovalAboveUsd => "Asks you above",
+        RuleName::HotLane => "Without second opinion",
+        RuleName::MaxTradesPerHour => "Trades an hour",
+        RuleName::MaxRevocationsPerHour => "Revocations an hour",
+        RuleName::MaxToolCallsPerMinute => "Calls a minute",
+        RuleName::CooldownSeconds => "Cooldown seconds",
+        RuleName::ActiveHours => "Active hours",
+        RuleName::StopLossPct => "Stop-loss",
+        RuleName::MaxConsecutiveFailures => "Failures in a row",
+        RuleName::MaxSlippageBps => "Slippage",
+        RuleName::MaxPriceImpactBps => "Price impact",
+        RuleName::MaxLossBps => "Loss against the market",
+        RuleName::QuoteAboveWitnesses => "Quote above the market",
+        RuleName::MinOut => "Min out",
+        RuleName::MaxQuoteAgeSeconds => "Age of a quote, in seconds",
+        RuleName::Deadline => "Deadline",
+        RuleName::PolicyCage => "Policy contract",
+        RuleName::CageCalls => "Policy contract: calls",
+        RuleName::CageAssets => "Policy contract: assets",
+        RuleName::CageSpenders => "Policy contract: spenders",
+        RuleName::CageMaxPerTransaction => "Policy contract: one transaction",
+        RuleName::CageMaxPerDay => "Policy contract: a day",
+        RuleName::CageMaxPosition => "Policy contract: one holding",
+        RuleName::CageMaxPriceAge => "Policy contract: age of a price",
+        RuleName::CageMaxLossBps => "Policy contract: loss",
+        RuleName::CageMaxDrawdownBps => "Policy contract: fall",
+        RuleName::CageMinInterval => "Policy contract: interval",
+        RuleName::RequireSimulation => "Require simulation before execution",
+        RuleName::EndpointsAgree => "Endpoints agree",
+        RuleName::Calldata => "Calldata",
+        RuleName::Frame => "Frame",
+        RuleName::Order => "Order",
+        RuleName::Spender => "Spender",
+        RuleName::Signature => "Signature",
+        RuleName::Trade => "Trade",
+        RuleName::Simulation => "Simulation",
+        RuleName::SimulationComplete => "Simulation complete",
+        RuleName::Plan => "Plan",
+        RuleName::Nonce => "Nonce",
+        RuleName::Code => "Code",
+        RuleName::Delegation => "Delegation",
+        RuleName::Inflow => "Inflow",
+        RuleName::Outflow => "Outflow",
+        RuleName::UndeclaredInflow => "Undeclared inflow",
+        RuleName::PermitNonce => "Permit nonce",
+        RuleName::Permit2Nonce => "Permit2 nonce",
+        RuleName::AccountNonce => "Account nonce",
+        RuleName::Operator => "Operator",
+        RuleName::Nft => "Nft",
+        RuleName::UnexplainedWrite => "Unexplained write",
+        RuleName::Recipient => "Recipient",
+        RuleName::Allowance => "Allowance",
+    }
+}
+
+/// A rule, in the words of the screen.
+pub fn rule_word(rule: &Rule) -> String {
+    match rule {
+        Rule::Named(name) => rule_name_word(*name).to_owned(),
+        Rule::Phase(_) => "Phase".to_owned(),
+        Rule::ExitOnly(_) => "Exits only".to_owned(),
+        Rule::PositionShare(_) => "Share of a position".to_owned(),
+        Rule::TokenCaps(_) => "Cap of this token".to_owned(),
+        Rule::Other(name) => {
+            let words = name.as_str().replace('_', " ");
             let mut letters = words.chars();
             letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
         }
     }
 }
 
-/// A sentence that may begin with a name of the code, or have some behind its semicolons, in the screen's words:
-/// `spending_limit: max_single_trade_usd: $6,785.11 is above …` is `One trade: $6,785.11 is above …`.
-pub fn plain_words(sentence: &str) -> String {
-    offered(&sentence.split("; ").map(part).collect::<Vec<_>>().join("; "))
+/// A field of the policy, in the words of the screen.
+pub fn policy_word(field: &str) -> String {
+    rule_word(&Rule::read(field))
 }
 
-/// An action's permit is called a simulated offer: the word alone is too close to Permit2, which is something else.
-fn offered(sentence: &str) -> String {
-    let told = |word: &str| {
-        let bare = word.trim_end_matches(|end: char| !end.is_alphanumeric());
-        let end = word.strip_prefix(bare).unwrap_or("");
-        Some(match bare {
-            "permit" => format!("simulated offer{end}"),
-            "permit's" => format!("simulated offer's{end}"),
-            "permits" => format!("simulated offers{end}"),
-            _ => return None,
-        })
+/// A line of a changed policy, which begins with its field: `max_daily_spend_usd: 5000 -> 8000`.
+pub fn policy_line(line: &str) -> String {
+    match line.split_once(": ") {
+        Some((field, rest)) if field.contains('_') && !field.contains(' ') => format!("{}: {rest}", policy_word(field)),
+        _ => line.to_owned(),
+    }
+}
+
+/// Rules with what broke each. A rule that is named like its check is not named again.
+fn broken(violations: &[Violation]) -> String {
+    let words = |one: &Violation| match one.rule {
+        Rule::Named(RuleName::Simulation) => one.value.to_string(),
+        _ => format!("{}: {}", rule_word(&one.rule), one.value),
     };
-    sentence.split(' ').map(|word| told(word).unwrap_or_else(|| word.to_owned())).collect::<Vec<_>>().join(" ")
+    violations.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
-fn part(said: &str) -> String {
-    let named = |name: &str| !name.is_empty() && name.bytes().all(|one| one.is_ascii_lowercase() || one == b'_');
-    match said.split_once(": ").filter(|(name, _)| named(name)) {
-        // A check says less than the rule that it names next.
-        Some((name, rest)) if name.parse::<Check>().is_ok() => {
-            let rest_named = rest.split_once(": ").is_some_and(|(next, _)| named(next) && next.contains('_'));
-            let word = name.parse().map_or("", check_word);
-            if rest_named { part(rest) } else { format!("{word}: {rest}") }
+/// What a check found, in a sentence.
+pub fn finding_words(finding: &Finding) -> String {
+    match finding {
+        Finding::Broken { violations } => broken(violations),
+        Finding::NoStop
+        | Finding::PassesStop { .. }
+        | Finding::Stopped { .. }
+        | Finding::NoOrders { .. }
+        | Finding::PhaseAllows { .. }
+        | Finding::PhaseTakesBack { .. }
+        | Finding::PhaseForbids { .. }
+        | Finding::Listed
+        | Finding::Spending { .. }
+        | Finding::Rate { .. }
+        | Finding::BreakerExempt
+        | Finding::Equity { .. }
+        | Finding::Slippage { .. }
+        | Finding::ArrivalFair
+        | Finding::NothingTraded
+        | Finding::OwnRules
+        | Finding::NoCage
+        | Finding::InsideCage { .. }
+        | Finding::Simulated { .. }
+        | Finding::BrokenBecause { .. }
+        | Finding::Said { .. } => finding.sentence().to_string(),
+    }
+}
+
+/// Why a call failed: by the checks that stand against it, and else by its own sentence. An action's permit is called a
+/// simulated offer, because the word alone is too close to Permit2, which is something else.
+pub fn failure_words(failed: &ToolFailed) -> String {
+    let blocked = failed.blocked();
+    if blocked.is_empty() {
+        return offer_words(failed.error_code, failed.error_message.as_str());
+    }
+    let words = |one: &SafetyCheck| match (one.check, &one.finding) {
+        (Check::Halt, finding) => finding_words(finding),
+        (Check::Simulation, finding) => format!("{}: {}", check_word(one.check), finding_words(finding)),
+        (_, finding @ Finding::Broken { .. }) => finding_words(finding),
+        (check, finding) => format!("{}: {}", check_word(check), finding_words(finding)),
+    };
+    blocked.iter().map(words).collect::<Vec<_>>().join("; ")
+}
+
+/// Why a simulated offer does not serve; for other errors their own sentence.
+pub fn offer_words(code: ErrorCode, sentence: &str) -> String {
+    match code {
+        ErrorCode::PermitExpired => {
+            "the simulated offer has expired, or was issued by an earlier run: preview the action again".to_owned()
         }
-        Some((name, rest)) if name.contains('_') || name == "price" || name == "ledger" => {
-            format!("{}: {rest}", policy_word(name))
-        }
-        _ => said.to_owned(),
+        ErrorCode::PermitConsumed => "the simulated offer has been used".to_owned(),
+        _ => sentence.to_owned(),
     }
 }
 
@@ -160,65 +279,60 @@ pub fn reason_in(why: &str, columns: usize) -> String {
 /// What must be read before a yes; what a check says of itself stands without its name in the code.
 pub fn warning(text: &str) -> String {
     match text.split_once(": ").and_then(|(name, rest)| Some((name.parse::<Check>().ok()?, rest))) {
-        Some((check, rest)) => format!("{}: {}", check_word(check), found(check, rest)),
+        Some((check, rest)) => {
+            let finding = Finding::of_earlier_versions(check, &SafeText::clean(rest, MAX_WARNING));
+            format!("{}: {}", check_word(check), found(&finding))
+        }
         None => text.to_owned(),
     }
 }
 
-/// What a check found, for the eye: without the check's own name before it, and with figures one can read.
-pub fn found(check: Check, detail: &str) -> String {
-    let word = check_word(check);
-    let bare = detail.strip_prefix(word).map_or(detail, |rest| rest.trim_start_matches([':', ' ']));
-    let figures = readable(&plain_words(bare), 4);
-    let told = match check {
-        Check::Simulation => figures.split(' ').scan("", grouped_word).collect::<Vec<_>>().join(" "),
-        _ => figures,
-    };
-    told.replace("block ", "block #").replace("##", "#")
-}
-
-/// A word of a simulation's sentence: a block's number and units of gas have their thousands apart.
-fn grouped_word(_: &mut &str, word: &str) -> Option<String> {
-    let (figure, after) = word.split_at(word.bytes().take_while(u8::is_ascii_digit).count());
-    Some(if figure.len() > 3 && matches!(after, "" | ",") {
-        format!("{}{after}", grouped(figure))
-    } else {
-        word.to_owned()
-    })
+/// What a check found, for the eye beside the check's name: figures as one can read them.
+pub fn found(finding: &Finding) -> String {
+    match finding {
+        Finding::Slippage { slippage, impact } => format!("{slippage}, impact {impact}"),
+        Finding::Simulated { block, gas, balances } => {
+            let (block, gas) = (grouped(&block.to_string()), grouped(&gas.to_string()));
+            format!(
+                "block #{block}, {gas} gas, {balances} balances of the account move as declared and nothing else of it"
+            )
+        }
+        other => readable(&finding_words(other), 4),
+    }
 }
 
 /// What a check came to in a word or two, where its figure says more than its name: `50 bps`, `$853.14`.
-pub fn figure_of(check: Check, detail: &str) -> Option<String> {
-    match check {
-        // `$853.14 now, $1,966.02 of $5,000.00 in 24 hours after it`
-        Check::SpendingLimit => {
-            let (now, rest) = detail.split_once(" now, ")?;
-            let (after, _) = rest.split_once(" in 24 hours")?;
-            let dollars = |figure: &str| format!("${}", grouped_cents(figure));
-            let day = match after.split_once(" of ") {
-                Some((used, most)) => format!("{}/{}", dollars(used), dollars(most)),
-                None => dollars(after),
+pub fn figure_of(finding: &Finding) -> Option<String> {
+    let dollars = |value: Usd| format!("${}", grouped_cents(&value.to_string()));
+    match finding {
+        Finding::Spending { now, after, cap, .. } => {
+            let day = match cap {
+                Some(cap) => format!("{}/{}", dollars(*after), dollars(*cap)),
+                None => dollars(*after),
             };
-            Some(format!("one {}, day {day} after", dollars(now)))
+            Some(format!("one {}, day {day} after", dollars(*now)))
         }
-        // `3 of 120 trades in 60 minutes`
-        Check::RateLimit => {
-            let (made, rest) = detail.split_once(" of ")?;
-            let (most, _) = rest.split_once(" trades")?;
-            Some(format!("{made}/{most} an hour"))
-        }
-        // `slippage 50 bps, impact 2 bps`
-        Check::SlippageGuard => {
-            let figure = detail.strip_prefix("slippage ")?;
-            Some(figure.split([',', ';']).next()?.trim().to_owned())
-        }
-        Check::Halt
-        | Check::PhaseGate
-        | Check::TokenAllowlist
-        | Check::BalanceBreaker
-        | Check::PolicyCage
-        | Check::Simulation
-        | Check::ChainHealth => None,
+        Finding::Rate { made, limit, .. } => Some(format!("{made}/{limit} an hour")),
+        Finding::Slippage { slippage, .. } => Some(slippage.to_string()),
+        Finding::NoStop
+        | Finding::PassesStop { .. }
+        | Finding::Stopped { .. }
+        | Finding::NoOrders { .. }
+        | Finding::PhaseAllows { .. }
+        | Finding::PhaseTakesBack { .. }
+        | Finding::PhaseForbids { .. }
+        | Finding::Listed
+        | Finding::BreakerExempt
+        | Finding::Equity { .. }
+        | Finding::ArrivalFair
+        | Finding::NothingTraded
+        | Finding::OwnRules
+        | Finding::NoCage
+        | Finding::InsideCage { .. }
+        | Finding::Simulated { .. }
+        | Finding::Broken { .. }
+        | Finding::BrokenBecause { .. }
+        | Finding::Said { .. } => None,
     }
 }
 
@@ -241,27 +355,49 @@ pub fn grouped_cents(figure: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bardo_base::fabric::CheckOutcome;
+
+    fn usd(figure: &str) -> Usd {
+        figure.parse().unwrap()
+    }
 
     #[test]
-    fn names_of_the_code_become_words() {
-        for (said, told) in [
-            ("max_single_trade_usd: $6,785.11 is above $2,500.00", "One trade: $6,785.11 is above $2,500.00"),
+    fn a_refusal_is_told_by_its_rules() {
+        let blocked = |check, finding| SafetyCheck { check, outcome: CheckOutcome::Blocked, finding };
+        let rules = |all: &[(RuleName, &str)]| Finding::Broken {
+            violations: all.iter().map(|(rule, value)| Violation::new(*rule, "", value, "")).collect(),
+        };
+        let failed = |checks: Vec<SafetyCheck>| ToolFailed {
+            error_code: ErrorCode::SafetySpendingLimitExceeded,
+            error_message: SafeText::clean("max_single_trade_usd: for those who read it", 80),
+            checks: Some(checks),
+        };
+        let limits = rules(&[(RuleName::MaxSingleTradeUsd, "$6,785.11"), (RuleName::MaxDailySpendUsd, "$1 too much")]);
+        let stopped = Finding::Stopped { level: bardo_base::model::StopLevel::Halt, violations: Vec::new() };
+        for (checks, told) in [
+            (vec![blocked(Check::SpendingLimit, limits)], "One trade: $6,785.11; Day cap: $1 too much"),
             (
-                "spending_limit: max_daily_spend_usd: $1 too much; rate_limit: later",
-                "Day cap: $1 too much; rate: later",
+                vec![
+                    blocked(Check::Halt, stopped),
+                    blocked(Check::Simulation, rules(&[(RuleName::Simulation, "transaction 1 reverts")])),
+                    blocked(Check::ChainHealth, Finding::because("two endpoints differ", Vec::new())),
+                ],
+                "halt is in force; simulation: transaction 1 reverts; endpoints: two endpoints differ",
             ),
-            ("phase_gate: only exits", "phase: only exits"),
-            ("nobody answered in time; nothing was signed", "nobody answered in time; nothing was signed"),
-            ("the pool says: no", "the pool says: no"),
-            (
-                "the permit's time was over; ask for a new permit.",
-                "the simulated offer's time was over; ask for a new simulated offer.",
-            ),
-            ("Permit2 may take it", "Permit2 may take it"),
-            ("max_weird_thing: 3", "Max weird thing: 3"),
         ] {
-            assert_eq!(plain_words(said), told);
+            assert_eq!(failure_words(&failed(checks)), told);
         }
+        let none = failed(Vec::new());
+        assert_eq!(failure_words(&none), none.error_message.as_str(), "without checks its own sentence");
+        let used = ToolFailed { error_code: ErrorCode::PermitConsumed, ..none };
+        assert_eq!(failure_words(&used), "the simulated offer has been used");
+    }
+
+    #[test]
+    fn a_field_of_another_version_is_named_all_the_same() {
+        assert_eq!(policy_line("max_daily_spend_usd: 5000 -> 8000"), "Day cap: 5000 -> 8000");
+        assert_eq!(policy_word("max_weird_thing"), "Max weird thing");
+        assert_eq!(policy_line("the pool says: no"), "the pool says: no");
     }
 
     #[test]
@@ -297,23 +433,30 @@ mod tests {
 
     #[test]
     fn what_a_check_found_is_told_once_and_with_figures() {
-        let simulated = "block 1285, 128412 gas, 2 balances move as declared and nothing else";
+        let simulated = Finding::Simulated { block: 1_285, gas: 128_412, balances: 2 };
         assert_eq!(
-            found(Check::Simulation, simulated),
-            "block #1,285, 128,412 gas, 2 balances move as declared and nothing else"
+            found(&simulated),
+            "block #1,285, 128,412 gas, 2 balances of the account move as declared and nothing else of it"
         );
-        assert_eq!(found(Check::SlippageGuard, "slippage 50 bps, impact 2 bps"), "50 bps, impact 2 bps");
-        assert_eq!(found(Check::SpendingLimit, "$853.143900 now"), "$853.14 now");
+        assert_eq!(found(&slippage()), "50 bps, impact 2 bps");
+        assert_eq!(
+            found(&Finding::spending(usd("853.1439"), usd("1"), None)),
+            "$853.14 now, $1.00 in 24 hours after it"
+        );
+    }
+
+    fn slippage() -> Finding {
+        let bps = |points| bardo_base::units::BasisPoints::new(points).unwrap();
+        Finding::Slippage { slippage: bps(50), impact: bps(2) }
     }
 
     #[test]
     fn limits_rate_and_slippage_have_their_figures() {
-        let limits = "$853.143 now, $1,966.02 of $5,000.00 in 24 hours after it";
-        assert_eq!(figure_of(Check::SpendingLimit, limits), Some("one $853.14, day $1,966.02/$5,000 after".to_owned()));
-        let rate = figure_of(Check::RateLimit, "3 of 120 trades in 60 minutes");
-        assert_eq!(rate, Some("3/120 an hour".to_owned()));
-        assert_eq!(figure_of(Check::SlippageGuard, "slippage 50 bps, impact 2 bps"), Some("50 bps".to_owned()));
-        assert_eq!(figure_of(Check::SlippageGuard, "nothing is traded"), None);
-        assert_eq!(figure_of(Check::Halt, "no stop is in force"), None);
+        let limits = Finding::spending(usd("853.143"), usd("1966.02"), Some(usd("5000")));
+        assert_eq!(figure_of(&limits), Some("one $853.14, day $1,966.02/$5,000 after".to_owned()));
+        assert_eq!(figure_of(&Finding::rate(3, 120)), Some("3/120 an hour".to_owned()));
+        assert_eq!(figure_of(&slippage()), Some("50 bps".to_owned()));
+        assert_eq!(figure_of(&Finding::NothingTraded), None);
+        assert_eq!(figure_of(&Finding::NoStop), None);
     }
 }

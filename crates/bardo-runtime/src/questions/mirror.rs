@@ -14,11 +14,12 @@ use bardo_safety::pipeline::Preview;
 use bardo_safety::policy::{ChainId, ContractRef, Rules};
 use bardo_safety::proposal::Arrival;
 use bardo_safety::value::is_unlimited;
+use bardo_safety::verdict::Verdict;
 use bardo_session::content::{SignedContent, SignedMessage};
 use bardo_session::market::Money;
 use bardo_session::questions::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, BoundContent, Change, CheckTold, Costs, Offered,
-    OpinionTold, OrderTold, Part, Place, Question, QuestionKey, RawCall, SimilarScope,
+    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, BoundContent, Change, Costs, Offered, OpinionTold,
+    OrderTold, Part, Place, Question, QuestionKey, RawCall, SimilarScope,
 };
 use golem_chain::network::{Contract, Network, NetworkKind};
 use golem_chain::token::TokenId;
@@ -143,11 +144,7 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
         nothing_else: nothing_else(preview),
         costs: costs(preview),
         places: places(preview, &label, &told.listed),
-        checks: preview
-            .verdicts
-            .iter()
-            .map(|verdict| CheckTold { check: verdict.check, outcome: verdict.outcome, detail: verdict.detail.clone() })
-            .collect(),
+        checks: preview.verdicts.iter().map(Verdict::event).collect(),
         permit: preview.permit.permit_id,
         hash: preview.permit.simulation_hash,
         raw: raw(&content),

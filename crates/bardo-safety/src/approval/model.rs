@@ -1,6 +1,7 @@
 //! How much consent an action takes, and which is enough, against a small model of both: written from the specification's
 //! page on approval and the fields' descriptions, in whole dollars.
 
+use bardo_base::fabric::Finding;
 use std::collections::BTreeSet;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
@@ -193,7 +194,7 @@ impl Case {
             portfolio: Ok(Default::default()),
             simulation: Some(simulated(self.takes_back)),
         };
-        let passed = Verdict::passed(Check::SlippageGuard, "");
+        let passed = Verdict::passed(Check::SlippageGuard, Finding::NothingTraded);
         let verdict = if self.found { passed.asking("look at it".to_owned()) } else { passed };
         let by_rules = by_policy::of(policy, framed, &facts);
         let above = by_policy::above_hot_lane(policy, &facts);

@@ -32,7 +32,7 @@ fn to_read(preview: &Preview) -> Vec<ToRead> {
         .verdicts
         .iter()
         .filter(|verdict| verdict.outcome == CheckOutcome::Warned)
-        .map(|verdict| SafeText::clean(&format!("{}: {}", verdict.check, verdict.detail), LINE))
+        .map(|verdict| SafeText::clean(&format!("{}: {}", verdict.check, verdict.detail()), LINE))
         .collect();
     read.extend(preview.verdicts.iter().flat_map(|verdict| verdict.asks.iter().cloned()));
     if preview.first_seen {

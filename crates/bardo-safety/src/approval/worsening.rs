@@ -474,7 +474,7 @@ fn checks(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
         let was = known.iter().map(|known| rank(known.outcome)).max();
         // A check that did not decide before is not one that passed.
         if was.map_or(rank(verdict.outcome) > 0, |was| rank(verdict.outcome) > was) {
-            found.push(Worsening::Check { check: verdict.check, detail: verdict.detail.clone() });
+            found.push(Worsening::Check { check: verdict.check, detail: verdict.detail() });
         }
         for why in verdict.asks.iter().filter(|why| !known.iter().any(|known| known.asks.contains(why))) {
             found.push(Worsening::Asks(why.clone()));

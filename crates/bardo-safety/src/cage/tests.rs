@@ -111,7 +111,7 @@ fn call(target: Address, value: u64, data: &[u8]) -> Plan<'_> {
 /// The rules that stand against a plan at this time.
 fn broken(cage: &Cage, plan: &Plan<'_>, now: u64) -> Vec<String> {
     let found = cage.judge(plan, now);
-    found.into_iter().map(|one| one.rule.trim_start_matches("policy_cage.").to_owned()).collect()
+    found.into_iter().map(|one| one.rule.as_str().trim_start_matches("policy_cage.").to_owned()).collect()
 }
 
 /// The same now.

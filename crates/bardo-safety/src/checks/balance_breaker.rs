@@ -5,12 +5,13 @@ use super::standing::Standing;
 use crate::facts::Facts;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::Check;
+use bardo_base::fabric::Finding;
+use bardo_base::model::{Check, RuleName};
 
 /// Stop-loss and failure breaker.
 pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {
     if facts.takes_back() || facts.reduce_only() {
-        return Verdict::passed(Check::BalanceBreaker, "exits and revocations pass");
+        return Verdict::passed(Check::BalanceBreaker, Finding::BreakerExempt);
     }
     let usage = match standing.usage {
         Ok(usage) => usage,
@@ -19,21 +20,22 @@ pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {
     let wish = match &standing.wish {
         Ok(wish) => wish,
         Err(doubt) => {
-            let violation = Violation {
-                rule: "stop_loss_pct".to_owned(),
-                limit: "what is held must be told".to_owned(),
-                value: doubt.to_string(),
-                would_pass: "the same once it can, or an exit now".to_owned(),
-                figures: None,
-            };
-            return Verdict::blocked(Check::BalanceBreaker, ErrorCode::SafetyPriceUnknown, doubt, vec![violation]);
+            let violation = Violation::new(
+                RuleName::StopLossPct,
+                "what is held must be told",
+                doubt.to_string(),
+                "the same once it can, or an exit now",
+            );
+            return Verdict::because(Check::BalanceBreaker, ErrorCode::SafetyPriceUnknown, doubt, vec![violation]);
         }
     };
     let violations = standing.caps.against_losses(usage, wish);
     if violations.is_empty() {
         let highest = usage.high_water.max(wish.equity);
-        return Verdict::passed(Check::BalanceBreaker, format_args!("{} of {highest} at the highest", wish.equity));
+        return Verdict::passed(
+            Check::BalanceBreaker,
+            Finding::Equity { now: wish.equity.dollars(), highest: highest.dollars() },
+        );
     }
-    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
-    Verdict::blocked(Check::BalanceBreaker, ErrorCode::SafetyBalanceBreaker, detail, violations)
+    Verdict::broken(Check::BalanceBreaker, ErrorCode::SafetyBalanceBreaker, violations)
 }

@@ -20,6 +20,7 @@
 //! left otherwise. Only a sale that really leaves at a fair price is one, and only of what the plan names.
 
 use alloy::primitives::{U256, U512};
+use bardo_base::fabric::Finding;
 
 use super::standing::Standing;
 use crate::facts::Facts;
@@ -28,7 +29,7 @@ use crate::ledger::{Micros, percent};
 use crate::simulate::figure;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::{ActionClass, Check, Phase};
+use bardo_base::model::{ActionClass, Check, Phase, Rule};
 use bardo_base::units::Rounding;
 use golem_chain::token::TokenId;
 
@@ -51,32 +52,28 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     let phase = facts.phase;
     let class = facts.class(framed.proposal().tool.action_class);
     if facts.takes_back() {
-        return Verdict::passed(Check::PhaseGate, format_args!("{phase}: taking back passes in every phase"));
+        return Verdict::passed(Check::PhaseGate, Finding::PhaseTakesBack { phase });
     }
     let rules = standing.policy.rules().phases.of(phase);
-    let name = phase.as_str().to_ascii_lowercase();
     let mut violations = Vec::new();
     let closes = allows(phase, ActionClass::ClosePosition) && is_part_of_a_plan(facts, standing, class);
     if !(allows(phase, class) || closes) {
         let allowed: Vec<_> =
             ActionClass::ALL.iter().filter(|class| allows(phase, **class)).map(|one| one.as_str()).collect();
-        violations.push(Violation {
-            rule: format!("phase {phase}"),
-            limit: allowed.join(", "),
-            value: class.to_string(),
-            would_pass: "an action of one of these classes, or the same in a better phase".to_owned(),
-            figures: None,
-        });
+        violations.push(Violation::new(
+            Rule::Phase(phase),
+            allowed.join(", "),
+            class.to_string(),
+            "an action of one of these classes, or the same in a better phase",
+        ));
     }
     if rules.exit_only.0 && !facts.reduce_only() && class != ActionClass::ReadOnly {
-        violations.push(Violation {
-            rule: format!("phases.{name}.exit_only"),
-            limit: "exits only: to an exit asset, to the wallet itself, at a fair price, leaving no allowance"
-                .to_owned(),
-            value: class.to_string(),
-            would_pass: "selling what is held for a stable coin or the chain's own coin".to_owned(),
-            figures: None,
-        });
+        violations.push(Violation::new(
+            Rule::ExitOnly(phase),
+            "exits only: to an exit asset, to the wallet itself, at a fair price, leaving no allowance",
+            class.to_string(),
+            "selling what is held for a stable coin or the chain's own coin",
+        ));
     }
     let share = rules.max_position_share_bps.0;
     let sells = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition);
@@ -87,20 +84,22 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         if U512::from(sold) * U512::from(10_000) > U512::from(position) * U512::from(share.get()) {
             let most: U256 = share.of(position, Rounding::Down);
             let shown = |raw| figure(framed.proposal(), one.token, raw);
-            violations.push(Violation {
-                rule: format!("phases.{name}.max_position_share_bps"),
-                limit: format!("{} % of a position in one trade", percent(share)),
-                value: format!("{} of {}", shown(sold), shown(position)),
-                would_pass: format!("at most {} now, and more in another trade", shown(most)),
-                figures: None,
-            });
+            violations.push(Violation::new(
+                Rule::PositionShare(phase),
+                format_args!("{} % of a position in one trade", percent(share)),
+                format_args!("{} of {}", shown(sold), shown(position)),
+                format_args!("at most {} now, and more in another trade", shown(most)),
+            ));
         }
     }
     if violations.is_empty() {
-        return Verdict::passed(Check::PhaseGate, format_args!("{phase} allows {class}"));
+        return Verdict::passed(Check::PhaseGate, Finding::PhaseAllows { phase, class });
     }
-    let detail = format!("{phase} does not allow this {class}");
-    Verdict::blocked(Check::PhaseGate, ErrorCode::SafetyPhaseBlocked, detail, violations)
+    Verdict::blocked(
+        Check::PhaseGate,
+        ErrorCode::SafetyPhaseBlocked,
+        Finding::PhaseForbids { phase, class, violations },
+    )
 }
 
 /// Whether it sells nothing but what a recorded plan sells whole.

@@ -8,27 +8,27 @@ use crate::proposal::Intent;
 use crate::value::Doubt;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::Check;
+use bardo_base::fabric::Finding;
+use bardo_base::model::{Check, RuleName};
 
 /// The check.
 pub fn check(framed: &Framed, facts: &Facts, cage: &Result<Option<Cage>, Doubt>) -> Verdict {
     let proposal = framed.proposal();
     if proposal.intent == Intent::PolicyCage {
         // The owner changes the rules whatever they say; what the calls are is read back by `safety::calldata`.
-        return Verdict::passed(Check::PolicyCage, "the owner changes the rules themselves");
+        return Verdict::passed(Check::PolicyCage, Finding::OwnRules);
     }
     let cage = match cage {
         Ok(Some(cage)) => cage,
-        Ok(None) => return Verdict::passed(Check::PolicyCage, "the account has set no rules in a policy contract"),
+        Ok(None) => return Verdict::passed(Check::PolicyCage, Finding::NoCage),
         Err(doubt) => {
-            let violation = Violation {
-                rule: "policy_cage".to_owned(),
-                limit: "rules that can be read".to_owned(),
-                value: doubt.to_string(),
-                would_pass: "the same once the policy contract can be read".to_owned(),
-                figures: None,
-            };
-            return Verdict::blocked(Check::PolicyCage, ErrorCode::SafetyCageViolation, doubt, vec![violation]);
+            let violation = Violation::new(
+                RuleName::PolicyCage,
+                "rules that can be read",
+                doubt.to_string(),
+                "the same once the policy contract can be read",
+            );
+            return Verdict::because(Check::PolicyCage, ErrorCode::SafetyCageViolation, doubt, vec![violation]);
         }
     };
     let plan = Plan {
@@ -44,10 +44,9 @@ pub fn check(framed: &Framed, facts: &Facts, cage: &Result<Option<Cage>, Doubt>)
     };
     let violations = cage.judge(&plan, facts.block_time);
     if violations.is_empty() {
-        return Verdict::passed(Check::PolicyCage, format_args!("inside the rules of {}", cage.contract));
+        return Verdict::passed(Check::PolicyCage, Finding::InsideCage { contract: cage.contract });
     }
-    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
-    Verdict::blocked(Check::PolicyCage, ErrorCode::SafetyCageViolation, detail, violations)
+    Verdict::broken(Check::PolicyCage, ErrorCode::SafetyCageViolation, violations)
 }
 
 #[cfg(test)]
@@ -76,7 +75,7 @@ mod tests {
         };
         let verdict = check(&framed, &facts, &Err(Doubt::because("it does not tell its rules")));
         assert_eq!(verdict.code, Some(ErrorCode::SafetyCageViolation));
-        assert_eq!((verdict.violations[0].rule.as_str(), verdict.blocks()), ("policy_cage", true));
+        assert_eq!((verdict.violations()[0].rule.as_str(), verdict.blocks()), ("policy_cage", true));
         assert!(!check(&framed, &facts, &Ok(None)).blocks(), "an account without rules is not caged");
     }
 }

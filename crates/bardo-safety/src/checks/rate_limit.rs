@@ -6,8 +6,9 @@ use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
+use bardo_base::fabric::Finding;
 use bardo_base::id::GolemId;
-use bardo_base::model::Check;
+use bardo_base::model::{Check, RuleName};
 
 /// Why the operator is asked about a revocation by the operator's own hand.
 const MORE_REVOCATIONS: &str = "revocations, cancellations and refunds were made in the last 60 minutes, as many as the policy \
@@ -51,28 +52,25 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     let hours = &standing.policy.rules().active_hours;
     if !facts.takes_back() && !hours.contains(facts.now_millis) {
         let opens = hours.opens_in(facts.now_millis);
-        violations.push(Violation {
-            rule: "active_hours".to_owned(),
-            limit: hours.words(),
-            value: "now".to_owned(),
-            would_pass: opens
-                .map_or_else(|| "nothing at any time".to_owned(), |seconds| format!("the same in {seconds} s")), // "Now" has no figure of its own: what counts is when it may act again.
-            figures: opens
-                .map(|seconds| Figures::new(FigureUnit::Seconds, 0, seconds).freeing_in(Some(seconds)))
-                .map(Box::new),
-        });
+        violations.push(
+            Violation::new(
+                RuleName::ActiveHours,
+                hours.words(),
+                "now",
+                opens.map_or_else(|| "nothing at any time".to_owned(), |seconds| format!("the same in {seconds} s")),
+            )
+            .with(opens.map(|seconds| Figures::new(FigureUnit::Seconds, 0, seconds).freeing_in(Some(seconds)))),
+        );
     }
     if violations.is_empty() {
-        let made = usage.trades_hour;
-        let passed =
-            Verdict::passed(Check::RateLimit, format_args!("{made} of {} trades in 60 minutes", caps.trades_per_hour));
+        let found = Finding::rate(usage.trades_hour, caps.trades_per_hour);
+        let passed = Verdict::passed(Check::RateLimit, found);
         return match asks {
             Some(why) => passed.asking(why),
             None => passed,
         };
     }
-    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
-    Verdict::blocked(Check::RateLimit, ErrorCode::SafetyRateLimited, detail, violations)
+    Verdict::broken(Check::RateLimit, ErrorCode::SafetyRateLimited, violations)
 }
 
 #[cfg(test)]
@@ -125,7 +123,7 @@ mod tests {
         let usage = Usage { now, calls_minute, breaker: Breaker::Closed { failures: 0 }, ..Usage::default() };
         let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("rates.toml")).unwrap();
         let standing = Standing::new(&policy, Ok(&usage), None, &framed, &facts);
-        check(&framed, &facts, &standing).violations.into_iter().map(|one| one.rule).collect()
+        check(&framed, &facts, &standing).violations().iter().map(|one| one.rule.to_string()).collect()
     }
 
     #[test]

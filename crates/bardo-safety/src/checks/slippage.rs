@@ -6,6 +6,7 @@
 //! it is needed most. The mean stays as the outer bound: further below it than [`STEEP`], the operator must agree.
 
 use alloy::primitives::U256;
+use bardo_base::fabric::Finding;
 
 use crate::facts::Facts;
 use crate::framed::Framed;
@@ -15,7 +16,7 @@ use crate::value::{Exchange, PriceConcern, Values};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
 use bardo_base::format::dollars;
-use bardo_base::model::Check;
+use bardo_base::model::{Check, RuleName};
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use golem_chain::token::TokenId;
 
@@ -25,9 +26,6 @@ const CLOCK_SLACK_MILLIS: u64 = 5_000;
 /// So far below the half-hour mean a position is left without a question, in ten-thousandths: a quarter. Above that a
 /// fall is rarer than a feed that is wrong.
 const STEEP: u32 = 2_500;
-
-/// Rule of a quote that is better than feeds and other pools by more than a trade may lose: one of them is wrong.
-const QUOTE_ABOVE: &str = "quote_above_witnesses";
 
 /// How much a trade may lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,35 +71,29 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
             },
             Err(doubt) => {
                 unknown = true;
-                violations.push(Violation {
-                    rule: "max_loss_bps".to_owned(),
-                    limit: format!("at most {} lost", limits.max_loss),
-                    value: doubt.to_string(),
-                    would_pass: "the same once every price can be told".to_owned(),
-                    figures: None,
-                });
+                violations.push(Violation::new(
+                    RuleName::MaxLossBps,
+                    format_args!("at most {} lost", limits.max_loss),
+                    doubt.to_string(),
+                    "the same once every price can be told",
+                ));
             }
         }
     }
     if violations.is_empty() {
-        let passed = match &proposal.trade {
-            Some(trade) => Verdict::passed(
-                Check::SlippageGuard,
-                format_args!("slippage {}, impact {}", trade.slippage, trade.price_impact),
-            ),
-            None if proposal.order.is_some() => {
-                Verdict::passed(Check::SlippageGuard, "what must arrive is worth what is given, less the allowed loss")
-            }
-            None => Verdict::passed(Check::SlippageGuard, "nothing is traded"),
+        let found = match &proposal.trade {
+            Some(trade) => Finding::Slippage { slippage: trade.slippage, impact: trade.price_impact },
+            None if proposal.order.is_some() => Finding::ArrivalFair,
+            None => Finding::NothingTraded,
         };
+        let passed = Verdict::passed(Check::SlippageGuard, found);
         return match asks {
             Some(why) => passed.asking(why),
             None => passed,
         };
     }
     let code = if unknown { ErrorCode::SafetyPriceUnknown } else { ErrorCode::SafetySlippage };
-    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
-    let blocked = Verdict::blocked(Check::SlippageGuard, code, detail, violations);
+    let blocked = Verdict::broken(Check::SlippageGuard, code, violations);
     match suggestion {
         Some(suggestion) => blocked.suggesting(suggestion),
         None => blocked,
@@ -127,14 +119,14 @@ fn enough(paid: &Exchange, most: BasisPoints) -> Option<String> {
 fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
     let goes = |raw| figure_of(&trade.token_in, raw);
     let comes = |raw| figure_of(&trade.token_out, raw);
-    let mut refuse = |rule: &str, limit: String, value: String, would_pass: String, figures: Option<Figures>| {
-        violations.push(Violation { rule: rule.to_owned(), limit, value, would_pass, figures: figures.map(Box::new) });
+    let mut refuse = |rule: RuleName, limit: String, value: String, would_pass: String, figures: Option<Figures>| {
+        violations.push(Violation::new(rule, limit, value, would_pass).with(figures));
     };
     let bps = |most: BasisPoints, value: BasisPoints| Some(Figures::new(FigureUnit::Bps, most.get(), value.get()));
     if trade.slippage > limits.max_slippage {
         let most = limits.max_slippage;
         refuse(
-            "max_slippage_bps",
+            RuleName::MaxSlippageBps,
             format!("at most {most}"),
             trade.slippage.to_string(),
             format!("{most} or less"),
@@ -147,7 +139,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
     let of_phase = limits.impact_below.filter(|below| trade.impact_reached >= *below);
     if general && of_phase.is_none_or(|below| below > most) {
         refuse(
-            "max_price_impact_bps",
+            RuleName::MaxPriceImpactBps,
             format!("at most {most}"),
             trade.price_impact.to_string(),
             "a smaller amount, or a deeper market".to_owned(),
@@ -156,7 +148,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
     }
     if let Some(below) = of_phase.filter(|below| *below <= most || !general) {
         refuse(
-            "max_price_impact_bps",
+            RuleName::MaxPriceImpactBps,
             format!("below {below} in this phase"),
             trade.price_impact.to_string(),
             "a smaller amount, or a deeper market".to_owned(),
@@ -165,7 +157,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
     }
     if trade.amount_in.is_zero() || trade.min_out.is_zero() {
         refuse(
-            "min_out",
+            RuleName::MinOut,
             "something must go in and something must come out".to_owned(),
             format!("{} in, at least {} out", goes(trade.amount_in), comes(trade.min_out)),
             "a trade with a least output above zero".to_owned(),
@@ -175,7 +167,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
     let promised = if trade.exact_output { trade.expected_out } else { trade.slippage.minimum_out(trade.expected_out) };
     if trade.min_out < promised {
         refuse(
-            "min_out",
+            RuleName::MinOut,
             format!("at least {}, the quote less {}", comes(promised), trade.slippage),
             comes(trade.min_out),
             format!("a least output of {}", comes(promised)),
@@ -190,7 +182,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
             None => "made after now, by this machine's clock".to_owned(),
         };
         refuse(
-            "max_quote_age_seconds",
+            RuleName::MaxQuoteAgeSeconds,
             format!("at most {} s", limits.max_quote_age / 1_000),
             value,
             "a new quote".to_owned(),
@@ -199,7 +191,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
     }
     if trade.deadline <= facts.block_time {
         refuse(
-            "deadline",
+            RuleName::Deadline,
             "a time to come".to_owned(),
             format!("{} s ago by the chain's time", facts.block_time.saturating_sub(trade.deadline)),
             "a new quote".to_owned(),
@@ -264,12 +256,13 @@ fn sells_below_a_pool(values: &Values) -> bool {
 /// # Errors
 /// The violation.
 pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Violation> {
-    let untold = |error: &dyn std::fmt::Display| Violation {
-        rule: "max_loss_bps".to_owned(),
-        limit: format!("at most {most} lost"),
-        value: error.to_string(),
-        would_pass: "an amount whose value can be told".to_owned(),
-        figures: None,
+    let untold = |error: &dyn std::fmt::Display| {
+        Violation::new(
+            RuleName::MaxLossBps,
+            format_args!("at most {most} lost"),
+            error.to_string(),
+            "an amount whose value can be told",
+        )
     };
     let by_all = values.exchange().map_err(|error| untold(&error))?;
     let least = at_least(by_all.given, most).map_err(|error| untold(&error))?;
@@ -298,29 +291,28 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Vi
     // Without the quote nothing is lost: then it is the quote that promises too much.
     let gain = |unquoted: &Exchange| at_least(unquoted.given, most).is_ok_and(|least| unquoted.received >= least);
     if let Some(unquoted) = values.unquoted.filter(gain) {
-        return Err(Violation {
-            rule: QUOTE_ABOVE.to_owned(),
-            limit: format!("a quote within {most} of the feeds and the other pools"),
-            value: format!(
+        return Err(Violation::new(
+            RuleName::QuoteAboveWitnesses,
+            format_args!("a quote within {most} of the feeds and the other pools"),
+            format_args!(
                 "the quote returns at least ${} for ${}, more than feeds and other pools explain",
                 unquoted.received.to_fixed(2, Rounding::Down),
                 unquoted.given.to_fixed(2, Rounding::Up),
             ),
-            would_pass: "the same once quote, feeds and pools agree".to_owned(),
-            figures: None,
-        });
+            "the same once quote, feeds and pools agree",
+        ));
     }
-    Err(Violation {
-        rule: "max_loss_bps".to_owned(),
-        limit: format!("at most {most} of ${} lost", exchange.given.to_fixed(2, Rounding::Up)),
-        value: format!("only ${} are certain to come in", exchange.received.to_fixed(2, Rounding::Down)),
-        would_pass: format!("at least ${} guaranteed", least.to_fixed(2, Rounding::Up)),
-        figures: Some(Box::new(Figures::new(
-            FigureUnit::Usd,
-            least.to_fixed(2, Rounding::Up),
-            exchange.received.to_fixed(2, Rounding::Down),
-        ))),
-    })
+    Err(Violation::new(
+        RuleName::MaxLossBps,
+        format_args!("at most {most} of ${} lost", exchange.given.to_fixed(2, Rounding::Up)),
+        format_args!("only ${} are certain to come in", exchange.received.to_fixed(2, Rounding::Down)),
+        format_args!("at least ${} guaranteed", least.to_fixed(2, Rounding::Up)),
+    )
+    .with(Figures::new(
+        FigureUnit::Usd,
+        least.to_fixed(2, Rounding::Up),
+        exchange.received.to_fixed(2, Rounding::Down),
+    )))
 }
 
 /// `given · (1 − loss)`, rounded up.

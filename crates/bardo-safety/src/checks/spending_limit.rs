@@ -11,7 +11,8 @@ use crate::typed::TypedMessage;
 use crate::value::{Doubt, Values, is_unlimited};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
-use bardo_base::model::{ActionClass, Check};
+use bardo_base::fabric::Finding;
+use bardo_base::model::{ActionClass, Check, RuleName};
 use bardo_base::units::Usd;
 use golem_chain::network::NetworkKind;
 use golem_chain::token::TokenId;
@@ -37,7 +38,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         let takeable = values.takeable.iter().map(|one| (one.token.symbol.as_str(), one.usd));
         for (symbol, usd) in takeable {
             let most = standing.policy.rules().max_allowance_usd;
-            above(most, usd, "max_allowance_usd", &format!("of {symbol} left to be taken"), &mut violations);
+            above(most, usd, RuleName::MaxAllowanceUsd, &format!("of {symbol} left to be taken"), &mut violations);
         }
         for bound in &framed.proposal().allowances {
             allowance(bound, facts, standing, &mut violations);
@@ -47,50 +48,48 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     if violations.is_empty() {
         let day = caps.spend.iter().filter(|cap| cap.span == Span::Day).map(|cap| cap.limit).min();
         let after = usage.spent(Span::Day).plus(wish.spend).unwrap_or(Micros::MAX);
-        let of = day.map(|day| format!(" of {day}")).unwrap_or_default();
-        let passed =
-            Verdict::passed(Check::SpendingLimit, format_args!("{} now, {after}{of} in 24 hours after it", wish.spend));
+        let found = Finding::spending(wish.spend.dollars(), after.dollars(), day.map(Micros::dollars));
+        let passed = Verdict::passed(Check::SpendingLimit, found);
         // Without the figures, which change with every price while the operator reads: the approval would cover no longer.
         return over
             .iter()
             .fold(passed, |passed, one| passed.asking(format_args!("this exit exceeds {}: {}", one.rule, one.limit)));
     }
-    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
-    Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, detail, violations)
+    Verdict::broken(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, violations)
 }
 
 fn unknown(doubt: &Doubt) -> Verdict {
-    let violation = Violation {
-        rule: "price".to_owned(),
-        limit: "every value must be told before a limit can be checked".to_owned(),
-        value: doubt.to_string(),
-        would_pass: "the same once every price can be told".to_owned(),
-        figures: None,
-    };
-    Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetyPriceUnknown, doubt, vec![violation])
+    let violation = Violation::new(
+        RuleName::Price,
+        "every value must be told before a limit can be checked",
+        doubt.to_string(),
+        "the same once every price can be told",
+    );
+    Verdict::because(Check::SpendingLimit, ErrorCode::SafetyPriceUnknown, doubt, vec![violation])
 }
 
 /// Without the ledger nothing is known of what was spent.
 pub(super) fn no_ledger(check: Check, why: &str) -> Verdict {
-    let violation = Violation {
-        rule: "ledger".to_owned(),
-        limit: "what was spent before must be known".to_owned(),
-        value: why.to_owned(),
-        would_pass: "the same once the ledger can be read".to_owned(),
-        figures: None,
-    };
-    Verdict::blocked(check, ErrorCode::StoreUnavailable, why, vec![violation])
+    let violation = Violation::new(
+        RuleName::Ledger,
+        "what was spent before must be known",
+        why.to_owned(),
+        "the same once the ledger can be read",
+    );
+    Verdict::because(check, ErrorCode::StoreUnavailable, why, vec![violation])
 }
 
-fn above(most: MaxUsd, usd: Usd, rule: &str, of_what: &str, violations: &mut Vec<Violation>) {
+fn above(most: MaxUsd, usd: Usd, rule: RuleName, of_what: &str, violations: &mut Vec<Violation>) {
     let Some(most) = most.0.filter(|most| usd > *most) else { return };
-    violations.push(Violation {
-        rule: rule.to_owned(),
-        limit: format!("${most}"),
-        value: format!("${usd} {of_what}"),
-        would_pass: format!("at most ${most}"),
-        figures: Some(Box::new(Figures::new(FigureUnit::Usd, most, usd).leaving(most))),
-    });
+    violations.push(
+        Violation::new(
+            rule,
+            format_args!("${most}"),
+            format_args!("${usd} {of_what}"),
+            format_args!("at most ${most}"),
+        )
+        .with(Figures::new(FigureUnit::Usd, most, usd).leaving(most)),
+    );
 }
 
 /// What a holding is worth after an action that adds to it, at the highest price. What comes in, by this action or by an
@@ -112,20 +111,21 @@ fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing
         let after = held.ok().zip(given.ok()).zip(coming);
         let after = after.and_then(|((held, given), coming)| held.checked_add(given).ok()?.checked_add(coming).ok());
         let unfed = MaxUsd(rules.max_unfed_usd.0.filter(|_| values.is_unfed(inflow.token.id)));
-        for (rule, most) in [("max_position_size_usd", rules.max_position_size_usd), ("max_unfed_usd", unfed)] {
+        for (rule, most) in
+            [(RuleName::MaxPositionSizeUsd, rules.max_position_size_usd), (RuleName::MaxUnfedUsd, unfed)]
+        {
             let Some(limit) = most.0 else { continue };
             match after {
                 Some(after) => {
                     let what = format!("of {} held afterwards", inflow.token.symbol);
                     above(most, after, rule, &what, violations);
                 }
-                None => violations.push(Violation {
-                    rule: rule.to_owned(),
-                    limit: format!("${limit}"),
-                    value: format!("what is held of {} cannot be told", inflow.token.symbol),
-                    would_pass: "the same once it can, or an exit now".to_owned(),
-                    figures: None,
-                }),
+                None => violations.push(Violation::new(
+                    rule,
+                    format_args!("${limit}"),
+                    format_args!("what is held of {} cannot be told", inflow.token.symbol),
+                    "the same once it can, or an exit now",
+                )),
             }
         }
     }
@@ -138,16 +138,18 @@ fn coming(standing: &Standing<'_>, chain_id: u64, token: TokenId) -> Option<Usd>
 
 fn gas(framed: &Framed, values: &Values, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
     let rules = standing.policy.rules();
-    above(rules.max_gas_usd, values.gas, "max_gas_usd", "of gas at most", violations);
+    above(rules.max_gas_usd, values.gas, RuleName::MaxGasUsd, "of gas at most", violations);
     let fee = framed.fees().max_fee_per_gas;
     if let Some(most) = rules.max_fee_per_gas_gwei.wei().filter(|most| fee > *most) {
-        violations.push(Violation {
-            rule: "max_fee_per_gas_gwei".to_owned(),
-            limit: format!("{most} wei per unit of gas"),
-            value: format!("{fee} wei"),
-            would_pass: "the same when blocks are emptier".to_owned(),
-            figures: Some(Box::new(Figures::new(FigureUnit::Wei, most, fee).leaving(most))),
-        });
+        violations.push(
+            Violation::new(
+                RuleName::MaxFeePerGasGwei,
+                format_args!("{most} wei per unit of gas"),
+                format_args!("{fee} wei"),
+                "the same when blocks are emptier",
+            )
+            .with(Figures::new(FigureUnit::Wei, most, fee).leaving(most)),
+        );
     }
 }
 
@@ -155,13 +157,12 @@ fn allowance(bound: &AllowanceBound, facts: &Facts, standing: &Standing<'_>, vio
     let rules = standing.policy.rules();
     // The same line that values draw: what is not counted by its amount is let through by no amount.
     if is_unlimited(bound.at_most) && !rules.allow_unlimited_allowance.0 {
-        violations.push(Violation {
-            rule: "allow_unlimited_allowance".to_owned(),
-            limit: "exact amounts".to_owned(),
-            value: format!("an allowance of {} without limit for {}", bound.token.symbol, bound.spender),
-            would_pass: "the exact amount the action needs".to_owned(),
-            figures: None,
-        });
+        violations.push(Violation::new(
+            RuleName::AllowUnlimitedAllowance,
+            "exact amounts",
+            format_args!("an allowance of {} without limit for {}", bound.token.symbol, bound.spender),
+            "the exact amount the action needs",
+        ));
     }
     if let AllowanceKind::Permit2 { expires_at } = bound.kind
         && !bound.at_most.is_zero()
@@ -201,15 +202,18 @@ fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violati
         None => clock,
     };
     let lasts = until.saturating_sub(now);
-    let found =
-        |violation: &Violation| violation.rule == "max_allowance_seconds" && violation.value == format!("{lasts} s");
+    let found = |violation: &Violation| {
+        violation.rule.is(RuleName::MaxAllowanceSeconds) && violation.value == format!("{lasts} s")
+    };
     if lasts > most && !violations.iter().any(found) {
-        violations.push(Violation {
-            rule: "max_allowance_seconds".to_owned(),
-            limit: format!("{most} s"),
-            value: format!("{lasts} s"),
-            would_pass: format!("{what} that ends within {most} s"),
-            figures: Some(Box::new(Figures::new(FigureUnit::Seconds, most, lasts).leaving(most))),
-        });
+        violations.push(
+            Violation::new(
+                RuleName::MaxAllowanceSeconds,
+                format_args!("{most} s"),
+                format_args!("{lasts} s"),
+                format_args!("{what} that ends within {most} s"),
+            )
+            .with(Figures::new(FigureUnit::Seconds, most, lasts).leaving(most)),
+        );
     }
 }

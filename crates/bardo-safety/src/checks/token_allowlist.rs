@@ -4,6 +4,7 @@
 //! Taking back allowances and orders is held to tool, chain, kind and wallet only: a bad token's
 //! allowance can be revoked.
 
+use bardo_base::fabric::Finding;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -20,7 +21,7 @@ use crate::proposal::{Intent, Purpose};
 use crate::simulate::settler;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::Check;
+use bardo_base::model::{Check, RuleName};
 use golem_chain::network::{AddressBook, Contract};
 use golem_chain::token::TokenId;
 
@@ -120,14 +121,8 @@ struct Found {
 }
 
 impl Found {
-    fn add(&mut self, rule: &str, allowed: String, value: impl ToString, would_pass: &str) {
-        self.violations.push(Violation {
-            rule: rule.to_owned(),
-            limit: allowed,
-            value: value.to_string(),
-            would_pass: would_pass.to_owned(),
-            figures: None,
-        });
+    fn add(&mut self, rule: RuleName, allowed: String, value: impl ToString, would_pass: &str) {
+        self.violations.push(Violation::new(rule, allowed, value.to_string(), would_pass.to_owned()));
     }
 }
 
@@ -147,48 +142,57 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     }
     let Found { violations, tokens } = found;
     if violations.is_empty() {
-        return Verdict::passed(Check::TokenAllowlist, "everything it touches is on its list");
+        return Verdict::passed(Check::TokenAllowlist, Finding::Listed);
     }
     let code = if tokens { ErrorCode::SafetyTokenNotAllowed } else { ErrorCode::SafetyNotAllowed };
-    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
-    Verdict::blocked(Check::TokenAllowlist, code, detail, violations)
+    Verdict::broken(Check::TokenAllowlist, code, violations)
 }
 
 fn who_and_what(framed: &Framed, rules: &Rules, found: &mut Found) {
     let proposal = framed.proposal();
-    let mut word = |rule: &str, scope: &Scope<Word>, name: &str, would_pass: &str| {
+    let mut word = |rule: RuleName, scope: &Scope<Word>, name: &str, would_pass: &str| {
         if !scope.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
             found.add(rule, scope.words(), name, would_pass);
         }
     };
-    word("allowed_tools", &rules.allowed_tools, proposal.tool.name, "a tool of the list");
-    word("allowed_intent_types", &rules.allowed_intent_types, proposal.intent.as_str(), "a kind of action of the list");
+    word(RuleName::AllowedTools, &rules.allowed_tools, proposal.tool.name, "a tool of the list");
+    word(
+        RuleName::AllowedIntentTypes,
+        &rules.allowed_intent_types,
+        proposal.intent.as_str(),
+        "a kind of action of the list",
+    );
     let chain = ChainId(proposal.chain_id);
     if !rules.allowed_chains.allows(&chain, false) {
-        found.add("allowed_chains", rules.allowed_chains.words(), chain, "the same on a chain of the list");
+        found.add(RuleName::AllowedChains, rules.allowed_chains.words(), chain, "the same on a chain of the list");
     }
     if let Some(arrival) = proposal.order.as_ref().and_then(|order| order.arrival.as_ref()) {
         let chain = ChainId(arrival.chain_id);
         if !rules.allowed_chains.allows(&chain, false) {
-            found.add("allowed_chains", rules.allowed_chains.words(), chain, "the same to a chain of the list");
+            found.add(RuleName::AllowedChains, rules.allowed_chains.words(), chain, "the same to a chain of the list");
         }
         let token = TokenRef { chain, token: arrival.token.id };
         // Whether it is listed over there was read with its value: otherwise that value is a doubt.
         if !rules.allowed_tokens.allows(&token, arrival.token.listed) {
             found.tokens = true;
-            found.add("allowed_tokens", rules.allowed_tokens.words(), token, "a token of the list");
+            found.add(RuleName::AllowedTokens, rules.allowed_tokens.words(), token, "a token of the list");
         }
     }
     let wallet = Wallet(framed.account());
     if !rules.allowed_execution_wallets.allows(&wallet, false) {
         let allowed = rules.allowed_execution_wallets.words();
-        found.add("allowed_execution_wallets", allowed, wallet, "the same with a wallet of the list");
+        found.add(RuleName::AllowedExecutionWallets, allowed, wallet, "the same with a wallet of the list");
     }
     match framed.kind() {
         AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded => {}
         AccountKind::Delegated if rules.safe_addresses.allows(&wallet, false) => {}
         AccountKind::Delegated => {
-            found.add("safe_addresses", rules.safe_addresses.words(), wallet, "the same with a wallet of the list");
+            found.add(
+                RuleName::SafeAddresses,
+                rules.safe_addresses.words(),
+                wallet,
+                "the same with a wallet of the list",
+            );
         }
     }
 }
@@ -213,7 +217,7 @@ fn tokens(framed: &Framed, facts: &Facts, rules: &Rules, found: &mut Found) {
                 facts.tokens.get(&id).map(|token| format!(" (calls itself {})", token.symbol)).unwrap_or_default();
             found.tokens = true;
             let value = format!("{token}{symbol}");
-            found.add("allowed_tokens", rules.allowed_tokens.words(), value, "a token of the list");
+            found.add(RuleName::AllowedTokens, rules.allowed_tokens.words(), value, "a token of the list");
         }
     }
 }
@@ -230,7 +234,7 @@ fn hops(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
         if !listed && !wraps && !allowed.allows(&token, false) {
             found.tokens = true;
             let value = format!("{token}, on the way");
-            found.add("allowed_tokens", allowed.words(), value, "a route through tokens that are known");
+            found.add(RuleName::AllowedTokens, allowed.words(), value, "a route through tokens that are known");
         }
     }
 }
@@ -245,12 +249,12 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
     if let Some((contract, at)) = framed.order().and_then(|order| settler(&order.message)) {
         let name = protocol(contract);
         if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
-            found.add("allowed_protocols", rules.allowed_protocols.words(), name, "a protocol of the list");
+            found.add(RuleName::AllowedProtocols, rules.allowed_protocols.words(), name, "a protocol of the list");
         }
         let settles = ContractRef { chain: ChainId(proposal.chain_id), address: at, selector: None };
         let listed = |listed: &std::collections::BTreeSet<ContractRef>| listed.contains(&settles);
         if !rules.allowed_contracts.allows_by(role(at) == Some(contract), listed) {
-            found.add("allowed_contracts", rules.allowed_contracts.words(), settles, "a contract of the list");
+            found.add(RuleName::AllowedContracts, rules.allowed_contracts.words(), settles, "a contract of the list");
         }
     }
     for (leg, sent) in proposal.legs.iter().zip(framed.legs()) {
@@ -258,7 +262,7 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
         let wrapped = sent.to != leg.to;
         if wrapped && !matches!(role(sent.to), Some(Contract::DelegationManager | Contract::Eip7702Delegator)) {
             found.add(
-                "allowed_contracts",
+                RuleName::AllowedContracts,
                 "a known delegation contract around the call".to_owned(),
                 sent.to,
                 "a wrapping that is known",
@@ -271,7 +275,7 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
         if leg.purpose == Purpose::Main {
             let name = role(leg.to).map(protocol).or(is_token.then_some("erc20")).unwrap_or("unknown");
             if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
-                found.add("allowed_protocols", rules.allowed_protocols.words(), name, "a protocol of the list");
+                found.add(RuleName::AllowedProtocols, rules.allowed_protocols.words(), name, "a protocol of the list");
             }
         }
         if leg.data.is_empty() {
@@ -279,7 +283,7 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
             if proposal.intent != Intent::Transfer {
                 let value = format!("a call without a function to {}", leg.to);
                 found.add(
-                    "allowed_contracts",
+                    RuleName::AllowedContracts,
                     "a function that is known".to_owned(),
                     value,
                     "a call that names its function",
@@ -297,7 +301,7 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
             |listed: &std::collections::BTreeSet<ContractRef>| listed.contains(&called) || listed.contains(&whole);
         if selector.is_none() || !rules.allowed_contracts.allows_by(known, listed) {
             found.add(
-                "allowed_contracts",
+                RuleName::AllowedContracts,
                 rules.allowed_contracts.words(),
                 called,
                 "a contract and function of the list",
@@ -315,14 +319,19 @@ fn parties(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
     recipients.dedup();
     for recipient in recipients.into_iter().map(Recipient) {
         if !rules.allowed_recipients.allows(&recipient, recipient.0 == framed.account()) {
-            found.add("allowed_recipients", rules.allowed_recipients.words(), recipient, "a recipient of the list");
+            found.add(
+                RuleName::AllowedRecipients,
+                rules.allowed_recipients.words(),
+                recipient,
+                "a recipient of the list",
+            );
         }
     }
     for spender in grants::spenders(framed) {
         let known = standing.network.is_some_and(|network| grants::known_spender(framed, &network.book, spender));
         let spender = Spender(spender);
         if !rules.allowed_spenders.allows(&spender, known) {
-            found.add("allowed_spenders", rules.allowed_spenders.words(), spender, "a spender of the list");
+            found.add(RuleName::AllowedSpenders, rules.allowed_spenders.words(), spender, "a spender of the list");
         }
     }
 }

@@ -2,6 +2,7 @@
 //! [`Request`] under them. The checks ask it before anything is simulated, the reservation asks it
 //! again inside the transaction that records the spending; both get every violation at once.
 
+use bardo_base::model::{Rule, RuleName};
 use std::collections::BTreeMap;
 
 use super::micros::Micros;
@@ -55,7 +56,7 @@ impl Span {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpendCap {
     /// The policy's field.
-    pub rule: &'static str,
+    pub rule: RuleName,
     /// Over which time.
     pub span: Span,
     /// The most.
@@ -170,13 +171,7 @@ impl Caps {
             let of_window = usage.window(cap.span).frees_at.filter(|_| cap.span != Span::Once);
             let figures =
                 dollars(cap.limit, before, request.spend).freeing_in(of_window.map(|at| seconds(at, usage.now)));
-            found.push(Violation {
-                rule: cap.rule.to_owned(),
-                limit,
-                value,
-                would_pass,
-                figures: Some(Box::new(figures)),
-            });
+            found.push(Violation::new(cap.rule, limit, value, would_pass).with(figures));
         }
         for (key, spend) in &request.tokens {
             let Some(caps) = self.tokens.get(key) else { continue };
@@ -186,13 +181,15 @@ impl Caps {
                 if before.plus(*spend).is_ok_and(|after| after <= limit) {
                     continue;
                 }
-                found.push(Violation {
-                    rule: format!("token_caps.{}", token_name(*key)),
-                    limit: format!("{limit} {}", span.words()),
-                    value: format!("{spend} on top of {before}"),
-                    would_pass: format!("at most {} of this token now", limit.less(before)),
-                    figures: Some(Box::new(dollars(limit, before, *spend))),
-                });
+                found.push(
+                    Violation::new(
+                        Rule::token_caps(&token_name(*key)),
+                        format_args!("{limit} {}", span.words()),
+                        format_args!("{spend} on top of {before}"),
+                        format_args!("at most {} of this token now", limit.less(before)),
+                    )
+                    .with(dollars(limit, before, *spend)),
+                );
             }
         }
         found
@@ -201,17 +198,22 @@ impl Caps {
     /// The rate of revocations, cancellations and refunds, where one more exceeds it. For the operator's own hand it is
     /// a question, and otherwise a refusal.
     pub fn revocation_rate(&self, usage: &Usage) -> Option<Violation> {
-        (usage.revocations_hour >= self.revocations_per_hour).then(|| Violation {
-            rule: "max_revocations_per_hour".to_owned(),
-            limit: format!("{} in any 60 minutes", self.revocations_per_hour),
-            value: format!("{} were made", usage.revocations_hour),
-            would_pass: match usage.revocation_frees_at {
-                Some(at) if self.revocations_per_hour > 0 => {
-                    format!("the next one in {}, or one by the operator's own hand now", seconds_until(at, usage.now))
-                }
-                _ => "one by the operator's own hand".to_owned(),
-            },
-            figures: Some(Box::new(
+        (usage.revocations_hour >= self.revocations_per_hour).then(|| {
+            Violation::new(
+                RuleName::MaxRevocationsPerHour,
+                format_args!("{} in any 60 minutes", self.revocations_per_hour),
+                format_args!("{} were made", usage.revocations_hour),
+                match usage.revocation_frees_at {
+                    Some(at) if self.revocations_per_hour > 0 => {
+                        format!(
+                            "the next one in {}, or one by the operator's own hand now",
+                            seconds_until(at, usage.now)
+                        )
+                    }
+                    _ => "one by the operator's own hand".to_owned(),
+                },
+            )
+            .with(
                 Figures::new(FigureUnit::Count, self.revocations_per_hour, usage.revocations_hour.saturating_add(1))
                     .leaving(0)
                     .freeing_in(
@@ -220,7 +222,7 @@ impl Caps {
                             .filter(|_| self.revocations_per_hour > 0)
                             .map(|at| seconds(at, usage.now)),
                     ),
-            )),
+            )
         })
     }
 
@@ -229,12 +231,14 @@ impl Caps {
     pub fn revocation_gas(&self, usage: &Usage, request: &Request) -> Option<Violation> {
         let most = self.revocations_per_day.filter(|_| request.takes_back)?;
         let before = usage.revocations_day;
-        (!before.plus(request.spend).is_ok_and(|after| after <= most)).then(|| Violation {
-            rule: "max_gas_usd".to_owned(),
-            limit: format!("{most} of gas for revocations in any 24 hours, {REVOCATIONS_A_DAY} times max_gas_usd"),
-            value: format!("{} on top of {before}", request.spend),
-            would_pass: "one by the operator's own hand, or the same within a day".to_owned(),
-            figures: Some(Box::new(dollars(most, before, request.spend))),
+        (!before.plus(request.spend).is_ok_and(|after| after <= most)).then(|| {
+            Violation::new(
+                RuleName::MaxGasUsd,
+                format_args!("{most} of gas for revocations in any 24 hours, {REVOCATIONS_A_DAY} times max_gas_usd"),
+                format_args!("{} on top of {before}", request.spend),
+                "one by the operator's own hand, or the same within a day",
+            )
+            .with(dollars(most, before, request.spend))
         })
     }
 
@@ -251,35 +255,39 @@ impl Caps {
         if sold == Micros::ZERO || before.plus(sold).is_ok_and(|after| after <= cap.limit) {
             return None;
         }
-        Some(Violation {
-            rule: cap.rule.to_owned(),
-            limit: format!("{} sold by exits in any 24 hours without asking", cap.limit),
-            value: format!("{sold} on top of {before}"),
-            would_pass: format!("at most {} now, or the same with the operator's approval", cap.limit.less(before)),
-            figures: Some(Box::new(dollars(cap.limit, before, sold))),
-        })
+        Some(
+            Violation::new(
+                cap.rule,
+                format_args!("{} sold by exits in any 24 hours without asking", cap.limit),
+                format_args!("{sold} on top of {before}"),
+                format_args!("at most {} now, or the same with the operator's approval", cap.limit.less(before)),
+            )
+            .with(dollars(cap.limit, before, sold)),
+        )
     }
 
     /// The rate of trades, where one more exceeds it. For a fair exit it is a question to the operator, for one by the
     /// operator's own hand nothing, and for everything else a refusal.
     pub fn trade_rate(&self, usage: &Usage) -> Option<Violation> {
-        (usage.trades_hour >= self.trades_per_hour).then(|| Violation {
-            rule: "max_trades_per_hour".to_owned(),
-            limit: format!("{} in any 60 minutes", self.trades_per_hour),
-            value: format!("{} were made", usage.trades_hour),
-            would_pass: match usage.trade_frees_at {
-                Some(at) if self.trades_per_hour > 0 => {
-                    format!("the next one in {}, or an exit now", seconds_until(at, usage.now))
-                }
-                _ => "exits only: the policy allows no other trade".to_owned(),
-            },
-            figures: Some(Box::new(
+        (usage.trades_hour >= self.trades_per_hour).then(|| {
+            Violation::new(
+                RuleName::MaxTradesPerHour,
+                format_args!("{} in any 60 minutes", self.trades_per_hour),
+                format_args!("{} were made", usage.trades_hour),
+                match usage.trade_frees_at {
+                    Some(at) if self.trades_per_hour > 0 => {
+                        format!("the next one in {}, or an exit now", seconds_until(at, usage.now))
+                    }
+                    _ => "exits only: the policy allows no other trade".to_owned(),
+                },
+            )
+            .with(
                 Figures::new(FigureUnit::Count, self.trades_per_hour, usage.trades_hour.saturating_add(1))
                     .leaving(0)
                     .freeing_in(
                         usage.trade_frees_at.filter(|_| self.trades_per_hour > 0).map(|at| seconds(at, usage.now)),
                     ),
-            )),
+            )
         })
     }
 
@@ -287,33 +295,35 @@ impl Caps {
     pub fn against_rate(&self, usage: &Usage, trade: bool, exempt: bool) -> Vec<Violation> {
         let mut found = Vec::new();
         if usage.calls_minute > self.calls_per_minute {
-            found.push(Violation {
-                rule: "max_tool_calls_per_minute".to_owned(),
-                limit: format!("{} in any 60 seconds", self.calls_per_minute),
-                value: format!("{}, with this one", usage.calls_minute),
-                would_pass: "the same call within a minute".to_owned(),
-                figures: Some(Box::new(
-                    Figures::new(FigureUnit::Count, self.calls_per_minute, usage.calls_minute).leaving(0),
-                )),
-            });
+            found.push(
+                Violation::new(
+                    RuleName::MaxToolCallsPerMinute,
+                    format_args!("{} in any 60 seconds", self.calls_per_minute),
+                    format_args!("{}, with this one", usage.calls_minute),
+                    "the same call within a minute",
+                )
+                .with(Figures::new(FigureUnit::Count, self.calls_per_minute, usage.calls_minute).leaving(0)),
+            );
         }
         if let Some(last) = usage.last_trade.filter(|_| trade && !exempt) {
             let free = last.saturating_add(self.cooldown);
             if usage.now < free {
-                found.push(Violation {
-                    rule: "cooldown_seconds".to_owned(),
-                    limit: format!("{} s between trades", self.cooldown / 1_000),
-                    value: format!("{} s after the last one", usage.now.saturating_sub(last) / 1_000),
-                    would_pass: format!("the same in {}, or an exit now", seconds_until(free, usage.now)),
-                    figures: Some(Box::new(
+                found.push(
+                    Violation::new(
+                        RuleName::CooldownSeconds,
+                        format_args!("{} s between trades", self.cooldown / 1_000),
+                        format_args!("{} s after the last one", usage.now.saturating_sub(last) / 1_000),
+                        format_args!("the same in {}, or an exit now", seconds_until(free, usage.now)),
+                    )
+                    .with(
                         Figures::new(
                             FigureUnit::Seconds,
                             self.cooldown / 1_000,
                             usage.now.saturating_sub(last) / 1_000,
                         )
                         .freeing_in(Some(seconds(free, usage.now))),
-                    )),
-                });
+                    ),
+                );
             }
         }
         found
@@ -330,33 +340,36 @@ impl Caps {
         let fallen = u128::from(highest.less(request.equity).get()) * 10_000;
         if fallen >= u128::from(highest.get()) * u128::from(self.stop_loss.get()) && fallen > 0 {
             let stops = highest.less(highest.share(self.stop_loss));
-            found.push(Violation {
-                rule: "stop_loss_pct".to_owned(),
-                limit: format!("{} % below the highest, {highest}: stops at {stops}", percent(self.stop_loss)),
-                value: request.equity.to_string(),
-                would_pass: "exits, until the portfolio has recovered or the operator sets a new mark".to_owned(),
-                figures: Some(Box::new(Figures::new(FigureUnit::Usd, stops.dollars(), request.equity.dollars()))),
-            });
+            found.push(
+                Violation::new(
+                    RuleName::StopLossPct,
+                    format_args!("{} % below the highest, {highest}: stops at {stops}", percent(self.stop_loss)),
+                    request.equity.to_string(),
+                    "exits, until the portfolio has recovered or the operator sets a new mark",
+                )
+                .with(Figures::new(FigureUnit::Usd, stops.dollars(), request.equity.dollars())),
+            );
         }
         match usage.breaker {
             Breaker::Closed { .. } | Breaker::HalfOpen => {}
-            Breaker::Open { until, failures } => found.push(Violation {
-                rule: "max_consecutive_failures".to_owned(),
-                limit: format!("{} in a row", self.failures),
-                value: format!("{failures} in a row"),
-                would_pass: format!("one trial in {}, or an exit now", seconds_until(until, usage.now)),
-                figures: Some(Box::new(
+            Breaker::Open { until, failures } => found.push(
+                Violation::new(
+                    RuleName::MaxConsecutiveFailures,
+                    format_args!("{} in a row", self.failures),
+                    format_args!("{failures} in a row"),
+                    format_args!("one trial in {}, or an exit now", seconds_until(until, usage.now)),
+                )
+                .with(
                     Figures::new(FigureUnit::Count, self.failures, failures)
                         .freeing_in(Some(seconds(until, usage.now))),
-                )),
-            }),
-            Breaker::Trial => found.push(Violation {
-                rule: "max_consecutive_failures".to_owned(),
-                limit: "one trial at a time after a cool-off".to_owned(),
-                value: "a trial is under way".to_owned(),
-                would_pass: "the same once the trial has succeeded, or an exit now".to_owned(),
-                figures: None,
-            }),
+                ),
+            ),
+            Breaker::Trial => found.push(Violation::new(
+                RuleName::MaxConsecutiveFailures,
+                "one trial at a time after a cool-off",
+                "a trial is under way",
+                "the same once the trial has succeeded, or an exit now",
+            )),
         }
         found
     }

@@ -3,6 +3,7 @@
 mod bridged;
 mod clocks;
 
+use bardo_base::model::RuleName;
 use std::path::PathBuf;
 
 use alloy::primitives::address;
@@ -75,17 +76,17 @@ fn dollars(whole: u64) -> Micros {
     Micros::new(whole * 1_000_000).unwrap()
 }
 
-fn cap(rule: &'static str, span: Span, whole: u64) -> SpendCap {
+fn cap(rule: RuleName, span: Span, whole: u64) -> SpendCap {
     SpendCap { rule, span, limit: dollars(whole), scaled: None }
 }
 
 fn caps() -> Caps {
     Caps {
         spend: vec![
-            cap("max_single_trade_usd", Span::Once, 100),
-            cap("max_hourly_spend_usd", Span::Hour, 250),
-            cap("max_daily_spend_usd", Span::Day, 600),
-            cap("max_monthly_spend_usd", Span::Month, 2_000),
+            cap(RuleName::MaxSingleTradeUsd, Span::Once, 100),
+            cap(RuleName::MaxHourlySpendUsd, Span::Hour, 250),
+            cap(RuleName::MaxDailySpendUsd, Span::Day, 600),
+            cap(RuleName::MaxMonthlySpendUsd, Span::Month, 2_000),
         ],
         tokens: [(WETH, TokenCaps { once: Some(dollars(80)), day: Some(dollars(300)) })].into(),
         revocations_per_hour: 100,
@@ -118,7 +119,7 @@ fn request(whole: u64) -> Request {
 fn rules(result: Result<ReservationId, LedgerError>) -> Vec<String> {
     match result {
         Ok(_) => Vec::new(),
-        Err(LedgerError::Exceeded(violations)) => violations.into_iter().map(|one| one.rule).collect(),
+        Err(LedgerError::Exceeded(violations)) => violations.into_iter().map(|one| one.rule.to_string()).collect(),
         Err(other) => panic!("{other}"),
     }
 }

@@ -21,9 +21,9 @@ use crate::simulate::{self, Fault, Simulated, Surroundings};
 use crate::value::{Doubt, Spreads, Unpriced, Values, values};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::fabric::EventKind;
+use bardo_base::fabric::{EventKind, Finding};
 use bardo_base::id::GolemId;
-use bardo_base::model::{Check, Phase};
+use bardo_base::model::{Check, Phase, RuleName};
 use bardo_base::units::{Rounding, Usd};
 use golem_chain::fork::{BalanceShift, Fork, NextBlock};
 use golem_chain::network::Contract;
@@ -226,41 +226,37 @@ fn simulation_verdict(
     if let Some(error) = failed {
         let violation = unsimulated(error, "the same once the chain's state can be read and run");
         let fault = format!("it could not be simulated: {error}");
-        return Verdict::blocked(check, ErrorCode::SafetySimulationFailed, fault, vec![violation]);
+        return Verdict::because(check, ErrorCode::SafetySimulationFailed, fault, vec![violation]);
     }
     if !faults.is_empty() {
-        let detail =
-            faults.iter().map(|fault| format!("{}: {}", fault.rule, fault.found)).collect::<Vec<_>>().join("; ");
         let violations = faults.iter().map(Fault::violation).collect();
-        return Verdict::blocked(check, ErrorCode::SafetySimulationFailed, detail, violations);
+        return Verdict::broken(check, ErrorCode::SafetySimulationFailed, violations);
     }
     match simulated {
         Some(simulated) => {
-            let detail = format!(
-                "block {}, {} gas, {} balances of the account move as declared and nothing else of it",
-                simulated.pinned.number,
-                simulated.gas_used,
-                simulated.moves.len()
-            );
-            Verdict::passed(check, detail)
+            let found = Finding::Simulated {
+                block: simulated.pinned.number,
+                gas: simulated.gas_used,
+                balances: simulated.moves.len(),
+            };
+            Verdict::passed(check, found)
         }
         None => {
             let none = "there is no simulation";
             let violation = unsimulated(&none, "the same once it has been simulated");
-            Verdict::blocked(check, ErrorCode::SafetySimulationFailed, none, vec![violation])
+            Verdict::because(check, ErrorCode::SafetySimulationFailed, none, vec![violation])
         }
     }
 }
 
 /// Nothing is signed that has not been run: the one rule that no policy switches off.
 fn unsimulated(found: &dyn std::fmt::Display, would_pass: &str) -> Violation {
-    Violation {
-        rule: "require_simulation_before_execution".to_owned(),
-        limit: "simulated on the latest block before it is signed".to_owned(),
-        value: found.to_string(),
-        would_pass: would_pass.to_owned(),
-        figures: None,
-    }
+    Violation::new(
+        RuleName::RequireSimulation,
+        "simulated on the latest block before it is signed",
+        found.to_string(),
+        would_pass.to_owned(),
+    )
 }
 
 /// Dollars of `wei` at the highest price of the chain's coin; `None` where there is none.
@@ -282,11 +278,11 @@ mod tests {
             (simulation_verdict(None, &[], None), "there is no simulation".to_owned(), "has been simulated"),
         ] {
             assert_eq!((verdict.blocks(), verdict.code), (true, Some(ErrorCode::SafetySimulationFailed)));
-            let [one] = verdict.violations.as_slice() else { panic!("{verdict:?}") };
+            let [one] = verdict.violations() else { panic!("{verdict:?}") };
             assert_eq!(one.rule, "require_simulation_before_execution");
             assert_eq!(one.limit, "simulated on the latest block before it is signed");
             assert_eq!(one.value, value);
-            assert!(one.would_pass.contains(would_pass), "{one:?}");
+            assert!(one.would_pass.as_str().contains(would_pass), "{one:?}");
         }
     }
 }

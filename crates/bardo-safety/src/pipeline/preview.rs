@@ -24,9 +24,9 @@ use crate::simulate::Simulated;
 use crate::value::Values;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::fabric::{EventKind, PermitIssued};
+use bardo_base::fabric::{EventKind, Finding, PermitIssued};
 use bardo_base::failpoint::{self, Failpoint};
-use bardo_base::model::{Check, Phase};
+use bardo_base::model::{Check, Phase, RuleName};
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use golem_chain::network::NetworkKind;
@@ -127,7 +127,7 @@ impl Pipeline {
                 Ok(said) => {
                     if !said.agrees {
                         let why = format!("this exit lacks the safety-guardian's agreement: {}", said.why);
-                        verdicts.push(Verdict::passed(Check::SpendingLimit, &why).asking(&why));
+                        verdicts.push(Verdict::passed(Check::SpendingLimit, Finding::said(&why)).asking(&why));
                     }
                     opinion = Some(said);
                 }
@@ -226,15 +226,13 @@ impl Pipeline {
             return Ok(None);
         }
         let why = "it is to go through a private relay, and none is configured for this chain";
-        let violation = Violation {
-            rule: "private_rpc_above_usd".to_owned(),
-            limit: "above it a transaction is shown to a private relay alone".to_owned(),
-            value: "no relay".to_owned(),
-            would_pass: "a smaller amount, or the same once `relay` is set for this chain in the configuration"
-                .to_owned(),
-            figures: None,
-        };
-        Ok(Some(Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetyNotAllowed, why, vec![violation])))
+        let violation = Violation::new(
+            RuleName::PrivateRpcAboveUsd,
+            "above it a transaction is shown to a private relay alone",
+            "no relay",
+            "a smaller amount, or the same once `relay` is set for this chain in the configuration",
+        );
+        Ok(Some(Verdict::because(Check::SpendingLimit, ErrorCode::SafetyNotAllowed, why, vec![violation])))
     }
 
     /// What the safety-guardian says of an action above the hot lane; whatever is no agreement stands against it. Only of a
@@ -242,14 +240,13 @@ impl Pipeline {
     /// bought must lock no position in.
     async fn ask_guardian(&self, framed: &Framed, facts: &Facts) -> Result<Opinion, Verdict> {
         let blocked = |why: String| {
-            let violation = Violation {
-                rule: "spending_limits.hot_lane".to_owned(),
-                limit: "above the hot lane the safety-guardian must agree".to_owned(),
-                value: why.clone(),
-                would_pass: "a smaller amount".to_owned(),
-                figures: None,
-            };
-            Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, why, vec![violation])
+            let violation = Violation::new(
+                RuleName::HotLane,
+                "above the hot lane the safety-guardian must agree",
+                &why,
+                "a smaller amount",
+            );
+            Verdict::because(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, why, vec![violation])
         };
         let Some(guardian) = &self.inner.guardian else {
             if facts.reduce_only() {

@@ -1,10 +1,9 @@
 //! Why something is not signed, or did not come to its end: one error with every rule behind it.
 
-use crate::checks::halt;
 use crate::simulate::{Fault, Simulated};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, ToolError, Violation};
-use bardo_base::model::Check;
+use bardo_base::model::{Check, RuleName};
 use bardo_base::text::SafeText;
 
 /// Why an action does not go on. Nothing of it was signed, unless it says so.
@@ -43,11 +42,11 @@ impl Refusal {
         let code = blocking().find_map(|verdict| verdict.code).unwrap_or(ErrorCode::SafetySimulationFailed);
         // The stop names itself.
         let words = |verdict: &Verdict| match verdict.check {
-            Check::Halt => verdict.detail.to_string(),
-            check => format!("{check}: {}", verdict.detail),
+            Check::Halt => verdict.detail().to_string(),
+            check => format!("{check}: {}", verdict.detail()),
         };
         let message = blocking().map(words).collect::<Vec<_>>().join("; ");
-        let violations = blocking().flat_map(|verdict| verdict.violations.clone()).collect();
+        let violations = blocking().flat_map(|verdict| verdict.violations().to_vec()).collect();
         Self { code, message, verdicts, violations, simulated: simulated.map(Box::new), facts: Vec::new() }
     }
 
@@ -67,23 +66,15 @@ impl Refusal {
         let error = self.facts.iter().fold(error, |error, (name, value)| error.detail(name, value.clone()));
         // What is usual to do about a stop gives nobody keys again.
         let suggested = self.verdicts.iter().filter(|verdict| verdict.blocks()).find_map(|one| one.suggestion.as_ref());
-        let error = match self.violations.iter().find(|violation| violation.rule == halt::KEYS) {
+        let error = match self.violations.iter().find(|violation| violation.rule.is(RuleName::SessionKeys)) {
             Some(violation) => error.suggest(format_args!("What would pass: {}.", violation.would_pass)),
             None => match suggested {
                 Some(suggestion) => error.suggest(suggestion),
                 None => error,
             },
         };
-        let checks: Vec<_> = self
-            .verdicts
-            .iter()
-            .map(|verdict| {
-                serde_json::json!({
-                    "check": verdict.check.as_str(), "outcome": verdict.outcome, "detail": verdict.detail,
-                })
-            })
-            .collect();
-        let error = if checks.is_empty() { error } else { error.detail("checks", checks) };
+        let checks: Vec<_> = self.verdicts.iter().map(Verdict::event).collect();
+        let error = if checks.is_empty() { error } else { error.checked(&checks) };
         if self.violations.is_empty() { error } else { error.violating(&self.violations) }
     }
 

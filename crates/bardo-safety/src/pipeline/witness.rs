@@ -16,12 +16,13 @@ use crate::framed::Framed;
 use crate::ground::Ground;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::model::{Check, Phase};
+use bardo_base::fabric::Finding;
+use bardo_base::model::{Check, Phase, RuleName};
 use golem_chain::fork::Status;
 use golem_chain::provider::{Dispute, DisputeMark};
 
 /// The rule that a contradiction between endpoints violates.
-pub(super) const RULE: &str = "endpoints_agree";
+pub(super) const RULE: RuleName = RuleName::EndpointsAgree;
 
 impl Pipeline {
     /// Assesses the legs of `framed` from number `from` on, on the chain's latest block. What an earlier look has found
@@ -127,20 +128,19 @@ fn only_reverts(assessment: &Assessment, limits: &slippage::SlippageLimits) -> b
 
 /// The same with the contradiction in its verdicts, for the audit log and the operator.
 fn noting(mut assessment: Assessment, dispute: &Dispute) -> Assessment {
-    assessment.verdicts.push(Verdict::warned(Check::ChainHealth, dispute));
+    assessment.verdicts.push(Verdict::warned(Check::ChainHealth, Finding::said(dispute)));
     assessment
 }
 
 /// The same, blocked by the contradiction.
 fn refused(mut assessment: Assessment, dispute: &Dispute) -> Assessment {
-    let violation = Violation {
-        rule: RULE.to_owned(),
-        limit: "every endpoint that follows the chain gives the same values".to_owned(),
-        value: dispute.to_string(),
-        would_pass: "the same once the wrong endpoint is removed; an exit or a revocation now".to_owned(),
-        figures: None,
-    };
-    let verdict = Verdict::blocked(Check::ChainHealth, ErrorCode::ChainInconsistent, dispute, vec![violation]);
+    let violation = Violation::new(
+        RULE,
+        "every endpoint that follows the chain gives the same values",
+        dispute.to_string(),
+        "the same once the wrong endpoint is removed; an exit or a revocation now",
+    );
+    let verdict = Verdict::because(Check::ChainHealth, ErrorCode::ChainInconsistent, dispute, vec![violation]);
     // First, so that it names the error: every other verdict rests on values that endpoints contradict.
     assessment.verdicts.insert(0, verdict);
     assessment

@@ -5,7 +5,7 @@ use super::{Policy, Rules, ToolRule};
 use crate::approval::{ApprovalNeed, Reason};
 use crate::checks::slippage::SlippageLimits;
 use crate::ledger::{Caps, Micros, REVOCATIONS_A_DAY, Span, SpendCap, TokenCaps};
-use bardo_base::model::Phase;
+use bardo_base::model::{Phase, RuleName};
 use bardo_base::units::{BasisPoints, Rounding, Usd};
 
 impl Policy {
@@ -99,14 +99,14 @@ impl Policy {
 }
 
 /// The caps on dollars, by field.
-fn spend_caps(rules: &Rules) -> [(&'static str, Span, MaxUsd); 6] {
+fn spend_caps(rules: &Rules) -> [(RuleName, Span, MaxUsd); 6] {
     [
-        ("max_single_trade_usd", Span::Once, rules.max_single_trade_usd),
-        ("spending_limits.per_transaction", Span::Once, rules.spending_limits.per_transaction),
-        ("max_hourly_spend_usd", Span::Hour, rules.max_hourly_spend_usd),
-        ("max_daily_spend_usd", Span::Day, rules.max_daily_spend_usd),
-        ("spending_limits.per_day", Span::Day, rules.spending_limits.per_day),
-        ("max_monthly_spend_usd", Span::Month, rules.max_monthly_spend_usd),
+        (RuleName::MaxSingleTradeUsd, Span::Once, rules.max_single_trade_usd),
+        (RuleName::PerTransaction, Span::Once, rules.spending_limits.per_transaction),
+        (RuleName::MaxHourlySpendUsd, Span::Hour, rules.max_hourly_spend_usd),
+        (RuleName::MaxDailySpendUsd, Span::Day, rules.max_daily_spend_usd),
+        (RuleName::PerDay, Span::Day, rules.spending_limits.per_day),
+        (RuleName::MaxMonthlySpendUsd, Span::Month, rules.max_monthly_spend_usd),
     ]
 }
 

@@ -119,7 +119,7 @@ fn a_file_says_where_it_differs() {
         assert_eq!((value(&policy, field).as_str(), policy.set_by(field).as_str()), (figure, set_by), "{field}");
     }
     let caps = policy.caps(Phase::Cautious, false);
-    let single = caps.spend.iter().find(|cap| cap.rule == "max_single_trade_usd").unwrap();
+    let single = caps.spend.iter().find(|cap| cap.rule == bardo_base::model::RuleName::MaxSingleTradeUsd).unwrap();
     assert_eq!((single.limit, single.span), (Micros::new(250_000_000).unwrap(), Span::Once));
     assert_eq!(caps.tokens[&(8_453, TokenId::Native)].day, Some(Micros::new(40_000_000).unwrap()));
     // An exit keeps its size, and windows are not scaled.
@@ -408,7 +408,7 @@ proptest::proptest! {
         let policy = text(&format!("preset = \"demo\"\nmax_single_trade_usd = \"{dollars}\"\n")).unwrap();
         let once = |exit| {
             let caps = policy.caps(Phase::ALL[phase], exit);
-            caps.spend.iter().find(|cap| cap.rule == "max_single_trade_usd").unwrap().limit.get()
+            caps.spend.iter().find(|cap| cap.rule == bardo_base::model::RuleName::MaxSingleTradeUsd).unwrap().limit.get()
         };
         proptest::prop_assert_eq!(once(false), if (1..=3).contains(&phase) { micros / 2 } else { micros });
         proptest::prop_assert_eq!(once(true), micros);

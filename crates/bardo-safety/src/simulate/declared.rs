@@ -1,6 +1,7 @@
 //! What shows before anything is run: whether the frame carries what was proposed, and whether its
 //! signatures let anybody take more than is declared.
 
+use bardo_base::model::RuleName;
 use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, B256, U256, keccak256};
@@ -22,7 +23,7 @@ const DELEGATION: [u8; 3] = [0xef, 0x01, 0x00];
 pub fn spender_fault(spender: Address, hashes: &[B256], code: &[u8]) -> Option<Fault> {
     let fault = |declared: String, found: String| {
         let right = "an address book and a line of trusted_entries with the contract's real address and code hash";
-        Some(Fault::new("spender", declared, found).passing(right))
+        Some(Fault::new(RuleName::Spender, declared, found).passing(right))
     };
     if code.is_empty() || code.starts_with(&DELEGATION) {
         let what = if code.is_empty() { "no code" } else { "a key's delegation and no code of its own" };
@@ -43,7 +44,7 @@ pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
         match framed.kind() {
             AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded if !same => {
                 faults.push(Fault::new(
-                    "frame",
+                    RuleName::Frame,
                     "the proposed call as it is",
                     format!("another call in transaction {}", at + 1),
                 ));
@@ -55,7 +56,7 @@ pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
             let end = slot.offset.saturating_add(SIGNATURE_BYTES);
             if leg.data.get(slot.offset..end) != Some(&PLACEHOLDER_SIGNATURE[..]) {
                 let found = format!("something else in transaction {}", at + 1);
-                faults.push(Fault::new("signature", "the placeholder where a signature will stand", found));
+                faults.push(Fault::new(RuleName::Signature, "the placeholder where a signature will stand", found));
             }
             signature(framed, slot.signer, &slot.message, around, &mut faults);
         }
@@ -70,14 +71,14 @@ pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
         if least < trade.min_out {
             let (wanted, least) =
                 (figure(proposal, trade.token_out.id, trade.min_out), figure(proposal, trade.token_out.id, least));
-            faults.push(Fault::new("trade", format!("at least {wanted} is declared to come in"), least));
+            faults.push(Fault::new(RuleName::Trade, format!("at least {wanted} is declared to come in"), least));
         }
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == trade.token_in.id);
         let most = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
         if trade.amount_in > most {
             let given = figure(proposal, trade.token_in.id, trade.amount_in);
             let most = figure(proposal, trade.token_in.id, most);
-            faults.push(Fault::new("trade", format!("all of the {given} traded is declared to go out"), most));
+            faults.push(Fault::new(RuleName::Trade, format!("all of the {given} traded is declared to go out"), most));
         }
     }
     faults
@@ -86,14 +87,18 @@ pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
 fn signature(framed: &Framed, signer: Address, message: &TypedMessage, around: &Surroundings, faults: &mut Vec<Fault>) {
     let proposal = framed.proposal();
     if !framed.exposed().contains(&signer) {
-        faults.push(Fault::new("signature", "a signature of the account", format!("one of {signer}")));
+        faults.push(Fault::new(RuleName::Signature, "a signature of the account", format!("one of {signer}")));
     }
     if around.permit2 != Some(message.verifier()) {
-        faults.push(Fault::new("signature", "one for the known Permit2", format!("one for {}", message.verifier())));
+        faults.push(Fault::new(
+            RuleName::Signature,
+            "one for the known Permit2",
+            format!("one for {}", message.verifier()),
+        ));
     }
     let takes = message.takes();
     if takes.is_empty() {
-        faults.push(Fault::new("signature", "one that says what can be taken", message.kind()));
+        faults.push(Fault::new(RuleName::Signature, "one that says what can be taken", message.kind()));
     }
     for takes in takes {
         let id = TokenId::Erc20(takes.token);
@@ -105,20 +110,20 @@ fn signature(framed: &Framed, signer: Address, message: &TypedMessage, around: &
         });
         let Some((at_most, expires_at)) = bound else {
             let declared = format!("nothing of {} for {}", name(proposal, id), takes.spender);
-            faults.push(Fault::new("signature", declared, figure(proposal, id, takes.amount)));
+            faults.push(Fault::new(RuleName::Signature, declared, figure(proposal, id, takes.amount)));
             continue;
         };
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == id);
         let needed = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount)).max(at_most);
         if takes.amount > needed {
             let declared = format!("at most {} for {}", figure(proposal, id, needed), takes.spender);
-            let fault = Fault::new("signature", declared, figure(proposal, id, takes.amount));
+            let fault = Fault::new(RuleName::Signature, declared, figure(proposal, id, takes.amount));
             faults.push(fault.passing("a signature over the amount of the action and no more"));
         }
         let until = takes.holds_until.max(takes.usable_until);
         if until > expires_at {
             let declared = format!("nothing after {}", when(expires_at));
-            let fault = Fault::new("signature", declared, format!("it serves until {}", when(until)));
+            let fault = Fault::new(RuleName::Signature, declared, format!("it serves until {}", when(until)));
             faults.push(fault.passing("a signature that ends with the action"));
         }
     }

@@ -16,7 +16,7 @@ use crate::proposal::{Intent, Purpose};
 use crate::revocation;
 use crate::typed::TypedMessage;
 use bardo_abi::permit2::Permit2;
-use bardo_base::model::ActionClass;
+use bardo_base::model::{ActionClass, RuleName};
 use golem_chain::fork::{Changes, Outcome, Reason, Simulation, Status};
 use golem_chain::token::TokenId;
 
@@ -125,16 +125,16 @@ impl Judge<'_> {
                 Some(Status::Success) => {}
                 Some(Status::Reverted(reason)) => {
                     let found = format!("transaction {} reverts: {reason}", at + 1);
-                    let fault = Fault::new("simulation", "every transaction succeeds", found);
+                    let fault = Fault::new(RuleName::Simulation, "every transaction succeeds", found);
                     faults.push(fault.passing(passes(reason)));
                 }
                 Some(Status::Halted(why)) => {
                     let found = format!("transaction {} breaks within its {} gas: {why}", at + 1, leg.gas_limit);
-                    let fault = Fault::new("simulation", "every transaction succeeds", found);
+                    let fault = Fault::new(RuleName::Simulation, "every transaction succeeds", found);
                     faults.push(fault.passing("an action that can run within its gas"));
                 }
                 None => faults.push(Fault::new(
-                    "simulation",
+                    RuleName::Simulation,
                     "every transaction is simulated",
                     format!("transaction {} was not", at + 1),
                 )),
@@ -142,7 +142,7 @@ impl Judge<'_> {
         }
         let own = self.legs().count();
         if self.framed.order().is_some() && self.simulation.outcomes.len() <= own {
-            faults.push(Fault::new("simulation", "the order's settlement is simulated", "it was not"));
+            faults.push(Fault::new(RuleName::Simulation, "the order's settlement is simulated", "it was not"));
         }
         for end in self.simulation.outcomes.iter().skip(own) {
             let (why, would_pass) = match &end.status {
@@ -150,14 +150,16 @@ impl Judge<'_> {
                 Status::Reverted(reason) => (format!("it reverts: {reason}"), passes(reason)),
                 Status::Halted(why) => (format!("it breaks: {why}"), "an order that can be settled"),
             };
-            faults.push(Fault::new("simulation", "the order can be settled at its worst", why).passing(would_pass));
+            faults.push(
+                Fault::new(RuleName::Simulation, "the order can be settled at its worst", why).passing(would_pass),
+            );
         }
         for gap in &self.changes().gaps {
-            faults.push(Fault::new("simulation_complete", "every change is looked for", format!("{gap:?}")));
+            faults.push(Fault::new(RuleName::SimulationComplete, "every change is looked for", format!("{gap:?}")));
         }
         for silent in &self.changes().unreadable {
             let found = format!("{} does not answer {}: {:?}", silent.contract, silent.question, silent.failure);
-            faults.push(Fault::new("simulation_complete", "every token answers", found));
+            faults.push(Fault::new(RuleName::SimulationComplete, "every token answers", found));
         }
     }
 
@@ -166,7 +168,7 @@ impl Judge<'_> {
         let mains = self.framed.legs().iter().filter(|leg| leg.purpose == Purpose::Main).count();
         let mains = mains + usize::from(self.framed.order().is_some());
         if mains > 1 {
-            faults.push(Fault::new("plan", "one transaction that moves tokens", format!("{mains} of them")));
+            faults.push(Fault::new(RuleName::Plan, "one transaction that moves tokens", format!("{mains} of them")));
         }
         for (at, leg, end) in self.legs() {
             let Some(changes) = end.and_then(|end| end.changes.as_ref()) else { continue };
@@ -177,7 +179,7 @@ impl Judge<'_> {
             if leg.purpose != Purpose::Main {
                 for change in gained_or_lost {
                     faults.push(Fault::new(
-                        "plan",
+                        RuleName::Plan,
                         "transactions beside the main one move no tokens",
                         format!("transaction {} moves {}", at + 1, self.name(TokenId::Erc20(change.token))),
                     ));
@@ -242,24 +244,24 @@ impl Judge<'_> {
         let sent = if one == self.framed.signer() { self.legs().count() as u64 } else { 0 };
         let Some(change) = self.changes().account(one) else {
             if sent > 0 {
-                faults.push(Fault::new("nonce", format!("{sent} transactions sent by {one}"), "none"));
+                faults.push(Fault::new(RuleName::Nonce, format!("{sent} transactions sent by {one}"), "none"));
             }
             return;
         };
         let used = change.nonce.after.checked_sub(change.nonce.before);
         if used != Some(sent) {
             faults.push(Fault::new(
-                "nonce",
+                RuleName::Nonce,
                 format!("{sent} transactions sent by {one}"),
                 format!("its nonce goes from {} to {}", change.nonce.before, change.nonce.after),
             ));
         }
         if change.code_hash.moved() {
-            faults.push(Fault::new("code", format!("the code of {one} stays"), "it changes"));
+            faults.push(Fault::new(RuleName::Code, format!("the code of {one} stays"), "it changes"));
         }
         if change.delegation.moved() {
             let to = change.delegation.after.map_or("nobody".to_owned(), |to| to.to_string());
-            faults.push(Fault::new("delegation", format!("the delegation of {one} stays"), format!("to {to}")));
+            faults.push(Fault::new(RuleName::Delegation, format!("the delegation of {one} stays"), format!("to {to}")));
         }
         self.held_to_bounds(one, TokenId::Native, faults);
     }
@@ -281,7 +283,7 @@ impl Judge<'_> {
             && let Some(least) = self.inflow(TokenId::Native, one).filter(|least| !least.is_zero())
         {
             let declared = format!("at least {} to {one}", self.figure(TokenId::Native, least));
-            faults.push(Fault::new("inflow", declared, "nothing"));
+            faults.push(Fault::new(RuleName::Inflow, declared, "nothing"));
         }
     }
 
@@ -302,7 +304,7 @@ impl Judge<'_> {
         let Some(moved) = self.moved(token, one) else {
             if let Some(least) = least.filter(|least| !least.is_zero()) {
                 let declared = format!("at least {} to {one}", self.figure(token, least));
-                faults.push(Fault::new("inflow", declared, "nothing"));
+                faults.push(Fault::new(RuleName::Inflow, declared, "nothing"));
             }
             return;
         };
@@ -310,7 +312,7 @@ impl Judge<'_> {
             let lost = moved.before.saturating_sub(moved.after);
             if lost > out {
                 let declared = format!("at most {} from {one}", self.figure(token, out));
-                faults.push(Fault::new("outflow", declared, self.figure(token, lost)));
+                faults.push(Fault::new(RuleName::Outflow, declared, self.figure(token, lost)));
             }
             return;
         }
@@ -321,7 +323,7 @@ impl Judge<'_> {
                 if !enough {
                     let came = moved.after.saturating_sub(moved.before);
                     let (told, declared) = (self.figure(token, came), self.figure(token, least));
-                    let fault = Fault::new("inflow", format!("at least {declared} to {one}"), &told);
+                    let fault = Fault::new(RuleName::Inflow, format!("at least {declared} to {one}"), &told);
                     faults.push(match came.is_zero() {
                         true => fault,
                         false => fault.passing(format_args!("a least of {told} or below, as a new quote may give it")),
@@ -330,7 +332,11 @@ impl Judge<'_> {
             }
             None if moved.after > moved.before => {
                 let came = self.figure(token, moved.after.saturating_sub(moved.before));
-                faults.push(Fault::new("undeclared_inflow", format!("nothing of {} to {one}", self.name(token)), came));
+                faults.push(Fault::new(
+                    RuleName::UndeclaredInflow,
+                    format!("nothing of {} to {one}", self.name(token)),
+                    came,
+                ));
             }
             None => {}
         }
@@ -355,39 +361,43 @@ impl Judge<'_> {
             let used = change.bits.before ^ change.bits.after;
             if used != self.signed_bits(one, change.word) {
                 faults.push(Fault::new(
-                    "permit2_nonce",
+                    RuleName::Permit2Nonce,
                     "only the nonces signed here are used",
                     format!("word {}: {used:#x}", change.word),
                 ));
             }
         }
         for change in changes.permit_nonces.iter().filter(|change| change.owner == one && change.nonce.moved()) {
-            faults.push(Fault::new("permit_nonce", format!("that of {} stays", change.token), change.nonce.after));
+            faults.push(Fault::new(
+                RuleName::PermitNonce,
+                format!("that of {} stays", change.token),
+                change.nonce.after,
+            ));
         }
         for change in changes.account_nonces.iter().filter(|change| change.account == one && change.nonce.moved()) {
             let rule = format!("that at {} stays", change.entry_point);
-            faults.push(Fault::new("account_nonce", rule, change.nonce.after));
+            faults.push(Fault::new(RuleName::AccountNonce, rule, change.nonce.after));
         }
         for change in changes.operators.iter().filter(|change| change.owner == one && change.approved.moved()) {
             let found = format!("{} becomes {}", change.operator, change.approved.after);
-            faults.push(Fault::new("operator", format!("the operators of {} stay", change.collection), found));
+            faults.push(Fault::new(RuleName::Operator, format!("the operators of {} stay", change.collection), found));
         }
         for change in &changes.nft_owners {
             if change.who.moved() && (change.who.before == one || change.who.after == one) {
                 let found = format!("{} {} goes to {}", change.collection, change.id, change.who.after);
-                faults.push(Fault::new("nft", "no single token moves", found));
+                faults.push(Fault::new(RuleName::Nft, "no single token moves", found));
             }
         }
         for change in &changes.nft_approvals {
             // Whose token it is cannot be told from here, so any counts.
             if change.who.moved() && !change.who.after.is_zero() {
                 let found = format!("{} may take {} {}", change.who.after, change.collection, change.id);
-                faults.push(Fault::new("nft", "nobody may take a single token", found));
+                faults.push(Fault::new(RuleName::Nft, "nobody may take a single token", found));
             }
         }
         for change in changes.multi_balances.iter().filter(|change| change.holder == one && change.balance.moved()) {
             let found = format!("{} {}: {}", change.collection, change.id, change.balance.after);
-            faults.push(Fault::new("nft", "no token of many kinds moves", found));
+            faults.push(Fault::new(RuleName::Nft, "no token of many kinds moves", found));
         }
         // What a call of PolicyCage writes is the rules that its calldata spells out (`safety::calldata` reads them back).
         let legs = &self.framed.proposal().legs;
@@ -397,7 +407,7 @@ impl Judge<'_> {
         for write in unexplained {
             let found = format!("{} writes slot {:#x}", write.account, write.slot);
             faults.push(Fault::new(
-                "unexplained_write",
+                RuleName::UnexplainedWrite,
                 format!("nothing about {one} is written that cannot be told"),
                 found,
             ));
@@ -461,7 +471,7 @@ impl Judge<'_> {
                 !gain.is_zero() && !tips
             });
             if gets {
-                faults.push(Fault::new("recipient", "only the named recipients get anything", one));
+                faults.push(Fault::new(RuleName::Recipient, "only the named recipients get anything", one));
             }
         }
     }

@@ -2,6 +2,7 @@
 //! do, run on the fork through the real contracts. Who fills there is nobody: a made-up address that is given what
 //! the order brings, at the least price and with the least favourable word of the cosigner.
 
+use bardo_base::model::RuleName;
 use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, B256, Bytes, U256, address};
@@ -65,33 +66,37 @@ pub fn order_faults(framed: &Framed, book: &AddressBook, now: u64, code: Option<
     let proposal = framed.proposal();
     let (Some(order), Some(proposed)) = (framed.order(), &proposal.order) else { return faults };
     let Some((role, at)) = settler(&order.message) else {
-        faults.push(Fault::new("order", "an order that a known contract settles", order.message.kind()));
+        faults.push(Fault::new(RuleName::Order, "an order that a known contract settles", order.message.kind()));
         return faults;
     };
     if !framed.exposed().contains(&order.signer) {
-        faults.push(Fault::new("order", "a signature of the account", format!("one of {}", order.signer)));
+        faults.push(Fault::new(RuleName::Order, "a signature of the account", format!("one of {}", order.signer)));
     }
     if book.contract(Contract::Permit2) != Some(order.message.verifier()) {
-        faults.push(Fault::new("order", "one for the known Permit2", format!("one for {}", order.message.verifier())));
+        faults.push(Fault::new(
+            RuleName::Order,
+            "one for the known Permit2",
+            format!("one for {}", order.message.verifier()),
+        ));
     }
     if framed.exposed().contains(&proposed.holder) || proposed.holder == FILLER {
-        faults.push(Fault::new("order", "a filler that is somebody else", proposed.holder));
+        faults.push(Fault::new(RuleName::Order, "a filler that is somebody else", proposed.holder));
     }
     match book.contract(role) {
         Some(known) if known == at => {}
         known => {
             let known = known.map_or_else(|| "none".to_owned(), |known| known.to_string());
-            faults.push(Fault::new("order", format!("the {} of the address book: {known}", role.key()), at));
+            faults.push(Fault::new(RuleName::Order, format!("the {} of the address book: {known}", role.key()), at));
         }
     }
     match (book.code_hash(role), code) {
         (Some(known), Some(found)) if known == found => {}
         (Some(known), found) => {
             let found = found.map_or_else(|| "code that cannot be read".to_owned(), |found| found.to_string());
-            faults.push(Fault::new("order", format!("code with the hash {known} at {at}"), found));
+            faults.push(Fault::new(RuleName::Order, format!("code with the hash {known} at {at}"), found));
         }
         (None, _) => faults.push(Fault::new(
-            "order",
+            RuleName::Order,
             "a contract whose code is known",
             format!("the address book has no code hash for its {}", role.key()),
         )),
@@ -107,7 +112,7 @@ pub fn order_faults(framed: &Framed, book: &AddressBook, now: u64, code: Option<
         let most = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
         if takes.amount > most {
             let found = format!("{} may be taken", figure(proposal, id, takes.amount));
-            faults.push(Fault::new("order", format!("at most {} out", figure(proposal, id, most)), found));
+            faults.push(Fault::new(RuleName::Order, format!("at most {} out", figure(proposal, id, most)), found));
         }
     }
     faults
@@ -117,20 +122,24 @@ fn uniswapx(framed: &Framed, order: &Order, reactor: Address, book: &AddressBook
     let proposal = framed.proposal();
     let account = framed.account();
     let Some(cosigner) = book.contract(Contract::OrderCosigner) else {
-        faults.push(Fault::new("order", "a cosigner that is known", "the address book names none"));
+        faults.push(Fault::new(RuleName::Order, "a cosigner that is known", "the address book names none"));
         return;
     };
     let expected =
         Expectation { chain_id: proposal.chain_id, now, reactor, swapper: account, recipient: account, cosigner };
     for fault in order.faults(&expected) {
-        faults.push(Fault::new("order", "a sound order of the account for itself", fault));
+        faults.push(Fault::new(RuleName::Order, "a sound order of the account for itself", fault));
     }
     if order.cosigner().is_none() {
-        faults.push(Fault::new("order", "an order that the service's cosigner has to sign", "one without a cosigner"));
+        faults.push(Fault::new(
+            RuleName::Order,
+            "an order that the service's cosigner has to sign",
+            "one without a cosigner",
+        ));
     }
     // Decoded from its own encoding it must be the same: what is sent is what was checked.
     if Order::decode(order.kind(), &order.encode()).ok().as_ref() != Some(order) {
-        faults.push(Fault::new("order", "an order in its one encoding", "one that reads back otherwise"));
+        faults.push(Fault::new(RuleName::Order, "an order in its one encoding", "one that reads back otherwise"));
     }
     let bounds = order.bounds();
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == account) {
@@ -143,7 +152,7 @@ fn uniswapx(framed: &Framed, order: &Order, reactor: Address, book: &AddressBook
             let (wanted, certain) =
                 (figure(proposal, inflow.token.id, inflow.at_least), figure(proposal, inflow.token.id, certain));
             let declared = format!("at least {wanted} in, whatever happens");
-            faults.push(Fault::new("order", declared, format!("only {certain} certain by the order")));
+            faults.push(Fault::new(RuleName::Order, declared, format!("only {certain} certain by the order")));
         }
     }
     if proposal.trade.as_ref().is_none_or(|trade| order.info().deadline > U256::from(trade.deadline)) {
@@ -152,7 +161,7 @@ fn uniswapx(framed: &Framed, order: &Order, reactor: Address, book: &AddressBook
             .as_ref()
             .map_or_else(|| "a deadline that a trade names".to_owned(), |trade| when(trade.deadline));
         let found = format!("void after {}", when(order.info().deadline.saturating_to()));
-        faults.push(Fault::new("order", format!("void after {until}"), found));
+        faults.push(Fault::new(RuleName::Order, format!("void after {until}"), found));
     }
 }
 
@@ -160,7 +169,7 @@ fn cross_chain(framed: &Framed, intent: &intents::Intent, settler: Address, now:
     let proposal = framed.proposal();
     let account = framed.account();
     let Some(arrival) = proposal.order.as_ref().and_then(|order| order.arrival.as_ref()) else {
-        faults.push(Fault::new("order", "an order that says what arrives", "one that does not"));
+        faults.push(Fault::new(RuleName::Order, "an order that says what arrives", "one that does not"));
         return;
     };
     let expected = intents::Expectation {
@@ -172,10 +181,10 @@ fn cross_chain(framed: &Framed, intent: &intents::Intent, settler: Address, now:
         recipient: account,
     };
     for fault in intent.faults(&expected) {
-        faults.push(Fault::new("order", "a sound order of the account for itself", fault));
+        faults.push(Fault::new(RuleName::Order, "a sound order of the account for itself", fault));
     }
     if intents::Intent::decode(&intent.encode()).ok().as_ref() != Some(intent) {
-        faults.push(Fault::new("order", "an order in its one encoding", "one that reads back otherwise"));
+        faults.push(Fault::new(RuleName::Order, "an order in its one encoding", "one that reads back otherwise"));
     }
     let token = TokenId::Erc20(intent.data.outputToken);
     if token != arrival.token.id || intent.data.outputAmount < arrival.at_least {
@@ -184,7 +193,7 @@ fn cross_chain(framed: &Framed, intent: &intents::Intent, settler: Address, now:
             false => format!("{} smallest units of {}", intent.data.outputAmount, intent.data.outputToken),
         };
         let wanted = format!("at least {} arrive", figure_of(&arrival.token, arrival.at_least));
-        faults.push(Fault::new("order", wanted, found));
+        faults.push(Fault::new(RuleName::Order, wanted, found));
     }
 }
 

@@ -154,7 +154,7 @@ fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionA
             CheckOutcome::Warned => "LOOK AT",
             CheckOutcome::Blocked => "BLOCKED",
         };
-        checks.row(mark, format_args!("{}: {}", check.check, check.detail));
+        checks.row(mark, format_args!("{}: {}", check.check, check.finding));
     }
     if let Some(at) = action.quoted_at {
         checks.row("quote is", format_args!("{} s old", seconds(now.saturating_sub(at))));

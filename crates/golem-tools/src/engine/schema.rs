@@ -204,6 +204,7 @@ mod tests {
     use crate::engine::ToolResponse;
     use bardo_base::error::{Figures, ToolError, Violation};
     use bardo_base::id::CallId;
+    use bardo_base::model::RuleName;
 
     #[test]
     fn a_closed_schema_refuses_what_it_does_not_name_at_any_depth() {
@@ -245,13 +246,9 @@ mod tests {
     #[test]
     fn the_envelope_has_a_schema_that_every_error_fits() {
         let schema = envelope();
-        let violation = Violation {
-            rule: "max_trades_per_hour".to_owned(),
-            limit: "5 in any 60 minutes".to_owned(),
-            value: "5 were made".to_owned(),
-            would_pass: "the next one in 60 s".to_owned(),
-            figures: Some(Box::new(Figures::new(FigureUnit::Count, 5, 6).leaving(0).freeing_in(Some(60)))),
-        };
+        let violation =
+            Violation::new(RuleName::MaxTradesPerHour, "5 in any 60 minutes", "5 were made", "the next one in 60 s")
+                .with(Figures::new(FigureUnit::Count, 5, 6).leaving(0).freeing_in(Some(60)));
         for code in ErrorCode::ALL {
             let error = ToolError::new(*code, "something").violating(std::slice::from_ref(&violation));
             for status in Status::ALL {

@@ -1,5 +1,6 @@
 //! The world outside, as tools see it: the chains of one network, their prices, the wallet, the time.
 
+use bardo_base::model::RuleName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -400,13 +401,12 @@ fn not_allowed(network: &Network, allowed: &str) -> ToolError {
         format_args!("the policy allows these chains: {allowed}; {chain} is not one of them"),
     )
     .suggest("Name an allowed chain, or ask the operator to add this one to allowed_chains.")
-    .violating(&[Violation {
-        rule: "allowed_chains".to_owned(),
-        limit: allowed.to_owned(),
-        value: chain,
-        would_pass: "the same on a chain of the list".to_owned(),
-        figures: None,
-    }])
+    .violating(&[Violation::new(
+        RuleName::AllowedChains,
+        allowed.to_owned(),
+        chain,
+        "the same on a chain of the list",
+    )])
 }
 
 /// An address as a parameter carries it: 0x and 40 hexadecimal digits, the checksum of EIP-55

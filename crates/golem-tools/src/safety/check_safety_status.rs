@@ -283,7 +283,7 @@ fn stop_status(stop: &InForce) -> Option<StopStatus> {
 
 fn cap(cap: &CapStatus) -> Cap {
     Cap {
-        rule: cap.rule.clone(),
+        rule: cap.rule.to_string(),
         per: match cap.span {
             Span::Once => "action",
             Span::Hour => "hour",

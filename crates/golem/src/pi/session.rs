@@ -266,7 +266,6 @@ impl PiSession {
     /// it was not done.
     fn say_refused(&self, call_id: CallId, tool: &str, params: Redacted, params_hash: B256, error: &ToolError) {
         let tool_name = Cow::Owned(SafeText::clean(tool, 64).to_string());
-        let error_message = SafeText::clean(error.message(), 400);
         for kind in [
             EventKind::ToolStart(ToolStart {
                 tool_name,
@@ -275,7 +274,7 @@ impl PiSession {
                 tick: self.tick(),
                 facts: Some(ToolFacts::default()),
             }),
-            EventKind::ToolError(ToolFailed { error_code: error.code(), error_message }),
+            EventKind::ToolError(ToolFailed::of(&error)),
             EventKind::ToolEnd(ToolEnd {
                 success: false,
                 state: None,

@@ -10,11 +10,12 @@ use crate::pen::Pen;
 use crate::theme::Role;
 use crate::widgets::figure::{left, readable, text};
 use crate::widgets::paint::{Row, rows, wrapped};
-use crate::widgets::words::{check_word, plain_words, policy_word};
+use crate::widgets::words::{check_word, failure_words, finding_words, rule_word};
 use crate::widgets::{self, CardKeys, Moment};
-use bardo_base::fabric::{Card, EventKind, ToolEnd, ToolFailed};
+use bardo_base::fabric::{Card, CheckOutcome, EventKind, SafetyCheck, ToolEnd, ToolFailed};
 use bardo_base::text::{SafeText, width};
 use bardo_session::envelope::{Status, ToolResponse};
+use serde::Deserialize as _;
 
 /// How a deed is done by hand.
 const HOW_TO_DO: &[&str] = &[
@@ -170,15 +171,15 @@ fn check_rows(checks: Option<&Value>) -> Vec<Row> {
         |rows: &[Row]| Row::new(if rows.is_empty() { "checks          " } else { "                " }, Role::TextDim);
     let mut rows: Vec<Row> = Vec::new();
     let mut used = usize::MAX;
-    for check in checks.and_then(Value::as_array).into_iter().flatten() {
-        let name = text(check, "check").unwrap_or_default();
-        let word = name.as_str().parse().map_or_else(|_| name.to_string(), |known| check_word(known).to_owned());
-        let (mark, role) = match check.get("outcome").and_then(Value::as_str) {
-            Some("passed") => ("✓", Role::StateGood),
-            Some("blocked") => ("✕", Role::StateBad),
-            _ => ("!", Role::StateCare),
+    let checks = checks.and_then(Value::as_array).into_iter().flatten();
+    for check in checks.filter_map(|check| SafetyCheck::deserialize(check).ok()) {
+        let word = check_word(check.check);
+        let (mark, role) = match check.outcome {
+            CheckOutcome::Passed => ("✓", Role::StateGood),
+            CheckOutcome::Blocked => ("✕", Role::StateBad),
+            CheckOutcome::Warned => ("!", Role::StateCare),
         };
-        let columns = width(&word) + 4;
+        let columns = width(word) + 4;
         if mark != "✓" || used.saturating_add(columns) > CHECKS_WIDE {
             let next = label(&rows);
             rows.push(next);
@@ -188,7 +189,7 @@ fn check_rows(checks: Option<&Value>) -> Vec<Row> {
         let Some(row) = rows.last_mut() else { continue };
         row.left.extend([(format!("{mark} "), role), (format!("{word}  "), Role::Text)]);
         if mark != "✓" {
-            row.left.push((text(check, "detail").unwrap_or_default().to_string(), role));
+            row.left.push((finding_words(&check.finding), role));
             used = usize::MAX;
         }
     }
@@ -200,14 +201,12 @@ pub(super) fn answer_rows(response: &ToolResponse, now: Moment, held: bool) -> V
     let mut all = Vec::new();
     if let Some(error) = &response.error {
         let word = if response.status == Status::Blocked { "BLOCKED" } else { "FAILED" };
-        let message = SafeText::clean(&plain_words(error.message()), 400);
+        let message = SafeText::clean(&failure_words(&ToolFailed::of(error)), 400);
         all.push(Row::new(format!("✕ {word}: "), Role::StateBad).then(message.as_str(), Role::StateBad).kept());
-        let violations = error.details().get("violations").and_then(Value::as_array);
-        for one in violations.into_iter().flatten() {
-            let part = |field: &str| text(one, field).unwrap_or_default();
+        for one in error.violations() {
             all.push(
-                Row::new(format!("  {}: ", policy_word(part("rule").as_str())), Role::Text)
-                    .then(format!("{}; would pass: {}", part("value"), part("would_pass")), Role::Text),
+                Row::new(format!("  {}: ", rule_word(&one.rule)), Role::Text)
+                    .then(format!("{}; would pass: {}", one.value, one.would_pass), Role::Text),
             );
         }
         if let Some(checks) = error.details().get("checks") {
@@ -235,8 +234,7 @@ pub(super) fn answer_rows(response: &ToolResponse, now: Moment, held: bool) -> V
 pub(super) fn events_of(response: &ToolResponse, millis: u64) -> Vec<EventKind> {
     let mut events = Vec::new();
     if let Some(error) = &response.error {
-        let error_message = SafeText::clean(error.message(), 400);
-        events.push(EventKind::ToolError(ToolFailed { error_code: error.code(), error_message }));
+        events.push(EventKind::ToolError(ToolFailed::of(error)));
     }
     let card = response.data.clone().map(|data| Card {
         widget: bardo_base::model::CardKind::Quote,

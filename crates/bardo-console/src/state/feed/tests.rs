@@ -361,7 +361,7 @@ fn over(success: bool, card: Option<Card>) -> EventKind {
 
 fn failed(code: ErrorCode) -> EventKind {
     let error_message = SafeText::clean("why", 9);
-    EventKind::ToolError(bardo_base::fabric::ToolFailed { error_code: code, error_message })
+    EventKind::ToolError(bardo_base::fabric::ToolFailed { error_code: code, error_message, checks: None })
 }
 
 #[test]

@@ -17,7 +17,8 @@ fn an_offer_that_the_price_left_is_told_beside_the_next() {
     };
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.36", "chain": "ethereum" });
     let (first, second) = (CallId::new(1), CallId::new(2));
-    let failed = ToolFailed { error_code: ErrorCode::PermitMismatch, error_message: text("less would come in") };
+    let failed =
+        ToolFailed { error_code: ErrorCode::PermitMismatch, error_message: text("less would come in"), checks: None };
     let end = ToolEnd { success: false, state: None, duration_ms: 9, result_summary: Value::Null, card: None };
     let kinds = vec![
         start("uniswap_execute_swap", params.clone()),

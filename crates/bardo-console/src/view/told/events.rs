@@ -14,7 +14,10 @@ fn events_and_alerts_speak_the_words_of_the_screen() {
     let blocked = SafetyCheck {
         check: Check::SpendingLimit,
         outcome: CheckOutcome::Blocked,
-        detail: text("max_single_trade_usd: $6,785.11 is above it"),
+        finding: Finding::of_earlier_versions(
+            Check::SpendingLimit,
+            &text("max_single_trade_usd: $6,785.11 is above it"),
+        ),
     };
     let call = Some(CallId::new(1));
     tell(&mut state, call, vec![EventKind::ChainHealth(health), EventKind::SafetyCheck(blocked)]);
@@ -30,7 +33,7 @@ fn a_story_is_told_in_words_and_names_a_call_once() {
         let call = CallId::new(state.feed.last);
         let mut all = vec![start(tool, params)];
         all.extend(kinds);
-        let error = ToolFailed { error_code: ErrorCode::RoutingNoRoute, error_message: text("no pool") };
+        let error = ToolFailed { error_code: ErrorCode::RoutingNoRoute, error_message: text("no pool"), checks: None };
         all.push(EventKind::ToolError(error));
         tell(state, Some(call), all);
         state.update(Input::Key(Key::plain(KeyCode::Enter)));
@@ -58,7 +61,8 @@ fn a_story_is_told_in_words_and_names_a_call_once() {
         outcome: ApprovalOutcome::RefusedAndHalted,
         reason: Some(text("wait")),
     };
-    let check = SafetyCheck { check: Check::PolicyCage, outcome: CheckOutcome::Passed, detail: text("no rules") };
+    let check =
+        SafetyCheck { check: Check::PolicyCage, outcome: CheckOutcome::Passed, finding: Finding::said("no rules") };
     let kinds = vec![
         EventKind::SafetyCheck(check),
         EventKind::ApprovalRequested(asked),

@@ -219,7 +219,8 @@ fn events_are_told_in_words_with_no_code_and_no_second_hash() {
     let mut state = running(120, 40, &text("Selling."));
     let failed = ToolFailed {
         error_code: ErrorCode::SafetySpendingLimitExceeded,
-        error_message: text("max_single_trade_usd: $6,785.11 is above $2,500.00; the permit is void"),
+        error_message: text("spending_limit: max_single_trade_usd: $6,785.11 is above $2,500.00; the permit is void"),
+        checks: None,
     };
     let used = PermitUsed { permit_id: PermitId::random(), simulation_hash: B256::repeat_byte(0x51) };
     let changed = PolicyChanged {
@@ -254,7 +255,7 @@ fn live_is_filtered_by_how_calls_stand_and_by_their_age() {
     let ended = |success| {
         EventKind::ToolEnd(ToolEnd { success, state: None, duration_ms: 9, result_summary: Value::Null, card: None })
     };
-    let error = ToolFailed { error_code: ErrorCode::TokenLookalike, error_message: text("a lookalike") };
+    let error = ToolFailed { error_code: ErrorCode::TokenLookalike, error_message: text("a lookalike"), checks: None };
     let begun = |amount: &str| {
         let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum" });
         start("uniswap_execute_swap", params)

@@ -325,7 +325,7 @@ fn check_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
         };
         let name = check_word(check.check);
         // The figure where it says more than the name.
-        let figure = figure_of(check.check, check.detail.as_str());
+        let figure = figure_of(&check.finding);
         let word = match (check.check, figure) {
             (Check::SpendingLimit, Some(figure)) => format!("{figure}  "),
             (_, Some(figure)) => format!("{name} {figure}  "),

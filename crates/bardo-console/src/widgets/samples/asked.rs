@@ -5,12 +5,13 @@ use crate::keymap::Action;
 use crate::state::decision::Decision;
 use crate::state::field::Field;
 use crate::widgets::decision::Fit;
+use bardo_base::fabric::{Finding, SafetyCheck};
 use bardo_base::model::StopLevel;
 use bardo_base::units::Usd;
 use bardo_session::market::Money;
 use bardo_session::questions::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, Change, CheckTold, Confirm, Costs, Offered, OpinionTold, Part,
-    Place, PolicyAsked, PolicyChange, Question, QuestionKey, RawCall, SimilarScope, ToRead,
+    About, ActionAsked, AllowanceAfter, AnswerKind, Change, Confirm, Costs, Offered, OpinionTold, Part, Place,
+    PolicyAsked, PolicyChange, Question, QuestionKey, RawCall, SimilarScope, ToRead,
 };
 
 /// When the samples are looked at first.
@@ -50,8 +51,12 @@ fn place(part: Part, seed: u8, label: Option<&str>, is_from: bool) -> Place {
     }
 }
 
-fn checks(slippage: CheckOutcome) -> Vec<CheckTold> {
-    let told = |check, outcome, detail: &str| CheckTold { check, outcome, detail: text(detail) };
+fn checks(slippage: CheckOutcome) -> Vec<SafetyCheck> {
+    let told = |check, outcome, detail: &str| SafetyCheck {
+        check,
+        outcome,
+        finding: Finding::of_earlier_versions(check, &text(detail)),
+    };
     let passed = |check, detail| told(check, CheckOutcome::Passed, detail);
     vec![
         passed(Check::Halt, "no stop is in force"),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{CheckRow, Offer, Step, StepState, SwapModel, SwapResult};
+use super::{Offer, Step, StepState, SwapModel, SwapResult};
 use crate::format::grouped;
 use crate::widgets::status::Status;
 use crate::widgets::words::found;
@@ -65,13 +65,12 @@ impl SwapModel {
                     let state =
                         if check.outcome == CheckOutcome::Blocked { StepState::Failed } else { StepState::Done };
                     let began = self.checked.map_or(at, |(_, last)| last);
-                    let told = SafeText::clean(&found(check.check, check.detail.as_str()), 400);
+                    let told = SafeText::clean(&found(&check.finding), 400);
                     self.set(About::Simulate, state, (began, at), Some(told));
                 }
-                let row = CheckRow { check: check.check, outcome: check.outcome, detail: check.detail.clone() };
                 match self.checks.iter_mut().find(|known| known.check == check.check) {
-                    Some(known) => *known = row,
-                    None => self.checks.push(row),
+                    Some(known) => known.clone_from(check),
+                    None => self.checks.push(check.clone()),
                 }
             }
             EventKind::PermitIssued(permit) => {

@@ -2,7 +2,7 @@
 
 use super::folding::{About, about};
 use super::{Offer, Step, StepState, SwapModel, SwapResult};
-use crate::format::grouped;
+use crate::format::{dollars, grouped};
 use crate::pen::Piece;
 use crate::theme::Role;
 use crate::widgets::Moment;
@@ -11,7 +11,7 @@ use crate::widgets::paint::Row;
 use crate::widgets::status::Status;
 use crate::widgets::words::{check_word, found};
 use bardo_base::error::ErrorCode;
-use bardo_base::fabric::CheckOutcome;
+use bardo_base::fabric::{CheckOutcome, Finding};
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
@@ -25,10 +25,9 @@ impl SwapModel {
         };
         let row = Row::new("pay ", Role::TextDim).then(format!("{paid} {symbol}"), Role::Text);
         let limits = self.checks.iter().find(|row| row.check == Check::SpendingLimit);
-        let dollars = limits.and_then(|row| row.detail.as_str().split_once(" now, ")).map(|(dollars, _)| dollars);
-        let row = match dollars.filter(|dollars| dollars.starts_with('$')) {
-            Some(dollars) => row.then(format!(" {}", readable(dollars, 2)), Role::TextDim),
-            None => row,
+        let row = match limits.map(|row| &row.finding) {
+            Some(Finding::Spending { now, .. }) => row.then(format!(" {}", dollars(*now)), Role::TextDim),
+            _ => row,
         };
         let least = match least.split_once(' ') {
             Some((figure, symbol)) => format!("{} {symbol}", amount(figure)),
@@ -117,7 +116,7 @@ impl SwapModel {
                 _ => ("!", Role::StateCare),
             };
             let name = check_word(check.check);
-            let told = found(check.check, check.detail.as_str());
+            let told = found(&check.finding);
             rows.push(Row::new(format!("  {mark} {name}: "), role).then(told, Role::Text).kept());
         }
         rows

@@ -30,7 +30,11 @@ fn poisoned(word: &str) -> Vec<CallCard> {
                 tick: None,
                 facts: None,
             }),
-            EventKind::ToolError(ToolFailed { error_code: ErrorCode::TokenLookalike, error_message: text.clone() }),
+            EventKind::ToolError(ToolFailed {
+                error_code: ErrorCode::TokenLookalike,
+                error_message: text.clone(),
+                checks: None,
+            }),
             EventKind::ToolEnd(ToolEnd {
                 success: true,
                 state: None,

@@ -57,6 +57,7 @@ fn money_is_never_said_to_be_safe_once_it_may_have_left() {
     events.push(EventKind::ToolError(ToolFailed {
         error_code: ErrorCode::ExecutionTxTimeout,
         error_message: SafeText::clean("not in a block yet", 40),
+        checks: None,
     }));
     let swap = swap_of(events);
     assert!(swap.money().contains("sent, not confirmed"), "{}", swap.money());

@@ -2,6 +2,7 @@
 //! used up is waited for. No cap on dollars and no rate of trades makes a part smaller or later: an exit counts as what it
 //! may lose, and the operator's own exits pass the rate.
 
+use bardo_base::model::{Rule, RuleName};
 use std::time::Duration;
 
 use alloy::eips::BlockId;
@@ -66,13 +67,13 @@ enum Next {
 /// What a refusal asks for, by the rules that stand against the sale.
 fn next(error: &ToolError) -> Next {
     let violations = error.details().get("violations").and_then(Value::as_array);
-    let mut rules = violations.into_iter().flatten().filter_map(|one| one.get("rule").and_then(Value::as_str));
+    let mut rules = violations.into_iter().flatten().filter_map(|one| one.get("rule")?.as_str()).map(Rule::read);
     match error.code() {
         ErrorCode::SafetySpendingLimitExceeded | ErrorCode::RoutingInsufficientLiquidity => Next::Smaller,
         ErrorCode::OrderStillOpen => Next::Clear,
         ErrorCode::SafetyRateLimited => Next::Wait(error.details().get("retry_after_ms").and_then(Value::as_u64)),
         ErrorCode::SafetySlippage | ErrorCode::SafetyPhaseBlocked
-            if rules.any(|rule| rule == "max_price_impact_bps" || rule.ends_with("max_position_share_bps")) =>
+            if rules.any(|rule| rule.is(RuleName::MaxPriceImpactBps) || matches!(rule, Rule::PositionShare(_))) =>
         {
             Next::Smaller
         }
@@ -260,13 +261,7 @@ mod tests {
     #[test]
     fn a_refusal_says_whether_less_or_later_may_pass() {
         let refused = |code, rule: &str| {
-            let violation = bardo_base::error::Violation {
-                rule: rule.to_owned(),
-                limit: String::new(),
-                value: String::new(),
-                would_pass: String::new(),
-                figures: None,
-            };
+            let violation = bardo_base::error::Violation::new(Rule::read(rule), "", "", "");
             match next(&ToolError::new(code, "no").violating(&[violation])) {
                 Next::Smaller => "smaller",
                 Next::Later => "later",

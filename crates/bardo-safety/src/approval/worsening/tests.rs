@@ -1,6 +1,7 @@
 //! Each change for the worse by itself, and everything that moves by itself while an operator reads.
 
 use alloy::primitives::{B256, U160};
+use bardo_base::fabric::Finding;
 
 use super::*;
 use crate::approval::ApprovalNeed;
@@ -61,7 +62,7 @@ fn swap(at: u64) -> Proposal {
 
 /// Its preview at this time, counted as 3,010 dollars.
 fn of(proposal: Proposal, at: u64) -> Preview {
-    let passed = |check| Verdict::passed(check, "as it should be");
+    let passed = |check| Verdict::passed(check, Finding::said("as it should be"));
     let above = |value: u64| {
         Reason::above(
             crate::ledger::Micros::new(value * 1_000_000).unwrap(),
@@ -112,7 +113,7 @@ fn what_moves_by_itself_while_somebody_reads_is_no_change_for_the_worse() {
             "a check says the same in other words",
             as_is,
             |preview| {
-                preview.verdicts[1] = Verdict::passed(Check::SlippageGuard, "50 bps, impact 3 bps");
+                preview.verdicts[1] = Verdict::passed(Check::SlippageGuard, Finding::said("50 bps, impact 3 bps"));
             },
             &[],
         ),
@@ -226,7 +227,7 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
             "a check warns",
             as_is,
             |preview| {
-                preview.verdicts[1] = Verdict::warned(Check::SlippageGuard, "close to the limit");
+                preview.verdicts[1] = Verdict::warned(Check::SlippageGuard, Finding::said("close to the limit"));
             },
             &["slippage_guard: close to the limit"],
         ),
@@ -234,7 +235,7 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
             "a check fails",
             as_is,
             |preview| {
-                preview.verdicts[0] = Verdict::blocked(Check::Halt, ErrorCode::Halted, "a stop is in force", vec![]);
+                preview.verdicts[0] = Verdict::because(Check::Halt, ErrorCode::Halted, "a stop is in force", vec![]);
             },
             &["halt: a stop is in force"],
         ),
@@ -242,7 +243,8 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
             "a check asks",
             as_is,
             |preview| {
-                preview.verdicts[1] = Verdict::passed(Check::SlippageGuard, "as it should be").asking("no price feed");
+                preview.verdicts[1] =
+                    Verdict::passed(Check::SlippageGuard, Finding::said("as it should be")).asking("no price feed");
             },
             &["also asked because no price feed"],
         ),

@@ -106,7 +106,7 @@ fn refused(change: impl FnOnce(&mut Case), code: ErrorCode, expected: &[&str]) {
     let verdicts = case.decide(&case.policy().unwrap());
     let told: Vec<String> = verdicts
         .iter()
-        .flat_map(|verdict| &verdict.violations)
+        .flat_map(|verdict| verdict.violations())
         .map(|one| format!("{} | {} | {} | {}", one.rule, one.limit, one.value, one.would_pass))
         .collect();
     assert_eq!(told, expected, "{case:#?}");
@@ -123,7 +123,7 @@ fn traded_badly(change: impl FnOnce(&mut Traded), expected: &str) {
 fn the_plain_case_passes() {
     assert_eq!(plain().broken(), []);
     let verdicts = plain().decide(&plain().policy().unwrap());
-    assert!(verdicts.iter().all(|verdict| verdict.violations.is_empty()), "{verdicts:#?}");
+    assert!(verdicts.iter().all(|verdict| verdict.violations().is_empty()), "{verdicts:#?}");
 }
 
 #[test]

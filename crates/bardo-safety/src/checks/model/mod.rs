@@ -44,8 +44,9 @@ fn the_checks_agree_with_a_small_model_of_themselves() {
     for number in 0..count {
         let case = Case::random(&mut random);
         let verdicts = case.decide(&case.policy().unwrap());
-        let broken =
-            verdicts.iter().flat_map(|verdict| verdict.violations.iter().map(|one| (verdict.check, one.rule.clone())));
+        let broken = verdicts
+            .iter()
+            .flat_map(|verdict| verdict.violations().iter().map(|one| (verdict.check, one.rule.to_string())));
         let mut found: Vec<_> = broken.collect();
         let mut expected = case.broken();
         found.sort_unstable();
@@ -55,12 +56,10 @@ fn the_checks_agree_with_a_small_model_of_themselves() {
         assert_eq!(asks, case.asks(), "case {number}: {case:#?}\n{verdicts:#?}");
         for one in verdicts {
             // Who is blocked is told by which rule, against what, and what would pass.
-            assert_eq!(one.blocks(), !one.violations.is_empty(), "{one:?}");
+            assert_eq!(one.blocks(), !one.violations().is_empty(), "{one:?}");
             assert_eq!(one.blocks(), one.code.is_some(), "{one:?}");
-            let whole = |one: &Violation| {
-                ![&one.rule, &one.limit, &one.value, &one.would_pass].iter().any(|text| text.is_empty())
-            };
-            assert!(one.violations.iter().all(whole), "{one:?}");
+            let whole = |one: &Violation| ![&one.limit, &one.value, &one.would_pass].iter().any(|text| text.is_empty());
+            assert!(one.violations().iter().all(whole), "{one:?}");
             *checks.entry(one.check).or_default() += usize::from(one.blocks());
         }
         passed += usize::from(found.is_empty());

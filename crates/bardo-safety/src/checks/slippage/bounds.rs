@@ -76,13 +76,13 @@ fn facts(received: Result<&str, Doubt>) -> Facts {
 }
 
 fn rules(verdict: &Verdict) -> Vec<&str> {
-    verdict.violations.iter().map(|one| one.rule.as_str()).collect()
+    verdict.violations().iter().map(|one| one.rule.as_str()).collect()
 }
 
 #[test]
 fn each_figure_of_a_trade_has_its_bound() {
     let sound = check(&framed(Some(trade())), &facts(Ok("990")), &limits());
-    assert_eq!(rules(&sound), Vec::<&str>::new(), "{}", sound.detail);
+    assert_eq!(rules(&sound), Vec::<&str>::new(), "{}", sound.detail());
     type Spoilt = (&'static str, fn(&mut Trade));
     let spoilt: &[Spoilt] = &[
         // A slippage above the limit promises less, and then less is enough.

@@ -102,7 +102,7 @@ fn a_quote_above_every_witness_is_reported_as_such_and_not_as_a_loss() {
     let lure = Values { unquoted: Some(Exchange { given: usd("1000"), received: usd("1085") }), ..lure };
     let found = rule(&lure);
     assert_eq!(found.rule, "quote_above_witnesses");
-    assert!(found.value.contains("$1085.00") && found.value.contains("$1000.00"), "{found:?}");
+    assert!(found.value.as_str().contains("$1085.00") && found.value.as_str().contains("$1000.00"), "{found:?}");
     // A real loss is one.
     let loss = Values { unquoted: Some(Exchange { given: usd("1000"), received: usd("979") }), ..lure };
     assert_eq!(rule(&loss).rule, "max_loss_bps");
@@ -164,7 +164,7 @@ fn changed(policy: &Policy, phase: Phase, (slippage, impact): (u32, u32), change
     };
     let mut violations = Vec::new();
     trade_rules(&trade, &facts, &limits, &mut violations);
-    violations.into_iter().map(|one| one.rule).collect()
+    violations.into_iter().map(|one| one.rule.to_string()).collect()
 }
 
 proptest! {

@@ -108,7 +108,7 @@ fn broken(frame: Frame, book: &[(&str, Address)], policy: &str) -> (Vec<String>,
     };
     let standing = Standing::new(&policy, Err("not asked"), Some(&network), &framed, &facts);
     let verdict = check(&framed, &facts, &standing);
-    (verdict.violations.iter().map(|one| one.rule.clone()).collect(), verdict.code)
+    (verdict.violations().iter().map(|one| one.rule.to_string()).collect(), verdict.code)
 }
 
 const BRIDGES: [(&str, Address); 2] = [("originSettler", SETTLER), ("permit2", PERMIT2)];

@@ -1,5 +1,6 @@
 //! What others may take of the exposed, before, on the way and afterwards, against what was declared.
 
+use bardo_base::model::RuleName;
 use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, U256};
@@ -28,7 +29,7 @@ impl Judge<'_> {
             self.framed.proposal().allowances.iter().filter(|bound| bound.token.id == id && bound.spender == spender);
         let Some(stays) = declared.map(|bound| self.may_stay(bound)).max() else {
             faults.push(Fault::new(
-                "allowance",
+                RuleName::Allowance,
                 format!("none of {} for {spender}", self.name(id)),
                 format!("{} after transaction {}", self.figure(id, is), leg + 1),
             ));
@@ -38,7 +39,7 @@ impl Judge<'_> {
         let needed = stays.saturating_add(self.outflow(id));
         if is > needed {
             faults.push(Fault::new(
-                "allowance",
+                RuleName::Allowance,
                 format!("at most {} for {spender}", self.figure(id, needed)),
                 format!("{} after transaction {}", self.figure(id, is), leg + 1),
             ));
@@ -76,15 +77,23 @@ impl Judge<'_> {
             match bound(change.token, whom, false) {
                 Some(bound) if after > before && after > self.may_stay(bound) => {
                     let most = self.figure(id, self.may_stay(bound));
-                    faults.push(Fault::new("allowance", format!("at most {most} for {whom} in the end"), stands));
+                    faults.push(Fault::new(
+                        RuleName::Allowance,
+                        format!("at most {most} for {whom} in the end"),
+                        stands,
+                    ));
                 }
                 None if after > before => {
-                    faults.push(Fault::new("allowance", format!("none of {} for {whom}", self.name(id)), stands));
+                    faults.push(Fault::new(
+                        RuleName::Allowance,
+                        format!("none of {} for {whom}", self.name(id)),
+                        stands,
+                    ));
                 }
                 // Used up by what is spent: that is declared as spent.
                 None if !spends(change.token) => {
                     let before = self.figure(id, before);
-                    faults.push(Fault::new("allowance", format!("that of {whom} stays {before}"), stands));
+                    faults.push(Fault::new(RuleName::Allowance, format!("that of {whom} stays {before}"), stands));
                 }
                 _ => {}
             }
@@ -93,7 +102,7 @@ impl Judge<'_> {
             if self.framed.proposal().is_trade() && after < before && after < promised {
                 let (promised, after) = (self.figure(id, promised), self.figure(id, after));
                 let declared = format!("{promised} for {whom}, which open orders may take");
-                let fault = Fault::new("allowance", declared, after);
+                let fault = Fault::new(RuleName::Allowance, declared, after);
                 faults.push(fault.passing("the same once the open orders have ended"));
             }
         }
@@ -107,7 +116,7 @@ impl Judge<'_> {
             if self.around.permit2 != Some(change.permit2) {
                 let found = format!("{} keeps one", change.permit2);
                 let declared = format!("none of {of} for {} but in the known Permit2", change.spender);
-                faults.push(Fault::new("allowance", declared, found));
+                faults.push(Fault::new(RuleName::Allowance, declared, found));
                 continue;
             }
             let stands = || format!("{} until {}", self.figure(id, after.amount), when(after.expiration));
@@ -118,7 +127,7 @@ impl Judge<'_> {
                 let moved = (after.amount, after.expiration) != (before.amount, before.expiration);
                 if moved && bound(change.token, change.spender, true).is_none() && !spends(change.token) {
                     let before = self.figure(id, before.amount);
-                    faults.push(Fault::new("allowance", format!("that of {whom} stays {before}"), stands()));
+                    faults.push(Fault::new(RuleName::Allowance, format!("that of {whom} stays {before}"), stands()));
                 }
                 continue;
             }
@@ -127,11 +136,11 @@ impl Judge<'_> {
                     if after.amount > at_most || after.expiration > expires_at {
                         let most = self.figure(id, at_most);
                         let declared = format!("at most {most} for {whom} until {} in the end", when(expires_at));
-                        faults.push(Fault::new("allowance", declared, stands()));
+                        faults.push(Fault::new(RuleName::Allowance, declared, stands()));
                     }
                 }
                 Some((_, AllowanceKind::Erc20)) | None => {
-                    faults.push(Fault::new("allowance", format!("none of {of} for {whom}"), stands()));
+                    faults.push(Fault::new(RuleName::Allowance, format!("none of {of} for {whom}"), stands()));
                 }
             }
         }
@@ -165,7 +174,7 @@ impl Judge<'_> {
             if fails {
                 let id = TokenId::Erc20(token);
                 let declared = format!("{} for {spender} afterwards", self.figure(id, value));
-                let fault = Fault::new("allowance", declared, self.figure(id, allowance.after));
+                let fault = Fault::new(RuleName::Allowance, declared, self.figure(id, allowance.after));
                 faults.push(fault.passing("another token: this one does not keep to what it is told"));
             }
         }
@@ -192,7 +201,7 @@ impl Judge<'_> {
         let expected = before.nonce.saturating_add(signed.count() as u64);
         if after.nonce != expected {
             faults.push(Fault::new(
-                "permit2_nonce",
+                RuleName::Permit2Nonce,
                 format!("the nonce of {} for {spender} becomes {expected}", self.name(TokenId::Erc20(token))),
                 after.nonce,
             ));

@@ -72,10 +72,7 @@ impl Shared {
             return ToolResponse::failed(call_id, status, error);
         };
         if let Some(error) = &error {
-            context.say(EventKind::ToolError(ToolFailed {
-                error_code: error.code(),
-                error_message: SafeText::clean(error.message(), 400),
-            }));
+            context.say(EventKind::ToolError(ToolFailed::of(error)));
         }
         context.finish([EventKind::ToolEnd(ToolEnd {
             success: error.is_none(),
@@ -99,10 +96,7 @@ impl Shared {
 /// The two last events of a call that failed.
 pub(super) fn failure(started: Instant, error: &ToolError) -> [EventKind; 2] {
     [
-        EventKind::ToolError(ToolFailed {
-            error_code: error.code(),
-            error_message: SafeText::clean(error.message(), 400),
-        }),
+        EventKind::ToolError(ToolFailed::of(error)),
         EventKind::ToolEnd(ToolEnd {
             success: false,
             state: Some(EndState::NotDone),

@@ -47,7 +47,7 @@ use bardo_base::error::{ErrorCode, FigureUnit, Figures, ToolError, Violation};
 use bardo_base::fabric::{EventKind, Fabric, Redacted, ToolEnd, ToolFacts, ToolStart, params_hash};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::id::{CallId, GolemId};
-use bardo_base::model::{CapabilityTier, Phase, ToolMeta};
+use bardo_base::model::{CapabilityTier, Phase, RuleName, ToolMeta};
 use bardo_base::text::SafeText;
 use bardo_base::units::BasisPoints;
 use bardo_safety::account::AccountKind;
@@ -457,13 +457,12 @@ impl Shared {
                 format_args!("the policy allows these tools: {}; {} is not one of them", allowed.words(), meta.name);
             return Err(ToolError::new(ErrorCode::SafetyNotAllowed, what)
                 .suggest("Use an allowed tool, or ask the operator to add this one to allowed_tools.")
-                .violating(&[Violation {
-                    rule: "allowed_tools".to_owned(),
-                    limit: allowed.words(),
-                    value: meta.name.to_owned(),
-                    would_pass: "a tool of the list".to_owned(),
-                    figures: None,
-                }]));
+                .violating(&[Violation::new(
+                    RuleName::AllowedTools,
+                    allowed.words(),
+                    meta.name.to_owned(),
+                    "a tool of the list",
+                )]));
         }
         Ok(self.world.limited_to(&policy.rules().allowed_chains))
     }
@@ -541,17 +540,15 @@ fn too_often(limit: u32, wait: u64) -> Refusal {
         format_args!("{limit} tool calls were made in the last 60 seconds, which is the limit"),
     )
     .suggest(format_args!("Wait {seconds} s; then one call is free again."))
-    .violating(&[Violation {
-        rule: "max_tool_calls_per_minute".to_owned(),
-        limit: limit.to_string(),
-        value: u64::from(limit).saturating_add(1).to_string(),
-        would_pass: format!("the same call in {seconds} s"),
-        figures: Some(Box::new(
-            Figures::new(FigureUnit::Count, limit, u64::from(limit).saturating_add(1))
-                .leaving(0)
-                .freeing_in(Some(seconds)),
-        )),
-    }])
+    .violating(&[Violation::new(
+        RuleName::MaxToolCallsPerMinute,
+        limit.to_string(),
+        u64::from(limit).saturating_add(1).to_string(),
+        format_args!("the same call in {seconds} s"),
+    )
+    .with(
+        Figures::new(FigureUnit::Count, limit, u64::from(limit).saturating_add(1)).leaving(0).freeing_in(Some(seconds)),
+    )])
     .detail("retry_after_ms", wait);
     Refusal { status: Status::Blocked, error }
 }

@@ -75,9 +75,7 @@ fn valued(one: &Valued) -> Value {
 }
 
 fn verdicts(all: &[Verdict]) -> Vec<Value> {
-    let told =
-        all.iter().map(|verdict| json!({"check": verdict.check, "outcome": verdict.outcome, "detail": verdict.detail}));
-    told.collect()
+    all.iter().map(|verdict| json!(verdict.event())).collect()
 }
 
 /// Balances before and after, in whole tokens, of what the plan names: by the chain where it is known, else by the last

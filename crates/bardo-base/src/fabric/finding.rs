@@ -1,0 +1,506 @@
+//! What a check found, as a value with its figures. Sentences are made from it where they are shown.
+
+use std::fmt;
+
+use alloy_primitives::Address;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::event::CheckOutcome;
+use crate::error::Violation;
+use crate::format::exact_dollars;
+use crate::model::{ActionClass, Check, Phase, Rule, StopLevel};
+use crate::text::SafeText;
+use crate::units::{BasisPoints, Usd};
+
+/// Characters kept of a finding's sentence.
+const MAX_SENTENCE: usize = 400;
+
+/// Seconds of a day, the span over which spending is counted.
+const DAY: u64 = 86_400;
+/// Seconds of an hour, the span over which trades are counted.
+const HOUR: u64 = 3_600;
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Finding {
+    /// No stop is in force.
+    NoStop,
+    /// A stop is in force, and the action passes it.
+    PassesStop {
+        /// The stop.
+        level: StopLevel,
+    },
+    /// A stop is in force, and the action does not pass it.
+    Stopped {
+        /// The stop.
+        level: StopLevel,
+        /// The rule.
+        violations: Vec<Violation>,
+    },
+    /// A stop is in force, under which agents sign no orders.
+    NoOrders {
+        /// The stop.
+        level: StopLevel,
+        /// The rule.
+        violations: Vec<Violation>,
+    },
+    /// The phase allows the action.
+    PhaseAllows {
+        /// The phase.
+        phase: Phase,
+        /// Class of the action.
+        class: ActionClass,
+    },
+    /// The action only takes back, which every phase allows.
+    PhaseTakesBack {
+        /// The phase.
+        phase: Phase,
+    },
+    /// The phase does not allow the action.
+    PhaseForbids {
+        /// The phase.
+        phase: Phase,
+        /// Class of the action.
+        class: ActionClass,
+        /// The rules.
+        violations: Vec<Violation>,
+    },
+    /// Everything that the action touches is on its list.
+    Listed,
+    /// Dollars that the action spends.
+    Spending {
+        /// Of this action.
+        now: Usd,
+        /// Of the window, with this action.
+        after: Usd,
+        /// Most of the window; `None` without a cap.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cap: Option<Usd>,
+        /// Length of the window, in seconds.
+        window_seconds: u64,
+    },
+    /// Trades made.
+    Rate {
+        /// In the window, without this action.
+        made: u32,
+        /// Most of the window.
+        limit: u32,
+        /// Length of the window, in seconds.
+        window_seconds: u64,
+    },
+    /// The breaker lets exits and revocations pass.
+    BreakerExempt,
+    /// Worth of the portfolio.
+    Equity {
+        /// Now.
+        now: Usd,
+        /// At the highest.
+        highest: Usd,
+    },
+    /// Slippage and price impact of a trade.
+    Slippage {
+        /// The slippage that it allows.
+        slippage: BasisPoints,
+        /// The price impact by its quote.
+        impact: BasisPoints,
+    },
+    /// What must arrive is worth what is given, less the allowed loss.
+    ArrivalFair,
+    /// Nothing is traded.
+    NothingTraded,
+    /// The owner changes the rules of the policy contract.
+    OwnRules,
+    /// The account has no rules in a policy contract.
+    NoCage,
+    /// The action is inside the rules of the policy contract.
+    InsideCage {
+        /// The contract.
+        contract: Address,
+    },
+    /// The simulation did what was declared, and nothing else.
+    Simulated {
+        /// The block that it ran on.
+        block: u64,
+        /// Units of gas.
+        gas: u64,
+        /// Balances of the account that move.
+        balances: usize,
+    },
+    /// Rules stand against the action.
+    Broken {
+        /// Each rule with its figures.
+        violations: Vec<Violation>,
+    },
+    /// Rules stand against the action, for one reason that another party gave: an endpoint, a price source, the guardian.
+    BrokenBecause {
+        /// The reason.
+        why: SafeText,
+        /// Each rule with its figures.
+        violations: Vec<Violation>,
+    },
+    /// A sentence of another party, or of a version that this one does not know.
+    Said {
+        /// The sentence.
+        text: SafeText,
+    },
+}
+
+impl Finding {
+    /// A sentence of another party, cleaned.
+    pub fn said(text: impl fmt::Display) -> Self {
+        Self::Said { text: SafeText::clean(&text.to_string(), MAX_SENTENCE) }
+    }
+
+    /// Rules that stand against the action, for a reason that another party gave.
+    pub fn because(why: impl fmt::Display, violations: Vec<Violation>) -> Self {
+        Self::BrokenBecause { why: SafeText::clean(&why.to_string(), MAX_SENTENCE), violations }
+    }
+
+    /// What a spending limit finds, in the window of a day.
+    pub fn spending(now: Usd, after: Usd, cap: Option<Usd>) -> Self {
+        Self::Spending { now, after, cap, window_seconds: DAY }
+    }
+
+    /// What a rate limit finds, in the window of an hour.
+    pub fn rate(made: u32, limit: u32) -> Self {
+        Self::Rate { made, limit, window_seconds: HOUR }
+    }
+
+    /// The rules that stand against the action.
+    pub fn violations(&self) -> &[Violation] {
+        match self {
+            Self::Stopped { violations, .. }
+            | Self::NoOrders { violations, .. }
+            | Self::PhaseForbids { violations, .. }
+            | Self::Broken { violations }
+            | Self::BrokenBecause { violations, .. } => violations,
+            Self::NoStop
+            | Self::PassesStop { .. }
+            | Self::PhaseAllows { .. }
+            | Self::PhaseTakesBack { .. }
+            | Self::Listed
+            | Self::Spending { .. }
+            | Self::Rate { .. }
+            | Self::BreakerExempt
+            | Self::Equity { .. }
+            | Self::Slippage { .. }
+            | Self::ArrivalFair
+            | Self::NothingTraded
+            | Self::OwnRules
+            | Self::NoCage
+            | Self::InsideCage { .. }
+            | Self::Simulated { .. }
+            | Self::Said { .. } => &[],
+        }
+    }
+
+    /// The sentence, cleaned and cut.
+    pub fn sentence(&self) -> SafeText {
+        SafeText::clean(&self.to_string(), MAX_SENTENCE)
+    }
+
+    /// What a check found, from the sentence that recordings before version 3 of the journal carry. A sentence that says
+    /// something else stays one.
+    pub fn of_earlier_versions(check: Check, sentence: &SafeText) -> Self {
+        earlier(check, sentence.as_str()).unwrap_or_else(|| Self::Said { text: sentence.clone() })
+    }
+}
+
+/// In English, as audit log and answers have it.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoStop => f.write_str("no stop is in force"),
+            Self::PassesStop { level } => write!(f, "{level} is in force; this passes it"),
+            Self::Stopped { level, .. } => write!(f, "{level} is in force"),
+            Self::NoOrders { level, .. } => write!(f, "{level} is in force, and agents sign no orders under a stop"),
+            Self::PhaseAllows { phase, class } => write!(f, "{phase} allows {class}"),
+            Self::PhaseTakesBack { phase } => write!(f, "{phase}: taking back passes in every phase"),
+            Self::PhaseForbids { phase, class, .. } => write!(f, "{phase} does not allow this {class}"),
+            Self::Listed => f.write_str("everything it touches is on its list"),
+            Self::Spending { now, after, cap, window_seconds } => {
+                write!(f, "{} now, {}", exact_dollars(*now), exact_dollars(*after))?;
+                if let Some(cap) = cap {
+                    write!(f, " of {}", exact_dollars(*cap))?;
+                }
+                write!(f, " in {} hours after it", window_seconds / HOUR)
+            }
+            Self::Rate { made, limit, window_seconds } => {
+                write!(f, "{made} of {limit} trades in {} minutes", window_seconds / 60)
+            }
+            Self::BreakerExempt => f.write_str("exits and revocations pass"),
+            Self::Equity { now, highest } => {
+                write!(f, "{} of {} at the highest", exact_dollars(*now), exact_dollars(*highest))
+            }
+            Self::Slippage { slippage, impact } => write!(f, "slippage {slippage}, impact {impact}"),
+            Self::ArrivalFair => f.write_str("what must arrive is worth what is given, less the allowed loss"),
+            Self::NothingTraded => f.write_str("nothing is traded"),
+            Self::OwnRules => f.write_str("the owner changes the rules themselves"),
+            Self::NoCage => f.write_str("the account has set no rules in a policy contract"),
+            Self::InsideCage { contract } => write!(f, "inside the rules of {contract}"),
+            Self::Simulated { block, gas, balances } => write!(
+                f,
+                "block {block}, {gas} gas, {balances} balances of the account move as declared and nothing else of it"
+            ),
+            Self::Broken { violations } => {
+                for (at, one) in violations.iter().enumerate() {
+                    let between = if at == 0 { "" } else { "; " };
+                    write!(f, "{between}{}: {}", one.rule, one.value)?;
+                }
+                Ok(())
+            }
+            Self::BrokenBecause { why, .. } => write!(f, "{why}"),
+            Self::Said { text } => write!(f, "{text}"),
+        }
+    }
+}
+
+/// What a check of the safety pipeline decided; payload of `safety:check`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SafetyCheck {
+    /// The check.
+    pub check: Check,
+    /// How it decided.
+    pub outcome: CheckOutcome,
+    /// What it found.
+    pub finding: Finding,
+}
+
+/// With the sentence beside the finding, for readers that have no words of their own.
+impl Serialize for SafetyCheck {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            check: Check,
+            outcome: CheckOutcome,
+            detail: SafeText,
+            finding: &'a Finding,
+        }
+        let Self { check, outcome, finding } = self;
+        Written { check: *check, outcome: *outcome, detail: finding.sentence(), finding }.serialize(serializer)
+    }
+}
+
+/// The sentence counts only where there is no finding, or none that this version knows.
+impl<'de> Deserialize<'de> for SafetyCheck {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Written {
+            check: Check,
+            outcome: CheckOutcome,
+            #[serde(default)]
+            detail: SafeText,
+            #[serde(default)]
+            finding: Option<Value>,
+        }
+        let Written { check, outcome, detail, finding } = Written::deserialize(deserializer)?;
+        let finding = match finding {
+            None => Finding::of_earlier_versions(check, &detail),
+            Some(finding) => serde_json::from_value(finding).unwrap_or(Finding::Said { text: detail }),
+        };
+        Ok(Self { check, outcome, finding })
+    }
+}
+
+/// Blocked checks, from the message of a refusal in a recording before version 3 of the journal; none where the message
+/// is not made of them.
+pub(super) fn checks_of_earlier_versions(message: &str) -> Vec<SafetyCheck> {
+    let mut found: Vec<(Check, Vec<&str>)> = Vec::new();
+    for part in message.split("; ") {
+        match part.split_once(": ").and_then(|(name, rest)| Some((name.parse::<Check>().ok()?, rest))) {
+            Some((check, rest)) => found.push((check, vec![rest])),
+            None => match found.last_mut() {
+                Some((_, parts)) => parts.push(part),
+                None => return Vec::new(),
+            },
+        }
+    }
+    let check = |(check, parts): (Check, Vec<&str>)| {
+        let sentence = SafeText::clean(&parts.join("; "), MAX_SENTENCE);
+        SafetyCheck { check, outcome: CheckOutcome::Blocked, finding: Finding::of_earlier_versions(check, &sentence) }
+    };
+    found.into_iter().map(check).collect()
+}
+
+/// Reads a sentence of earlier versions; `None` where it is none of theirs.
+fn earlier(check: Check, sentence: &str) -> Option<Finding> {
+    let usd = |figure: &str| figure.strip_prefix('$')?.replace(',', "").parse::<Usd>().ok();
+    let bps = |figure: &str| BasisPoints::new(figure.strip_suffix(" bps")?.parse().ok()?).ok();
+    let found = match check {
+        Check::Halt => match sentence.split_once(" is in force") {
+            None if sentence == "no stop is in force" => Finding::NoStop,
+            Some(("no stop", "")) => Finding::NoStop,
+            Some((level, rest)) => {
+                let level = level.parse().ok()?;
+                match rest {
+                    "" => Finding::Stopped { level, violations: Vec::new() },
+                    "; this passes it" => Finding::PassesStop { level },
+                    ", and agents sign no orders under a stop" => Finding::NoOrders { level, violations: Vec::new() },
+                    _ => return None,
+                }
+            }
+            None => return None,
+        },
+        Check::PhaseGate => {
+            if let Some((phase, class)) = sentence.split_once(" allows ") {
+                Finding::PhaseAllows { phase: phase.parse().ok()?, class: class.parse().ok()? }
+            } else if let Some((phase, class)) = sentence.split_once(" does not allow this ") {
+                let (phase, class) = (phase.parse().ok()?, class.parse().ok()?);
+                Finding::PhaseForbids { phase, class, violations: Vec::new() }
+            } else {
+                let phase = sentence.strip_suffix(": taking back passes in every phase")?;
+                Finding::PhaseTakesBack { phase: phase.parse().ok()? }
+            }
+        }
+        Check::TokenAllowlist if sentence == "everything it touches is on its list" => Finding::Listed,
+        Check::SpendingLimit if sentence.ends_with(" in 24 hours after it") => {
+            let (now, rest) = sentence.split_once(" now, ")?;
+            let (after, _) = rest.split_once(" in 24 hours")?;
+            let (after, cap) = match after.split_once(" of ") {
+                Some((after, cap)) => (after, Some(usd(cap)?)),
+                None => (after, None),
+            };
+            Finding::spending(usd(now)?, usd(after)?, cap)
+        }
+        Check::RateLimit if sentence.ends_with(" trades in 60 minutes") => {
+            let (made, rest) = sentence.split_once(" of ")?;
+            let (limit, _) = rest.split_once(' ')?;
+            Finding::rate(made.parse().ok()?, limit.parse().ok()?)
+        }
+        Check::BalanceBreaker if sentence == "exits and revocations pass" => Finding::BreakerExempt,
+        Check::BalanceBreaker if sentence.ends_with(" at the highest") => {
+            let (now, highest) = sentence.strip_suffix(" at the highest")?.split_once(" of ")?;
+            Finding::Equity { now: usd(now)?, highest: usd(highest)? }
+        }
+        Check::SlippageGuard if sentence == "nothing is traded" => Finding::NothingTraded,
+        Check::SlippageGuard if sentence.starts_with("what must arrive is worth") => Finding::ArrivalFair,
+        Check::SlippageGuard if sentence.starts_with("slippage ") => {
+            let (slippage, impact) = sentence.strip_prefix("slippage ")?.split_once(", impact ")?;
+            Finding::Slippage { slippage: bps(slippage)?, impact: bps(impact)? }
+        }
+        Check::PolicyCage if sentence == "the owner changes the rules themselves" => Finding::OwnRules,
+        Check::PolicyCage if sentence == "the account has set no rules in a policy contract" => Finding::NoCage,
+        Check::PolicyCage if sentence.starts_with("inside the rules of ") => {
+            Finding::InsideCage { contract: sentence.strip_prefix("inside the rules of ")?.parse().ok()? }
+        }
+        Check::Simulation if sentence.starts_with("block ") => {
+            let (block, rest) = sentence.strip_prefix("block ")?.split_once(", ")?;
+            let (gas, rest) = rest.split_once(" gas, ")?;
+            let (balances, _) = rest.split_once(' ')?;
+            Finding::Simulated { block: block.parse().ok()?, gas: gas.parse().ok()?, balances: balances.parse().ok()? }
+        }
+        Check::TokenAllowlist
+        | Check::SpendingLimit
+        | Check::RateLimit
+        | Check::BalanceBreaker
+        | Check::SlippageGuard
+        | Check::PolicyCage
+        | Check::Simulation
+        | Check::ChainHealth => broken(sentence)?,
+    };
+    Some(found)
+}
+
+/// Rules by name and value: `max_loss_bps: only $154.93 are certain to come in; min_out: …`.
+fn broken(sentence: &str) -> Option<Finding> {
+    let mut violations: Vec<(Rule, String)> = Vec::new();
+    for part in sentence.split("; ") {
+        match part.split_once(": ").map(|(name, value)| (Rule::read(name), value)) {
+            Some((rule, value)) if !matches!(rule, Rule::Other(_)) => violations.push((rule, value.to_owned())),
+            // A value may have a semicolon of its own.
+            _ => match violations.last_mut() {
+                Some((_, value)) => {
+                    value.push_str("; ");
+                    value.push_str(part);
+                }
+                None => return None,
+            },
+        }
+    }
+    let violations = violations.into_iter().map(|(rule, value)| Violation::new(rule, "", value, "")).collect();
+    Some(Finding::Broken { violations })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::RuleName;
+
+    fn usd(figure: &str) -> Usd {
+        figure.parse().unwrap()
+    }
+
+    /// Every sentence that version 2 of the journal has of a check that passed, as recordings have it.
+    const PASSED: [(Check, &str); 15] = [
+        (Check::Halt, "no stop is in force"),
+        (Check::Halt, "flatten is in force; this passes it"),
+        (Check::PhaseGate, "Thriving allows decrease-position"),
+        (Check::PhaseGate, "Defensive: taking back passes in every phase"),
+        (Check::TokenAllowlist, "everything it touches is on its list"),
+        (Check::SpendingLimit, "$1,231.820359 now, $1,231.820359 of $5,000.00 in 24 hours after it"),
+        (Check::RateLimit, "3 of 120 trades in 60 minutes"),
+        (Check::BalanceBreaker, "exits and revocations pass"),
+        (Check::BalanceBreaker, "$23,387.065845 of $24,102.717704 at the highest"),
+        (Check::SlippageGuard, "slippage 50 bps, impact 15 bps"),
+        (Check::SlippageGuard, "nothing is traded"),
+        (Check::SlippageGuard, "what must arrive is worth what is given, less the allowed loss"),
+        (Check::PolicyCage, "the account has set no rules in a policy contract"),
+        (Check::PolicyCage, "inside the rules of 0x4200000000000000000000000000000000000006"),
+        (Check::Simulation, "block 130, 191941 gas, 2 balances of the account move as declared and nothing else of it"),
+    ];
+
+    #[test]
+    fn sentences_of_version_2_become_findings_that_say_the_same() {
+        for (check, sentence) in PASSED {
+            let json = serde_json::json!({"check": check, "outcome": "passed", "detail": sentence});
+            let read: SafetyCheck = serde_json::from_value(json).unwrap();
+            assert!(!matches!(read.finding, Finding::Said { .. }), "{sentence}");
+            assert_eq!(read.finding.to_string(), sentence);
+            // As version 3 writes it: the sentence stays for those who read it, and the finding is what counts.
+            let mut json = serde_json::to_value(&read).unwrap();
+            assert_eq!(json["detail"], sentence);
+            json["detail"] = "something else".into();
+            assert_eq!(serde_json::from_value::<SafetyCheck>(json).unwrap(), read);
+        }
+    }
+
+    #[test]
+    fn figures_are_read_from_no_sentence() {
+        let finding = Finding::spending(usd("1231.820359"), usd("1500"), Some(usd("5000")));
+        let json = serde_json::to_value(&finding).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "kind": "spending", "now": "1231.820359", "after": "1500", "cap": "5000", "window_seconds": 86_400
+            })
+        );
+        assert_eq!(finding.to_string(), "$1,231.820359 now, $1,500.00 of $5,000.00 in 24 hours after it");
+    }
+
+    #[test]
+    fn a_finding_of_a_newer_version_stays_a_clean_sentence() {
+        let json = serde_json::json!({
+            "check": "halt", "outcome": "passed", "detail": "the moon is\u{1b}[2J full", "finding": {"kind": "lunar"}
+        });
+        let read: SafetyCheck = serde_json::from_value(json).unwrap();
+        let Finding::Said { text } = read.finding else { panic!("{read:?}") };
+        assert!(text.as_str().starts_with("the moon is") && !text.as_str().contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_of_version_2_becomes_its_checks() {
+        let message = "phase_gate: Defensive does not allow this new-position; slippage_guard: max_loss_bps: only $154.93 \
+                       are certain to come in";
+        let checks = checks_of_earlier_versions(message);
+        let [phase, slippage] = checks.as_slice() else { panic!("{checks:?}") };
+        assert!(matches!(phase.finding, Finding::PhaseForbids { phase: Phase::Defensive, .. }), "{phase:?}");
+        let [violation] = slippage.finding.violations() else { panic!("{slippage:?}") };
+        assert!(violation.rule.is(RuleName::MaxLossBps));
+        assert_eq!(violation.value, "only $154.93 are certain to come in");
+        for other in ["no pool joins these", "it would no longer do what was permitted: simulation: it reverts"] {
+            assert_eq!(checks_of_earlier_versions(other), [], "{other}");
+        }
+    }
+}
