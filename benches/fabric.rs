@@ -5,6 +5,7 @@ use std::sync::Arc;
 use alloy::primitives::B256;
 use bardo::base::clock::SystemClock;
 use bardo::base::id::{CallId, GolemId};
+use bardo::base::text::SafeText;
 use bardo::fabric::{EventKind, Fabric, FabricConfig, Redacted, ToolEnd, ToolStart, ToolUpdate};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::json;
@@ -14,7 +15,8 @@ const EVENTS: u64 = 200_000;
 /// What a quote says: a start, three steps, an end.
 fn quote() -> Vec<EventKind> {
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1.5", "chain": "ethereum"});
-    let step = |step: &'static str, index| EventKind::ToolUpdate(ToolUpdate { step: step.into(), index, of: 3 });
+    let step =
+        |step: &'static str, index| EventKind::ToolUpdate(ToolUpdate { step: SafeText::clean(step, 80), index, of: 3 });
     vec![
         EventKind::ToolStart(ToolStart {
             tool_name: "uniswap_get_quote".into(),

@@ -206,14 +206,14 @@ fn told(entry: &Recorded) -> String {
     let fields = Kind::of(&entry.kind).and_then(worth_a_line);
     let body: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&entry.body).ok();
     let (Some(fields), Some(body)) = (fields, body) else { return entry.body.clone() };
+    // What travels as a value with its sentence beside it is told by that.
+    let one = |value: &serde_json::Value| {
+        let sentence = value.as_str().or_else(|| value.get("words")?.as_str());
+        sentence.map_or_else(|| value.to_string(), str::to_owned)
+    };
     let word = |value: &serde_json::Value| match value {
-        serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Array(all) => all
-            .iter()
-            .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
-            .collect::<Vec<_>>()
-            .join("; "),
-        other => other.to_string(),
+        serde_json::Value::Array(all) => all.iter().map(one).collect::<Vec<_>>().join("; "),
+        other => one(other),
     };
     let recovery = Kind::of(&entry.kind) == Some(Kind::RecoveryStep);
     let shown = fields.iter().filter_map(|name| {

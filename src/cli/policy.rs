@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::args::{CageAction, PolicyAction, Reset};
@@ -10,6 +11,7 @@ use super::{Exit, Failure, call, consent, load, password, policy_cage, print, pr
 use ::golem::memory::Memory;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::fabric::AskReason;
 use bardo_base::model::{Category, Phase};
 use bardo_base::text::{nearest, width};
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
@@ -110,7 +112,8 @@ fn check(config: &Config, tool: &str, params: Option<&str>, phase: Option<Phase>
     };
     match needs.as_str() {
         Some("approval") => {
-            let why = reasons.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join("; ");
+            let told = Vec::<AskReason>::deserialize(reasons).unwrap_or_default();
+            let why = told.iter().map(AskReason::to_string).collect::<Vec<_>>().join("; ");
             said.push_str(&format!(", with your yes: {why}"));
         }
         Some("delay") => said.push_str(", after a while in which you can cancel it"),

@@ -53,7 +53,7 @@ fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
     desk.tighten("require_human_approval_above_usd = \"10\"\n");
     let (told, code) = desk.check(&swap(json!({})), &[]);
     assert_eq!((&told["needs"], &told["passes"], code), (&json!("approval"), &json!(true), 0), "{told}");
-    let why = told["reasons"][0].as_str().unwrap();
+    let why = told["reasons"][0]["words"].as_str().unwrap();
     assert!(why.contains("is above $10.00 (require_human_approval_above_usd)"), "{why}");
     let (out, _, _) = desk.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
     assert!(out.starts_with("uniswap_execute_swap would pass, with your yes: $"), "{out}");

@@ -219,7 +219,9 @@ fn what_takes_a_yes_is_told_with_why() {
     assert!((least..=least * 102 / 100).contains(&micros(value)), "{value} is not about {least} millionths");
     let why = format!("{value} is above $10.00 (require_human_approval_above_usd)");
     assert_eq!(message, format!("it needs the operator's yes: {why}"));
-    assert_eq!(permit["reasons"], json!([why]));
+    let reasons = permit["reasons"].as_array().unwrap();
+    assert_eq!((reasons.len(), &reasons[0]["words"]), (1, &json!(why)));
+    assert_eq!((&reasons[0]["kind"], &reasons[0]["limit"]), (&json!("above_limit"), &json!("10")));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! that a journal and a handle have. What is no `SafeText` (parameters, results, figures of orders, bodies of the trail)
 //! comes through to the console exactly as hostile as it is.
 
-use bardo::base::fabric::{Finding, SafetyCheck};
+use bardo::base::fabric::{AskReason, Finding, SafetyCheck};
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, U256};
@@ -247,7 +247,7 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
             gas: false,
         }],
     };
-    let (title, reasons) = (text("Swap"), vec![text("big")]);
+    let (title, reasons) = (text("Swap"), vec![AskReason::said("big")]);
     let asked = ApprovalRequested { permit_id: permit(), title, reasons, lapses_at: 1, passes_by_itself: false };
     let refused =
         ApprovalResolved { permit_id: permit(), outcome: ApprovalOutcome::Refused, reason: Some(text("wait for gas")) };
@@ -263,12 +263,16 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
         matched: false,
     };
     let stop = HaltChanged { level: Some(StopLevel::Pause), by: text("operator"), reason: text("a look") };
-    let change = text("max_single_trade_usd: 2500 → 2000");
+    let change =
+        PolicyChange { field: text("max_single_trade_usd"), from: text("2500"), to: text("2000"), tighter: true };
     let words = GolemNow { now: text("Selling."), next: text("Rest."), step: None, delegation: vec![text("trader")] };
     let card = |widget, data, hints| Some(Card { widget, data, hints: Some(hints) });
     let kinds: Vec<(Option<u64>, EventKind)> = vec![
         (Some(1), begun()),
-        (Some(1), EventKind::ToolUpdate(ToolUpdate { step: "Building calldata".into(), index: 3, of: 6 })),
+        (
+            Some(1),
+            EventKind::ToolUpdate(ToolUpdate { step: SafeText::clean("Building calldata", 80), index: 3, of: 6 }),
+        ),
         (Some(1), EventKind::SafetyCheck(checked)),
         (Some(1), EventKind::MemoryHits(MemoryHits { similar: 3, changes: vec![text("slippage 50 to 30")] })),
         (Some(1), EventKind::PermitIssued(offered.clone())),

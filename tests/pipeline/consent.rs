@@ -45,7 +45,7 @@ async fn what_needs_a_yes_waits_for_one() {
     let mut ticket = world.desk.ask(Arc::clone(&preview));
     let open = world.desk.pending();
     assert_eq!((open.len(), open[0].place, open[0].of), (1, 1, 1));
-    assert_eq!(open[0].reasons[0].as_str(), "$100.00 is above $10.00 (requires_approval_above_usd)");
+    assert_eq!(open[0].reasons[0].to_string(), "$100.00 is above $10.00 (requires_approval_above_usd)");
     assert_eq!(world.desk.answer(other.permit.permit_id, Answer::Once), Err(AnswerError::NotAsked));
     world.desk.answer(permit, Answer::Once).unwrap();
     let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
@@ -65,7 +65,7 @@ async fn what_needs_a_yes_waits_for_one() {
     let of = |kind: &str| trail.iter().filter(|(one, _)| one == kind).map(|(_, body)| body).collect::<Vec<_>>();
     let asked = of("approval:requested");
     assert_eq!(
-        (asked.len(), &asked[0]["reasons"][0]),
+        (asked.len(), &asked[0]["reasons"][0]["words"]),
         (2, &serde_json::json!("$100.00 is above $10.00 (requires_approval_above_usd)"))
     );
     let answered = of("approval:resolved");

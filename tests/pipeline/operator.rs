@@ -301,7 +301,10 @@ async fn caps_hold_over_calls_and_restarts() {
     // A ten-millionth of 10^9 wei is 100.
     let policy = "max_fee_per_gas_gwei = \"0.0000001\"";
     let one = Desk::new(2, policy).await.refuses(spending, "max_fee_per_gas_gwei").await;
-    assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["100 wei per unit of gas", "the same when blocks are emptier"]);
+    assert_eq!(
+        [one.limit.as_str(), one.would_pass.as_str()],
+        ["100 wei per unit of gas", "the same when blocks are emptier"]
+    );
     assert!(number(one.value.as_str()) > 100 && one.value.as_str().ends_with(" wei"), "{one:?}");
     let one = Desk::new(2, "max_position_size_usd = \"10\"").await.refuses(spending, "max_position_size_usd").await;
     assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$10", "at most $10"]);

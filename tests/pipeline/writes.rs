@@ -370,7 +370,10 @@ async fn what_needs_a_yes_is_blocked_asked_or_covered_as_the_call_says() {
     assert_eq!((never.status, code(&never)), (Status::Blocked, Some(ErrorCode::ApprovalRequired)));
     let error = never.error.unwrap();
     assert!(error.message().contains("the policy says so"), "{error}");
-    assert_eq!(error.details()["permit"]["reasons"], json!(["the policy says so"]));
+    assert_eq!(
+        error.details()["permit"]["reasons"],
+        json!([{ "kind": "said", "text": "the policy says so", "words": "the policy says so" }])
+    );
     assert_eq!(desk.signatures(), 0);
 
     let always = desk.call(Call { approve: Some(ApprovalMode::Always), ..Desk::allow("2") }).await;

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use crate::operator_proof::ProofError;
 use crate::pipeline::Preview;
+use bardo_base::fabric::AskReason;
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -177,7 +178,7 @@ pub struct ApprovalRequest {
     /// What an approval must come with.
     pub requirement: Requirement,
     /// Why it is asked.
-    pub reasons: Vec<SafeText>,
+    pub reasons: Vec<AskReason>,
     /// What became worse when it was last simulated again with a worse result, in the fixed order of the comparison.
     pub changed: Vec<SafeText>,
     /// Count of new simulations with a worse result. What was read and picked holds as long as it stays the same.

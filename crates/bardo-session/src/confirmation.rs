@@ -1,5 +1,6 @@
 //! What an operator must read and type before an approval counts, and the check that every approval passes.
 
+use bardo_base::fabric::SafetyCheck;
 use bardo_base::text::SafeText;
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +9,16 @@ use serde::{Deserialize, Serialize};
 pub struct ToRead {
     /// The text.
     pub text: SafeText,
+    /// The check that warns, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<SafetyCheck>,
+}
+
+impl ToRead {
+    /// A text of no check.
+    pub fn plain(text: SafeText) -> Self {
+        Self { text, check: None }
+    }
 }
 
 /// Something that must be typed before an approval counts.

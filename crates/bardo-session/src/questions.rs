@@ -12,13 +12,16 @@ use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 use crate::market::Money;
-use bardo_base::fabric::SafetyCheck;
+use bardo_base::fabric::{AskReason, SafetyCheck};
+
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
 use crate::content::SignedContent;
+
+pub use bardo_base::fabric::PolicyChange;
 
 pub use crate::confirmation::{Confirm, Confirmation, Requirement, ToRead};
 
@@ -76,7 +79,7 @@ pub struct Question {
     /// Whether silence lets it pass when the time is over.
     pub passes_by_itself: bool,
     /// Why it is asked.
-    pub reasons: Vec<SafeText>,
+    pub reasons: Vec<AskReason>,
     /// What became worse when it was last simulated again with a worse result.
     pub changed: Vec<SafeText>,
     /// Count of new simulations with a worse result. What was read and picked holds as long as it stays the same.
@@ -137,19 +140,6 @@ pub struct PolicyAsked {
     pub file: SafeText,
     /// What it changes.
     pub changes: Vec<PolicyChange>,
-}
-
-/// One field of a policy that would change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PolicyChange {
-    /// The field.
-    pub field: SafeText,
-    /// What it says now.
-    pub from: SafeText,
-    /// What it would say.
-    pub to: SafeText,
-    /// Whether that lets less through.
-    pub tighter: bool,
 }
 
 /// An action that would be signed, with everything that is known of it.

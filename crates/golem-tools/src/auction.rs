@@ -5,7 +5,7 @@ use alloy::primitives::{Address, B256, U256};
 
 use crate::allowances::{self, approve};
 use crate::engine::{CallContext, World};
-use crate::mev::{liquidity_share, size_advice};
+use crate::mev::{Measure, liquidity_share, size_advice};
 use crate::orders::random_nonce;
 use crate::route::{impact_of, impact_reached, pools_of};
 use crate::shared::{insufficient, invalid};
@@ -46,7 +46,7 @@ pub struct Plan {
     pub(super) symbol: SafeText,
     pub(super) told: Vec<String>,
     /// What there is to say of its size.
-    pub(super) size: Option<String>,
+    pub(super) size: Option<Measure>,
 }
 
 /// What an order is made of.

@@ -3,6 +3,7 @@
 
 use alloy::eips::BlockId;
 use alloy::primitives::U256;
+use serde::Serialize;
 
 use crate::engine::{World, WorldChain};
 use bardo_abi::erc20::Erc20;
@@ -107,21 +108,50 @@ pub(super) async fn liquidity_share(
     Ok(largest)
 }
 
+/// Subject of a protective measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Subject {
+    /// The least output.
+    Slippage,
+    /// Who sees the trade before it is settled.
+    Sight,
+    /// The time after which it is void.
+    Deadline,
+    /// Its size against the pools.
+    Size,
+}
+
+/// Something that protects a trade, or would.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Measure {
+    /// Its subject.
+    pub about: Subject,
+    /// A sentence on it.
+    pub words: String,
+}
+
+impl Measure {
+    fn of(about: Subject, words: impl Into<String>) -> Self {
+        Self { about, words: words.into() }
+    }
+}
+
 /// What there is to say of a trade's size, where it should be made in parts. Where nobody tells what the pools hold, the
 /// price impact has to do: it says less, since a pool can be deep where the price stands and hold little.
-pub(super) fn size_advice(share: Option<&Ratio>, impact: &Ratio) -> Option<String> {
+pub(super) fn size_advice(share: Option<&Ratio>, impact: &Ratio) -> Option<Measure> {
     let above = |part: &Ratio| Ratio::of(U256::from(SPLIT_ABOVE), U256::from(10_000)).is_none_or(|most| *part > most);
     let advice = "intel_assess_mev_risk says how to split it";
-    match share {
+    let words = match share {
         Some(share) if above(share) => {
-            Some(format!("size: it takes {} % of what a pool on its way holds; {advice}", share.to_percent(2)))
+            format!("it takes {} % of what a pool on its way holds; {advice}", share.to_percent(2))
         }
-        None if above(impact) => Some(format!(
-            "size: it moves the price by {} %, and no pool tells what it holds; {advice}",
-            impact.to_percent(2)
-        )),
-        Some(_) | None => None,
-    }
+        None if above(impact) => {
+            format!("it moves the price by {} %, and no pool tells what it holds; {advice}", impact.to_percent(2))
+        }
+        Some(_) | None => return None,
+    };
+    Some(Measure::of(Subject::Size, words))
 }
 
 /// How a trade is seen by others before it is settled.
@@ -137,24 +167,26 @@ pub(super) enum Sight {
     Nothing,
 }
 
-/// What protects a trade, each in a sentence behind a word for what it is about.
-pub(super) fn measures(sight: Sight, size: Option<&String>) -> Vec<String> {
+/// Everything that protects a trade.
+pub(super) fn measures(sight: Sight, size: Option<&Measure>) -> Vec<Measure> {
     let floor = match sight {
-        Sight::Order | Sight::Unplaced => "slippage: what is asked for at least is signed into the order",
-        Sight::Sent(_) | Sight::Nothing => "slippage: the least output is in the calldata",
+        Sight::Order | Sight::Unplaced => "what is asked for at least is signed into the order",
+        Sight::Sent(_) | Sight::Nothing => "the least output is in the calldata",
     };
     let seen = match sight {
-        Sight::Order => "sight: the order goes to its service and shows in no mempool",
-        Sight::Sent(sender::Route::Private) => {
-            "sight: sent through the private relay alone, since it is large for mainnet"
-        }
+        Sight::Order => "the order goes to its service and shows in no mempool",
+        Sight::Sent(sender::Route::Private) => "sent through the private relay alone, since it is large for mainnet",
         Sight::Sent(sender::Route::Public) => {
-            "sight: sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet"
+            "sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet"
         }
-        Sight::Nothing | Sight::Unplaced => "sight: nothing was sent",
+        Sight::Nothing | Sight::Unplaced => "nothing was sent",
     };
-    let told = [floor, seen, "deadline: nothing is settled after it"];
-    told.into_iter().map(str::to_owned).chain(size.cloned()).collect()
+    let told = [
+        Measure::of(Subject::Slippage, floor),
+        Measure::of(Subject::Sight, seen),
+        Measure::of(Subject::Deadline, "nothing is settled after it"),
+    ];
+    told.into_iter().chain(size.cloned()).collect()
 }
 
 #[cfg(test)]
@@ -207,11 +239,16 @@ mod tests {
         let (small, large) = (part(100), part(101));
         // What the pools hold decides where it is told, whatever the price does.
         assert_eq!(size_advice(Some(&small), &large), None);
-        assert!(size_advice(Some(&large), &small).unwrap().contains("takes 1.01 % of what a pool"));
+        assert!(size_advice(Some(&large), &small).unwrap().words.contains("takes 1.01 % of what a pool"));
         assert_eq!(size_advice(None, &small), None);
-        assert!(size_advice(None, &large).unwrap().contains("moves the price by 1.01 %"));
+        assert!(size_advice(None, &large).unwrap().words.contains("moves the price by 1.01 %"));
         let told = measures(Sight::Order, size_advice(Some(&large), &small).as_ref());
-        assert!(told.iter().all(|one| one.contains(": ")) && told.len() == 4, "{told:?}");
+        let about: Vec<_> = told.iter().map(|one| one.about).collect();
+        assert_eq!(about, [Subject::Slippage, Subject::Sight, Subject::Deadline, Subject::Size]);
+        assert_eq!(
+            serde_json::to_value(&told[2]).unwrap(),
+            serde_json::json!({ "about": "deadline", "words": "nothing is settled after it" })
+        );
     }
 
     #[test]
@@ -224,9 +261,9 @@ mod tests {
             (Sight::Unplaced, "nothing was sent"),
         ] {
             let told = measures(sight, None);
-            assert!(told.iter().any(|one| one.starts_with("sight: ") && one.contains(words)), "{told:?}");
+            assert!(told.iter().any(|one| one.about == Subject::Sight && one.words.contains(words)), "{told:?}");
             let by_order = matches!(sight, Sight::Order | Sight::Unplaced);
-            assert_eq!(told.iter().any(|one| one.contains("calldata")), !by_order, "{told:?}");
+            assert_eq!(told.iter().any(|one| one.words.contains("calldata")), !by_order, "{told:?}");
         }
     }
 }

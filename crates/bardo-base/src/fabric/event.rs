@@ -11,6 +11,7 @@ use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::asked::AskReason;
 use super::facts::ToolFacts;
 use super::finding::{SafetyCheck, checks_of_earlier_versions};
 use super::redact::Redacted;
@@ -27,6 +28,8 @@ pub use trade::{
     TxPlace,
 };
 
+/// Characters kept of a step's name.
+const MAX_STEP: usize = 80;
 /// Characters kept of an error's sentence.
 const MAX_MESSAGE: usize = 400;
 
@@ -172,7 +175,7 @@ impl ToolStart {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolUpdate {
     /// The step's name, from the tool's own list.
-    pub step: Cow<'static, str>,
+    pub step: SafeText,
     /// Its place in that list, from 1.
     pub index: u32,
     /// How many steps the list has.
@@ -184,7 +187,7 @@ impl ToolUpdate {
     pub fn named(steps: &'static [&'static str], name: &str) -> Option<Self> {
         let at = steps.iter().position(|step| *step == name)?;
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let step = Cow::Borrowed(*steps.get(at)?);
+        let step = SafeText::clean(steps.get(at)?, MAX_STEP);
         Some(Self { step, index: count(at).saturating_add(1), of: count(steps.len()) })
     }
 }
@@ -349,7 +352,7 @@ pub struct ApprovalRequested {
     /// What is asked, in one line.
     pub title: SafeText,
     /// Why it is asked.
-    pub reasons: Vec<SafeText>,
+    pub reasons: Vec<AskReason>,
     /// When the question is over, in milliseconds since the Unix epoch.
     pub lapses_at: u64,
     /// Whether it goes ahead then, unless somebody says no; else it lapses.
@@ -492,8 +495,43 @@ pub struct PolicyChanged {
     pub hash: B256,
     /// How many times the rules have changed since they were first read, from 1.
     pub version: u64,
-    /// What is different, a line each.
-    pub changes: Vec<SafeText>,
+    /// What is different.
+    pub changes: Vec<PolicyChange>,
+}
+
+/// One field of a policy that changes. Recordings before version 3 of the journal have a line `field: from → to`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenChange")]
+pub struct PolicyChange {
+    /// The field.
+    pub field: SafeText,
+    /// The value before.
+    pub from: SafeText,
+    /// The value after.
+    pub to: SafeText,
+    /// Whether it tightens the policy.
+    pub tighter: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenChange {
+    Line(String),
+    Fields { field: SafeText, from: SafeText, to: SafeText, tighter: bool },
+}
+
+impl From<WrittenChange> for PolicyChange {
+    fn from(written: WrittenChange) -> Self {
+        let text = |part: &str| SafeText::clean(part, MAX_MESSAGE);
+        match written {
+            WrittenChange::Fields { field, from, to, tighter } => Self { field, from, to, tighter },
+            WrittenChange::Line(line) => {
+                let (field, values) = line.split_once(": ").unwrap_or((&line, ""));
+                let (from, to) = values.split_once(" → ").unwrap_or(("", values));
+                Self { field: text(field), from: text(from), to: text(to), tighter: false }
+            }
+        }
+    }
 }
 
 /// Payload of `fabric:gap`.

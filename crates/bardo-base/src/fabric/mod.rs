@@ -5,6 +5,7 @@
 //! receivers. A receiver that falls behind is told how many events it missed, takes the
 //! [`History`] and drops what it is delivered at or below [`History::last`].
 
+mod asked;
 mod bus;
 mod event;
 mod facts;
@@ -14,14 +15,15 @@ mod redact;
 #[cfg(test)]
 mod tests;
 
+pub use asked::AskReason;
 pub use bus::{Fabric, FabricConfig, History, Receiver};
 pub use event::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, Asset, Bid, Caption, Card, ChainBlock, ChainHealth,
     ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState, Event, EventKind, Exclusivity,
     FabricFault, FabricGap, GolemNow, GolemThought, HaltChanged, IntentStatus, IntentUpdate, MemoryHits, OrderFill,
-    OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChanged, SimulatedChange,
-    SpriteChanged, SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace,
-    TxState, TxUpdate, Vitals,
+    OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChange, PolicyChanged,
+    SimulatedChange, SpriteChanged, SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified,
+    TxPlace, TxState, TxUpdate, Vitals,
 };
 pub use facts::ToolFacts;
 pub use finding::{Finding, SafetyCheck};

@@ -13,6 +13,7 @@ use super::journal::Journal;
 use super::*;
 use crate::clock::{Clock, SystemClock};
 use crate::id::{CallId, GolemId};
+use crate::text::SafeText;
 
 #[derive(Debug)]
 struct Fixed;
@@ -38,7 +39,7 @@ fn start() -> EventKind {
 }
 
 fn update(index: u32) -> EventKind {
-    EventKind::ToolUpdate(ToolUpdate { step: "Computing route".into(), index, of: 3 })
+    EventKind::ToolUpdate(ToolUpdate { step: SafeText::clean("Computing route", 80), index, of: 3 })
 }
 
 fn end() -> EventKind {
@@ -320,4 +321,16 @@ fn a_call_s_end_of_an_old_journal_says_nothing_of_what_came_of_it() {
     let told = serde_json::to_value(&said).unwrap();
     assert_eq!(told["state"], "placed");
     assert_eq!(serde_json::from_value::<ToolEnd>(told).unwrap(), said);
+}
+
+#[test]
+fn a_changed_policy_of_an_earlier_version_is_read_field_by_field() {
+    let line = serde_json::json!("max_daily_spend_usd: 5000 → 8000");
+    let change: PolicyChange = serde_json::from_value(line).unwrap();
+    assert_eq!(
+        [change.field.as_str(), change.from.as_str(), change.to.as_str()],
+        ["max_daily_spend_usd", "5000", "8000"]
+    );
+    let again: PolicyChange = serde_json::from_value(serde_json::to_value(&change).unwrap()).unwrap();
+    assert_eq!(again, change);
 }

@@ -337,7 +337,7 @@ impl Feed {
             }
             EventKind::ToolUpdate(update) => {
                 if let Some(call) = self.of(event) {
-                    let name = SafeText::clean(&update.step, 80);
+                    let name = update.step.clone();
                     push_part(&mut call.steps, StepSeen { name, index: update.index, of: update.of, at });
                 }
             }

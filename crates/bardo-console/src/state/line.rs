@@ -203,7 +203,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             None => (Level::Care, "halt:lowered", "the stop is lifted".to_owned()),
         },
         EventKind::PolicyChanged(changed) => {
-            let changes: Vec<String> = changed.changes.iter().map(|change| policy_line(change.as_str())).collect();
+            let changes: Vec<String> = changed.changes.iter().map(policy_line).collect();
             (Level::Care, "policy:changed", format!("policy v{}: {}", changed.version, changes.join("; ")))
         }
         EventKind::Vitals(_) => return None,

@@ -122,7 +122,7 @@ impl State {
             }
             EventKind::FabricFault(fault) => fault.message.to_string(),
             EventKind::PolicyChanged(changed) if changed.version > 1 => {
-                let what: Vec<String> = changed.changes.iter().map(|change| policy_line(change.as_str())).collect();
+                let what: Vec<String> = changed.changes.iter().map(policy_line).collect();
                 format!("the policy has changed and holds: {}", what.join("; "))
             }
             EventKind::HaltRaised(halt) => {

@@ -94,7 +94,7 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
     };
     action.checks = (0..sizes.checks).map(check).collect();
     told.extend(action.checks.iter().map(|one| crate::widgets::words::check_word(one.check).to_owned()));
-    question.to_read = (0..sizes.to_read).map(|at| ToRead { text: text(&name("read", at, sizes.long)) }).collect();
+    question.to_read = (0..sizes.to_read).map(|at| ToRead::plain(text(&name("read", at, sizes.long)))).collect();
     told.extend(question.to_read.iter().map(|one| one.text.to_string()));
     let allowance = |at: usize| AllowanceAfter {
         symbol: text(&name("may", at, sizes.long)),

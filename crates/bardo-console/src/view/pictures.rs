@@ -222,7 +222,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
     let permit: PermitId = "7c1e0000000000000000000000000001".parse().unwrap();
     let swapped = vec![
         start("uniswap_execute_swap", samples::swap_params()),
-        EventKind::ToolUpdate(ToolUpdate { step: "Building calldata".into(), index: 3, of: 6 }),
+        EventKind::ToolUpdate(ToolUpdate { step: text("Building calldata"), index: 3, of: 6 }),
         EventKind::SafetyCheck(check(Check::SpendingLimit, CheckOutcome::Passed, limits)),
         EventKind::SafetyCheck(check(Check::Simulation, CheckOutcome::Passed, simulated)),
         EventKind::MemoryHits(MemoryHits { similar: 3, changes: Vec::new() }),
@@ -263,7 +263,7 @@ pub(super) fn asked() -> News {
         title: text("A looser policy"),
         value: None,
         ends_at: None,
-        reasons: vec![text("loosens policy")],
+        reasons: vec![AskReason::LoosensPolicy],
         about: About::Policy(policy),
         ..samples::question()
     };

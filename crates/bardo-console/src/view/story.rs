@@ -127,7 +127,7 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
             let title = readable(asked.title.as_str(), 6);
             rows.push(Row::new(format!("{} asked: {title}", time_of_day(at / 1000)), Role::Text));
             for reason in &asked.reasons {
-                let words = readable(&words::reason(reason.as_str()), 6);
+                let words = readable(&words::reason(reason), 6);
                 rows.push(Row::new(format!("  because {words}"), Role::TextDim));
             }
             if let Some(resolved) = &call.resolved {

@@ -12,7 +12,7 @@ use crate::keymap::Key;
 use crate::screens::ScreenId;
 use crate::state::{Input, State};
 use crate::theme::Theme;
-use bardo_base::fabric::{CheckOutcome, Event, EventKind, Finding, GolemNow, GolemThought, SafetyCheck};
+use bardo_base::fabric::{AskReason, CheckOutcome, Event, EventKind, Finding, GolemNow, GolemThought, SafetyCheck};
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::text::{SafeText, corpus};
 use bardo_base::units::Usd;
@@ -171,10 +171,10 @@ pub(super) fn question(words: &SafeText) -> Question {
         ends_at: Some(1_700_000_300_000),
         passes_by_itself: false,
         needs_password: false,
-        reasons: vec![words.clone()],
+        reasons: vec![AskReason::Said { text: words.clone() }],
         changed: vec![],
         revision: 0,
-        to_read: vec![ToRead { text: text("first buy of UNI") }],
+        to_read: vec![ToRead::plain(text("first buy of UNI"))],
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
         about: About::Action(Box::new(action)),

@@ -76,7 +76,7 @@ impl Call {
             }
             EventKind::ToolUpdate(update) => {
                 self.status = Status::Running;
-                self.step = Some((SafeText::clean(&update.step, 60), update.index, update.of));
+                self.step = Some((update.step.clone(), update.index, update.of));
             }
             EventKind::SafetyCheck(_) | EventKind::PermitIssued(_) | EventKind::TxUpdate(_)
                 if self.status == Status::Loading =>

@@ -434,7 +434,7 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
         row.right = vec![(cents(value), Role::TextStrong)];
     }
-    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(&reason(why.as_str()), places)).collect();
+    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(&reason(why), places)).collect();
     let mut why = Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog);
     if let (Some(waits), None) = (waits(model.now, question), decision.ended_at) {
         why = why.end(waits, Role::TextDim);

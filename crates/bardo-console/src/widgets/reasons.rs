@@ -27,9 +27,13 @@ impl Reasons {
         // A quote says what a swap would do, a swap what it did.
         let auction = ["used", "offered"].iter().any(|field| told.get(field).and_then(Value::as_bool) == Some(true));
         let list = hints.get("mev").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
-        let measure = |one: &Value| {
-            let (about, words) = one.as_str()?.split_once(": ")?;
-            Some((SafeText::clean(about, 40), SafeText::clean(words, 300)))
+        let measure = |one: &Value| match one {
+            // As recordings before version 3 of the journal have it.
+            Value::String(line) => {
+                let (about, words) = line.split_once(": ")?;
+                Some((SafeText::clean(about, 40), SafeText::clean(words, 300)))
+            }
+            one => Some((text(one, "about")?, text(one, "words")?)),
         };
         Self {
             way: text(told, "why").map(|why| (auction, why)),

@@ -75,7 +75,7 @@ fn failed(code: ErrorCode, message: &str) -> [EventKind; 2] {
 }
 
 fn step(name: &'static str, index: u32) -> EventKind {
-    EventKind::ToolUpdate(ToolUpdate { step: name.into(), index, of: 6 })
+    EventKind::ToolUpdate(ToolUpdate { step: text(name), index, of: 6 })
 }
 
 fn check(check: Check, outcome: CheckOutcome, detail: &str) -> EventKind {
@@ -154,8 +154,7 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
         "offered": true, "preferred": true,
         "why": "fillers compete for it out of public sight, and the filler pays the gas",
     });
-    offered.1["mev"] =
-        json!(["size: it takes 1.40 % of what a pool on its way holds; intel_assess_mev_risk says how to split it"]);
+    offered.1["mev"] = json!([{ "about": "size", "words": "it takes 1.40 % of what a pool on its way holds; intel_assess_mev_risk says how to split it" }]);
     let offered = end(true, 120, CardKind::Quote, offered.0, offered.1);
     let mut exact_output = quote_answer(false, 0.0016);
     if let Some(hints) = exact_output.1.as_object_mut() {
@@ -170,7 +169,7 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
         ("loading", asked()),
         (
             "running",
-            with(&[(10, EventKind::ToolUpdate(ToolUpdate { step: "Computing route".into(), index: 2, of: 3 }))]),
+            with(&[(10, EventKind::ToolUpdate(ToolUpdate { step: text("Computing route"), index: 2, of: 3 }))]),
         ),
         ("done", with(&[(120, answered(false, 0.0016))])),
         ("split", with(&[(120, answered(true, 0.84))])),
@@ -259,12 +258,12 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
             "transactions": [{"gas_cost_wei": "138582612000000"}],
             "uniswapx": {"preferred": true, "used": false, "why": "below $1000 what a filler earns for its gas outweighs the protection"},
             "mev": [
-                "slippage: the least output is in the calldata",
+                { "about": "slippage", "words": "the least output is in the calldata" },
                 match state {
-                    "simulated" => "sight: nothing was sent",
-                    _ => "sight: sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet",
+                    "simulated" => json!({ "about": "sight", "words": "nothing was sent" }),
+                    _ => json!({ "about": "sight", "words": "sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet" }),
                 },
-                "deadline: nothing is settled after it",
+                { "about": "deadline", "words": "nothing is settled after it" },
             ],
         });
         let data = json!({
@@ -302,7 +301,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
             EventKind::ApprovalRequested(ApprovalRequested {
                 permit_id: PermitId::random(),
                 title: text("Swap 0.25 WETH for USDC"),
-                reasons: vec![text("above your $500 limit")],
+                reasons: vec![AskReason::said("above your $500 limit")],
                 lapses_at: START_MILLIS + 48_000,
                 passes_by_itself: false,
             }),

@@ -5,13 +5,11 @@ use super::plain::tool_word;
 use crate::format::grouped;
 use crate::theme::Role;
 use bardo_base::error::{ErrorCode, Violation};
-use bardo_base::fabric::{ApprovalOutcome, Finding, SafetyCheck, ToolFailed, TxState};
+use bardo_base::fabric::{ApprovalOutcome, AskReason, Finding, PolicyChange, SafetyCheck, ToolFailed, TxState};
 use bardo_base::model::{Check, Rule, RuleName};
-use bardo_base::text::{SafeText, width};
-use bardo_base::units::Usd;
-
-/// Characters kept of a warning.
-const MAX_WARNING: usize = 400;
+use bardo_base::text::width;
+use bardo_base::units::{Rounding, Usd};
+use bardo_session::questions::ToRead;
 
 /// A check, in the words of the screen.
 pub fn check_word(check: Check) -> &'static str {
@@ -163,12 +161,9 @@ pub fn policy_word(field: &str) -> String {
     rule_word(&Rule::read(field))
 }
 
-/// A line of a changed policy, which begins with its field: `max_daily_spend_usd: 5000 -> 8000`.
-pub fn policy_line(line: &str) -> String {
-    match line.split_once(": ") {
-        Some((field, rest)) if field.contains('_') && !field.contains(' ') => format!("{}: {rest}", policy_word(field)),
-        _ => line.to_owned(),
-    }
+/// A changed field of the policy: `Day cap: 5000 → 8000`.
+pub fn policy_line(change: &PolicyChange) -> String {
+    format!("{}: {} → {}", policy_word(change.field.as_str()), change.from, change.to)
 }
 
 /// Rules with what broke each. A rule that is named like its check is not named again.
@@ -235,25 +230,43 @@ pub fn offer_words(code: ErrorCode, sentence: &str) -> String {
     }
 }
 
-/// The limit of the policy that a reason names, and its field: `$2 is above $1 (spending_limits.hot_lane)`.
-fn limit_of(why: &str) -> Option<(String, &str)> {
-    let (bare, field) = why.strip_suffix(')')?.rsplit_once(" (")?;
-    let (_, limit) = bare.split_once(" is above $")?;
-    let plain = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || matches!(one, b'_' | b'.' | b'-');
-    (field.contains('_') && field.bytes().all(plain)).then(|| (format!("${}", grouped_cents(limit)), field))
-}
-
 /// The tool that has a limit of its own, as people call it.
 fn tool_of(field: &str) -> Option<String> {
     Some(tool_word(field.strip_prefix("tools.")?.strip_suffix(".requires_approval_above_usd")?))
 }
 
+/// The limit of the policy that a reason names, and its field.
+fn limit_of(why: &AskReason) -> Option<(String, &str)> {
+    match why {
+        AskReason::AboveLimit { limit, field, .. } => {
+            Some((format!("${}", grouped_cents(&limit.to_fixed(2, Rounding::Down))), field.as_str()))
+        }
+        AskReason::HotLane
+        | AskReason::ValueUnknown
+        | AskReason::Authority
+        | AskReason::FirstPaid
+        | AskReason::FirstAllowed
+        | AskReason::Resembles { .. }
+        | AskReason::NoFeed { .. }
+        | AskReason::PriceDisputed { .. }
+        | AskReason::Delay { .. }
+        | AskReason::ByHand
+        | AskReason::Elsewhere
+        | AskReason::Loosens
+        | AskReason::LoosensPolicy
+        | AskReason::GolemDied
+        | AskReason::LeavesPositions
+        | AskReason::SellsUnderHalt
+        | AskReason::Said { .. } => None,
+    }
+}
+
 /// Why the operator is asked, and which limit of the policy stands behind it, in the screen's words.
-pub fn reason(why: &str) -> String {
+pub fn reason(why: &AskReason) -> String {
     let Some((limit, field)) = limit_of(why) else {
         return match why {
-            "it is above the hot lane" => "it is above your limit without second opinion".to_owned(),
-            other => other.to_owned(),
+            AskReason::HotLane => "it is above your limit without second opinion".to_owned(),
+            other => other.words().to_string(),
         };
     };
     match (field, tool_of(field)) {
@@ -265,7 +278,7 @@ pub fn reason(why: &str) -> String {
 }
 
 /// The same in so many columns: where there is no room for all of it, in fewer words.
-pub fn reason_in(why: &str, columns: usize) -> String {
+pub fn reason_in(why: &AskReason, columns: usize) -> String {
     let whole = reason(why);
     let Some((limit, field)) = limit_of(why).filter(|_| width(&whole) > columns) else { return whole };
     match (field, tool_of(field)) {
@@ -277,13 +290,10 @@ pub fn reason_in(why: &str, columns: usize) -> String {
 }
 
 /// What must be read before a yes; what a check says of itself stands without its name in the code.
-pub fn warning(text: &str) -> String {
-    match text.split_once(": ").and_then(|(name, rest)| Some((name.parse::<Check>().ok()?, rest))) {
-        Some((check, rest)) => {
-            let finding = Finding::of_earlier_versions(check, &SafeText::clean(rest, MAX_WARNING));
-            format!("{}: {}", check_word(check), found(&finding))
-        }
-        None => text.to_owned(),
+pub fn warning(one: &ToRead) -> String {
+    match &one.check {
+        Some(check) => format!("{}: {}", check_word(check.check), found(&check.finding)),
+        None => one.text.to_string(),
     }
 }
 
@@ -356,6 +366,7 @@ pub fn grouped_cents(figure: &str) -> String {
 mod tests {
     use super::*;
     use bardo_base::fabric::CheckOutcome;
+    use bardo_base::text::SafeText;
 
     fn usd(figure: &str) -> Usd {
         figure.parse().unwrap()
@@ -395,9 +406,11 @@ mod tests {
 
     #[test]
     fn a_field_of_another_version_is_named_all_the_same() {
-        assert_eq!(policy_line("max_daily_spend_usd: 5000 -> 8000"), "Day cap: 5000 -> 8000");
+        let text = |words: &str| SafeText::clean(words, 60);
+        let change =
+            PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
+        assert_eq!(policy_line(&change), "Day cap: 5000 → 8000");
         assert_eq!(policy_word("max_weird_thing"), "Max weird thing");
-        assert_eq!(policy_line("the pool says: no"), "the pool says: no");
     }
 
     #[test]
@@ -407,28 +420,34 @@ mod tests {
             ("spending_limits.hot_lane", "without second opinion", "above $1,000: 2nd opinion"),
             ("tools.token_approve.requires_approval_above_usd", "for Approve unasked", "above $1,000 for Approve"),
         ] {
-            let why = format!("$2,047.53 is above $1,000.00 ({field})");
+            let why = above("2047.53", "1000", field);
             assert_eq!(reason(&why), format!("above your $1,000 limit {told}"));
             assert_eq!(reason_in(&why, 60), reason(&why));
             assert_eq!(reason_in(&why, 27), brief);
             assert!(brief.len() <= 27, "{brief}");
         }
         assert_eq!(
-            reason("$2 is above $1.50 (max_weird_thing)"),
+            reason(&above("2", "1.50", "max_weird_thing")),
             "above your $1.50 limit (Max weird thing)",
             "a limit nobody thought of is named all the same"
         );
-        assert_eq!(reason("it is above the hot lane"), "it is above your limit without second opinion");
-        assert_eq!(reason("it pays somebody (0x12) for the first time"), "it pays somebody (0x12) for the first time");
-        assert_eq!(reason("above your limit (again)"), "above your limit (again)");
+        assert_eq!(reason(&AskReason::HotLane), "it is above your limit without second opinion");
+        assert_eq!(reason(&AskReason::said("above your limit (again)")), "above your limit (again)");
+    }
+
+    fn above(value: &str, limit: &str, field: &str) -> AskReason {
+        AskReason::AboveLimit { value: usd(value), limit: usd(limit), field: SafeText::clean(field, 100) }
     }
 
     #[test]
     fn what_must_be_read_is_told_in_the_screens_words() {
-        assert_eq!(warning("slippage_guard: slippage 50 bps, impact 12 bps"), "slippage: 50 bps, impact 12 bps");
-        let first = "first payment from here to 0xabAbABAbABabababABabaBABABAbaBabAbAbABab";
-        assert_eq!(warning(first), first);
-        assert_eq!(warning("public mempool: no filler"), "public mempool: no filler");
+        let check = SafetyCheck { check: Check::SlippageGuard, outcome: CheckOutcome::Warned, finding: slippage() };
+        let text = SafeText::clean("slippage_guard: slippage 50 bps, impact 2 bps", 100);
+        assert_eq!(warning(&ToRead { text, check: Some(check) }), "slippage: 50 bps, impact 2 bps");
+        for other in ["first payment from here to 0xabAbAbab", "slippage_guard: a text that only looks like a check's"]
+        {
+            assert_eq!(warning(&ToRead::plain(SafeText::clean(other, 100))), other);
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use alloy::primitives::{Address, B256, keccak256};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
+use bardo_base::fabric::AskReason;
 use bardo_base::id::{GolemId, InstanceId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{Confirmation, Elsewhere};
@@ -66,9 +67,6 @@ const ANSWER: &str = "bardo shared answer 1";
 
 /// Most rejected rows that are remembered as reported.
 const MAX_REPORTED: usize = 4_096;
-
-/// Shown beside the reasons of a question that another process asks.
-const ELSEWHERE: &str = "asked by another program on this ledger";
 
 /// Why a question of another process was not answered.
 #[derive(Debug, thiserror::Error)]
@@ -416,7 +414,7 @@ impl Shared {
         let living = found.into_iter().filter(|row| self.store.session_lives(&row.session));
         let verified = living.filter_map(|row| {
             let mut question = row.verified(key)?.question;
-            question.reasons.push(SafeText::clean(ELSEWHERE, 80));
+            question.reasons.push(AskReason::Elsewhere);
             Some(question)
         });
         Ok(verified.collect())

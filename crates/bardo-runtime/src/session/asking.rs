@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::keys::STAY;
 use alloy::primitives::{Address, B256};
+use bardo_base::fabric::AskReason;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
@@ -143,20 +144,18 @@ fn question(laid: &Laid, money: Money) -> Question {
                 (None, true) => format!("Lift the stop: you can sign again; {STAY}"),
             };
             let about = About::Lower { from: from.level(), to: *to, said: said.clone() };
-            (title, "lets more through than now", about)
+            (title, AskReason::Loosens, about)
         }
-        Own::LeavePaper => (
-            "Leave paper mode: from then on things are signed".to_owned(),
-            "lets more through than now",
-            About::LeavePaper,
-        ),
+        Own::LeavePaper => {
+            ("Leave paper mode: from then on things are signed".to_owned(), AskReason::Loosens, About::LeavePaper)
+        }
         Own::ResetBreaker { failures } => (
             "Close the failure breaker: trading goes on".to_owned(),
-            "lets more through than now",
+            AskReason::Loosens,
             About::ResetBreaker { failures: *failures },
         ),
         Own::SellAfterDeath => {
-            ("The Golem has died: sell what it held".to_owned(), "nobody trades with it any more", About::SellHoldings)
+            ("The Golem has died: sell what it held".to_owned(), AskReason::GolemDied, About::SellHoldings)
         }
         Own::SellUnderFlatten { from } => {
             let title = match from {
@@ -165,7 +164,7 @@ fn question(laid: &Laid, money: Money) -> Question {
                 }
                 InForce::None | InForce::Garbled { .. } => "Cancel open orders and sell what is held".to_owned(),
             };
-            (title, "positions are to be left", About::SellHoldings)
+            (title, AskReason::LeavesPositions, About::SellHoldings)
         }
         Own::SellUnderHalt { from } => {
             let by = match from {
@@ -174,7 +173,7 @@ fn question(laid: &Laid, money: Money) -> Question {
             };
             let title =
                 format!("{by} stopped everything: lower the stop to flatten, cancel open orders and sell what is held");
-            (title, "after an emergency halt nothing is sold without your yes", About::SellHoldings)
+            (title, AskReason::SellsUnderHalt, About::SellHoldings)
         }
     };
     plain(QuestionKey::Own(laid.number), laid.asked_at, &title, reason, about, money)
@@ -199,7 +198,7 @@ pub(super) fn policy_question(pending: &Pending, file: &str, since: u64, money: 
     };
     let hash = pending.policy.hash();
     let about = About::Policy(PolicyAsked { file: text(file), changes });
-    let mut question = plain(QuestionKey::Policy(hash), since, &title, "loosens the policy", about, money);
+    let mut question = plain(QuestionKey::Policy(hash), since, &title, AskReason::LoosensPolicy, about, money);
     question.confirm = policy_requirement(hash, money).confirm;
     question
 }
@@ -214,7 +213,7 @@ pub(super) fn policy_requirement(hash: B256, money: Money) -> Requirement {
     Requirement { to_read: Vec::new(), confirm }
 }
 
-fn plain(key: QuestionKey, asked_at: u64, title: &str, reason: &str, about: About, money: Money) -> Question {
+fn plain(key: QuestionKey, asked_at: u64, title: &str, reason: AskReason, about: About, money: Money) -> Question {
     let offered = |kind| Offered {
         kind,
         why_not: match kind {
@@ -237,7 +236,7 @@ fn plain(key: QuestionKey, asked_at: u64, title: &str, reason: &str, about: Abou
         ends_at: None,
         passes_by_itself: false,
         needs_password: false,
-        reasons: vec![SafeText::clean(reason, 80)],
+        reasons: vec![reason],
         changed: Vec::new(),
         revision: 0,
         to_read: Vec::new(),

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::stage::Stage;
 use super::tell;
 use crate::questions::{Listed, Told, mirror};
+use bardo_base::fabric::AskReason;
 use bardo_base::id::PermitId;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
@@ -150,7 +151,7 @@ impl Stage {
         let mut question = mirror(&request, network, OFFER_NUMBER, self.money() == Money::Paper, told);
         question.needs_password = self.offer_takes_proof(&request.preview);
         if question.reasons.is_empty() {
-            question.reasons.push(SafeText::clean("every action by hand is confirmed before it is signed", 80));
+            question.reasons.push(AskReason::ByHand);
         }
         for offered in &mut question.answers {
             offered.why_not = match offered.kind {

@@ -18,7 +18,9 @@ use crate::market::pools_of;
 use crate::market::reader::ChainReader;
 use crate::questions::answering::asked_at;
 use crate::questions::{Listed, Told};
-use bardo_base::fabric::{ChainBlock, ChainHealth, ChainState, EventKind, HaltChanged, PolicyChanged, Receiver};
+use bardo_base::fabric::{
+    ChainBlock, ChainHealth, ChainState, EventKind, HaltChanged, PolicyChange, PolicyChanged, Receiver,
+};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
@@ -433,13 +435,19 @@ impl Stage {
             return;
         }
         let changes = known.policy.changes(&now.policy);
-        let line = |change: &bardo_safety::policy::Change| {
-            SafeText::clean(&format!("{}: {} → {}", change.field, change.from, change.to), 200)
+        let told = |change: &bardo_safety::policy::Change| {
+            let text = |words: &str| SafeText::clean(words, 200);
+            PolicyChange {
+                field: text(&change.field),
+                from: text(&change.from),
+                to: text(&change.to),
+                tighter: change.tighter,
+            }
         };
         let changed = PolicyChanged {
             hash: Policy::hash(&now.policy),
             version: now.version,
-            changes: changes.iter().map(line).collect(),
+            changes: changes.iter().map(told).collect(),
         };
         watched.adopted = Some(now);
         if let Some(desk) = &self.desk {

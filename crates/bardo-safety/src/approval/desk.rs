@@ -22,14 +22,14 @@ use crate::audit::Trail;
 use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
 use crate::pipeline::Preview;
 use bardo_base::clock::Clock;
-use bardo_base::fabric::{ApprovalRequested, EventKind, Fabric};
+use bardo_base::fabric::{ApprovalRequested, AskReason, EventKind, Fabric};
 use bardo_base::id::PermitId;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_store::StoreError;
 
 pub use ticket::Ticket;
-use ticket::in_words;
+use ticket::asked_because;
 
 /// Characters kept of a reason.
 const MAX_REASON: usize = 400;
@@ -76,7 +76,7 @@ struct Open {
     asked_by: AskedBy,
     /// The permits under which the same was asked before.
     earlier: Vec<PermitId>,
-    reasons: Vec<SafeText>,
+    reasons: Vec<AskReason>,
     changed: Vec<SafeText>,
     revision: u32,
     passes_by_itself: bool,
@@ -278,8 +278,8 @@ impl ApprovalDesk {
     /// The same for an action of which it is known who asked for it.
     pub fn ask_for(&self, preview: Arc<Preview>, asked_by: AskedBy) -> Ticket {
         let (passes_by_itself, wait, reasons) = match &preview.needs {
-            ApprovalNeed::Delay { millis } => (true, Duration::from_millis(*millis), in_words(&preview.needs)),
-            ApprovalNeed::Approval { .. } => (false, self.inner.timeout, in_words(&preview.needs)),
+            ApprovalNeed::Delay { millis } => (true, Duration::from_millis(*millis), asked_because(&preview.needs)),
+            ApprovalNeed::Approval { .. } => (false, self.inner.timeout, asked_because(&preview.needs)),
             ApprovalNeed::Instant | ApprovalNeed::Notify => (false, self.inner.timeout, Vec::new()),
         };
         let refused = self.may_ask(&preview).err();
@@ -339,7 +339,7 @@ impl ApprovalDesk {
         ApprovalRequest {
             requirement: requirement(&preview),
             asked_by: AskedBy::Operator,
-            reasons: in_words(&preview.needs),
+            reasons: asked_because(&preview.needs),
             changed: Vec::new(),
             revision: 0,
             passes_by_itself: false,
@@ -372,7 +372,7 @@ impl ApprovalDesk {
             return Err(AnswerError::Expired);
         }
         requirement(&preview).check(confirmation)?;
-        let (ends_at, reasons) = (preview.permit.expires_at, in_words(&preview.needs));
+        let (ends_at, reasons) = (preview.permit.expires_at, asked_because(&preview.needs));
         let wait = preview.permit.expires.saturating_duration_since(Instant::now());
         let millis = ends_at.saturating_sub(now.wall);
         let number = {
@@ -403,7 +403,7 @@ impl ApprovalDesk {
         })
     }
 
-    fn announce(&self, preview: &Preview, reasons: Vec<SafeText>, ends_at: u64, passes_by_itself: bool) {
+    fn announce(&self, preview: &Preview, reasons: Vec<AskReason>, ends_at: u64, passes_by_itself: bool) {
         let proposal = preview.framed.proposal();
         let requested = ApprovalRequested {
             permit_id: preview.permit.permit_id,

@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 
 use crate::ledger::Micros;
 use crate::value::PriceConcern;
+use bardo_base::fabric::AskReason;
 use bardo_base::text::SafeText;
-use bardo_base::units::Rounding;
 
 /// How much a value may have risen since it was shown, in basis points of it: what a price does while somebody reads.
 pub(super) const RISEN_BPS: u128 = 200;
@@ -58,9 +58,29 @@ impl Reason {
         Self::Above { value, limit, field: SafeText::clean(field, MAX_WORDS) }
     }
 
+    /// As the operator is told it.
+    pub fn told(&self) -> AskReason {
+        match self {
+            Self::Above { value, limit, field } => {
+                AskReason::AboveLimit { value: value.dollars(), limit: limit.dollars(), field: field.clone() }
+            }
+            Self::HotLane => AskReason::HotLane,
+            Self::Untold => AskReason::ValueUnknown,
+            Self::Authority => AskReason::Authority,
+            Self::FirstPaid => AskReason::FirstPaid,
+            Self::FirstAllowed => AskReason::FirstAllowed,
+            Self::Resembles { who, known } => AskReason::Resembles { who: *who, known: *known },
+            Self::Price(PriceConcern::NoFeed { token }) => AskReason::NoFeed { token: *token },
+            Self::Price(PriceConcern::Disputed { token, feed, pool }) => {
+                AskReason::PriceDisputed { token: *token, feed: *feed, pool: *pool }
+            }
+            Self::Found(text) => AskReason::Said { text: text.clone() },
+        }
+    }
+
     /// In words.
     pub fn words(&self) -> SafeText {
-        SafeText::clean(&self.to_string(), MAX_WORDS)
+        self.told().words()
     }
 
     /// Whether it is about this one action as it stands, so that no word given for others answers it.
@@ -135,34 +155,14 @@ impl Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Above { value, limit, field } => write!(f, "{value} is above {limit} ({field})"),
-            Self::HotLane => f.write_str("it is above the hot lane"),
-            Self::Untold => f.write_str("its value cannot be told"),
-            Self::Authority => f.write_str("it changes who holds authority"),
-            Self::FirstPaid => f.write_str("it pays somebody for the first time"),
-            Self::FirstAllowed => f.write_str("it lets somebody take for the first time"),
-            Self::Resembles { who, known } => {
-                write!(f, "{who} begins and ends like {known}, which is known here, and is another")
-            }
-            Self::Price(PriceConcern::NoFeed { token }) => {
-                write!(f, "no price feed covers {token}: only pools price it")
-            }
-            Self::Price(PriceConcern::Disputed { token, feed, pool }) => write!(
-                f,
-                "the feed prices {token} at ${} and its only pool at ${}: the feed is used",
-                feed.to_fixed(4, Rounding::Down),
-                pool.to_fixed(4, Rounding::Down)
-            ),
-            Self::Found(why) => f.write_str(why.as_str()),
-        }
+        self.told().fmt(f)
     }
 }
 
-/// In words.
+/// As the operator is told it.
 impl Serialize for Reason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.words().serialize(serializer)
+        serde::Serialize::serialize(&self.told(), serializer)
     }
 }
 
@@ -243,6 +243,11 @@ mod tests {
             "$1,224.056983 is above $1,000.00 (tools.x.requires_approval_above_usd)"
         );
         let json = serde_json::to_value([above(1_000_010_000, 1_000, "a"), Reason::Authority]).unwrap();
-        assert_eq!(json, serde_json::json!(["$1,000.01 is above $1,000.00 (a)", "it changes who holds authority"]));
+        let limit = serde_json::json!({
+            "kind": "above_limit", "value": "1000.01", "limit": "1000", "field": "a",
+            "words": "$1,000.01 is above $1,000.00 (a)",
+        });
+        let authority = serde_json::json!({ "kind": "authority", "words": "it changes who holds authority" });
+        assert_eq!(json, serde_json::json!([limit, authority]));
     }
 }

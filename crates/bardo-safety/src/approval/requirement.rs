@@ -7,6 +7,7 @@ use super::Reason;
 use crate::pipeline::Preview;
 use crate::proposal::Purpose;
 use crate::value::is_unlimited;
+use crate::verdict::Verdict;
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::model::CapabilityTier;
 use bardo_base::text::SafeText;
@@ -28,12 +29,13 @@ pub fn requirement(preview: &Preview) -> Requirement {
 }
 
 fn to_read(preview: &Preview) -> Vec<ToRead> {
-    let mut read: Vec<SafeText> = preview
-        .verdicts
-        .iter()
-        .filter(|verdict| verdict.outcome == CheckOutcome::Warned)
-        .map(|verdict| SafeText::clean(&format!("{}: {}", verdict.check, verdict.detail()), LINE))
-        .collect();
+    let warned = |verdict: &&Verdict| verdict.outcome == CheckOutcome::Warned;
+    let mut seen: Vec<ToRead> = Vec::new();
+    for verdict in preview.verdicts.iter().filter(warned) {
+        let text = SafeText::clean(&format!("{}: {}", verdict.check, verdict.detail()), LINE);
+        add(&mut seen, ToRead { text, check: Some(verdict.event()) });
+    }
+    let mut read: Vec<SafeText> = Vec::new();
     read.extend(preview.verdicts.iter().flat_map(|verdict| verdict.asks.iter().cloned()));
     if preview.first_seen {
         let whom: Vec<String> = receivers(preview).iter().map(ToString::to_string).collect();
@@ -50,14 +52,17 @@ fn to_read(preview: &Preview) -> Vec<ToRead> {
     if !preview.simulated.simulation.changes.complete() {
         read.push(SafeText::clean(INCOMPLETE, LINE));
     }
-    let mut seen = Vec::new();
     for text in read {
-        let one = ToRead { text };
-        if !seen.contains(&one) {
-            seen.push(one);
-        }
+        add(&mut seen, ToRead::plain(text));
     }
     seen
+}
+
+/// Adds what is not there yet; a text is read once.
+fn add(seen: &mut Vec<ToRead>, one: ToRead) {
+    if !seen.iter().any(|other| other.text == one.text) {
+        seen.push(one);
+    }
 }
 
 /// Everyone but the account itself who receives something.

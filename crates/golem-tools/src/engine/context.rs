@@ -1,6 +1,6 @@
 //! What a tool gets to work with: the world outside, and a way to say how far it is.
 
-use std::borrow::Cow;
+use bardo_base::text::SafeText;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -81,7 +81,7 @@ impl CallContext {
     pub fn step(&self, name: &'static str) {
         let steps = self.call.meta.progress_steps;
         let of = u32::try_from(steps.len()).unwrap_or(u32::MAX);
-        let unlisted = ToolUpdate { step: Cow::Borrowed(name), index: 0, of };
+        let unlisted = ToolUpdate { step: SafeText::clean(name, 80), index: 0, of };
         self.say(EventKind::ToolUpdate(ToolUpdate::named(steps, name).unwrap_or(unlisted)));
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::allowances::{self, approve};
 use crate::auction::{self, Wish};
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
-use crate::mev::{Sight, Wanted, liquidity_share, measures, size_advice};
+use crate::mev::{Measure, Sight, Wanted, liquidity_share, measures, size_advice};
 use crate::orders::{self, card};
 use crate::route::{impact_of, impact_reached, pools_of};
 use crate::shared::{WORST_IMPACT, explorer_url};
@@ -112,7 +112,7 @@ pub struct Plan {
     prefer_uniswapx: bool,
     why: String,
     /// What there is to say of its size.
-    size: Option<String>,
+    size: Option<Measure>,
     /// Who gave the quote, and how it compares.
     source: Value,
     /// The order, where it goes by an auction.

@@ -149,7 +149,7 @@ fn second_line(one: &Question, room: usize) -> Option<String> {
     if one.passes_by_itself {
         return Some("goes ahead unless refused".to_owned());
     }
-    one.reasons.first().map(|reason| readable(&words::reason_in(reason.as_str(), room), 2))
+    one.reasons.first().map(|reason| readable(&words::reason_in(reason, room), 2))
 }
 
 /// One question where columns are few: what is traded, whole dollars, what is left of its time. The figures stay.
@@ -172,7 +172,7 @@ pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usi
     let mut pieces = vec![(format!("{mark}{} ", at + 1), Role::StateCare)];
     let mut room = usize::from(area.width).saturating_sub(4 + pieces_width(&right));
     // Why it is asked says more than all the figures of what is asked.
-    let why = one.reasons.first().filter(|_| reason).map(|why| words::reason_in(why.as_str(), 0));
+    let why = one.reasons.first().filter(|_| reason).map(|why| words::reason_in(why, 0));
     let brief = question_brief(one);
     let crowded = why.is_some_and(|why| pieces_width(&left) + width(&why) + 4 > room);
     if let Some((title, _)) = left.first_mut().filter(|(title, _)| crowded && width(&brief) < width(title)) {
@@ -189,7 +189,7 @@ pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usi
     // A reason of which there would be only a word drives out the time that is left.
     if let (true, Some(why)) = (reason && room > 12, one.reasons.first()) {
         let room = room.saturating_sub(4);
-        let words = readable(&words::reason_in(why.as_str(), room), 2);
+        let words = readable(&words::reason_in(why, room), 2);
         pieces.push((format!("   {}", fit(&words, room)), Role::TextDim));
     }
     pen.row(area, &pieces, &right);

@@ -12,7 +12,7 @@ use crate::widgets::figure::{left, readable, text};
 use crate::widgets::paint::{Row, rows, wrapped};
 use crate::widgets::words::{check_word, failure_words, finding_words, rule_word};
 use crate::widgets::{self, CardKeys, Moment};
-use bardo_base::fabric::{Card, CheckOutcome, EventKind, SafetyCheck, ToolEnd, ToolFailed};
+use bardo_base::fabric::{AskReason, Card, CheckOutcome, EventKind, SafetyCheck, ToolEnd, ToolFailed};
 use bardo_base::text::{SafeText, width};
 use bardo_session::envelope::{Status, ToolResponse};
 use serde::Deserialize as _;
@@ -144,8 +144,9 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
             all.push(Row::new(words, Role::TextDim).then(to, Role::Text));
         }
     }
-    for reason in permit.get("reasons").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
-        let words = format!("! asks you: {}", SafeText::clean(reason, 200));
+    let reasons = permit.get("reasons").and_then(|told| Vec::<AskReason>::deserialize(told).ok());
+    for reason in reasons.into_iter().flatten() {
+        let words = format!("! asks you: {}", reason.words());
         all.push(Row::new(words, Role::StateCare).kept());
     }
     all.extend(check_rows(permit.get("checks")));

@@ -98,7 +98,7 @@ fn a_paste_starts_the_guard_anew() {
 
 #[test]
 fn what_must_be_read_is_read_before_a_yes_and_not_before_a_no() {
-    let asked = Question { to_read: vec![ToRead { text: text("one") }, ToRead { text: text("two") }], ..question() };
+    let asked = Question { to_read: vec![ToRead::plain(text("one")), ToRead::plain(text("two"))], ..question() };
     let mut decision = shown(&asked);
     decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
     assert_eq!(decision.picked, None);
@@ -119,7 +119,7 @@ fn what_must_be_read_is_read_before_a_yes_and_not_before_a_no() {
 
 #[test]
 fn a_changed_question_clears_what_was_picked_and_read() {
-    let asked = Question { to_read: vec![ToRead { text: text("one") }], ..question() };
+    let asked = Question { to_read: vec![ToRead::plain(text("one"))], ..question() };
     let mut decision = shown(&asked);
     decision.act(Action::MarkRead, 10_000, 40);
     decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);
@@ -235,7 +235,7 @@ proptest! {
     /// Whatever keys come, closer than the guard to one another: no answer, nothing picked, nothing read.
     #[test]
     fn keys_in_a_hurry_never_answer(keys in prop::collection::vec((any_action(), 0..GUARD_MILLIS), 1..200)) {
-        let asked = Question { to_read: vec![ToRead { text: text("one") }], ..question() };
+        let asked = Question { to_read: vec![ToRead::plain(text("one"))], ..question() };
         let mut decision = shown(&asked);
         let mut now = 10;
         for (action, pause) in keys {
@@ -337,7 +337,7 @@ fn a_dialog_that_cannot_be_seen_takes_no_answer() {
 
 #[test]
 fn a_click_marks_the_one_it_hits_and_takes_it_back_with_the_yes_that_counted_on_it() {
-    let asked = Question { to_read: vec![ToRead { text: text("one") }, ToRead { text: text("two") }], ..question() };
+    let asked = Question { to_read: vec![ToRead::plain(text("one")), ToRead::plain(text("two"))], ..question() };
     let mut decision = shown(&asked);
     decision.mark_one(1, 10_000);
     assert!(decision.read.contains(&text("two")) && !decision.read.contains(&text("one")));
@@ -363,7 +363,7 @@ fn simulated_again(times: u64) -> Question {
         action.words = Some(text(&format!("thought {times}")));
         action.changes[1].expected = format!("+{}", 259 + times);
     }
-    asked.to_read = vec![ToRead { text: text("one") }];
+    asked.to_read = vec![ToRead::plain(text("one"))];
     asked
 }
 
@@ -422,7 +422,7 @@ fn a_warning_in_other_words_is_read_again_before_an_approval() {
     let mut decision = shown(&simulated_again(0));
     decision.act(Action::MarkRead, 10_000, 40);
     decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);
-    let other = Question { to_read: vec![ToRead { text: text("another") }], ..simulated_again(1) };
+    let other = Question { to_read: vec![ToRead::plain(text("another"))], ..simulated_again(1) };
     decision.follow(&other);
     assert_eq!((decision.picked, decision.unread(&other)), (None, 1));
     assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays);

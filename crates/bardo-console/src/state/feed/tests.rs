@@ -30,7 +30,11 @@ fn events(call: u64) -> Vec<Arc<Event>> {
             tick: None,
             facts: None,
         }),
-        EventKind::ToolUpdate(bardo_base::fabric::ToolUpdate { step: "Building calldata".into(), index: 3, of: 6 }),
+        EventKind::ToolUpdate(bardo_base::fabric::ToolUpdate {
+            step: bardo_base::text::SafeText::clean("Building calldata", 80),
+            index: 3,
+            of: 6,
+        }),
         tx(TxState::Signed),
         tx(TxState::Sent),
         tx(TxState::Confirmed),

@@ -9,7 +9,7 @@ fn passing(state: &State) -> News {
     let mut asked = question(&text("Buy UNI"));
     asked.passes_by_itself = true;
     asked.ends_at = Some(state.now_millis + 12_000);
-    asked.reasons = vec![text("it is large enough to wait 30 s for your no")];
+    asked.reasons = vec![AskReason::Delay { seconds: 30 }];
     News::Questions(Arc::new(vec![asked]))
 }
 
@@ -226,7 +226,10 @@ fn events_are_told_in_words_with_no_code_and_no_second_hash() {
     let changed = PolicyChanged {
         hash: B256::ZERO,
         version: 2,
-        changes: vec![text("max_daily_spend_usd: 5000 → 8000"), text("max_slippage_bps: 100 → 50")],
+        changes: vec![
+            PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false },
+            PolicyChange { field: text("max_slippage_bps"), from: text("100"), to: text("50"), tighter: true },
+        ],
     };
     tell(&mut state, Some(CallId::new(1)), vec![EventKind::PermitConsumed(used), EventKind::ToolError(failed)]);
     tell(&mut state, None, vec![EventKind::PolicyChanged(changed)]);

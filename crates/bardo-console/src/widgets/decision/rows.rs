@@ -101,7 +101,7 @@ fn to_read_rows(rows: &mut Vec<Row>, question: &Question, decision: &Decision) {
     for one in &question.to_read {
         let (mark, role) =
             if decision.read.contains(&one.text) { ("[x]", Role::Dialog) } else { ("[ ]", Role::StateCare) };
-        rows.push(Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(warning(one.text.as_str()), role).kept());
+        rows.push(Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(warning(one), role).kept());
     }
 }
 

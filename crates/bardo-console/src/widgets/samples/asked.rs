@@ -5,7 +5,7 @@ use crate::keymap::Action;
 use crate::state::decision::Decision;
 use crate::state::field::Field;
 use crate::widgets::decision::Fit;
-use bardo_base::fabric::{Finding, SafetyCheck};
+use bardo_base::fabric::{AskReason, Finding, SafetyCheck};
 use bardo_base::model::StopLevel;
 use bardo_base::units::Usd;
 use bardo_session::market::Money;
@@ -151,7 +151,11 @@ pub fn question() -> Question {
         ends_at: Some(START_MILLIS + 300_000),
         passes_by_itself: false,
         needs_password: false,
-        reasons: vec![text("$2,047.53 is above $1,000.00 (require_human_approval_above_usd)")],
+        reasons: vec![AskReason::AboveLimit {
+            value: dollars("2047.53"),
+            limit: dollars("1000"),
+            field: text("require_human_approval_above_usd"),
+        }],
         changed: Vec::new(),
         revision: 0,
         to_read: Vec::new(),
@@ -169,7 +173,7 @@ fn to_read() -> Question {
         "public mempool: no filler quoted UNI, so no auction",
     ];
     let action = ActionAsked { checks: checks(CheckOutcome::Warned), ..action() };
-    let to_read = lines.map(|line| ToRead { text: text(line) }).to_vec();
+    let to_read = lines.map(|line| ToRead::plain(text(line))).to_vec();
     Question { to_read, about: About::Action(Box::new(action)), ..question() }
 }
 
@@ -180,7 +184,7 @@ fn about(title: &str, about: About) -> Question {
         title: text(title),
         value: None,
         ends_at: None,
-        reasons: vec![text("it lets more through than before")],
+        reasons: vec![AskReason::said("it lets more through than before")],
         answers: answers.map(|kind| Offered { kind, why_not: None }).collect(),
         about,
         ..question()

@@ -94,10 +94,10 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
             "why": "fillers compete for it out of public sight, and the filler pays the gas",
         },
         "mev": [
-            "slippage: what is asked for at least is signed into the order",
-            "sight: the order goes to its service and shows in no mempool",
-            "deadline: nothing is settled after it",
-            "size: it takes 1.40 % of what a pool on its way holds; intel_assess_mev_risk says how to split it",
+            { "about": "slippage", "words": "what is asked for at least is signed into the order" },
+            { "about": "sight", "words": "the order goes to its service and shows in no mempool" },
+            { "about": "deadline", "words": "nothing is settled after it" },
+            { "about": "size", "words": "it takes 1.40 % of what a pool on its way holds; intel_assess_mev_risk says how to split it" },
         ],
     });
     by_swap.fold(START_MILLIS + 11, &end(true, 11, CardKind::Swap, Value::Null, told));

@@ -13,7 +13,7 @@ fn states<M: Clone>(
         EventKind::ApprovalRequested(ApprovalRequested {
             permit_id: PermitId::random(),
             title: text("do it"),
-            reasons: vec![text("above your $500 limit")],
+            reasons: vec![AskReason::said("above your $500 limit")],
             lapses_at: START_MILLIS + 48_000,
             passes_by_itself,
         })
@@ -24,7 +24,7 @@ fn states<M: Clone>(
     };
     let ended =
         |code, message: &str, first: Vec<EventKind>| first.into_iter().chain(failed(code, message)).collect::<Vec<_>>();
-    let step = EventKind::ToolUpdate(ToolUpdate { step: "Simulating via Revm".into(), index: 2, of: 6 });
+    let step = EventKind::ToolUpdate(ToolUpdate { step: text("Simulating via Revm"), index: 2, of: 6 });
     let events = |state: &str| match state {
         "running" => vec![step.clone()],
         "sent" => vec![step.clone(), tx(1, 1, TxState::Signed, None), tx(1, 1, TxState::Sent, None)],

@@ -50,7 +50,7 @@ impl SwapModel {
                     self.steps.resize(of, Step::default());
                 }
                 if let Some(step) = self.steps.get_mut(index) {
-                    let name = SafeText::clean(&update.step, 60);
+                    let name = update.step.clone();
                     let note = std::mem::take(&mut step.note);
                     *step = Step { name, state: StepState::Running, began: at, ended: 0, note };
                 }

@@ -13,7 +13,7 @@ use crate::approval::{Answer, ApprovalNeed, AskRefused, Decision, Reason, Said, 
 use crate::audit::{AuditError, Kind, Note};
 use crate::pipeline::Preview;
 use bardo_base::clock::Clock;
-use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved, EventKind};
+use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved, AskReason, EventKind};
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
@@ -268,7 +268,7 @@ impl Ticket {
         } else if recovered {
             self.better.clear();
         }
-        let reasons = in_words(&preview.needs);
+        let reasons = asked_because(&preview.needs);
         // A question that was a delay and now needs a yes no longer passes by itself.
         if matches!(preview.needs, ApprovalNeed::Approval { .. }) {
             self.passes_by_itself = false;
@@ -381,14 +381,11 @@ fn unrecorded(error: &AuditError) -> Decision {
     Decision::Withdrawn { reason: SafeText::clean(&reason, MAX_REASON) }
 }
 
-pub(super) fn in_words(needs: &ApprovalNeed) -> Vec<SafeText> {
+pub(super) fn asked_because(needs: &ApprovalNeed) -> Vec<AskReason> {
     match needs {
-        ApprovalNeed::Delay { millis } => {
-            let words = format!("it is large enough to wait {} s for your no", millis.div_ceil(1_000));
-            vec![SafeText::clean(&words, MAX_REASON)]
-        }
+        ApprovalNeed::Delay { millis } => vec![AskReason::Delay { seconds: millis.div_ceil(1_000) }],
         ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Approval { .. } => {
-            needs.reasons().iter().map(Reason::words).collect()
+            needs.reasons().iter().map(Reason::told).collect()
         }
     }
 }
@@ -399,7 +396,7 @@ mod tests {
 
     #[test]
     fn what_silence_lets_pass_says_why_it_waits() {
-        let told = |needs| in_words(&needs).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let told = |needs| asked_because(&needs).iter().map(ToString::to_string).collect::<Vec<_>>();
         let waits = told(ApprovalNeed::Delay { millis: 30_000 });
         assert_eq!(waits, ["it is large enough to wait 30 s for your no"]);
         assert!(told(ApprovalNeed::Instant).is_empty() && told(ApprovalNeed::Notify).is_empty());

@@ -1,0 +1,254 @@
+//! Why the operator is asked, as a value with its figures. Sentences are made from it where they are shown.
+
+use std::fmt;
+
+use alloy_primitives::Address;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::format::exact_dollars;
+use crate::text::SafeText;
+use crate::units::{Rounding, Usd};
+
+/// Characters kept of a reason's sentence.
+const MAX_SENTENCE: usize = 400;
+
+/// Why the operator is asked. In JSON its fields stand beside `kind`, and its sentence as `words`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", remote = "Self")]
+pub enum AskReason {
+    /// The action counts for more dollars than one of the policy's limits lets pass unasked.
+    AboveLimit {
+        /// What it counts for, rounded up.
+        value: Usd,
+        /// What passes unasked, rounded down.
+        limit: Usd,
+        /// The policy's field.
+        field: SafeText,
+    },
+    /// It counts for more than what passes without the safety-guardian's opinion.
+    HotLane,
+    /// Its value is unknown.
+    ValueUnknown,
+    /// It changes who holds authority.
+    Authority,
+    /// It pays somebody for the first time.
+    FirstPaid,
+    /// It gives somebody an allowance for the first time.
+    FirstAllowed,
+    /// An address in it is easily taken for a known one.
+    Resembles {
+        /// The address.
+        who: Address,
+        /// The known address that it begins and ends like.
+        known: Address,
+    },
+    /// It gives or brings a token that no price feed prices.
+    NoFeed {
+        /// The token's contract.
+        token: Address,
+    },
+    /// The token's only pool contradicts its feed.
+    PriceDisputed {
+        /// The token's contract.
+        token: Address,
+        /// Dollars by the feed.
+        feed: Usd,
+        /// Dollars by the pool.
+        pool: Usd,
+    },
+    /// It is large enough to wait for a refusal before it goes ahead.
+    Delay {
+        /// Seconds of the wait, rounded up.
+        seconds: u64,
+    },
+    /// The operator confirms every action of their own.
+    ByHand,
+    /// Another process asks; the question can be answered there as well.
+    Elsewhere,
+    /// It lets more through than before.
+    Loosens,
+    /// The policy would let more through than before.
+    LoosensPolicy,
+    /// The Golem is dead, and nobody trades with what it holds.
+    GolemDied,
+    /// The stop in force says that positions are to be left.
+    LeavesPositions,
+    /// After an emergency halt nothing is sold unasked.
+    SellsUnderHalt,
+    /// A sentence of a check or of another party, or of a version that this one does not know.
+    Said {
+        /// The sentence.
+        text: SafeText,
+    },
+}
+
+impl AskReason {
+    /// A sentence of a check or of another party, cleaned.
+    pub fn said(text: impl fmt::Display) -> Self {
+        Self::Said { text: SafeText::clean(&text.to_string(), MAX_SENTENCE) }
+    }
+
+    /// The sentence, cleaned and cut.
+    pub fn words(&self) -> SafeText {
+        SafeText::clean(&self.to_string(), MAX_SENTENCE)
+    }
+
+    /// The reason, from the sentence that recordings before version 3 of the journal carry. A sentence that says
+    /// something else stays one.
+    fn of_earlier_versions(sentence: &str) -> Self {
+        match sentence {
+            "it is above the hot lane" => Self::HotLane,
+            _ => above_limit(sentence).unwrap_or_else(|| Self::said(sentence)),
+        }
+    }
+}
+
+/// Reads `$2,047.53 is above $1,000.00 (field)`, which earlier versions wrote.
+fn above_limit(sentence: &str) -> Option<AskReason> {
+    let usd = |figure: &str| figure.strip_prefix('$')?.replace(',', "").parse::<Usd>().ok();
+    let (bare, field) = sentence.strip_suffix(')')?.rsplit_once(" (")?;
+    let (value, limit) = bare.split_once(" is above ")?;
+    let is_name = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || matches!(one, b'_' | b'.' | b'-');
+    let named = field.contains('_') && field.bytes().all(is_name);
+    let field = named.then(|| SafeText::clean(field, MAX_SENTENCE))?;
+    Some(AskReason::AboveLimit { value: usd(value)?, limit: usd(limit)?, field })
+}
+
+/// In English, as audit log and answers have it.
+impl fmt::Display for AskReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AboveLimit { value, limit, field } => {
+                write!(f, "{} is above {} ({field})", exact_dollars(*value), exact_dollars(*limit))
+            }
+            Self::HotLane => f.write_str("it is above the hot lane"),
+            Self::ValueUnknown => f.write_str("its value cannot be told"),
+            Self::Authority => f.write_str("it changes who holds authority"),
+            Self::FirstPaid => f.write_str("it pays somebody for the first time"),
+            Self::FirstAllowed => f.write_str("it lets somebody take for the first time"),
+            Self::Resembles { who, known } => {
+                write!(f, "{who} begins and ends like {known}, which is known here, and is another")
+            }
+            Self::NoFeed { token } => write!(f, "no price feed covers {token}: only pools price it"),
+            Self::PriceDisputed { token, feed, pool } => write!(
+                f,
+                "the feed prices {token} at ${} and its only pool at ${}: the feed is used",
+                feed.to_fixed(4, Rounding::Down),
+                pool.to_fixed(4, Rounding::Down)
+            ),
+            Self::Delay { seconds } => write!(f, "it is large enough to wait {seconds} s for your no"),
+            Self::ByHand => f.write_str("every action by hand is confirmed before it is signed"),
+            Self::Elsewhere => f.write_str("asked by another program on this ledger"),
+            Self::Loosens => f.write_str("lets more through than now"),
+            Self::LoosensPolicy => f.write_str("loosens the policy"),
+            Self::GolemDied => f.write_str("nobody trades with it any more"),
+            Self::LeavesPositions => f.write_str("positions are to be left"),
+            Self::SellsUnderHalt => f.write_str("after an emergency halt nothing is sold without your yes"),
+            Self::Said { text } => write!(f, "{text}"),
+        }
+    }
+}
+
+/// With the sentence beside the fields, for readers that have no words of their own.
+impl Serialize for AskReason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            #[serde(flatten, serialize_with = "AskReason::serialize")]
+            reason: &'a AskReason,
+            words: SafeText,
+        }
+        Written { reason: self, words: self.words() }.serialize(serializer)
+    }
+}
+
+/// The sentence counts only where it stands alone, or beside a kind that this version does not know.
+impl<'de> Deserialize<'de> for AskReason {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = Value::deserialize(deserializer)?;
+        if let Value::String(sentence) = &written {
+            return Ok(Self::of_earlier_versions(sentence));
+        }
+        let words = written.get("words").and_then(Value::as_str).map(Self::said);
+        match (Self::deserialize(written), words) {
+            (Ok(reason), _) => Ok(reason),
+            (Err(_), Some(words)) => Ok(words),
+            (Err(error), None) => Err(serde::de::Error::custom(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn usd(figure: &str) -> Usd {
+        figure.parse().unwrap()
+    }
+
+    fn limit(field: &str) -> AskReason {
+        AskReason::AboveLimit { value: usd("2047.53"), limit: usd("1000"), field: SafeText::clean(field, 100) }
+    }
+
+    #[test]
+    fn fields_and_sentence_stand_side_by_side_and_the_fields_count() {
+        let written = serde_json::to_value(limit("hot_lane")).unwrap();
+        let expected = json!({
+            "kind": "above_limit", "value": "2047.53", "limit": "1000", "field": "hot_lane",
+            "words": "$2,047.53 is above $1,000.00 (hot_lane)",
+        });
+        assert_eq!(written, expected);
+        let mut other = written;
+        other["words"] = json!("$1 is above $0 (nothing)");
+        assert_eq!(serde_json::from_value::<AskReason>(other).unwrap(), limit("hot_lane"));
+    }
+
+    #[test]
+    fn every_kind_reads_back_as_written() {
+        let (who, known) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        for reason in [
+            limit("tools.token_approve.requires_approval_above_usd"),
+            AskReason::HotLane,
+            AskReason::ValueUnknown,
+            AskReason::Authority,
+            AskReason::FirstPaid,
+            AskReason::FirstAllowed,
+            AskReason::Resembles { who, known },
+            AskReason::NoFeed { token: who },
+            AskReason::PriceDisputed { token: who, feed: usd("1.5"), pool: usd("1") },
+            AskReason::Delay { seconds: 30 },
+            AskReason::ByHand,
+            AskReason::Elsewhere,
+            AskReason::Loosens,
+            AskReason::LoosensPolicy,
+            AskReason::GolemDied,
+            AskReason::LeavesPositions,
+            AskReason::SellsUnderHalt,
+            AskReason::said("a check asks"),
+        ] {
+            let written = serde_json::to_value(&reason).unwrap();
+            assert_eq!(serde_json::from_value::<AskReason>(written).unwrap(), reason);
+        }
+    }
+
+    #[test]
+    fn sentences_of_earlier_versions_are_read_where_they_are_known_and_kept_where_not() {
+        let read = |sentence: &str| serde_json::from_value::<AskReason>(json!(sentence)).unwrap();
+        assert_eq!(read("$2,047.53 is above $1,000.00 (hot_lane)"), limit("hot_lane"));
+        assert_eq!(read("it is above the hot lane"), AskReason::HotLane);
+        for other in ["above your limit (again)", "$2 is above $x (a_field)", "$2 is above $1 (No Field)"] {
+            assert_eq!(read(other), AskReason::said(other));
+        }
+    }
+
+    #[test]
+    fn a_kind_of_a_later_version_is_told_by_its_sentence_cleaned() {
+        let newer = json!({ "kind": "moon_phase", "words": "the \u{1b}[31mmoon is full" });
+        let reason = serde_json::from_value::<AskReason>(newer).unwrap();
+        assert!(matches!(&reason, AskReason::Said { text } if !text.as_str().contains('\u{1b}')), "{reason:?}");
+        assert!(serde_json::from_value::<AskReason>(json!({ "kind": "moon_phase" })).is_err());
+    }
+}
