@@ -246,6 +246,7 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
             after: text("5848.28"),
             gas: false,
         }],
+        least_out: None,
     };
     let (title, reasons) = (text("Swap"), vec![AskReason::said("big")]);
     let asked = ApprovalRequested { permit_id: permit(), title, reasons, lapses_at: 1, passes_by_itself: false };

@@ -20,6 +20,7 @@ mod figures;
 mod judge;
 mod order;
 mod told;
+pub(crate) use told::least_out;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -305,6 +305,31 @@ pub struct PermitIssued {
     /// What the simulation found: each balance of the account that moves, and the gas.
     #[serde(default)]
     pub changes: Vec<SimulatedChange>,
+    /// The least that a trade brings; recordings before version 3 of the journal lack it, read it with
+    /// [`PermitIssued::least`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_out: Option<LeastOut>,
+}
+
+impl PermitIssued {
+    /// The least that a trade brings; in a recording of an earlier version, as its sentence has it.
+    pub fn least(&self) -> Option<LeastOut> {
+        self.least_out.clone().or_else(|| {
+            let (_, least) = self.expected_outcome.as_str().split_once(">= ")?;
+            let (amount, symbol) = least.split_once(' ')?;
+            let text = |part: &str| SafeText::clean(part, MAX_STEP);
+            Some(LeastOut { amount: text(amount), symbol: text(symbol) })
+        })
+    }
+}
+
+/// The least that a trade brings, in whole tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeastOut {
+    /// The figure, with all its digits.
+    pub amount: SafeText,
+    /// The token.
+    pub symbol: SafeText,
 }
 
 /// A balance of the account in a simulation, in whole tokens.

@@ -20,10 +20,10 @@ pub use bus::{Fabric, FabricConfig, History, Receiver};
 pub use event::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, Asset, Bid, Caption, Card, ChainBlock, ChainHealth,
     ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState, Event, EventKind, Exclusivity,
-    FabricFault, FabricGap, GolemNow, GolemThought, HaltChanged, IntentStatus, IntentUpdate, MemoryHits, OrderFill,
-    OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChange, PolicyChanged,
-    SimulatedChange, SpriteChanged, SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified,
-    TxPlace, TxState, TxUpdate, Vitals,
+    FabricFault, FabricGap, GolemNow, GolemThought, HaltChanged, IntentStatus, IntentUpdate, LeastOut, MemoryHits,
+    OrderFill, OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChange,
+    PolicyChanged, SimulatedChange, SpriteChanged, SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart,
+    ToolUpdate, ToolVerified, TxPlace, TxState, TxUpdate, Vitals,
 };
 pub use facts::ToolFacts;
 pub use finding::{Finding, SafetyCheck};

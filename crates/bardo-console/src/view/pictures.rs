@@ -239,6 +239,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
                     gas: true, ..moves("ETH", "−0.000301768200000001", "1.999", "1.998698231799999999")
                 },
             ],
+            least_out: None,
         }),
         EventKind::PermitConsumed(PermitUsed { permit_id: permit, simulation_hash: B256::repeat_byte(0x51) }),
         tx(TxState::Signed),

@@ -238,6 +238,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
                 expires_at: START_MILLIS + 48_000,
                 notify: false,
                 changes: Vec::new(),
+                least_out: None,
             }),
         ));
         events

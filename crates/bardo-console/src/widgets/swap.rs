@@ -16,7 +16,7 @@ use super::status::Status;
 use super::{CardKeys, Moment, Sheet, keyed};
 use crate::format::short_hash;
 use crate::theme::Role;
-use bardo_base::fabric::{SafetyCheck, ToolVerified, TxState, TxUpdate};
+use bardo_base::fabric::{LeastOut, SafetyCheck, ToolVerified, TxState, TxUpdate};
 use bardo_base::text::SafeText;
 
 /// How a step stands.
@@ -97,6 +97,8 @@ pub struct SwapResult {
 pub struct Offer {
     /// What will be true afterwards.
     pub expected: SafeText,
+    /// The least that comes in.
+    pub least: Option<LeastOut>,
     /// Until when it serves, in milliseconds since the Unix epoch.
     pub expires_at: u64,
     /// Whether it has been used.

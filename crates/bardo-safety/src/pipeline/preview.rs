@@ -20,7 +20,7 @@ use crate::ground::Ground;
 use crate::guardian::{Case, Opinion};
 use crate::permit::ActionPermit;
 use crate::proposal::Proposal;
-use crate::simulate::Simulated;
+use crate::simulate::{Simulated, least_out};
 use crate::value::Values;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
@@ -190,6 +190,7 @@ impl Pipeline {
                 expires_at: preview.permit.expires_at,
                 notify: preview.needs == ApprovalNeed::Notify,
                 changes,
+                least_out: least_out(proposal),
             }),
         );
         self.remember(

@@ -4,7 +4,8 @@ use alloy::primitives::U256;
 
 use super::Simulated;
 use crate::framed::Framed;
-use bardo_base::fabric::SimulatedChange;
+use crate::proposal::Proposal;
+use bardo_base::fabric::{LeastOut, SimulatedChange};
 use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use golem_chain::token::{Token, TokenId};
@@ -68,6 +69,13 @@ fn amount(raw: U256, decimals: u8) -> String {
 
 fn figure(raw: U256, decimals: u8) -> SafeText {
     SafeText::clean(&amount(raw, decimals), FIGURE)
+}
+
+/// The least that a trade brings; `None` without a trade.
+pub(crate) fn least_out(proposal: &Proposal) -> Option<LeastOut> {
+    let trade = proposal.trade.as_ref()?;
+    let token = &trade.token_out;
+    Some(LeastOut { amount: figure(trade.min_out, token.decimals), symbol: token.symbol.clone() })
 }
 
 fn signed(comes: bool, figure: &str) -> SafeText {

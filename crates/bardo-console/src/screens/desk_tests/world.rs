@@ -346,6 +346,7 @@ fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
             after: safe(words.token),
             gas: false,
         }],
+        least_out: None,
     };
     told.extend([(9, begun("0.25")), (9, EventKind::PermitIssued(offered))]);
     let event = |(seq, (call, kind)): (u64, (u64, EventKind))| {

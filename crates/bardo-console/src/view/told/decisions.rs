@@ -13,6 +13,7 @@ fn an_offer_that_the_price_left_is_told_beside_the_next() {
             expires_at: samples::START_MILLIS + 900_000,
             notify: false,
             changes: Vec::new(),
+            least_out: None,
         })
     };
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.36", "chain": "ethereum" });
@@ -73,6 +74,7 @@ fn an_offer_that_waits_stands_on_the_audit_screen_with_its_time() {
             expires_at,
             notify: false,
             changes: Vec::new(),
+            least_out: None,
         })
     };
     let now = state.now_millis;

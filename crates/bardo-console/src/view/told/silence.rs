@@ -154,6 +154,7 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
             expires_at: samples::START_MILLIS + 900_000,
             notify,
             changes: Vec::new(),
+            least_out: None,
         })
     };
     let end = |success| {

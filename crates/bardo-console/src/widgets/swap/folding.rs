@@ -76,7 +76,8 @@ impl SwapModel {
             EventKind::PermitIssued(permit) => {
                 self.end_running(at);
                 let expected = permit.expected_outcome.clone();
-                self.offer = Some(Offer { expected, expires_at: permit.expires_at, used: false });
+                let least = permit.least();
+                self.offer = Some(Offer { expected, least, expires_at: permit.expires_at, used: false });
             }
             EventKind::PermitConsumed(_) => {
                 if let Some(offer) = &mut self.offer {

@@ -20,7 +20,7 @@ impl SwapModel {
     /// What is paid and what comes at least; where the offer does not say that apart, the offer's own sentence.
     pub(super) fn terms(&self, offer: &Offer) -> Row {
         let (paid, symbol) = (paid(self.call.param("amount").as_str()), self.call.param("token_in"));
-        let Some((_, least)) = offer.expected.as_str().split_once(">= ").filter(|_| !paid.is_empty()) else {
+        let Some(least) = offer.least.as_ref().filter(|_| !paid.is_empty()) else {
             return Row::new("offer: ", Role::TextDim).then(readable(offer.expected.as_str(), 4), Role::Text);
         };
         let row = Row::new("pay ", Role::TextDim).then(format!("{paid} {symbol}"), Role::Text);
@@ -29,10 +29,7 @@ impl SwapModel {
             Some(Finding::Spending { now, .. }) => row.then(format!(" {}", dollars(*now)), Role::TextDim),
             _ => row,
         };
-        let least = match least.split_once(' ') {
-            Some((figure, symbol)) => format!("{} {symbol}", amount(figure)),
-            None => readable(least, 4),
-        };
+        let least = format!("{} {}", amount(least.amount.as_str()), least.symbol);
         row.then("   get at least ", Role::TextDim).then(least, Role::TextStrong)
     }
 
