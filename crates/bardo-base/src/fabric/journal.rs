@@ -1,4 +1,5 @@
-//! The journal: one file per run, one event per line, written by a thread of its own.
+//! The journal: one file per run, one event per line, written by a thread of its own. The first line names the version of
+//! the format; files of version 2 and before have none.
 //!
 //! What is emitted has reached the operating system as soon as the writer comes round, so that a
 //! killed process loses at most the events it had not yet handed over; `flush`, and closing, also
@@ -10,10 +11,14 @@ use std::io::{self, BufRead, BufReader, Read as _, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::event::Event;
 use crate::regular_file;
 use crate::text::SafeText;
 
+/// The version of the format that is written. 3: findings, reasons and changes as values.
+const VERSION: u32 = 3;
 /// Bytes gathered before they are handed to the operating system.
 const CHUNK: usize = 1 << 20;
 /// Bytes between two entries of the index.
@@ -54,6 +59,16 @@ pub enum JournalError {
         /// What the system said.
         reason: String,
     },
+    /// It was written by a later version of Bardo.
+    #[error(
+        "{path} is a recording of version {found}, and this Bardo reads up to version {VERSION}: replay it with the Bardo that made it, or a later one"
+    )]
+    Later {
+        /// The file.
+        path: PathBuf,
+        /// The version that its first line names.
+        found: u32,
+    },
     /// A line is no event.
     #[error("{path} line {line}: {reason}")]
     Line {
@@ -64,6 +79,14 @@ pub enum JournalError {
         /// What is wrong with it.
         reason: SafeText,
     },
+}
+
+/// The first line of a journal.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    /// The version of the format.
+    journal: u32,
 }
 
 /// The file while it is being written.
@@ -109,6 +132,10 @@ impl Journal {
     /// Writes a batch and hands it to the operating system. Returns the index entries it adds.
     pub(super) fn append(&mut self, batch: &[Arc<Event>]) -> io::Result<Vec<(u64, u64)>> {
         let mut entries = Vec::new();
+        if self.written == 0 && self.buffer.is_empty() {
+            serde_json::to_writer(&mut self.buffer, &Header { journal: VERSION })?;
+            self.buffer.push(b'\n');
+        }
         for event in batch {
             let offset = self.written + self.buffer.len() as u64;
             if self.index.last().is_none_or(|(_, last)| offset - last >= INDEX_STEP) {
@@ -169,7 +196,20 @@ pub(super) fn read_from(
         }
         text.clear();
         line += 1;
-        let read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text);
+        let mut read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text);
+        // Reading from the middle begins at an event.
+        if line == 1
+            && offset == 0
+            && let Ok(Header { journal: found }) = serde_json::from_slice(&text)
+        {
+            if found > VERSION {
+                over = true;
+                return Some(Err(JournalError::Later { path: path.clone(), found }));
+            }
+            text.clear();
+            line += 1;
+            read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text);
+        }
         let event = match read {
             Ok(_) if text.len() as u64 == LONGEST_LINE && text.last() != Some(&b'\n') => {
                 Some(Err(JournalError::Line {

@@ -271,7 +271,25 @@ fn a_cut_last_line_is_left_out_and_a_spoilt_one_is_an_error() {
     assert!(matches!(&events[..], [Ok(event)] if event.seq == 1), "{events:?}");
     std::fs::write(&path, whole.replacen("tool:start", "tool:stork", 1)).unwrap();
     let events: Vec<_> = read_journal(&path).unwrap().collect();
-    assert!(matches!(&events[..], [Err(JournalError::Line { line: 1, .. })]), "{events:?}");
+    assert!(matches!(&events[..], [Err(JournalError::Line { line: 2, .. })]), "{events:?}");
+}
+
+#[test]
+fn a_journal_names_its_version_and_one_of_a_later_version_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let fabric = Fabric::new(FabricConfig { ring: 4, journal: Some(path.clone()), clock: Arc::new(Fixed) }).unwrap();
+    fabric.emit(&GolemId::operator(), None, start());
+    drop(fabric);
+    let whole = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(whole.lines().next(), Some(r#"{"journal":3}"#));
+    std::fs::write(&path, whole.replacen("\"journal\":3", "\"journal\":4", 1)).unwrap();
+    let events: Vec<_> = read_journal(&path).unwrap().collect();
+    assert!(matches!(&events[..], [Err(JournalError::Later { found: 4, .. })]), "{events:?}");
+    // Before version 3 the first line is an event.
+    std::fs::write(&path, whole.split_once('\n').unwrap().1).unwrap();
+    let events: Vec<_> = read_journal(&path).unwrap().collect();
+    assert!(matches!(&events[..], [Ok(event)] if event.seq == 1), "{events:?}");
 }
 
 #[cfg(target_os = "linux")]
