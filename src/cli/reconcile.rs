@@ -117,11 +117,19 @@ async fn agree(
         );
         return Err(Failure { exit: Exit::Blocked, error: error.into() });
     }
-    let said = format!(
-        "If these were yours, Bardo goes on with nonce {} on {}. If they were not, somebody else has the key of {}: say \
+    let said = if standing.outside.is_none() {
+        format!(
+            "If the chain is right, Bardo gives the nonces that were passed over to the next transactions on {}, from \
+             {} on. A wrong answer of an endpoint may have moved the ledger past them.\n",
+            standing.chain, standing.chain_next
+        )
+    } else {
+        format!(
+            "If these were yours, Bardo goes on with nonce {} on {}. If they were not, somebody else has the key of {}: say \
          no, and move what it holds.\n",
-        standing.chain_next, standing.chain, standing.account
-    );
+            standing.chain_next, standing.chain, standing.account
+        )
+    };
     if !consent::confirm(&said, YES)? {
         let error = "nothing was changed: the account goes on signing nothing";
         return Err(Failure { exit: Exit::Rejected, error: error.into() });
@@ -234,6 +242,12 @@ fn words(standing: &Standing) -> String {
     }
     if standing.waits_outside {
         text.push_str("  something that is not in this ledger waits at the endpoint\n");
+    }
+    for (first, last) in &standing.ahead {
+        let which = if first == last { format!("nonce {first} is") } else { format!("nonces {first} to {last} are") };
+        text.push_str(&format!(
+            "  {which} passed over in the ledger, and nothing was signed there: later ones wait until you say that the chain is right\n"
+        ));
     }
     for gap in &standing.gaps {
         text.push_str(&format!("  nonce {gap} is free, and later ones are taken: the next transaction fills it\n"));

@@ -80,6 +80,7 @@ pub(crate) struct Attack {
     _turn: MutexGuard<'static, ()>,
     home: tempfile::TempDir,
     urls: Vec<String>,
+    environment: Vec<(String, String)>,
     _proxies: Vec<LyingRpc>,
 }
 
@@ -103,7 +104,7 @@ impl Attack {
         let real = chain().devnet.url(0);
         let proxies: Vec<LyingRpc> = (0..count).map(|index| proxy(real, index)).collect();
         let urls = proxies.iter().map(LyingRpc::url).collect();
-        Self { _turn: turn, home: tempfile::tempdir().unwrap(), urls, _proxies: proxies }
+        Self { _turn: turn, home: tempfile::tempdir().unwrap(), urls, environment: Vec::new(), _proxies: proxies }
     }
 
     /// The home folder of the binary.
@@ -114,6 +115,7 @@ impl Attack {
     pub(crate) fn run(&self, arguments: &[&str]) -> (String, i32) {
         let mut command = Command::new(program());
         command.env_clear().env("BARDO_HOME", self.home.path()).stdin(Stdio::null()).args(arguments);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         for url in &self.urls {
             command.args(["--rpc", &format!("ethereum={url}")]);
         }
@@ -265,8 +267,8 @@ fn multicalls() -> Lie {
     })
 }
 
-/// Inside multicalls, the function with this selector answers another number in the word at `place`.
-fn inside_multicalls(selector: [u8; 4], place: usize) -> Lie {
+/// Inside multicalls, what the function with this selector answers is changed.
+fn multicall_answers(selector: [u8; 4], change: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Lie {
     Box::new(move |asked, answer| {
         let input = asked["params"][0]["input"].as_str().or(asked["params"][0]["data"].as_str()).unwrap_or_default();
         let decoded = hex::decode(input).ok().and_then(|input| IMulticall3::aggregate3Call::abi_decode(&input).ok());
@@ -274,14 +276,52 @@ fn inside_multicalls(selector: [u8; 4], place: usize) -> Lie {
         let told = told.and_then(|told| IMulticall3::aggregate3Call::abi_decode_returns(&told).ok());
         let (Some(call), Some(mut told)) = (decoded, told) else { return };
         for (call, told) in call.calls.iter().zip(&mut told) {
-            let mut data = told.returnData.to_vec();
-            if let Some(byte) = data.get_mut(32 * place + 31).filter(|_| call.callData.starts_with(&selector)) {
-                *byte ^= 1;
+            if call.callData.starts_with(&selector) {
+                let mut data = told.returnData.to_vec();
+                change(&mut data);
                 told.returnData = data.into();
             }
         }
         answer["result"] = json!(hex::encode_prefixed(IMulticall3::aggregate3Call::abi_encode_returns(&told)));
     })
+}
+
+/// Inside multicalls, the function with this selector answers another number in the word at `place`.
+fn inside_multicalls(selector: [u8; 4], place: usize) -> Lie {
+    multicall_answers(selector, move |data| {
+        if let Some(byte) = data.get_mut(32 * place + 31) {
+            *byte ^= 1;
+        }
+    })
+}
+
+/// Nobody may take anything: `allowance(address,address)` of tokens.
+fn no_allowances() -> Lie {
+    multicall_answers([0xdd, 0x62, 0xed, 0x3e], |data| data.fill(0))
+}
+
+/// Everybody may take everything.
+fn full_allowances() -> Lie {
+    multicall_answers([0xdd, 0x62, 0xed, 0x3e], |data| data.fill(0xff))
+}
+
+/// No V3 pool has liquidity: `liquidity()`.
+fn no_liquidity() -> Lie {
+    multicall_answers([0x1a, 0x68, 0x65, 0x02], |data| data.fill(0))
+}
+
+/// The price of gas is no number that fits 128 bits.
+fn absurd_gas_price() -> Lie {
+    Box::new(|asked, answer| {
+        if asked["method"] == "eth_gasPrice" {
+            answer["result"] = json!(format!("0x1{}", "0".repeat(40)));
+        }
+    })
+}
+
+/// Every nonce of Permit2 is used up: `nonceBitmap(address,uint256)`.
+fn used_nonces() -> Lie {
+    multicall_answers([0x4f, 0xe0, 0x2b, 0x44], |data| data.fill(0xff))
 }
 
 /// Balances of tokens that the account's worth is counted from: `balanceOf(address)`.
@@ -450,6 +490,50 @@ fn a_revocation_goes_through_by_the_majority_and_with_two() {
         assert_eq!(answer["status"], "success", "{answer:#}");
         assert!(is_zero(&allowance(spender)), "{answer:#}");
     }
+}
+
+/// An allowance is found and taken back although the first endpoint does not tell of it.
+#[test]
+fn an_allowance_that_the_first_endpoint_hides_is_taken_back() {
+    let spender = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
+    for count in [3, 2] {
+        let honest = Attack::new(1, 1, Box::new(|_, _| {}));
+        let params = json!({"token": "USDC", "spender": spender, "amount": "900", "chain": "ethereum"});
+        assert_eq!(honest.call("token_approve", &params)["status"], "success");
+        drop(honest);
+        let attack = Attack::new(count, 0, no_allowances());
+        let answer = attack.call("token_revoke", &json!({"token": "USDC", "spender": spender, "chain": "ethereum"}));
+        assert_eq!(answer["status"], "success", "{answer:#}");
+        assert!(is_zero(&allowance(spender)), "{answer:#}");
+    }
+}
+
+/// What a tool reads before it proposes an exit is not the first endpoint's to say.
+#[test]
+fn what_an_exit_is_proposed_from_is_not_one_endpoints_to_say() {
+    const HELD: (&str, &str, &str) = ("WETH", "USDC", "0.02");
+    for lie in [full_allowances, no_liquidity, absurd_gas_price] {
+        for count in [3, 2] {
+            done(&Attack::new(count, 0, lie()), HELD);
+        }
+    }
+}
+
+/// An order is cancelled although the first endpoint says that its nonce is used up.
+#[test]
+fn an_order_whose_nonce_the_first_endpoint_calls_used_is_cancelled() {
+    let mut attack = Attack::new(3, 0, used_nonces());
+    let service = chain().devnet.described["order_service"].as_str().unwrap().to_owned();
+    let served =
+        [("BARDO_UNISWAP_API_URL", service.as_str()), ("BARDO_UNISWAP_API_KEY", "key"), ("BARDO_QUOTE_SOURCE", "own")];
+    attack.environment = served.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    // So low a slippage that no filler takes it at once.
+    let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "30", "slippage_bps": 1,
+                        "decay_end_time": 600, "chain": "ethereum"});
+    let placed = attack.call("uniswap_submit_uniswapx_order", &params);
+    let hash = placed["data"]["order_hash"].as_str().unwrap_or_else(|| panic!("{placed:#}"));
+    let answer = attack.call("uniswapx_cancel_order", &json!({ "order_hash": hash }));
+    assert_eq!(answer["status"], "success", "{answer:#}");
 }
 
 /// What `spender` may take of the account's USDC, by the devnet itself.

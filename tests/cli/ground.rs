@@ -31,7 +31,9 @@ fn journaled(desk: &Desk) -> Vec<Value> {
         std::fs::read_dir(desk.home.path().join("data/runs")).unwrap().map(|run| run.unwrap().path()).collect();
     assert_eq!(runs.len(), 1, "{runs:?}");
     let text = std::fs::read_to_string(&runs[0]).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let mut lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    assert_eq!(lines.next(), Some(json!({ "journal": 3 })), "the version of the format comes first");
+    lines.collect()
 }
 
 /// Entries of the audit trail of this kind, as `bardo log` tells them.

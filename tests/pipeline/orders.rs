@@ -292,6 +292,19 @@ impl Desk {
         self.world.send(self.world.contract_of(&self.world.usdc), nothing).await;
     }
 
+    /// What the ledger says that signed orders may still take of USDC, after a change to the row of this order.
+    fn promised_after(&self, change: &'static str, hash: B256) -> U256 {
+        let database = rusqlite::Connection::open(self.world.store.path()).unwrap();
+        assert_eq!(database.execute(change, [hash.as_slice()]).unwrap(), 1, "{change}");
+        let (chain_id, account) = (self.world.client.chain_id(), self.world.account());
+        let promised = self
+            .world
+            .store
+            .read(|connection| bardo::safety::orders::record::promised(connection, chain_id, account))
+            .unwrap();
+        promised.get(&self.world.contract_of(&self.world.usdc)).copied().unwrap_or_default()
+    }
+
     async fn permit2_allows(&self) -> U256 {
         self.world.allowance(self.world.contract(Contract::Permit2)).await
     }
@@ -996,5 +1009,28 @@ async fn revoked_hands_sign_no_order() {
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 1, "the allowance, and nothing after it");
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), 0);
     *world.wallet.on_sign.lock().unwrap() = None;
+    desk.clear().await;
+}
+
+/// Allowances are kept for what an account has signed, not for what a row says: another amount under the same hash, another
+/// signature, or a row that cannot be read promise nothing, and hold nothing up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_the_account_has_not_signed_promises_nothing() {
+    const AS_IT_WAS: &str = "UPDATE safety_order
+         SET (signature, facts, account, permit2) = (SELECT signature, facts, account, permit2 FROM kept) WHERE hash = ?1";
+    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let hash = desk.place(order("30", 60)).await;
+    let database = rusqlite::Connection::open(desk.world.store.path()).unwrap();
+    database.execute_batch("CREATE TABLE kept AS SELECT * FROM safety_order").unwrap();
+    for spoilt in [
+        "UPDATE safety_order SET signature = x'1111' || substr(signature, 3) WHERE hash = ?1",
+        "UPDATE safety_order SET facts = 'nonsense' WHERE hash = ?1",
+        "UPDATE safety_order SET account = 'nonsense' WHERE hash = ?1",
+        "UPDATE safety_order SET permit2 = '0x1111111111111111111111111111111111111111' WHERE hash = ?1",
+    ] {
+        assert_eq!(desk.promised_after(AS_IT_WAS, hash), U256::from(30_000_000));
+        assert_eq!(desk.promised_after(spoilt, hash), U256::ZERO, "{spoilt}");
+    }
+    assert_eq!(desk.promised_after(AS_IT_WAS, hash), U256::from(30_000_000));
     desk.clear().await;
 }

@@ -240,3 +240,50 @@ fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
     assert_eq!((standing.record.state, standing.settled, devnet.nonce()), (TxState::Included, true, nonce + 2));
     assert_eq!(looked(&home, &devnet).0, Some(0));
 }
+
+/// Once an endpoint has told too high a nonce, and somebody has believed it, the ledger is past nonces that nothing was
+/// signed with: what is signed with later ones waits until they are given back.
+#[test]
+fn nonces_that_the_ledger_has_passed_over_are_given_back() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
+    let nonce = devnet.nonce();
+    assert_eq!(home.ledger().execute("UPDATE sender_lane SET next_nonce = next_nonce + 7", []).unwrap(), 1);
+    let (code, standing) = looked(&home, &devnet);
+    assert_eq!((code, &standing["ahead"]), (Some(3), &json!([[nonce, nonce + 6]])), "{standing}");
+    let (code, text) = answered(&home, &devnet, "reconcile");
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains(&format!("nonces {nonce} to {} are passed over", nonce + 6)), "{text}");
+    let (code, standing) = looked(&home, &devnet);
+    assert_eq!(
+        (code, &standing["ahead"], &standing["ledger_next"]),
+        (Some(0), &json!([]), &json!(nonce)),
+        "{standing}"
+    );
+    assert_eq!(run(&mut home.swap(devnet.url(), "second")).status(), "success");
+
+    // One of them is signed with and waits: those below it are given back, and the next transactions take them.
+    let nonce = devnet.nonce();
+    let waits = sign(&key(), CHAIN_ID, nonce + 2, U256::from(1), PLENTY);
+    let ledger = home.ledger();
+    let passed = ledger.execute("UPDATE sender_lane SET next_nonce = next_nonce + 2", []).unwrap();
+    assert_eq!(passed, 1);
+    drop(ledger);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = crate::chain::connect(devnet.url()).await;
+        let store = Store::open(StoreConfig::at(home.database()), ROOMS).unwrap();
+        let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
+        let sender = Sender::new(client, store, Arc::new(SystemClock), None, rules);
+        let ticket = sender.take_nonce(key().address()).await.unwrap();
+        assert_eq!(ticket.nonce, nonce + 2);
+        let _kept = sender.keep(ticket, waits, Route::Public, None).await.unwrap();
+    });
+    let (_, standing) = looked(&home, &devnet);
+    assert_eq!(standing["ahead"], json!([[nonce, nonce + 1]]), "{standing}");
+    let (code, text) = answered(&home, &devnet, "reconcile");
+    assert_eq!(code, 0, "{text}");
+    let (_, standing) = looked(&home, &devnet);
+    assert_eq!((&standing["ahead"], &standing["gaps"]), (&json!([]), &json!([nonce, nonce + 1])), "{standing}");
+    assert_eq!(standing["ledger_next"], json!(nonce + 3), "what is signed already stays ahead");
+}

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 
 use bardo_abi::erc20::Erc20;
@@ -50,7 +49,7 @@ pub async fn standing(chain: &WorldChain, owner: Address, store: &Store) -> Resu
             asked.push((token, *spender, in_token, in_permit2));
         }
     }
-    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let answers = chain.ask(calls).await?;
     let mut all = AllowancesNow::default();
     for (token, spender, in_token, in_permit2) in asked {
         let taken = match in_token.take(&answers) {

@@ -161,7 +161,7 @@ async fn read(chain: &WorldChain, account: Address, policy: &Policy) -> Result<C
     let mut calls = Calls::default();
     let configured = calls.push(contract, &PolicyCage::configuredCall { owner: account });
     let rules = calls.push(contract, &PolicyCage::rulesOfCall { owner: account });
-    let answers = chain.ask_witnessed(calls).await?;
+    let answers = chain.ask(calls).await?;
     let unread = || {
         let error = format_args!("PolicyCage at {contract} on {network} does not answer as it should");
         ToolError::new(ErrorCode::ChainInconsistent, error)

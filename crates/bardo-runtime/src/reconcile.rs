@@ -6,8 +6,6 @@
 use std::sync::Arc;
 
 use alloy::primitives::{Address, Bytes, U256};
-use alloy::providers::Provider as _;
-use alloy::rpc::types::{TransactionInput, TransactionRequest};
 use alloy::sol_types::SolCall as _;
 use serde::Serialize;
 use serde_json::json;
@@ -28,8 +26,6 @@ use bardo_safety::pipeline::{Asked, Committed, LeftOver};
 use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
 use bardo_session::handle::AllowancesNow;
 use bardo_store::StoreError;
-use golem_chain::network::Contract;
-use golem_chain::provider::ProviderError;
 use golem_chain::sender::{self, ChainNonces, LaneError, Sender, SenderError, SenderRules};
 use golem_chain::token::TokenId;
 use golem_tools::engine::{Acting, ToolDef, WorldChain};
@@ -56,6 +52,9 @@ pub struct Standing {
     pub outside: Option<(u64, u64)>,
     /// Whether something that is not in the ledger still waits at the endpoint.
     pub waits_outside: bool,
+    /// Spans of nonces, first and last, that the ledger is past and the chain is not, with nothing of the ledger's signed
+    /// with them: an endpoint once told too high a nonce.
+    pub ahead: Vec<(u64, u64)>,
     /// Nonces of transactions of ours without an end.
     pub open: Vec<u64>,
     /// Nonces given back below those: what waits behind them goes on with the next transaction.
@@ -67,9 +66,9 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Whether the account can sign nothing until the operator has said that the chain is right.
+    /// Whether the two contradict each other, so that the operator has to say that the chain is right.
     pub fn needs_word(&self) -> bool {
-        self.outside.is_some() || self.waits_outside
+        self.outside.is_some() || self.waits_outside || !self.ahead.is_empty()
     }
 
     /// What going on from the chain's nonces, as they are here, has to be authorised as.
@@ -107,6 +106,8 @@ pub async fn standings(
         let first = lane.free.iter().chain(&lane.reserved).copied().filter(|nonce| *nonce < latest).min();
         let first = first.unwrap_or(next);
         let left_over = left_over.iter().filter(|one| one.chain_id == chain_id && one.owner == account);
+        let ahead = ledger.store.read(|connection| sender::ahead(connection, chain_id, account, latest));
+        let ahead = ahead.map_err(unread)?;
         all.push(Standing {
             chain: chain.network().name.clone(),
             chain_id,
@@ -116,6 +117,7 @@ pub async fn standings(
             ledger_next: lane.next,
             outside: (first < latest).then(|| (first, latest.saturating_sub(1))),
             waits_outside: pending > next.max(latest),
+            ahead,
             gaps: lane.free.iter().copied().filter(|nonce| *nonce >= latest).collect(),
             open: lane.open,
             left_over: left_over.cloned().collect(),
@@ -177,9 +179,9 @@ pub async fn take_over(
     })
 }
 
-/// Takes an allowance back, or, where there is none, approves once more exactly what Permit2 may take of WETH already:
-/// either fills the lowest gap, so that what waits behind it goes on. An approval of nothing would keep open orders from
-/// being filled. It goes through the whole pipeline like any other write.
+/// Takes an allowance back, or, where there is none, sets to nothing what the account itself may take of its own WETH:
+/// either fills the lowest gap, so that what waits behind it goes on, and no endpoint's word decides over an amount. It goes
+/// through the whole pipeline like any other write.
 ///
 /// # Errors
 /// What stands against it.
@@ -199,17 +201,10 @@ pub async fn fill(
     let TokenId::Erc20(contract) = token.id else {
         return Err(ToolError::new(ErrorCode::ValidationFailed, "there is no token to fill the gap with"));
     };
-    let spender = match left_over {
-        Some(one) => one.spender,
-        None => chain.contract(Contract::Permit2)?,
-    };
-    let stands = match left_over {
-        Some(_) => U256::ZERO,
-        None => allowed(chain, contract, account, spender).await?,
-    };
+    let spender = left_over.map_or(account, |one| one.spender);
     let inside = left_over.and_then(|one| one.inside);
     let (to, kind, data): (_, _, Bytes) = match inside {
-        None => (contract, AllowanceKind::Erc20, Erc20::approveCall { spender, value: stands }.abi_encode().into()),
+        None => (contract, AllowanceKind::Erc20, Erc20::approveCall { spender, value: U256::ZERO }.abi_encode().into()),
         Some(permit2) => {
             let approvals = vec![Permit2::TokenSpenderPair { token: contract, spender }];
             let data = Permit2::lockdownCall { approvals }.abi_encode().into();
@@ -217,17 +212,14 @@ pub async fn fill(
         }
     };
     let through = if inside.is_some() { " through Permit2" } else { "" };
-    let (intent, outcome) = match stands.is_zero() {
-        true => (Intent::Revoke, format!("{spender} may take nothing of {contract}{through}")),
-        false => (Intent::Approve, format!("{spender} may take {stands} (raw) of {contract}, as it may now")),
-    };
+    let outcome = format!("{spender} may take nothing of {contract}{through}");
     let proposal = Proposal {
         chain_id: network.chain_id,
         tool: tool.meta,
         call_id: CallId::new(clock.now_millis()),
         golem_id: GolemId::operator(),
         account,
-        intent,
+        intent: Intent::Revoke,
         legs: vec![Leg {
             purpose: Purpose::Main,
             to,
@@ -238,7 +230,7 @@ pub async fn fill(
         }],
         outflows: Vec::new(),
         inflows: Vec::new(),
-        allowances: vec![AllowanceBound { token, spender, kind, at_most: stands }],
+        allowances: vec![AllowanceBound { token, spender, kind, at_most: U256::ZERO }],
         trade: None,
         recipients: vec![account],
         order: None,
@@ -248,16 +240,6 @@ pub async fn fill(
     let preview = acting.pipeline.preview(proposal, acting.account.clone(), asked).await;
     let permit_id = preview.map_err(|refusal| refusal.error())?.permit.permit_id;
     acting.pipeline.commit(permit_id, Consent::Always).await.map_err(|refusal| refusal.error())
-}
-
-/// What `spender` may take of a token by the token's own word.
-async fn allowed(chain: &WorldChain, token: Address, owner: Address, spender: Address) -> Result<U256, ToolError> {
-    let call = Erc20::allowanceCall { owner, spender }.abi_encode();
-    let request = TransactionRequest::default().to(token).input(TransactionInput::new(call.into()));
-    let answer = chain.client.provider().call(request).await;
-    let answer = answer.map_err(|error| ToolError::new(ErrorCode::ChainUnreachable, ProviderError::from(error)))?;
-    let told = Erc20::allowanceCall::abi_decode_returns(&answer);
-    told.map_err(|_| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{token} does not tell an allowance")))
 }
 
 /// Asked for nonces only, which no depth concerns.

@@ -11,9 +11,12 @@ impl From<ProviderError> for ToolError {
     fn from(error: ProviderError) -> Self {
         use ProviderError as E;
         let code = match &error {
-            E::Malformed { .. } | E::WrongChain { .. } | E::Decode { .. } | E::Rpc { .. } | E::TooLarge { .. } => {
-                ErrorCode::ChainInconsistent
-            }
+            E::Disagreement { .. }
+            | E::Malformed { .. }
+            | E::WrongChain { .. }
+            | E::Decode { .. }
+            | E::Rpc { .. }
+            | E::TooLarge { .. } => ErrorCode::ChainInconsistent,
             _ => ErrorCode::ChainUnreachable,
         };
         Self::new(code, error)

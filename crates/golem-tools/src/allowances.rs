@@ -75,7 +75,7 @@ pub(super) async fn read(
             inside.push(calls.push(permit2, &Permit2::allowanceCall { owner, token, spender: *router }));
         }
     }
-    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let answers = chain.ask(calls).await?;
     let silent = |what: &str| {
         ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {token} does not answer {what}"))
     };

@@ -1,7 +1,6 @@
 //! Which way a trade goes, against those who trade on what they see coming, and why: as an auction or through pools, in
 //! sight or out of it, whole or better in parts.
 
-use alloy::eips::BlockId;
 use alloy::primitives::U256;
 use serde::Serialize;
 
@@ -94,7 +93,7 @@ pub(super) async fn liquidity_share(
     let hops: Vec<_> = route.legs.iter().flat_map(|leg| &leg.hops).collect();
     let held: Vec<_> =
         hops.iter().map(|hop| calls.push(hop.token_out, &Erc20::balanceOfCall { owner: hop.pool })).collect();
-    let answers = chain.ask(calls, BlockId::from(snapshot.block_hash)).await?;
+    let answers = chain.ask_at(calls, snapshot.block_hash).await?;
     let mut largest = Ratio::whole(U256::ZERO);
     for (hop, held) in hops.into_iter().zip(held) {
         let held = held.take(&answers).and_then(|held| Ratio::of(hop.amount_out, held)).ok_or_else(|| {

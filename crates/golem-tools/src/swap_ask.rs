@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
-use alloy::providers::Provider;
 use serde_json::{Value, json};
 
 use crate::allowances::routers;
@@ -17,7 +16,6 @@ use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::units::{BasisPoints, TokenAmount};
 use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
-use golem_chain::provider::ProviderError;
 use golem_chain::token::{self, Token, TokenId};
 use golem_protocols::uniswap::discovery::{PoolSnapshot, Reach};
 use golem_protocols::uniswap::pool::Exact;
@@ -180,9 +178,8 @@ impl<'a> SwapAsk<'a> {
 
     async fn nameless_route(&self, world: &World) -> Result<Found, ToolError> {
         let pools = self.chain.pools()?;
-        let provider = self.chain.client.provider();
         let tokens = [self.contract_in, self.contract_out];
-        let gas_price = async { provider.get_gas_price().await.map_err(|error| ProviderError::from(error).into()) };
+        let gas_price = async { Ok::<_, ToolError>(self.chain.client.gas_price().await?) };
         let near = async { Ok::<_, ToolError>(pools.pools(&tokens, BlockId::latest(), Reach::Near).await?) };
         let (gas_price, near) = futures::try_join!(gas_price, near)?;
         let mut request = RouteRequest::new(self.contract_in, self.contract_out, self.exact);
@@ -249,7 +246,7 @@ impl<'a> SwapAsk<'a> {
         let passed = route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.token_out));
         let unknown: Vec<Address> = passed.filter(|address| !symbols.contains_key(address)).collect();
         if !unknown.is_empty() {
-            let read = token::read(&unknown, network, self.chain.client.provider()).await?;
+            let read = token::read(&unknown, network, self.chain.client.agreed()).await?;
             for (address, token) in unknown.into_iter().zip(read) {
                 symbols.insert(address, token.map_or_else(|_| address.to_string(), |token| token.symbol.to_string()));
             }
@@ -262,11 +259,11 @@ impl<'a> SwapAsk<'a> {
 async fn balance(world: &World, chain: &WorldChain, token: &Token) -> Result<U256, ToolError> {
     let owner = world.account(None)?;
     let held = match token.id {
-        TokenId::Native => chain.client.provider().get_balance(owner).await.map_err(ProviderError::from)?,
+        TokenId::Native => chain.coin_of(owner).await?,
         TokenId::Erc20(address) => {
             let mut calls = Calls::default();
             let held = calls.push(address, &Erc20::balanceOfCall { owner });
-            let answers = chain.ask(calls, BlockId::latest()).await?;
+            let answers = chain.ask(calls).await?;
             held.take(&answers).ok_or_else(|| {
                 ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not answer balanceOf", token.symbol))
             })?

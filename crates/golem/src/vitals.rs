@@ -289,7 +289,7 @@ async fn held(
     let arriving: Vec<_> = arriving
         .filter_map(|(id, _)| Some((*id, calls.push(settler?, &DestinationSettler::filledForCall { orderId: *id }))))
         .collect();
-    let answers = chain.ask_witnessed(calls).await?;
+    let answers = chain.ask(calls).await?;
     let silent =
         |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell {what}"));
     let coin = coin.take(&answers).ok_or_else(|| silent("balances"))?;

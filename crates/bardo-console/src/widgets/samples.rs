@@ -201,11 +201,7 @@ fn ten_checks(blocked: bool) -> Vec<EventKind> {
         limits,
         passed(Check::RateLimit, "3 of 120 trades in 60 minutes"),
         passed(Check::BalanceBreaker, "exits and revocations pass"),
-        check(
-            Check::SlippageGuard,
-            CheckOutcome::Warned,
-            "slippage 50 bps; the mempool is public and no filler quoted",
-        ),
+        check(Check::SlippageGuard, CheckOutcome::Warned, "50 bps; the mempool is public and no filler quoted"),
         passed(Check::PolicyCage, "the account has set no rules in a policy contract"),
     ]
 }

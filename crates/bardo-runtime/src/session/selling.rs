@@ -13,12 +13,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use alloy::eips::BlockId;
 use alloy::primitives::Address;
 
 use super::asking::Own;
 use super::stage::Stage;
-use bardo_abi::erc20::Erc20;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
@@ -26,10 +24,9 @@ use bardo_safety::operator_proof::OperatorProof;
 use bardo_safety::stop::{InForce, MOST_NAME, StopError};
 use bardo_session::market::{Money, Network};
 use bardo_store::HoldError;
-use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
 use golem_chain::token::{Token, TokenId};
-use golem_tools::engine::WorldChain;
+use golem_tools::engine::{Held, WorldChain};
 
 /// What needs no selling.
 const EXITS: [&str; 3] = ["USDC", "USDT", "DAI"];
@@ -237,15 +234,12 @@ impl Stage {
 
     async fn held_on<'a>(&self, chain: &'a WorldChain, account: Address) -> Result<Vec<Holding<'a>>, String> {
         let listed = chain.network().book.tokens().iter().filter(|token| !EXITS.contains(&token.symbol.as_str()));
-        let mut calls = Calls::default();
-        let asked: Vec<_> = listed
-            .map(|token| (token.address, calls.push(token.address, &Erc20::balanceOfCall { owner: account })))
-            .collect();
-        let answers = chain.ask(calls, BlockId::latest()).await.map_err(|error| error.message().to_owned())?;
+        let listed: Vec<Address> = listed.map(|token| token.address).collect();
+        let found = chain.held(account, &listed).await.map_err(|error| error.message().to_owned())?;
         let mut held = Vec::new();
-        for (address, call) in asked {
-            match call.take(&answers) {
-                Some(amount) => {
+        for (address, found) in listed.into_iter().zip(found) {
+            match found {
+                Held::Amount(amount) => {
                     let token = TokenId::Erc20(address);
                     let held = self.world.balance(chain.network().chain_id, account, token, amount);
                     if held.map_err(|error| error.message().to_owned())?.is_zero() {
@@ -253,8 +247,8 @@ impl Stage {
                     }
                 }
                 // Where a listed token has no contract, nothing is held.
-                None if call.is_void(&answers) => continue,
-                None => {
+                Held::NoContract => continue,
+                Held::Unreadable => {
                     let words = format!("Whether any of {address} is held could not be read, and none of it is sold.");
                     self.tally().remark(&words);
                     self.tell_last(&words);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::primitives::{Address, B256, Bytes, Signature, U256};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
@@ -123,6 +123,14 @@ impl Record {
     /// Whether it can still take something, as far as is known here.
     pub fn is_live(&self) -> bool {
         self.stage != Stage::Ended
+    }
+
+    /// Whether its account has signed it: Permit2 takes nothing from an account on any other signature.
+    fn is_signed_by_its_account(&self) -> bool {
+        let signature = self.signature.as_ref().and_then(|bytes| Signature::from_raw(bytes).ok());
+        let signer =
+            signature.and_then(|one| one.recover_address_from_prehash(&self.message.digest(self.chain_id)).ok());
+        signer == Some(self.account)
     }
 
     /// Whether the operator placed it by hand.
@@ -390,7 +398,8 @@ pub(crate) fn of_permit(connection: &Connection, permit_id: PermitId) -> Result<
     row.map(Raw::read).transpose()
 }
 
-/// What signed orders of an account may still take on a chain, by token, in raw units.
+/// What signed orders of an account may still take on a chain, by token, in raw units. What the database says of an order
+/// counts only with the account's own signature: allowances are kept for it.
 pub fn promised(
     connection: &Connection,
     chain_id: u64,
@@ -398,6 +407,7 @@ pub fn promised(
 ) -> Result<BTreeMap<Address, U256>, StoreError> {
     let mut promised: BTreeMap<Address, U256> = BTreeMap::new();
     let live = live(connection)?.into_iter().filter(|one| one.chain_id == chain_id && one.account == account);
+    let live = live.filter(Record::is_signed_by_its_account);
     for takes in live.flat_map(|one| one.message.takes()) {
         let sum = promised.entry(takes.token).or_default();
         *sum = sum.saturating_add(takes.amount);
@@ -447,11 +457,19 @@ pub(crate) fn every(connection: &Connection) -> Result<Vec<Record>, StoreError> 
     all(connection, "signature IS NOT NULL")
 }
 
+/// A row that cannot be read is left out: it must not hold up every exit and revocation, and whoever can spoil a row can
+/// delete it as well. The money that is reserved for its order stays reserved.
 fn all(connection: &Connection, which: &str) -> Result<Vec<Record>, StoreError> {
     let mut statement =
         connection.prepare(&format!("SELECT {COLUMNS} FROM safety_order WHERE {which} ORDER BY created_at, hash"))?;
-    let rows = statement.query_map([], raw)?.collect::<Result<Vec<_>, _>>()?;
-    rows.into_iter().map(Raw::read).collect()
+    let mut records = Vec::new();
+    for row in statement.query_map([], |row| Ok(raw(row)))? {
+        match row?.map_err(StoreError::from).and_then(Raw::read) {
+            Ok(record) => records.push(record),
+            Err(error) => tracing::warn!(%error, "a signed order in the ledger cannot be read and is left out"),
+        }
+    }
+    Ok(records)
 }
 
 struct Raw {
@@ -507,9 +525,13 @@ impl Raw {
             TypedMessage::UniswapxOrder { permit2, order: Box::new(order) }
         };
         let status = OrderState::of_word(&message, &status).ok_or_else(|| garbled("status"))?;
+        let hash = B256::try_from(self.hash.as_slice()).map_err(|_| garbled("hash"))?;
+        if identity(&message).is_none_or(|(identity, _)| identity != hash) {
+            return Err(garbled("hash: the order under it is another one"));
+        }
         let unsigned = |number: i64| u64::try_from(number).map_err(|_| garbled("number"));
         Ok(Record {
-            hash: B256::try_from(self.hash.as_slice()).map_err(|_| garbled("hash"))?,
+            hash,
             permit_id: permit_id.parse().map_err(|_| garbled("permit"))?,
             call_id: call_id.parse().map_err(|_| garbled("call"))?,
             golem_id: GolemId::stored(&golem_id).map_err(|_| garbled("Golem"))?,

@@ -16,6 +16,8 @@ use crate::{
     network::{ChainPlan, Description, Network, NetworkKind, WrongChainId},
 };
 use alloy::{
+    eips::{BlockId, BlockNumberOrTag},
+    primitives::U128,
     providers::{DynProvider, Provider, ProviderBuilder},
     rpc::{
         client::RpcClient,
@@ -186,6 +188,40 @@ impl ChainClient {
     /// block by its hash; asked for the latest block, it answers with the highest that two endpoints have reached.
     pub fn agreed(&self) -> &DynProvider {
         self.0.majority.as_ref().unwrap_or(&self.0.provider)
+    }
+
+    /// Where to read the newest state that money depends on: [`Self::agreed`], and the block to name. Of several endpoints
+    /// the newest block is the highest that two have reached, named by its hash.
+    ///
+    /// # Errors
+    /// What asking for the newest block fails with.
+    pub async fn newest(&self) -> Result<(&DynProvider, BlockId), ProviderError> {
+        let provider = self.agreed();
+        if !self.has_several_endpoints() {
+            return Ok((provider, BlockId::latest()));
+        }
+        let head = provider.get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
+        let head =
+            head.ok_or_else(|| ProviderError::Decode { detail: SafeText::clean("there is no newest block", 60) })?;
+        Ok((provider, BlockId::hash(head.header.hash)))
+    }
+
+    /// What a unit of gas costs now, in wei: the lowest of what the endpoints ask, since what is too low is outbid later and
+    /// one of them could claim any price.
+    ///
+    /// # Errors
+    /// The failure of the first endpoint, where none answers with a price.
+    pub async fn gas_price(&self) -> Result<u128, ProviderError> {
+        let mut failure = None;
+        let mut lowest: Option<u128> = None;
+        for answer in self.ask_each::<U128>("eth_gasPrice", ()).await {
+            match answer {
+                Ok(price) => lowest = Some(lowest.map_or(price.to(), |lowest| lowest.min(price.to()))),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let untold = || ProviderError::Decode { detail: SafeText::clean("no endpoint tells a price of gas", 60) };
+        lowest.ok_or_else(|| failure.unwrap_or_else(untold))
     }
 
     /// Whether several endpoints are configured.

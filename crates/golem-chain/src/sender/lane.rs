@@ -34,6 +34,9 @@ CREATE TABLE sender_nonce (
 ) STRICT;
 ";
 
+/// The most nonces that [`reconcile`] gives back at once.
+const MOST_GIVEN_BACK: u64 = 1_024;
+
 /// Whose work a taken nonce is: the store's name that was open when it was taken.
 pub(super) const SESSIONS: &str = "ALTER TABLE sender_nonce ADD COLUMN session TEXT";
 
@@ -283,10 +286,54 @@ pub(super) fn release(
     }
 }
 
-/// Takes over what the account has done outside of this ledger: the lane goes on from where the chain is.
+/// Nonces from the chain's next on that this ledger holds, in order: signed with, reserved or given back.
+fn held_from(connection: &Connection, chain: i64, owner: &[u8], latest: i64) -> Result<Vec<u64>, LaneError> {
+    let mut statement = connection.prepare(
+        "SELECT nonce FROM sender_transaction WHERE chain_id = ?1 AND account = ?2 AND nonce >= ?3
+         UNION SELECT nonce FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND nonce >= ?3
+         ORDER BY nonce",
+    )?;
+    let found: Vec<i64> =
+        statement.query_map(params![chain, owner, latest], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    found.into_iter().map(|nonce| from_row(nonce, "a nonce")).collect()
+}
+
+/// Spans of nonces, first and last, from `latest` up to and without `next` that are not in `held`, which is in order.
+fn spans_without(held: &[u64], latest: u64, next: u64) -> Vec<(u64, u64)> {
+    let mut spans = Vec::new();
+    let mut from = latest;
+    for nonce in held.iter().copied().filter(|nonce| *nonce < next).chain([next]) {
+        if from < nonce {
+            spans.push((from, nonce - 1));
+        }
+        from = from.max(nonce.saturating_add(1));
+    }
+    spans
+}
+
+/// Spans of nonces, first and last, that the ledger is past and the chain, whose next is `latest`, is not, although nothing
+/// of this ledger holds them: an endpoint once told too high a nonce. Whatever is signed with a later one waits for them.
 ///
 /// # Errors
-/// [`LaneError::Open`] while a transaction of ours at a nonce that the chain is past has not been settled,
+/// [`LaneError::Store`].
+pub fn ahead(
+    connection: &Connection,
+    chain_id: u64,
+    account: Address,
+    latest: u64,
+) -> Result<Vec<(u64, u64)>, LaneError> {
+    let Some(next) = lane(connection, chain_id, account)?.next.filter(|next| *next > latest) else {
+        return Ok(Vec::new());
+    };
+    let (chain, from) = (counted(chain_id, "the chain's id")?, counted(latest, "a nonce")?);
+    Ok(spans_without(&held_from(connection, chain, account.as_slice(), from)?, latest, next))
+}
+
+/// Takes over what the account has done outside of this ledger: the lane goes on from where the chain is. Nonces that the
+/// ledger is past and nothing of it holds are given back.
+///
+/// # Errors
+/// [`LaneError::Beyond`] for more than [`MOST_GIVEN_BACK`] of those, [`LaneError::Open`] while a transaction of ours at a nonce that the chain is past has not been settled,
 /// [`LaneError::ChainAhead`] while something of others still waits at the endpoint.
 pub fn reconcile(
     transaction: &Transaction<'_>,
@@ -310,16 +357,26 @@ pub fn reconcile(
             "DELETE FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND nonce < ?3 AND state <> 'signed'",
         )?
         .execute(params![chain, owner, latest])?;
+    let held = held_from(transaction, chain, owner, latest)?;
+    let ledger = held.last().map_or(seen.latest, |highest| highest.saturating_add(1));
     transaction
         .prepare_cached(
             "INSERT INTO sender_lane (chain_id, account, next_nonce) VALUES (?1, ?2, ?3)
-         ON CONFLICT (chain_id, account) DO UPDATE SET next_nonce = MAX(next_nonce, excluded.next_nonce)",
+         ON CONFLICT (chain_id, account) DO UPDATE SET next_nonce = excluded.next_nonce",
         )?
-        .execute(params![chain, owner, latest])?;
-    let next: i64 = transaction
-        .prepare_cached("SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2")?
-        .query_row(params![chain, owner], |row| row.get(0))?;
-    let ledger = from_row(next, "a nonce")?;
+        .execute(params![chain, owner, counted(ledger, "a nonce")?])?;
+    let spans = spans_without(&held, seen.latest, ledger);
+    let given_back = spans.iter().fold(0_u64, |sum, (first, last)| sum.saturating_add(last - first).saturating_add(1));
+    if given_back > MOST_GIVEN_BACK {
+        return Err(LaneError::Beyond("the number of nonces to give back"));
+    }
+    for nonce in spans.into_iter().flat_map(|(first, last)| first..=last) {
+        transaction
+            .prepare_cached(
+                "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at) VALUES (?1, ?2, ?3, 'free', 0)",
+            )?
+            .execute(params![chain, owner, counted(nonce, "a nonce")?])?;
+    }
     if seen.pending > ledger {
         return Err(LaneError::ChainAhead { chain_id, account, ledger, chain: seen.pending });
     }

@@ -45,7 +45,7 @@ use bardo_store::{Migrations, Store, StoreError};
 pub use fault::{SendFault, Treatment};
 pub use fees::{FeeError, FeeQuote, FeeRules, Fees};
 pub use lane::{
-    ChainNonces, Lane, LaneError, NonceTicket, ReservedNonce, allocate, give_back, lane, reconcile, reserved,
+    ChainNonces, Lane, LaneError, NonceTicket, ReservedNonce, ahead, allocate, give_back, lane, reconcile, reserved,
 };
 pub use record::{Kept, Record, RecordError, Route, keep, keep_replacement, late, load, open, sendable, took_note};
 pub use relay::{Relay, RelayStatus};

@@ -95,8 +95,6 @@ pub enum DiscoveryError {
 #[derive(Debug)]
 pub struct PoolReader {
     provider: DynProvider,
-    /// Answers which block is the latest.
-    heads: DynProvider,
     multicall: Address,
     v2_factory: Option<Address>,
     v3_factory: Option<Address>,
@@ -135,14 +133,7 @@ impl PoolReader {
         }
         let listed = book.tokens().iter().filter(|token| BASE_SYMBOLS.contains(&token.symbol.as_str()));
         let bases = book.contract(Contract::WrappedNative).into_iter().chain(listed.map(|token| token.address));
-        let heads = provider.clone();
-        Ok(Self { provider, heads, multicall, v2_factory, v3_factory, bases: bases.collect(), kept: Mutex::default() })
-    }
-
-    /// The same, which asks `heads` for the latest block.
-    #[must_use]
-    pub fn with_heads(self, heads: DynProvider) -> Self {
-        Self { heads, ..self }
+        Ok(Self { provider, multicall, v2_factory, v3_factory, bases: bases.collect(), kept: Mutex::default() })
     }
 
     /// The pools between any two of `tokens` and the network's base tokens, at `block`. Asked again
@@ -220,8 +211,7 @@ impl PoolReader {
     }
 
     async fn pin(&self, block: BlockId) -> Result<Pin, DiscoveryError> {
-        let provider = if block.is_latest() { &self.heads } else { &self.provider };
-        let found = provider.get_block(block).await.map_err(ProviderError::from)?;
+        let found = self.provider.get_block(block).await.map_err(ProviderError::from)?;
         let found = found.ok_or_else(|| DiscoveryError::NoBlock { block: format!("{block:?}") })?;
         let header = &found.header;
         Ok(Pin {

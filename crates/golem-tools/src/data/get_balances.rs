@@ -1,6 +1,5 @@
 //! `get_balances`: what an account holds, per chain, with dollars where a price exists.
 
-use alloy::eips::BlockId;
 use alloy::primitives::Address;
 use alloy::providers::bindings::IMulticall3;
 use futures::future::try_join_all;
@@ -186,7 +185,7 @@ async fn tokens_of(chain: &WorldChain, named: Option<&[String]>) -> Result<Vec<T
         return try_join_all(named.iter().map(|name| chain.token(name))).await;
     }
     let addresses: Vec<Address> = network.book.tokens().iter().map(|token| token.address).collect();
-    let listed = token::read(&addresses, network, chain.client.provider()).await?;
+    let listed = token::read(&addresses, network, chain.client.agreed()).await?;
     // A listed token that is not there, or not as the list says, has no balance that could be used.
     Ok(std::iter::once(Token::native(network)).chain(listed.into_iter().flatten()).collect())
 }
@@ -212,7 +211,7 @@ async fn held_on(world: &World, chain: &WorldChain, account: Address, tokens: Ve
             (token, call)
         })
         .collect();
-    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let answers = chain.ask(calls).await?;
     let missing = |what: &dyn std::fmt::Display| {
         ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} does not tell {what}", chain.network()))
     };

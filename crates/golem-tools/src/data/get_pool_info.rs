@@ -153,7 +153,7 @@ impl ReadTool for GetPoolInfo {
             })
             .collect();
         let tokens = [a, b];
-        let ask = chain.ask(calls, BlockId::from(snapshot.block_hash));
+        let ask = chain.ask_at(calls, snapshot.block_hash);
         let (answers, prices) = futures::join!(ask, chain.prices.prices(&tokens));
         let answers = answers?;
         let price = |at: usize| prices.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);

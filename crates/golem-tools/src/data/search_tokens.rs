@@ -178,7 +178,7 @@ fn listed(chain: &WorldChain, query: &str) -> Vec<Found> {
 /// What is at an address, an imitation included.
 async fn at_address(chain: &WorldChain, query: &str) -> Result<Found, ToolError> {
     let network = chain.network();
-    let provider = chain.client.provider();
+    let provider = chain.client.agreed();
     let (token, warning) = match token::resolve(query, network, provider).await {
         Ok(token) => (token, None),
         Err(error @ (TokenError::Lookalike { .. } | TokenError::Impostor { .. })) => {

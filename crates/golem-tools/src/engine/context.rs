@@ -56,6 +56,11 @@ impl CallContext {
         Self { world, call: Arc::new(Running { fabric, golem_id, call_id, meta, standing, over }) }
     }
 
+    /// The same call in another world.
+    pub(super) fn within(&self, world: Arc<World>) -> Self {
+        Self { world, call: Arc::clone(&self.call) }
+    }
+
     /// The phase it is decided in, and where the operator is asked.
     pub fn standing(&self) -> &Standing {
         &self.call.standing

@@ -108,9 +108,7 @@ fn read(text: &str) -> Result<Value, ToolError> {
     if text.trim().is_empty() {
         return Err(invalid("the input is empty; expected a JSON object of parameters, `{}` where there are none"));
     }
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Strict { depth: 0 }.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    value.map_err(|error| invalid(format_args!("the input is not valid JSON: {error}")))
+    unambiguous(text).map_err(|error| invalid(format_args!("the input is not valid JSON: {error}")))
 }
 
 /// Walks a value that was not read from text, with what is left of the allowed size.
@@ -139,6 +137,17 @@ fn measure(value: &Value, depth: usize, left: &mut usize) -> Result<(), ToolErro
         Value::String(text) => spend(text.len() + 2, left),
         Value::Null | Value::Bool(_) | Value::Number(_) => spend(1, left),
     }
+}
+
+/// A JSON text in which no name stands twice in one object, as a value.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn unambiguous(text: &str) -> Result<Value, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = Strict { depth: 0 }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
 }
 
 /// Reads any JSON value, refusing a name that stands twice in one object: which of two values counts

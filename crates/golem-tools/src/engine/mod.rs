@@ -25,8 +25,8 @@ pub use catalog::{Catalog, CatalogError, Entry, Filter, Selection, SelectionErro
 pub use context::{CallContext, Standing};
 pub use executor::{Call, Executor, ExecutorConfig, Hook, HookCall, Offer, Offered};
 pub use export::{mcp_list, openai_list};
-pub use input::{Input, MAX_INPUT_BYTES, MAX_INPUT_DEPTH};
+pub use input::{Input, MAX_INPUT_BYTES, MAX_INPUT_DEPTH, unambiguous};
 pub use keys::{MIGRATIONS, forget_keys};
 pub use profiles::categories_of;
 pub use tool::{ReadTool, Reply, ToolDef, WriteTool};
-pub use world::{LostChain, World, WorldChain, address};
+pub use world::{Held, LostChain, World, WorldChain, address};

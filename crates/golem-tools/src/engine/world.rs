@@ -4,11 +4,12 @@ use bardo_base::model::RuleName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alloy::eips::{BlockId, BlockNumberOrTag};
-use alloy::primitives::{Address, U256};
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 
 use crate::engine::acting::{Paper, PaperDesk};
+use bardo_abi::erc20::Erc20;
 use bardo_base::chance::Chance;
 use bardo_base::clock::Clock;
 use bardo_base::config::DEFAULT_INTENT_MARGIN;
@@ -18,7 +19,7 @@ use bardo_safety::operator::OperatorRules;
 use bardo_safety::orders::Orders;
 use bardo_safety::policy::{ChainId, Policy, Preset, Scope};
 use golem_chain::fork::{BalanceShift, Fork, NextBlock, Source};
-use golem_chain::multicall::{Answers, Calls};
+use golem_chain::multicall::{Answers, Call, Calls};
 use golem_chain::network::{Contract, Network, resolve};
 use golem_chain::price::PriceChain;
 use golem_chain::provider::{ChainClient, ConnectError, ProviderError};
@@ -181,6 +182,21 @@ impl World {
         Arc::new(limited)
     }
 
+    /// The world as each endpoint alone tells it, for proposals where the endpoints contradict each other without a
+    /// majority. What is proposed from it is checked against all of them.
+    pub(super) fn each_alone(&self) -> Vec<Arc<Self>> {
+        let alone: Vec<_> = self.chains.iter().map(|chain| chain.client.each_alone()).collect();
+        let most = alone.iter().map(Vec::len).max().unwrap_or(0);
+        let of = |place: usize| {
+            let chains = self.chains.iter().zip(&alone).map(|(chain, alone)| match alone.get(place) {
+                Some((_, client)) => WorldChain::new(client.clone(), chain.prices.clone()),
+                None => chain.clone(),
+            });
+            Arc::new(Self { chains: chains.collect(), ..self.clone() })
+        };
+        (0..most).map(of).collect()
+    }
+
     /// The same world with somebody who settles signed orders.
     #[must_use]
     pub fn with_orders(mut self, orders: Option<Orders>) -> Self {
@@ -312,12 +328,22 @@ impl World {
     }
 }
 
+/// What an account holds of a token. In the order of what must not be overlooked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Held {
+    /// There is no contract at the token's address.
+    NoContract,
+    /// The contract does not answer `balanceOf`.
+    Unreadable,
+    /// An amount in raw units.
+    Amount(U256),
+}
+
 impl WorldChain {
     /// A chain with its prices.
     pub fn new(client: ChainClient, prices: PriceChain) -> Self {
-        let pools = PoolReader::new(client.provider().clone(), client.network());
-        // One endpoint's latest block may be its invention: the reader starts from one that two have reached.
-        let pools = pools.map(|pools| Arc::new(pools.with_heads(client.agreed().clone())));
+        // One endpoint's pools may be its invention, and so may its latest block.
+        let pools = PoolReader::new(client.agreed().clone(), client.network()).map(Arc::new);
         let source = Source::of(&client);
         Self { client, prices, source, pools }
     }
@@ -369,27 +395,68 @@ impl WorldChain {
         })
     }
 
-    /// Asks all calls of one block.
+    /// Asks all calls of the newest block: with several endpoints of the newest one that two have reached, and a strict
+    /// majority decides.
     ///
     /// # Errors
-    /// `CHAIN_UNSUPPORTED` without Multicall3, or the chain's own failure.
-    pub async fn ask(&self, calls: Calls, block: BlockId) -> Result<Answers, ToolError> {
-        Ok(calls.send(self.client.provider(), self.contract(Contract::Multicall3)?, block).await?)
+    /// `CHAIN_UNSUPPORTED` without Multicall3, `CHAIN_INCONSISTENT` where the endpoints contradict each other without a
+    /// majority, or the chain's own failure.
+    pub async fn ask(&self, calls: Calls) -> Result<Answers, ToolError> {
+        let multicall = self.contract(Contract::Multicall3)?;
+        let (provider, block) = self.client.newest().await?;
+        Ok(calls.send(provider, multicall, block).await?)
     }
 
-    /// Asks all calls of the newest block. Where several endpoints are configured, all are asked and a majority decides.
+    /// The same of the block with this hash.
     ///
     /// # Errors
-    /// The same, or `CHAIN_INCONSISTENT` where they contradict each other without a majority.
-    pub async fn ask_witnessed(&self, calls: Calls) -> Result<Answers, ToolError> {
-        let multicall = self.contract(Contract::Multicall3)?;
-        let provider = self.client.agreed();
-        if !self.client.has_several_endpoints() {
-            return Ok(calls.send(provider, multicall, BlockId::latest()).await?);
+    /// The same.
+    pub async fn ask_at(&self, calls: Calls, block: B256) -> Result<Answers, ToolError> {
+        Ok(calls.send(self.client.agreed(), self.contract(Contract::Multicall3)?, BlockId::hash(block)).await?)
+    }
+
+    /// What `owner` holds of each of `tokens` in the newest block. Where the endpoints contradict each other without a
+    /// majority, the largest that any of them tells: what is to be sold or taken back must not be hidden by one, and what
+    /// is not there fails in simulation.
+    ///
+    /// # Errors
+    /// As [`Self::ask`], where no endpoint answers.
+    pub async fn held(&self, owner: Address, tokens: &[Address]) -> Result<Vec<Held>, ToolError> {
+        let agreed = self.balances(owner, tokens).await;
+        let contradiction = match agreed {
+            Err(error) if error.code() == ErrorCode::ChainInconsistent => error,
+            agreed => return agreed,
+        };
+        let mut largest: Option<Vec<Held>> = None;
+        for (_, client) in self.client.each_alone() {
+            let Ok(told) = Self::new(client, self.prices.clone()).balances(owner, tokens).await else { continue };
+            largest = Some(match largest {
+                None => told,
+                Some(known) => known.into_iter().zip(told).map(|(known, told)| known.max(told)).collect(),
+            });
         }
-        let head = provider.get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
-        let head = head.ok_or_else(|| ToolError::new(ErrorCode::ChainInconsistent, "there is no newest block"))?;
-        Ok(calls.send(provider, multicall, BlockId::hash(head.header.hash)).await?)
+        largest.ok_or(contradiction)
+    }
+
+    async fn balances(&self, owner: Address, tokens: &[Address]) -> Result<Vec<Held>, ToolError> {
+        let mut calls = Calls::default();
+        let asked: Vec<_> = tokens.iter().map(|token| calls.push(*token, &Erc20::balanceOfCall { owner })).collect();
+        let answers = self.ask(calls).await?;
+        let of = |call: &Call<Erc20::balanceOfCall>| match call.take(&answers) {
+            Some(amount) => Held::Amount(amount),
+            None if call.is_void(&answers) => Held::NoContract,
+            None => Held::Unreadable,
+        };
+        Ok(asked.iter().map(of).collect())
+    }
+
+    /// Units of the chain's coin that `account` holds in the newest block, in wei.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn coin_of(&self, account: Address) -> Result<U256, ToolError> {
+        let (provider, block) = self.client.newest().await?;
+        Ok(provider.get_balance(account).block_id(block).await.map_err(ProviderError::from)?)
     }
 }
 

@@ -191,7 +191,7 @@ impl<'a> Assessment<'a> {
         let wrapped = network.book.contract(Contract::WrappedNative);
         let priced: Vec<Address> = paid.iter().copied().chain([ask.contract_out]).chain(wrapped).collect();
         let (tokens, reports) =
-            futures::join!(token::read(&paid, network, chain.client.provider()), chain.prices.prices(&priced));
+            futures::join!(token::read(&paid, network, chain.client.agreed()), chain.prices.prices(&priced));
         let price = |at: usize| reports.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);
         let mut known = Vec::with_capacity(paid.len());
         for (at, (address, token)) in paid.iter().zip(tokens?).enumerate() {

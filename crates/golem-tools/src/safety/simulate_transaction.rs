@@ -212,7 +212,7 @@ impl Names {
         tokens.truncate(3 * MOST_CHANGES);
         let read = match &tokens[..] {
             [] => Vec::new(),
-            some => token::read(some, chain.network(), chain.client.provider()).await?,
+            some => token::read(some, chain.network(), chain.client.agreed()).await?,
         };
         Ok(Self(tokens.into_iter().zip(read).filter_map(|(at, token)| Some((at, token.ok()?))).collect()))
     }

@@ -114,13 +114,13 @@ impl WriteTool for IntentRefund {
             return Err(invalid("intent_id", &what));
         }
         let chain = context.world.chain(&record.chain_id.to_string())?;
-        let provider = chain.client.provider();
+        let (provider, block) = chain.client.newest().await?;
         let request = TransactionRequest {
             to: Some(TxKind::Call(intent.origin_settler)),
             input: Bytes::from(OriginSettler::refundDelayCall {}.abi_encode()).into(),
             ..Default::default()
         };
-        let delay = provider.call(request).await.map_err(ProviderError::from)?;
+        let delay = provider.call(request).block(block).await.map_err(ProviderError::from)?;
         let delay = OriginSettler::refundDelayCall::abi_decode_returns(&delay)
             .map_err(|_| ToolError::new(ErrorCode::ChainInconsistent, "the settler does not tell its refund delay"))?;
         let from = u64::from(intent.fill_deadline).saturating_add(delay.into());

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::providers::bindings::IMulticall3;
 use schemars::JsonSchema;
@@ -192,7 +191,7 @@ async fn read(chain: &WorldChain, token: Address, owner: Address, spender: Addre
     let of_token = calls.push(token, &Erc20::allowanceCall { owner, spender: taker });
     let time = calls.push(chain.contract(Contract::Multicall3)?, &IMulticall3::getCurrentBlockTimestampCall {});
     let of_permit2 = routed.then(|| calls.push(taker, &Permit2::allowanceCall { owner, token, spender }));
-    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let answers = chain.ask(calls).await?;
     let silent = |what: &str| {
         ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {token} does not answer {what}"))
     };

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy::providers::Provider as _;
 use schemars::JsonSchema;
@@ -378,7 +377,8 @@ async fn known_code(chain: &WorldChain, contract: Contract) -> Result<Address, T
     let known = known.ok_or_else(|| {
         unsupported(format!("the address book of {network} names no code hash for its {}", contract.key()))
     })?;
-    let code = chain.client.provider().get_code_at(at).await.map_err(ProviderError::from)?;
+    let (provider, block) = chain.client.newest().await?;
+    let code = provider.get_code_at(at).block_id(block).await.map_err(ProviderError::from)?;
     let found = keccak256(&code);
     if found == known {
         return Ok(at);
@@ -389,7 +389,7 @@ async fn known_code(chain: &WorldChain, contract: Contract) -> Result<Address, T
 async fn balance(chain: &WorldChain, token: Address, owner: Address) -> Result<U256, ToolError> {
     let mut calls = Calls::default();
     let held = calls.push(token, &Erc20::balanceOfCall { owner });
-    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let answers = chain.ask(calls).await?;
     held.take(&answers)
         .ok_or_else(|| ToolError::new(ErrorCode::TokenInvalid, format_args!("{token} does not answer balanceOf")))
 }

@@ -1,6 +1,5 @@
 //! `uniswapx_cancel_order`: makes an order void on chain, by using up the nonce its signature needs.
 
-use alloy::eips::BlockId;
 use alloy::primitives::U256;
 use alloy::sol_types::SolCall;
 use schemars::JsonSchema;
@@ -129,7 +128,7 @@ async fn is_used(context: &CallContext, record: &Record, word: U256, nonce: U256
     let chain = context.world.chain(&record.chain_id.to_string())?;
     let mut calls = Calls::default();
     let bits = calls.push(record.message.verifier(), &Permit2::nonceBitmapCall { owner: record.account, word });
-    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let answers = chain.ask(calls).await?;
     let silent = || ToolError::new(ErrorCode::ChainInconsistent, "Permit2 does not tell which nonces are used");
     Ok(nonce_used(nonce, bits.take(&answers).ok_or_else(silent)?))
 }

@@ -2,7 +2,6 @@
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, Bytes, U256};
-use alloy::providers::Provider as _;
 use alloy::sol_types::{SolCall, SolEvent as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +21,6 @@ use bardo_safety::pipeline::Committed;
 use bardo_safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
 use golem_chain::fork::{BalanceShift, Call as ForkCall, Fork, NextBlock, Options, Source, Status};
 use golem_chain::multicall::Calls;
-use golem_chain::provider::ProviderError;
 use golem_chain::token::{Token, TokenId};
 
 /// The tool.
@@ -240,11 +238,11 @@ fn recipient(chain: &WorldChain, account: Address, text: &str) -> Result<Address
 
 async fn held(chain: &WorldChain, account: Address, token: &Token) -> Result<U256, ToolError> {
     let TokenId::Erc20(contract) = token.id else {
-        return Ok(chain.client.provider().get_balance(account).await.map_err(ProviderError::from)?);
+        return chain.coin_of(account).await;
     };
     let mut calls = Calls::default();
     let balance = calls.push(contract, &Erc20::balanceOfCall { owner: account });
-    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let answers = chain.ask(calls).await?;
     balance.take(&answers).ok_or_else(|| {
         ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {contract} does not answer balanceOf"))
     })
@@ -256,7 +254,7 @@ async fn wanted(chain: &WorldChain, token: &Token, amount: &str, held: U256) -> 
         TokenAmount::parse(amount, token.decimals)?.raw()
     } else if token.id == TokenId::Native {
         // As much as the gas can cost at most: a frame's fees are bounded by three times the base fee and twice the tip.
-        let price = chain.client.provider().get_gas_price().await.map_err(ProviderError::from)?;
+        let price = chain.client.gas_price().await?;
         let reserve = U256::from(TRANSFER_GAS).saturating_mul(U256::from(price)).saturating_mul(U256::from(4));
         held.saturating_sub(reserve)
     } else {

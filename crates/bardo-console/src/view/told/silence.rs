@@ -220,7 +220,7 @@ fn events_are_told_in_words_with_no_code_and_no_second_hash() {
     let mut state = running(120, 40, &text("Selling."));
     let failed = ToolFailed {
         error_code: ErrorCode::SafetySpendingLimitExceeded,
-        error_message: text("spending_limit: max_single_trade_usd: $6,785.11 is above $2,500.00; the permit is void"),
+        error_message: text("spending_limit: max_single_trade_usd: $6,785.11 is above $2,500.00"),
         checks: None,
     };
     let used = PermitUsed { permit_id: PermitId::random(), simulation_hash: B256::repeat_byte(0x51) };

@@ -167,13 +167,13 @@ pub fn question() -> Question {
 
 /// A check that warns is to be read, too: so it is where questions are made.
 fn to_read() -> Question {
-    let lines = [
-        "slippage_guard: slippage 50 bps, impact 12 bps",
-        "first buy of UNI by this wallet",
-        "public mempool: no filler quoted UNI, so no auction",
-    ];
     let action = ActionAsked { checks: checks(CheckOutcome::Warned), ..action() };
-    let to_read = lines.map(|line| ToRead::plain(text(line))).to_vec();
+    let warns = action.checks.iter().find(|check| check.outcome == CheckOutcome::Warned).cloned();
+    let to_read = vec![
+        ToRead { text: text("slippage_guard: slippage 50 bps, impact 12 bps"), check: warns },
+        ToRead::plain(text("first buy of UNI by this wallet")),
+        ToRead::plain(text("public mempool: no filler quoted UNI, so no auction")),
+    ];
     Question { to_read, about: About::Action(Box::new(action)), ..question() }
 }
 

@@ -5,18 +5,15 @@
 use bardo_base::model::{Rule, RuleName};
 use std::time::Duration;
 
-use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256, U512};
 use serde_json::{Value, json};
 
 use super::{Cause, Holding, LOOK};
 use crate::session::stage::Stage;
-use bardo_abi::erc20::Erc20;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use bardo_safety::ledger::Micros;
-use golem_chain::multicall::Calls;
-use golem_tools::engine::{Call, Input, ToolResponse, WriteTool};
+use golem_tools::engine::{Call, Held, Input, ToolResponse, WriteTool};
 use golem_tools::trading::uniswap_execute_swap::ExecuteSwap;
 
 /// What holdings are sold for.
@@ -201,11 +198,11 @@ impl Stage {
 
     /// What is held, and what that is worth; no dollars where there is no price, and then the sale itself says so.
     async fn worth(&self, holding: &Holding<'_>, account: Address) -> Result<(TokenAmount, Option<Usd>), ToolError> {
-        let mut calls = Calls::default();
-        let balance = calls.push(holding.address, &Erc20::balanceOfCall { owner: account });
-        let answers = holding.chain.ask(calls, BlockId::latest()).await?;
-        let silent = || ToolError::new(ErrorCode::TokenInvalid, "the token does not answer balanceOf");
-        let (on_chain, chain_id) = (balance.take(&answers).ok_or_else(silent)?, holding.chain.network().chain_id);
+        let found = holding.chain.held(account, &[holding.address]).await?;
+        let Some(Held::Amount(on_chain)) = found.first().copied() else {
+            return Err(ToolError::new(ErrorCode::TokenInvalid, "the token does not answer balanceOf"));
+        };
+        let chain_id = holding.chain.network().chain_id;
         let held = self.world.balance(chain_id, account, holding.token.id, on_chain)?;
         let held = TokenAmount::new(held, holding.token.decimals)?;
         let reports = holding.chain.prices.prices(&[holding.address]).await;

@@ -18,7 +18,7 @@ use super::super::{Pipeline, Refusal};
 use super::unavailable;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
-use bardo_base::error::ErrorCode;
+use bardo_base::error::{ErrorCode, ToolError};
 use golem_chain::provider::ProviderError;
 use golem_chain::sender::{self, RecordError, TxState};
 
@@ -71,12 +71,12 @@ impl Pipeline {
                 }
             };
             let request = TransactionRequest::default().to(to).input(TransactionInput::new(question.into()));
-            let answer = ground
-                .client
-                .provider()
-                .call(request)
-                .await
-                .map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, ProviderError::from(error)))?;
+            let untold = |error: ProviderError| {
+                let error = ToolError::from(error);
+                Refusal::new(error.code(), error.message())
+            };
+            let (provider, block) = ground.client.newest().await.map_err(untold)?;
+            let answer = provider.call(request).block(block).await.map_err(|error| untold(error.into()))?;
             let amount = match one.inside {
                 None => Erc20::allowanceCall::abi_decode_returns(&answer).ok(),
                 Some(_) => Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|told| told.amount.to()),

@@ -19,7 +19,7 @@ use crate::engine::acting::{Acting, ApprovalMode};
 use crate::engine::catalog::Entry;
 use crate::engine::context::CallContext;
 use crate::engine::keys::Claim;
-use crate::engine::tool::{Deliver, Reply, WriteJob};
+use crate::engine::tool::{Deliver, Prepared, Reply, WriteJob};
 use crate::engine::world::WorldChain;
 use bardo_base::error::{ErrorCode, ErrorGroup, ToolError};
 use bardo_base::fabric::{EventKind, ToolOverrun, TxState};
@@ -305,7 +305,7 @@ impl Act {
                     if stale && !as_it_is && !matches!(consent, Some(Consent::Yes(_))) {
                         // Another action of the account came first: its balances and allowances are others now. Nobody
                         // has looked at what was prepared before, so it is prepared anew, and in this turn.
-                        previewed = self.preview(acting, self.bind(&params)?).await?;
+                        previewed = self.preview(acting, self.bind(&params)?, &params).await?;
                         consent = self.without_asking(acting, &previewed.preview);
                     }
                     if let Some(turn) = turn.as_ref().filter(|_| consent.is_some() && !acting.only_rehearses(then)) {
@@ -315,7 +315,7 @@ impl Act {
                         }
                         if cleared {
                             // The allowances of the orders are no longer to be kept.
-                            previewed = self.preview(acting, self.bind(&params)?).await?;
+                            previewed = self.preview(acting, self.bind(&params)?, &params).await?;
                             consent = self.without_asking(acting, &previewed.preview);
                         }
                     }
@@ -335,7 +335,7 @@ impl Act {
                         }
                     }
                     self.leave.advance(Stage::Preparing)?;
-                    previewed = self.preview(acting, self.bind(&params)?).await?;
+                    previewed = self.preview(acting, self.bind(&params)?, &params).await?;
                 }
             }
         };
@@ -430,7 +430,7 @@ impl Act {
         let mut left = OVERTAKEN;
         loop {
             let before = self.turns(acting)?;
-            let refusal = match self.preview(acting, job).await {
+            let refusal = match self.preview(acting, job, params).await {
                 Ok(previewed) => return Ok(previewed),
                 Err(refusal) => refusal,
             };
@@ -455,13 +455,43 @@ impl Act {
         Ok(())
     }
 
-    /// Lets the tool propose and the pipeline look.
-    async fn preview(&self, acting: &Acting, job: WriteJob) -> Result<Previewed, Refusal> {
+    /// Lets the tool propose and the pipeline look. Where the endpoints contradict each other without a majority, the tool
+    /// proposes from each alone: the pipeline, which asks all of them, decides.
+    async fn preview(&self, acting: &Acting, job: WriteJob, params: &Value) -> Result<Previewed, Refusal> {
         if let Some(orders) = acting.pipeline.orders() {
             orders.settle_expired(acting.account.address()).await;
         }
         let turns = self.turns(acting)?;
-        let prepared = job(self.context.clone()).instrument(debug_span!("prepare")).await?;
+        let prepared = job(self.context.clone()).instrument(debug_span!("prepare")).await;
+        let contradiction = match prepared {
+            Ok(prepared) => return self.look(acting, prepared, &turns).await,
+            Err(error) if error.code() == ErrorCode::ChainInconsistent => error,
+            Err(error) => return Err(error.into()),
+        };
+        let mut proposed = Vec::new();
+        for world in self.context.world.each_alone() {
+            let job = self.bind(params)?;
+            proposed.extend(job(self.context.within(world)).instrument(debug_span!("prepare")).await.ok());
+        }
+        // An approval too many costs gas; one too few fails.
+        proposed.sort_by_key(|prepared| std::cmp::Reverse(prepared.proposal.legs.len()));
+        let mut refusal = Refusal::from(contradiction);
+        for prepared in proposed {
+            match self.look(acting, prepared, &turns).await {
+                Ok(previewed) => return Ok(previewed),
+                Err(refused) => refusal = refused,
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Lets the pipeline look at what the tool proposes.
+    async fn look(
+        &self,
+        acting: &Acting,
+        prepared: Prepared,
+        turns: &[(u64, Option<u64>)],
+    ) -> Result<Previewed, Refusal> {
         let mut proposal = prepared.proposal;
         // Who asks is not the tool's to say.
         proposal.tool = self.entry.def.meta;
@@ -535,7 +565,7 @@ impl Act {
                 return concluded;
             }
             let again = match self.bind(params) {
-                Ok(job) => self.preview(acting, job).await,
+                Ok(job) => self.preview(acting, job, params).await,
                 Err(refusal) => Err(refusal),
             };
             match again {

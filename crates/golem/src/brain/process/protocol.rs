@@ -38,7 +38,7 @@ use serde_json::{Map, Value, json};
 use crate::pi::{ACTION_KINDS, PI_TOOLS, PiSession, QUERIES, in_agent_terms};
 use bardo_base::model::Guidelines;
 use bardo_base::text::SafeText;
-use golem_tools::engine::ToolResponse;
+use golem_tools::engine::{ToolResponse, unambiguous};
 
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
@@ -103,7 +103,8 @@ pub enum Said {
 pub fn read(line: &[u8]) -> Result<Said, SafeText> {
     let wrong = |what: &dyn std::fmt::Display| SafeText::clean(&what.to_string(), 200);
     let text = std::str::from_utf8(line).map_err(|_| wrong(&"not UTF-8"))?;
-    let said: Said = serde_json::from_str(text).map_err(|error| wrong(&error))?;
+    let value = unambiguous(text).map_err(|error| wrong(&error))?;
+    let said: Said = serde_json::from_value(value).map_err(|error| wrong(&error))?;
     match &said {
         Said::Call { id, .. } if id.is_empty() || id.chars().count() > MOST_ID => {
             Err(wrong(&format_args!("an id has 1 to {MOST_ID} characters")))
@@ -197,6 +198,20 @@ mod tests {
     use super::*;
     use bardo_base::id::CallId;
     use golem_tools::engine::Status;
+
+    #[test]
+    fn a_name_that_stands_twice_is_refused_wherever_it_stands() {
+        let call = |params: &str| format!(r#"{{"type":"call","id":"1","tool":"query_state","params":{params}}}"#);
+        assert!(read(call(r#"{"amount":"1"}"#).as_bytes()).is_ok());
+        for twice in [
+            call(r#"{"amount":"1","amount":"2"}"#),
+            call(r#"{"of":{"amount":"1","\u0061mount":"2"}}"#),
+            r#"{"type":"idle","type":"idle"}"#.to_owned(),
+        ] {
+            let error = read(twice.as_bytes()).unwrap_err();
+            assert!(error.as_str().contains("twice"), "{error}");
+        }
+    }
 
     #[test]
     fn an_answer_that_is_too_large_keeps_all_but_its_data() {
