@@ -1023,7 +1023,7 @@ async fn a_row_that_the_account_has_not_signed_promises_nothing() {
     let database = rusqlite::Connection::open(desk.world.store.path()).unwrap();
     database.execute_batch("CREATE TABLE kept AS SELECT * FROM safety_order").unwrap();
     for spoilt in [
-        "UPDATE safety_order SET signature = x'1111' || substr(signature, 3) WHERE hash = ?1",
+        "UPDATE safety_order SET signature = CAST(x'1111' || substr(signature, 3) AS BLOB) WHERE hash = ?1",
         "UPDATE safety_order SET facts = 'nonsense' WHERE hash = ?1",
         "UPDATE safety_order SET account = 'nonsense' WHERE hash = ?1",
         "UPDATE safety_order SET permit2 = '0x1111111111111111111111111111111111111111' WHERE hash = ?1",

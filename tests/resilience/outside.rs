@@ -248,7 +248,11 @@ fn nonces_that_the_ledger_has_passed_over_are_given_back() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
     let nonce = devnet.nonce();
-    assert_eq!(home.ledger().execute("UPDATE sender_lane SET next_nonce = next_nonce + 7", []).unwrap(), 1);
+    let pass_over = |count: u64| {
+        let ledger = rusqlite::Connection::open(home.database()).unwrap();
+        assert_eq!(ledger.execute("UPDATE sender_lane SET next_nonce = next_nonce + ?1", [count]).unwrap(), 1);
+    };
+    pass_over(7);
     let (code, standing) = looked(&home, &devnet);
     assert_eq!((code, &standing["ahead"]), (Some(3), &json!([[nonce, nonce + 6]])), "{standing}");
     let (code, text) = answered(&home, &devnet, "reconcile");
@@ -265,10 +269,7 @@ fn nonces_that_the_ledger_has_passed_over_are_given_back() {
     // One of them is signed with and waits: those below it are given back, and the next transactions take them.
     let nonce = devnet.nonce();
     let waits = sign(&key(), CHAIN_ID, nonce + 2, U256::from(1), PLENTY);
-    let ledger = home.ledger();
-    let passed = ledger.execute("UPDATE sender_lane SET next_nonce = next_nonce + 2", []).unwrap();
-    assert_eq!(passed, 1);
-    drop(ledger);
+    pass_over(2);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let client = crate::chain::connect(devnet.url()).await;

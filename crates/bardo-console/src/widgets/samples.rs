@@ -22,10 +22,10 @@ use super::quote::QuoteModel;
 use super::status::Status;
 use super::swap::SwapModel;
 pub use asked::{decisions, outcome, question};
-use bardo_base::error::ErrorCode;
+use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::*;
 use bardo_base::id::PermitId;
-use bardo_base::model::{CardKind, Check};
+use bardo_base::model::{CardKind, Check, RuleName};
 use bardo_base::text::SafeText;
 pub use settled::{bridges, intent, order, orders};
 
@@ -63,7 +63,11 @@ fn end(success: bool, millis: u64, widget: CardKind, data: Value, hints: Value) 
 
 fn failed(code: ErrorCode, message: &str) -> [EventKind; 2] {
     [
-        EventKind::ToolError(ToolFailed { error_code: code, error_message: text(message), checks: None }),
+        EventKind::ToolError(ToolFailed {
+            error_code: code,
+            error_message: text(message),
+            checks: Some(blocked(code)),
+        }),
         EventKind::ToolEnd(ToolEnd {
             success: false,
             state: None,
@@ -72,6 +76,16 @@ fn failed(code: ErrorCode, message: &str) -> [EventKind; 2] {
             card: None,
         }),
     ]
+}
+
+/// The checks that stand against a call that failed so.
+fn blocked(code: ErrorCode) -> Vec<SafetyCheck> {
+    if code != ErrorCode::SafetySpendingLimitExceeded {
+        return Vec::new();
+    }
+    let violation = Violation::new(RuleName::MaxSingleTradeUsd, "$2,500.00", "$6,785.11 is above $2,500.00", "less");
+    let finding = Finding::Broken { violations: vec![violation] };
+    vec![SafetyCheck { check: Check::SpendingLimit, outcome: CheckOutcome::Blocked, finding }]
 }
 
 fn step(name: &'static str, index: u32) -> EventKind {
