@@ -58,7 +58,7 @@ pub async fn start(state: &State, timestamp: u64, chain_id: u64) -> (Anvil, DynP
     let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
     let url = format!("http://127.0.0.1:{port}");
     let anvil = Command::new(&binary)
-        .args(["--hardfork", "osaka", "--no-mining", "--silent", "--gas-limit", "30000000"])
+        .args(["--hardfork", "osaka", "--no-mining", "--silent", "--gas-limit", "30000000", "--no-request-size-limit"])
         .args(["--chain-id", &chain_id.to_string(), "--port", &port.to_string()])
         .args(["--timestamp", &timestamp.to_string()])
         .arg("--init")

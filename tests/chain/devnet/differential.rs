@@ -302,12 +302,12 @@ where
     tx.into_signed(signature).into()
 }
 
-async fn ask(provider: &DynProvider, method: &'static str, params: Value) -> Value {
+pub(super) async fn ask(provider: &DynProvider, method: &'static str, params: Value) -> Value {
     provider.raw_request(method.into(), params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
 }
 
 /// The same questions in one batch.
-async fn ask_all(provider: &DynProvider, questions: &[(&'static str, Value)]) -> Vec<Value> {
+pub(super) async fn ask_all(provider: &DynProvider, questions: &[(&'static str, Value)]) -> Vec<Value> {
     let mut answers = Vec::with_capacity(questions.len());
     for chunk in questions.chunks(500) {
         let mut batch = BatchRequest::new(provider.client());
@@ -337,7 +337,7 @@ fn comparable(mut receipts: Value) -> Value {
 }
 
 /// Fails on the first difference, with the way to it.
-fn assert_same(ours: &Value, anvil: &Value, path: &str) {
+pub(super) fn assert_same(ours: &Value, anvil: &Value, path: &str) {
     match (ours, anvil) {
         (Value::Object(left), Value::Object(right)) => {
             for name in left.keys().chain(right.keys()) {

@@ -18,6 +18,7 @@ use super::chain::{Chain, ChainConfig, Snapshot};
 use super::error::BlockError;
 use super::events::ChainEvent;
 use super::filters::Filters;
+use super::keep::KeptChain;
 use super::state::InvalidCode;
 use bardo_base::clock::{Clock, SystemClock};
 
@@ -130,6 +131,10 @@ pub(super) struct Engine {
     published: u64,
     events: broadcast::Sender<ChainEvent>,
     head: watch::Sender<Arc<Block>>,
+    /// Where the chain is kept.
+    kept: Option<KeptChain>,
+    /// The chain could not be kept: the thread ends, and nothing that is not on disk is shown.
+    is_lost: bool,
 }
 
 impl Devnet {
@@ -140,6 +145,16 @@ impl Devnet {
 
     /// Gives a thread to a chain that has begun, however far it has come.
     pub fn adopt(chain: Chain, config: RunningConfig) -> Result<Self, SpawnError> {
+        Self::start(chain, config, None)
+    }
+
+    /// [`adopt`](Self::adopt) of a chain that is kept on disk: no block, and no answer that could tell of one, leaves the
+    /// thread before the block is there. Where that fails, the chain stops. Its end is a checkpoint.
+    pub fn adopt_kept(chain: Chain, config: RunningConfig, kept: KeptChain) -> Result<Self, SpawnError> {
+        Self::start(chain, config, Some(kept))
+    }
+
+    fn start(chain: Chain, config: RunningConfig, kept: Option<KeptChain>) -> Result<Self, SpawnError> {
         let (commands, inbox) = mpsc::channel();
         let (events, _) = broadcast::channel(EVENT_BACKLOG);
         let (head_sender, head) = watch::channel(Arc::clone(chain.head()));
@@ -155,6 +170,8 @@ impl Devnet {
             hook: config.hook,
             events: events.clone(),
             head: head_sender,
+            kept,
+            is_lost: false,
         };
         engine.set_mining(config.mining);
         let thread =
@@ -188,8 +205,11 @@ impl Devnet {
         self.check_thread()?;
         let (answer, question) = mpsc::sync_channel(1);
         self.send(Box::new(move |engine| {
-            // Whoever asked may have gone; then nobody needs the answer.
-            let _ = answer.send(work(&mut engine.chain));
+            let result = work(&mut engine.chain);
+            if engine.may_answer() {
+                // Whoever asked may have gone; then nobody needs the answer.
+                let _ = answer.send(result);
+            }
         }))?;
         question.recv().map_err(|_| DevnetGone::Stopped)
     }
@@ -248,8 +268,11 @@ impl Devnet {
         self.check_thread()?;
         let (answer, question) = oneshot::channel();
         self.send(Box::new(move |engine| {
-            // Whoever asked may have gone; then nobody needs the answer.
-            let _ = answer.send(work(engine));
+            let result = work(engine);
+            if engine.may_answer() {
+                // Whoever asked may have gone; then nobody needs the answer.
+                let _ = answer.send(result);
+            }
         }))?;
         question.await.map_err(|_| DevnetGone::Stopped)
     }
@@ -308,9 +331,41 @@ impl Engine {
                     self.mine_with_hook();
                     self.schedule();
                 }
-                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return self.close(),
+            }
+            self.keep();
+            if self.is_lost {
+                return;
             }
             self.publish();
+        }
+    }
+
+    /// Where the chain is kept, keeps what was just done; false if that failed.
+    fn may_answer(&mut self) -> bool {
+        if self.kept.is_some() {
+            self.settle();
+            self.keep();
+        }
+        !self.is_lost
+    }
+
+    fn keep(&mut self) {
+        if let Some(kept) = &mut self.kept
+            && !self.is_lost
+            && let Err(error) = kept.keep(&self.chain)
+        {
+            tracing::error!(chain = self.chain.rules().chain_id, %error, "the chain stops: it cannot be kept");
+            self.is_lost = true;
+        }
+    }
+
+    fn close(mut self) {
+        if let Some(kept) = &mut self.kept
+            && let Err(error) = kept.write_checkpoint(&self.chain)
+        {
+            // What was shown is in the log; what was only written into the state since the last block is lost.
+            tracing::error!(chain = self.chain.rules().chain_id, %error, "the chain's last checkpoint was not written");
         }
     }
 

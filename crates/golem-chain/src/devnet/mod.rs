@@ -4,13 +4,17 @@
 
 mod admit;
 pub mod block;
+pub mod bytes;
 mod call;
 pub mod chain;
+pub mod dump;
 pub mod error;
 pub mod events;
 mod fees;
 mod filters;
 pub mod handle;
+pub mod image;
+pub mod keep;
 pub mod ledger;
 pub mod pool;
 mod produce;

@@ -52,6 +52,25 @@ pub(super) fn produce(
     production
 }
 
+/// Executes these transactions in this order on `state`, as the block that they are of did. Ends at one that cannot be
+/// part of a block.
+pub(super) fn replay(
+    rules: &ChainRules,
+    context: &BlockContext,
+    parent_hash: B256,
+    mut state: State,
+    transactions: &[Arc<ChainTransaction>],
+) -> Production {
+    record_parent(&mut state, context, parent_hash);
+    let mut production = Production { state, transactions: Vec::new(), receipts: Vec::new(), rejected: Vec::new() };
+    for transaction in transactions {
+        if !production.execute(rules, context, transaction) {
+            break;
+        }
+    }
+    production
+}
+
 /// Writes the parent's hash where [EIP-2935](https://eips.ethereum.org/EIPS/eip-2935) keeps it. The
 /// EIP lets a client write the slot itself in place of the system call, which does just this.
 fn record_parent(state: &mut State, context: &BlockContext, parent_hash: B256) {

@@ -112,6 +112,7 @@ impl Chain {
             self.state = state;
         }
         self.reorgs += 1;
+        self.edits += 1;
         // What waited, waits on: only the replacements go into the new blocks.
         let waiting = std::mem::take(&mut self.pool);
         let mut added = Vec::with_capacity(removed.len());
@@ -153,6 +154,7 @@ impl Chain {
     }
 
     fn restore(&mut self, saved: Saved) {
+        self.edits += 1;
         self.state = saved.state;
         self.ledger = saved.ledger;
         self.pool = saved.pool;
@@ -163,7 +165,7 @@ impl Chain {
     }
 
     /// Tells which blocks went and which came between `before` and now.
-    fn announce_switch(&mut self, before: &Ledger) {
+    pub(super) fn announce_switch(&mut self, before: &Ledger) {
         let hash_at = |ledger: &Ledger, number: u64| -> Option<B256> { ledger.block(number).map(|block| block.hash) };
         let mut common = before.head().number().min(self.number());
         while common > 0 && hash_at(before, common) != hash_at(&self.ledger, common) {

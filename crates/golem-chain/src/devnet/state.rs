@@ -13,7 +13,7 @@ use revm::state::{Account as TouchedAccount, AccountInfo, Bytecode, EvmState};
 use crate::evm::DatabaseError;
 
 /// How many ancestors BLOCKHASH can see.
-const BLOCK_HASH_WINDOW: u64 = 256;
+pub(super) const BLOCK_HASH_WINDOW: u64 = 256;
 
 type AddressMap<V> = GenericHashMap<Address, V, FbBuildHasher<20>, DefaultSharedPtr>;
 type HashKeyMap<V> = GenericHashMap<B256, V, FbBuildHasher<32>, DefaultSharedPtr>;
@@ -37,6 +37,16 @@ struct AccountState {
     code_hash: B256,
     code: Bytecode,
     storage: StorageMap,
+}
+
+/// An account as an image keeps it.
+pub(super) struct StoredAccount {
+    pub(super) nonce: u64,
+    pub(super) balance: U256,
+    /// Hash of a code that is stored already; `None` without code.
+    pub(super) code_hash: Option<B256>,
+    /// Slots that are not zero.
+    pub(super) slots: Vec<(U256, U256)>,
 }
 
 /// Code that no account can have.
@@ -162,6 +172,56 @@ impl State {
         if let Some(old) = number.checked_sub(BLOCK_HASH_WINDOW) {
             self.block_hashes.remove(&old);
         }
+    }
+
+    /// An empty state that is to be filled by [`store_code`](Self::store_code) and [`store_account`](Self::store_account)
+    /// until it has this commitment, which is taken on trust: computing it takes longer than reading all accounts.
+    pub(super) fn committed_to(commitment: B256) -> Self {
+        Self { commitment: commitment.into(), ..Self::default() }
+    }
+
+    /// Adds code that accounts can have; returns its hash.
+    pub(super) fn store_code(&mut self, code: Bytes) -> Result<B256, InvalidCode> {
+        let length = code.len();
+        let code = Bytecode::new_raw_checked(code).map_err(|_| InvalidCode { length })?;
+        let code_hash = code.hash_slow();
+        self.codes.insert(code_hash, code);
+        Ok(code_hash)
+    }
+
+    /// Adds an account without counting it in the commitment.
+    pub(super) fn store_account(&mut self, address: Address, stored: StoredAccount) {
+        let code_hash = stored.code_hash.unwrap_or(KECCAK256_EMPTY);
+        let account = AccountState {
+            balance: stored.balance,
+            nonce: stored.nonce,
+            code_hash,
+            code: self.codes.get(&code_hash).cloned().unwrap_or_default(),
+            storage: stored.slots.into_iter().collect(),
+        };
+        self.accounts.insert(address, account);
+    }
+
+    /// The commitment, computed from all accounts anew.
+    pub fn computed_commitment(&self) -> B256 {
+        let mut sum = U256::ZERO;
+        for (address, account) in &self.accounts {
+            sum = sum.wrapping_add(account.term(*address));
+            for (slot, value) in &account.storage {
+                sum = sum.wrapping_add(slot_term(*address, *slot, *value));
+            }
+        }
+        sum.into()
+    }
+
+    /// The recent block hashes that BLOCKHASH can see, by number.
+    pub(super) fn block_hashes(&self) -> impl Iterator<Item = (u64, B256)> + '_ {
+        self.block_hashes.iter().map(|(number, hash)| (*number, *hash))
+    }
+
+    /// Replaces all block hashes, for BLOCKHASH.
+    pub(super) fn replace_block_hashes(&mut self, hashes: impl IntoIterator<Item = (u64, B256)>) {
+        self.block_hashes = hashes.into_iter().collect();
     }
 
     /// Puts a hash of the caller's in the place of a block's, for BLOCKHASH.

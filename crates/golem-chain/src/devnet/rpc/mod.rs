@@ -6,6 +6,7 @@
 mod accounts;
 mod blocks;
 mod dev;
+mod dump;
 mod error;
 mod execute;
 mod logs;
@@ -21,6 +22,7 @@ use serde_json::value::{RawValue, to_raw_value};
 pub use error::RpcError;
 pub(super) use logs::event_logs;
 use params::Params;
+pub(super) use params::number;
 
 use super::handle::Engine;
 
@@ -104,6 +106,8 @@ const METHODS: &[(&str, Handler)] = &[
     ("anvil_autoImpersonateAccount", dev::impersonate_all),
     ("anvil_dropTransaction", dev::drop_transaction),
     ("anvil_reorg", dev::reorg),
+    ("anvil_dumpState", dump::dump_state),
+    ("anvil_loadState", dump::load_state),
     ("bardo_describe", describe),
 ];
 
