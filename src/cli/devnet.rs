@@ -11,6 +11,7 @@ use bardo_base::{
     clock::{Clock, SystemClock},
     config::{Environment, Flags},
 };
+use bardo_runtime::data::DataFolder;
 use bardo_sandbox::{
     MarketMode, Pace, Sandbox, SandboxConfig,
     services::{self, Services},
@@ -69,8 +70,21 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
 
     let started = Instant::now();
     let pace = arguments.block_time.unwrap_or(Pace::Live);
-    eprintln!("bardo: building two chains and their past…");
-    let sandbox = Sandbox::boot(&sandbox(arguments.seed, pace, MarketMode::On), &|_| {})?;
+    let wanted = sandbox(arguments.seed, pace, MarketMode::On);
+    let sandbox = match &arguments.data {
+        None => {
+            eprintln!(
+                "bardo: building two chains and their past; nothing of them is kept (--data NAME keeps a devnet)…"
+            );
+            Sandbox::boot(&wanted, &|_| {})?
+        }
+        Some(name) => {
+            let folder = DataFolder::of(&config).keep_devnet(name)?;
+            let known = if folder.record()?.is_some() { "going on with" } else { "beginning" };
+            eprintln!("bardo: {known} the devnet {name}, which is kept in {}…", folder.path().display());
+            Sandbox::boot_kept(&wanted, &folder, &|_| {})?
+        }
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         // Caught from here on, so that nobody who has read the first line can end it uncleanly.
