@@ -92,12 +92,30 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
         let services = services::serve(&sandbox, services_port).await?;
         let servers = serve_all(&sandbox, ports, &services).await?;
         eprintln!("bardo: ready after {} ms; Ctrl-C ends it", started.elapsed().as_millis());
-        interrupted.await;
+        tokio::select! {
+            () = interrupted => {}
+            chain = chain_stopped(&sandbox) => {
+                let words = format!("the chain {chain} has stopped, since it could not be kept; the log says why");
+                return Err(words.into());
+            }
+        }
         for server in servers {
             server.stop().await;
         }
         Ok(Exit::Success)
     })
+}
+
+/// The name of the first chain that stops by itself, which one does when it cannot be kept.
+async fn chain_stopped(sandbox: &Sandbox) -> &'static str {
+    let ends = sandbox.chains().iter().map(|chain| {
+        let (mut head, name) = (chain.devnet.head(), chain.deployment.plan.name);
+        Box::pin(async move {
+            while head.changed().await.is_ok() {}
+            name
+        })
+    });
+    futures::future::select_all(ends).await.0
 }
 
 /// A port for each chain: the one that was asked for and the next, or any two for 0.

@@ -110,13 +110,12 @@ fn a_kept_devnet_goes_on_where_it_ended() {
 fn every_block_that_was_seen_is_there_after_a_kill() {
     let home = tempfile::tempdir().unwrap();
     let mut seen: Vec<(usize, Value, Value)> = Vec::new();
-    let mut paid = 0_u64;
     for round in 0..4_u64 {
         let devnet = kept(home.path(), "100ms");
         for (chain, number, hash) in &seen {
             assert_eq!(hash_at(devnet.url(*chain), number), *hash, "round {round}, chain {chain}, block {number}");
         }
-        assert_eq!(balance(&devnet), format!("{paid:#x}"));
+        assert_eq!(balance(&devnet), format!("{round:#x}"), "one payment a round");
         ask(devnet.url(0), "anvil_impersonateAccount", json!([ALICE]));
         let until = Instant::now() + Duration::from_millis(700 + 250 * round);
         while Instant::now() < until {
@@ -132,7 +131,6 @@ fn every_block_that_was_seen_is_there_after_a_kill() {
         while ask(devnet.url(0), "eth_getTransactionReceipt", json!([hash])).is_null() {
             assert!(sent.elapsed() < Duration::from_secs(60));
         }
-        paid += 1;
         end(devnet, "-KILL");
     }
     assert!(seen.len() > 40, "{}", seen.len());
@@ -240,6 +238,54 @@ fn on_a_terminal(home: &Path, arguments: &[&str], typed: &str) -> (String, u32) 
     // A terminal whose program has ended answers with an error after its last bytes.
     let _ended = screen.read_to_end(&mut shown);
     (String::from_utf8_lossy(&shown).into_owned(), code)
+}
+
+#[test]
+fn the_console_keeps_its_devnet_and_its_ledger_and_plays_no_show_there() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = DataFolder::of(&config(home.path()));
+    console(home.path());
+    let first = folder.kept_devnets().unwrap();
+    assert_eq!((first.len(), first[0].name.to_string(), first[0].is_in_use), (1, "demo".to_owned(), false));
+    let instance = first[0].instance.unwrap();
+    assert!(folder.root().join(format!("ledger/devnet-{instance}/ledger.db")).is_file());
+    assert!(!folder.root().join("shows").exists());
+    // The same devnet, served to others.
+    let served = kept(home.path(), "0");
+    assert_eq!(served.described["instance"], instance.to_string());
+    let (number, hash) = head(served.url(0));
+    end(served, "-KILL");
+    console(home.path());
+    assert_eq!(folder.kept_devnets().unwrap()[0].instance, Some(instance));
+    let served = kept(home.path(), "0");
+    assert_eq!(hash_at(served.url(0), &number), hash);
+}
+
+/// Runs the console until it shows that its devnet is kept, and ends it.
+fn console(home: &Path) {
+    let pty = native_pty_system().openpty(PtySize { rows: 40, cols: 140, ..PtySize::default() }).unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env_clear();
+    command.env("BARDO_HOME", home);
+    command.env("TERM", "xterm-256color");
+    command.args(["--data", "demo"]);
+    let mut child = pty.slave.spawn_command(command).unwrap();
+    drop(pty.slave);
+    let pid = child.process_id().unwrap().to_string();
+    let mut screen = pty.master.try_clone_reader().unwrap();
+    let (mut shown, mut is_ended) = (Vec::new(), false);
+    let mut some = [0; 4_096];
+    while let Ok(read @ 1..) = screen.read(&mut some) {
+        shown.extend_from_slice(&some[..read]);
+        // The header, which follows the boot.
+        if !is_ended && String::from_utf8_lossy(&shown).contains("PLAY MONEY") {
+            assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+            is_ended = true;
+        }
+    }
+    assert!(child.wait().unwrap().success());
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(shown.contains("kept as demo"), "{shown}");
 }
 
 #[test]

@@ -133,6 +133,8 @@ async fn anvil_loads_the_devnets_state_and_goes_on_as_it_does() {
     let raw = json!([Bytes::from(alloy::eips::Encodable2718::encoded_2718(&signed))]);
     for provider in [&ours, &theirs] {
         ask(provider, "eth_sendRawTransaction", raw.clone()).await;
+        // The devnet's fee has a floor, which anvil's has not.
+        ask(provider, "anvil_setNextBlockBaseFeePerGas", json!(["0x3b9aca00"])).await;
         ask(provider, "evm_mine", json!([])).await;
     }
     compare(&ours, &theirs, &[("eth_getBalance", json!([key.address(), "latest"])), ("eth_blockNumber", json!([]))])

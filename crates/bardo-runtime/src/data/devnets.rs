@@ -229,9 +229,8 @@ impl DataFolder {
         if !source.join(keep::RECORD).is_file() {
             return Err(DevnetError::NoSnapshot { devnet: name.clone(), label: label.clone() });
         }
-        // Asked before anything is changed.
-        let ledger = self.ledger_of(&path);
-        let _alone = ledger.map(|ledger| self.alone(name, &ledger)).transpose()?;
+        // Asked before anything is changed, and held again while it is.
+        self.ledger_of(&path).map(|ledger| self.alone(name, &ledger)).transpose()?;
         let marker = path.join(RESTORING);
         replace(&marker, label.0.as_bytes()).map_err(failed(&marker))?;
         self.complete_restore(name, &folder)
@@ -247,6 +246,7 @@ impl DataFolder {
         };
         let bad = |error: BadDevnetName| failed(&marker)(io::Error::other(error.to_string()));
         let source = path.join(SNAPSHOTS).join(label.parse::<DevnetName>().map_err(bad)?.0);
+        let _alone = self.ledger_of(&path).map(|ledger| self.alone(name, &ledger)).transpose()?;
         for file in files(&source)? {
             copy(&file, &path)?;
         }

@@ -186,19 +186,23 @@ mod tests {
         writer.optional(Some(9));
         writer.flag(true);
         let bytes = writer.into_bytes();
-        let mut reader = Reader::new(&bytes);
-        for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
-            assert_eq!(reader.number(), Ok(number));
-        }
-        assert_eq!((reader.word(), reader.word()), (Ok(U256::ZERO), Ok(U256::MAX)));
-        assert_eq!(reader.bytes(), Ok(b"abc".as_slice()));
-        assert_eq!((reader.hash(), reader.address()), (Ok(B256::repeat_byte(7)), Ok(Address::repeat_byte(8))));
-        assert_eq!((reader.optional(), reader.optional(), reader.flag()), (Ok(None), Ok(Some(9)), Ok(true)));
-        assert_eq!(reader.finish(), Ok(()));
-        // Any part of it ends in an error, never in a panic or in a value that was not written.
+        let read = |bytes: &[u8]| -> Result<(), ReadError> {
+            let mut reader = Reader::new(bytes);
+            for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
+                assert_eq!(reader.number()?, number);
+            }
+            assert_eq!((reader.word()?, reader.word()?), (U256::ZERO, U256::MAX));
+            assert_eq!(reader.bytes()?, b"abc");
+            assert_eq!((reader.hash()?, reader.address()?), (B256::repeat_byte(7), Address::repeat_byte(8)));
+            assert_eq!((reader.optional()?, reader.optional()?, reader.flag()?), (None, Some(9), true));
+            reader.finish()
+        };
+        assert_eq!(read(&bytes), Ok(()));
+        // What is cut off gives an error, and no value that was not written.
         for end in 0..bytes.len() {
-            assert!(Reader::new(&bytes[..end]).clone().finish().is_err() || end == 0);
+            assert_eq!(read(&bytes[..end]), Err(ReadError::CutOff), "{end}");
         }
+        assert_eq!(read(&[bytes.as_slice(), &[0]].concat()), Err(ReadError::Invalid("end")));
     }
 
     #[test]

@@ -224,8 +224,10 @@ fn read_log(path: &Path, checkpoint: B256) -> Result<Vec<Vec<u8>>, KeepError> {
     let damaged = |reason: &str| KeepError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let (follows, mut rest) = headed(&bytes, LOG_MAGIC).ok_or_else(|| damaged("it does not begin as it must"))?;
     let mut records = Vec::new();
-    while follows == checkpoint {
-        let Some((length, after)) = rest.split_first_chunk::<4>() else { break };
+    if follows != checkpoint {
+        return Ok(records);
+    }
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
         let Some((digest, after)) = after.split_first_chunk::<32>() else { break };
         let Some((payload, after)) = after.split_at_checked(length) else { break };

@@ -23,6 +23,9 @@ use bardo_base::text::SafeText;
 const LATEST: u64 = u64::MAX >> 1;
 /// The highest base fee that is accepted, wei per gas.
 const HIGHEST_BASE_FEE: u64 = 1 << 60;
+/// The highest excess blob gas that is accepted: a blob fee of e^30 wei under today's schedules. Beyond it the fee's formula
+/// leaves its integers.
+const MOST_EXCESS_BLOB_GAS: u64 = 150_000_000;
 /// The lowest gas limit of a block that is accepted: one transfer.
 const LOWEST_GAS_LIMIT: u64 = 21_000;
 
@@ -121,6 +124,7 @@ fn check_header(block: &DumpedBlock) -> Result<(), DumpError> {
         ("gasLimit", header.gas_limit, LOWEST_GAS_LIMIT, LATEST),
         ("baseFeePerGas", header.base_fee_per_gas.unwrap_or_default(), 0, HIGHEST_BASE_FEE),
         ("gasUsed", header.gas_used, 0, header.gas_limit),
+        ("excessBlobGas", header.excess_blob_gas.unwrap_or_default(), 0, MOST_EXCESS_BLOB_GAS),
     ];
     match fields.into_iter().find(|(_, value, least, most)| !(*least..=*most).contains(value)) {
         Some((field, value, ..)) => Err(DumpError::OutOfRange { number, field, value }),

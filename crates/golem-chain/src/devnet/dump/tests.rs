@@ -105,6 +105,7 @@ fn hostile_dumps_are_refused_and_change_nothing() {
         ("gasLimit", "0xffffffffffffffff"),
         ("baseFeePerGas", "0xffffffffffffffff"),
         ("gasUsed", "0xffffffffffff"),
+        ("excessBlobGas", "0xffffffffffff"),
     ] {
         let mut dump = parsed(&good);
         let newest = first(&mut dump, 2);
