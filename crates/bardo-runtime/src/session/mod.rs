@@ -157,8 +157,10 @@ impl Session {
 
 async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end: SessionEnd) {
     let SessionEnd { commands: mut arriving, news } = end;
-    // A show does as it likes with stops, ledger and playbook, so it does it in a data folder of its own.
-    let plays = actor.script().is_some() && !options.watch && matches!(Plan::from_config(&config), Ok(Plan::Devnet));
+    // A show does as it likes with stops, ledger and playbook, so it does it in a data folder of its own. A kept devnet
+    // stays with its ledger where the operator's are.
+    let on_devnet = matches!(Plan::from_config(&config), Ok(Plan::Devnet));
+    let plays = actor.script().is_some() && !options.watch && on_devnet && config.kept_devnet.is_none();
     let (_show, config) = match plays.then(|| ShowFolder::begin(&config, options.keep)).transpose() {
         Ok(None) => (None, config),
         Ok(Some((show, inside))) => (Some(show), inside),

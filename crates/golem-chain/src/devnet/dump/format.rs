@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// A whole dump.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 pub(super) struct Dump {
     /// The newest block as the EVM sees it.
     #[serde(default, deserialize_with = "block_env")]

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 
 use alloy::consensus::Transaction as _;
-use alloy::primitives::{B256, U256};
+use alloy::primitives::{Address, B256, U256};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use revm::context::BlockEnv;
 use revm::interpreter::InstructionResult;
 use revm::state::{AccountInfo, Bytecode};
+use serde::{Serialize, Serializer};
 
 use super::super::block::{Block, ChainTransaction, Failure, Receipt};
 use super::super::chain::Chain;
 use super::super::state::State;
 use super::format::{
-    Dump, DumpedAccount, DumpedBlock, DumpedReceipt, DumpedTransaction, HistoricalState, TransactionInfo,
+    DumpedAccount, DumpedBlock, DumpedReceipt, DumpedTransaction, HistoricalState, TransactionInfo,
 };
 use super::{DumpError, MAX_JSON};
 use crate::evm;
@@ -34,22 +36,41 @@ impl Chain {
         }
     }
 
-    fn to_dump(&self, historical_states: bool) -> Dump {
+    fn to_dump(&self, historical_states: bool) -> Written<'_> {
         let head = self.head();
         let blocks = || self.blocks(0, head.number());
-        let states = historical_states.then(|| {
-            let earlier =
-                self.blocks(0, head.number().saturating_sub(1)).filter(|block| block.number() < head.number());
-            earlier.filter_map(|block| Some((block.hash, historical(self.ledger.state(block.number())?)))).collect()
-        });
-        Dump {
-            block: Some(evm::block_env(self.rules(), &head.context())),
+        Written {
+            block: evm::block_env(self.rules(), &head.context()),
             accounts: self.state().addresses().map(|address| (address, account(self.state(), address))).collect(),
-            best_block_number: Some(head.number()),
+            best_block_number: head.number(),
             blocks: blocks().map(|block| dumped_block(block)).collect(),
             transactions: blocks().flat_map(|block| receipts(block)).collect(),
-            historical_states: states,
+            historical_states: historical_states.then_some(Earlier(self)),
         }
+    }
+}
+
+/// A dump as it is written: the fields of [`Dump`](super::format::Dump).
+#[derive(Serialize)]
+struct Written<'a> {
+    block: BlockEnv,
+    accounts: BTreeMap<Address, DumpedAccount>,
+    best_block_number: u64,
+    blocks: Vec<DumpedBlock>,
+    transactions: Vec<DumpedReceipt>,
+    historical_states: Option<Earlier<'a>>,
+}
+
+/// The states of the blocks before the newest, made one at a time while they are written: together they are large.
+struct Earlier<'a>(&'a Chain);
+
+impl Serialize for Earlier<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(chain) = self;
+        let earlier = chain.blocks(0, chain.number()).filter(|block| block.number() < chain.number());
+        serializer.collect_seq(
+            earlier.filter_map(|block| Some((block.hash, historical(chain.ledger.state(block.number())?)))),
+        )
     }
 }
 
@@ -75,7 +96,7 @@ impl<W: std::io::Write> std::io::Write for Limited<W> {
     }
 }
 
-fn account(state: &State, address: alloy::primitives::Address) -> DumpedAccount {
+fn account(state: &State, address: Address) -> DumpedAccount {
     DumpedAccount {
         nonce: state.nonce(address),
         balance: state.balance(address),
