@@ -14,9 +14,7 @@ use serde::{Serialize, Serializer};
 use super::super::block::{Block, ChainTransaction, Failure, Receipt};
 use super::super::chain::Chain;
 use super::super::state::State;
-use super::format::{
-    DumpedAccount, DumpedBlock, DumpedReceipt, DumpedTransaction, HistoricalState, TransactionInfo,
-};
+use super::format::{DumpedAccount, DumpedBlock, DumpedReceipt, DumpedTransaction, HistoricalState, TransactionInfo};
 use super::{DumpError, MAX_JSON};
 use crate::evm;
 use bardo_base::text::SafeText;
