@@ -14,6 +14,7 @@ pub mod handle;
 pub mod ledger;
 pub mod pool;
 mod produce;
+mod replay;
 pub mod rewind;
 pub mod rpc;
 pub mod server;
@@ -22,6 +23,7 @@ pub mod state;
 mod tests;
 pub mod time;
 pub mod transport;
+mod trie;
 
 pub use block::{Block, ChainTransaction, Failure, Receipt};
 pub use call::{AccessListOutcome, CallOutcome};
