@@ -275,7 +275,11 @@ pub(super) fn override_view(
     Ok(())
 }
 
-pub(super) fn override_account(state: &mut State, address: Address, account: &AccountOverride) -> Result<(), OverrideError> {
+pub(super) fn override_account(
+    state: &mut State,
+    address: Address,
+    account: &AccountOverride,
+) -> Result<(), OverrideError> {
     if account.state.is_some() && account.state_diff.is_some() {
         return Err(OverrideError::StateAndDiff(address));
     }

@@ -129,8 +129,7 @@ impl Chain {
             prevrandao: B256::ZERO,
             excess_blob_gas: 0,
         };
-        let genesis =
-            Arc::new(Block::seal(&context, B256::ZERO, state.root(), Bytes::new(), Vec::new(), Vec::new()));
+        let genesis = Arc::new(Block::seal(&context, B256::ZERO, state.root(), Bytes::new(), Vec::new(), Vec::new()));
         state.push_block_hash(0, genesis.hash);
         Ok(Self {
             next_base_fee: config.base_fee,

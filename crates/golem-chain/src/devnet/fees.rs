@@ -73,7 +73,11 @@ impl Chain {
     }
 
     /// The whole transaction that `request` of `sender` describes, all that it leaves out filled in.
-    pub(super) fn complete(&self, request: TransactionRequest, sender: Address) -> Result<TypedTransaction, SubmitError> {
+    pub(super) fn complete(
+        &self,
+        request: TransactionRequest,
+        sender: Address,
+    ) -> Result<TypedTransaction, SubmitError> {
         self.fill(request, sender)?.build_typed_tx().map_err(|_| SubmitError::Malformed)
     }
 

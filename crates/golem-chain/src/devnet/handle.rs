@@ -293,11 +293,12 @@ impl Devnet {
             return failed("the node is ending");
         };
         let (answer, question) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("chain-worker".to_owned()).stack_size(WORKER_STACK).spawn(move || {
-            // Whoever asked may have gone; the place is taken until the work is done all the same.
-            let _ = answer.send(work());
-            drop(place);
-        });
+        let thread =
+            std::thread::Builder::new().name("chain-worker".to_owned()).stack_size(WORKER_STACK).spawn(move || {
+                // Whoever asked may have gone; the place is taken until the work is done all the same.
+                let _ = answer.send(work());
+                drop(place);
+            });
         if thread.is_err() {
             return failed("no thread could be started for this request");
         }

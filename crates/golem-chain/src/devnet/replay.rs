@@ -99,7 +99,11 @@ impl Replay {
     }
 
     /// Runs a transaction of the block while `watch` watches.
-    pub(super) fn run<Watch>(&mut self, transaction: &ChainTransaction, watch: &mut Watch) -> Result<Replayed, TraceError>
+    pub(super) fn run<Watch>(
+        &mut self,
+        transaction: &ChainTransaction,
+        watch: &mut Watch,
+    ) -> Result<Replayed, TraceError>
     where
         Watch: for<'a> Inspector<evm::EvmContext<'a>>,
     {

@@ -296,9 +296,7 @@ impl Default for AccountState {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State")
-            .field("accounts", &self.accounts.len())
-            .finish_non_exhaustive()
+        f.debug_struct("State").field("accounts", &self.accounts.len()).finish_non_exhaustive()
     }
 }
 

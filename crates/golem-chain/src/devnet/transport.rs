@@ -6,7 +6,9 @@ use std::task::{Context, Poll};
 
 use alloy::providers::{DynProvider, Provider, ProviderBuilder};
 use alloy::rpc::client::RpcClient;
-use alloy::rpc::json_rpc::{ErrorPayload, Id, RequestPacket, Response, ResponsePacket, ResponsePayload, SerializedRequest};
+use alloy::rpc::json_rpc::{
+    ErrorPayload, Id, RequestPacket, Response, ResponsePacket, ResponsePayload, SerializedRequest,
+};
 use alloy::transports::{TransportError, TransportErrorKind, TransportFut};
 use serde_json::value::to_raw_value;
 use tower::Service;

@@ -73,7 +73,10 @@ impl Trie {
     pub(super) fn prove(&self, key: B256) -> Vec<Bytes> {
         let (nodes, _) = self.path_to(&Nibbles::unpack_array(&key.0));
         let encoded = nodes.into_iter().map(Node::encoded).enumerate();
-        encoded.filter(|(depth, node)| *depth == 0 || node.len() >= EMBEDDED_BELOW).map(|(_, node)| node.into()).collect()
+        encoded
+            .filter(|(depth, node)| *depth == 0 || node.len() >= EMBEDDED_BELOW)
+            .map(|(_, node)| node.into())
+            .collect()
     }
 
     /// The nodes on the way to `path`, and whether the last is its leaf.
@@ -121,7 +124,10 @@ impl Node {
             Kind::Branch(children) => {
                 let stack: Vec<RlpNode> = children.iter().flatten().map(|child| child.reference().clone()).collect();
                 let mut mask = TrieMask::default();
-                (0..16).zip(children.iter()).filter(|(_, child)| child.is_some()).for_each(|(bit, _)| mask.set_bit(bit));
+                (0..16)
+                    .zip(children.iter())
+                    .filter(|(_, child)| child.is_some())
+                    .for_each(|(bit, _)| mask.set_bit(bit));
                 drop(BranchNodeRef::new(&stack, mask).rlp(&mut encoded));
             }
         }
@@ -176,7 +182,8 @@ fn cut(link: Link, path: Nibbles) -> Option<Link> {
                 return Some(Node::link(Kind::Branch(children)));
             }
             // What is alone needs no branch.
-            let (nibble, last) = (0_u8..).zip(children.iter_mut()).find_map(|(nibble, child)| Some((nibble, child.take()?)))?;
+            let (nibble, last) =
+                (0_u8..).zip(children.iter_mut()).find_map(|(nibble, child)| Some((nibble, child.take()?)))?;
             Some(join(Nibbles::from_nibbles([nibble]), last))
         }
     }
@@ -226,13 +233,15 @@ mod tests {
 
     /// Keys that often share long prefixes, as hashes hardly ever do.
     fn key() -> impl Strategy<Value = B256> {
-        (0_u8..3, 0_u8..4, 0_usize..4, prop::sample::select(vec![0_u8, 0x10, 0x11, 0xff])).prop_map(|(first, last, place, middle)| {
-            let mut key = B256::ZERO;
-            key[0] = first << 4;
-            key[[1, 2, 15, 30][place]] = middle;
-            key[31] = last;
-            key
-        })
+        (0_u8..3, 0_u8..4, 0_usize..4, prop::sample::select(vec![0_u8, 0x10, 0x11, 0xff])).prop_map(
+            |(first, last, place, middle)| {
+                let mut key = B256::ZERO;
+                key[0] = first << 4;
+                key[[1, 2, 15, 30][place]] = middle;
+                key[31] = last;
+                key
+            },
+        )
     }
 
     proptest! {
@@ -275,7 +284,9 @@ mod tests {
                 Node::link(match &link.kind {
                     Kind::Leaf(path, value) => Kind::Leaf(*path, value.clone()),
                     Kind::Extension(path, child) => Kind::Extension(*path, rebuild(child)),
-                    Kind::Branch(children) => Kind::Branch(Box::new(std::array::from_fn(|at| children[at].as_ref().map(rebuild)))),
+                    Kind::Branch(children) => {
+                        Kind::Branch(Box::new(std::array::from_fn(|at| children[at].as_ref().map(rebuild))))
+                    }
                 })
             }
             Self { root: self.root.as_ref().map(rebuild) }

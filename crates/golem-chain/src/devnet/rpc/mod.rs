@@ -167,7 +167,7 @@ pub fn methods() -> impl Iterator<Item = &'static str> {
 }
 
 /// The names as servers that must know them beforehand list them: the `hardhat_` ones too.
-pub(super) fn served_names() -> impl Iterator<Item = &'static str> {
+pub fn served_names() -> impl Iterator<Item = &'static str> {
     methods().chain(HARDHAT_NAMES.iter().copied())
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use alloy::consensus::{Signed, TxEnvelope, TypedTransaction};
 use alloy::primitives::{B256, Bytes, Signature, U256};
-use alloy::rpc::types::simulate::{MAX_SIMULATE_BLOCKS, SimBlock, SimCallResult, SimulateError, SimulatePayload, SimulatedBlock};
+use alloy::rpc::types::simulate::{
+    MAX_SIMULATE_BLOCKS, SimBlock, SimCallResult, SimulateError, SimulatePayload, SimulatedBlock,
+};
 use alloy::rpc::types::{Block as RpcBlock, Log as RpcLog, TransactionRequest};
 use revm::context::TxEnv;
 use revm::context::result::InvalidTransaction;
@@ -180,7 +182,10 @@ impl Simulation {
         let return_data = execution.result.output().cloned().unwrap_or_default();
         self.returned = self.returned.saturating_add(return_data.len());
         if self.returned > MAX_RETURNED {
-            return Err(RpcError::server(format!("the calls return more than {} MiB: simulate fewer", MAX_RETURNED >> 20)));
+            return Err(RpcError::server(format!(
+                "the calls return more than {} MiB: simulate fewer",
+                MAX_RETURNED >> 20
+            )));
         }
         self.state.apply(execution.state);
         self.gas_left = self.gas_left.saturating_sub(gas_used);
@@ -199,7 +204,12 @@ impl Simulation {
     }
 
     /// `call` with nonce, gas and fees; a call may have what is left of its block and of the request.
-    fn fill(&self, mut call: TransactionRequest, context: &BlockContext, made: &Made) -> Result<TransactionRequest, RpcError> {
+    fn fill(
+        &self,
+        mut call: TransactionRequest,
+        context: &BlockContext,
+        made: &Made,
+    ) -> Result<TransactionRequest, RpcError> {
         let block_left = context.gas_limit.saturating_sub(made.gas_used);
         let asked = call.gas.unwrap_or_else(|| match self.validation {
             true => self.rules.transaction_gas_limit(block_left),
@@ -280,7 +290,8 @@ fn refusal_code(invalid: &InvalidTransaction) -> i64 {
         InvalidTransaction::NonceTooLow { .. } => -38_010,
         InvalidTransaction::NonceTooHigh { .. } => -38_011,
         InvalidTransaction::GasPriceLessThanBasefee => -38_012,
-        InvalidTransaction::CallGasCostMoreThanGasLimit { .. } | InvalidTransaction::GasFloorMoreThanGasLimit { .. } => -38_013,
+        InvalidTransaction::CallGasCostMoreThanGasLimit { .. }
+        | InvalidTransaction::GasFloorMoreThanGasLimit { .. } => -38_013,
         InvalidTransaction::LackOfFundForMaxFee { .. } => -38_014,
         InvalidTransaction::RejectCallerWithCode => -38_024,
         InvalidTransaction::CreateInitCodeSizeLimit => -38_025,

@@ -20,8 +20,8 @@ use super::super::handle::Engine;
 use super::super::replay::{Kept, Limit, Replay, Replayed, TraceError, watched};
 use super::answer::Answer;
 use super::error::RpcError;
-use super::params::Params;
 use super::json;
+use super::params::Params;
 use crate::evm::{self, Checks};
 
 /// `debug_traceTransaction`: hash and options.
@@ -63,7 +63,10 @@ pub(super) fn trace_call(engine: &mut Engine, params: &Params<'_>) -> Result<Ans
         Some(index) => {
             let block = known_block(engine, id)?;
             if index >= block.transactions.len() {
-                return Err(RpcError::server(format!("transaction index {index} out of range for block {}", block.hash)));
+                return Err(RpcError::server(format!(
+                    "transaction index {index} out of range for block {}",
+                    block.hash
+                )));
             }
             (None, Some((engine.chain.replay(&block, Kept::default())?, index)))
         }
@@ -119,16 +122,21 @@ fn known_block(engine: &Engine, id: BlockId) -> Result<Arc<Block>, RpcError> {
     }
     engine.chain.block(id).cloned().ok_or_else(|| match id {
         BlockId::Hash(hash) => RpcError::server(format!("block {} not found", hash.block_hash)),
-        BlockId::Number(number) => RpcError::server(format!("block #{} not found", number.as_number().unwrap_or_default())),
+        BlockId::Number(number) => {
+            RpcError::server(format!("block #{} not found", number.as_number().unwrap_or_default()))
+        }
     })
 }
 
 fn geth_trace(replay: &mut Replay, index: usize, options: &GethDebugTracingOptions) -> Result<GethTrace, RpcError> {
     let block = Arc::clone(&replay.block);
-    let Some(transaction) = block.transactions.get(index) else { return Err(RpcError::server("transaction not found")) };
+    let Some(transaction) = block.transactions.get(index) else {
+        return Err(RpcError::server("transaction not found"));
+    };
     let mut tracer = DebugInspector::new(options.clone()).map_err(|_| bad_config())?;
     let replayed = replay.run(transaction, &mut tracer)?;
-    let place = TransactionContext { block_hash: Some(block.hash), tx_index: Some(index), tx_hash: Some(transaction.hash) };
+    let place =
+        TransactionContext { block_hash: Some(block.hash), tx_index: Some(index), tx_hash: Some(transaction.hash) };
     result(&mut tracer, replayed, Some(place), replay.limit())
 }
 
@@ -146,7 +154,9 @@ fn result(
         }
     }
     let Replayed { tx, surroundings, execution, before } = &mut replayed;
-    tracer.get_result(place, tx, surroundings, execution, before).map_err(|_| RpcError::internal("the trace could not be made"))
+    tracer
+        .get_result(place, tx, surroundings, execution, before)
+        .map_err(|_| RpcError::internal("the trace could not be made"))
 }
 
 fn parity_traces(replay: &mut Replay, index: usize) -> Result<Vec<LocalizedTransactionTrace>, RpcError> {
@@ -154,7 +164,7 @@ fn parity_traces(replay: &mut Replay, index: usize) -> Result<Vec<LocalizedTrans
     let Some(transaction) = block.transactions.get(index) else { return Ok(Vec::new()) };
     let mut tracer = TracingInspector::new(TracingInspectorConfig::default_parity());
     let replayed = replay.run(transaction, &mut tracer)?;
-    tracer.set_transaction_gas_limit(replayed.tx.gas_limit);
+    // Parity counts what is left once the transaction itself is paid for: its gas limit is not set here.
     tracer.set_transaction_caller(replayed.tx.caller);
     let place = TransactionInfo {
         hash: Some(transaction.hash),
