@@ -15,7 +15,7 @@ const provider = new ethers.JsonRpcProvider(described.rpc, undefined, { pollingI
 const signer = await provider.getSigner(2);
 const address = await signer.getAddress();
 
-const to = "0x00000000000000000000000000000000C0FFeE03";
+const to = "0x00000000000000000000000000000000c0ffee03";
 const receipt = await (await signer.sendTransaction({ to, value: 5n })).wait();
 assert.deepEqual([receipt.status, receipt.gasUsed], [1, 21000n]);
 assert.equal(await provider.getBalance(to), 5n);

@@ -18,7 +18,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
 }
 
-/// What a successful program said.
+/// Output of a successful program.
 fn said(output: &Output) -> String {
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{errors}");
@@ -98,7 +98,8 @@ fn cast_gets_proofs_that_verify_against_the_header() {
     let account = parsed(&cast(rpc, &["rpc", "eth_accounts"]))[1].as_str().expect("an account").to_owned();
     cast(rpc, &["send", "--json", "--unlocked", "--from", &account, weth, "deposit()", "--value", "3gwei"]);
     // WETH9 keeps balances in slot 3.
-    let slot = cast(rpc, &["index", "address", &account, "3"]);
+    let index = Command::new(tool("BARDO_CAST")).args(["index", "address", &account, "3"]).output().expect("cast runs");
+    let slot = said(&index);
     let block = cast(rpc, &["block-number"]);
     let header = parsed(&cast(rpc, &["block", &block, "--json"]));
     let root: B256 = serde_json::from_value(header["stateRoot"].clone()).expect("a root");

@@ -27,7 +27,7 @@ use bardo_base::clock::{Clock, SystemClock};
 /// keeps, so that all one command can tell of fits beside as much that is still unread.
 const EVENT_BACKLOG: usize = 8_192;
 
-/// How many requests are worked on at a time beside the chain's thread.
+/// Requests worked on at a time beside the chain's thread.
 const WORKERS: usize = 2;
 
 /// Stack of a thread that works on a request, in bytes: traces are as deep as calls nest, 1,024 at most.

@@ -24,10 +24,10 @@ use crate::evm::{self, ChainRules, Checks, Execution};
 /// The most a trace may record, in bytes: the answer as text is a few times as long.
 const MAX_RECORDED: usize = 32 << 20;
 
-/// What every recorded step and call costs beside what it carries, in bytes.
+/// Size of a recorded step or call beside what it carries, in bytes.
 const RECORD_OVERHEAD: usize = 128;
 
-/// Why a trace could not be made.
+/// A trace that could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// The execution did not begin, or what it runs on is not there.
@@ -59,13 +59,13 @@ pub(super) struct Replay {
 
 /// A transaction that has run again.
 pub(super) struct Replayed {
-    /// What it did.
+    /// Result and state changes.
     pub(super) execution: Execution,
     /// The state before it.
     pub(super) before: State,
-    /// What it ran as.
+    /// Its environment.
     pub(super) tx: TxEnv,
-    /// What it ran in.
+    /// The environment of its block.
     pub(super) surroundings: BlockEnv,
 }
 
@@ -114,7 +114,7 @@ impl Replay {
         Ok(replayed)
     }
 
-    /// What all that ran have recorded so far.
+    /// Count of all that was recorded so far.
     pub(super) fn limit(&mut self) -> &mut Limit {
         &mut self.limit
     }
@@ -151,7 +151,7 @@ fn environment(transaction: &ChainTransaction) -> (Checks, TxEnv) {
     (checks, evm::tx_env(&transaction.envelope, transaction.sender))
 }
 
-/// What a tracer keeps of every step.
+/// The parts of a step that a tracer keeps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Kept {
     /// Steps at all.

@@ -44,10 +44,10 @@ struct AccountState {
     storage_trie: Trie,
 }
 
-/// What proves an account and some of its slots to whoever knows a state root.
+/// Proof of an account and some of its slots against a state root.
 #[derive(Debug, Clone)]
 pub struct AccountProof {
-    /// What the root commits to of the account; that of an empty one where it does not exist.
+    /// The account as the root commits to it; an empty one where it does not exist.
     pub account: TrieAccount,
     /// Nodes of the state trie, root first.
     pub nodes: Vec<Bytes>,
@@ -275,7 +275,7 @@ impl AccountState {
         self.storage_trie = Trie::default();
     }
 
-    /// What the state trie holds of this account.
+    /// This account's value in the state trie.
     fn leaf(&self) -> TrieAccount {
         TrieAccount::new(self.nonce, self.balance, self.storage_trie.root(), self.code_hash)
     }

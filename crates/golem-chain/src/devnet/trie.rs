@@ -32,7 +32,7 @@ struct Node {
 enum Kind {
     /// The rest of the key, and the value.
     Leaf(Nibbles, Box<[u8]>),
-    /// What all keys below have in common. Below is always a branch.
+    /// The path that all keys below share, and a branch.
     Extension(Nibbles, Link),
     /// By the next nibble; at least two are there.
     Branch(Box<[Option<Link>; 16]>),
@@ -109,7 +109,7 @@ impl Node {
         Arc::new(Self { kind, reference: OnceLock::new() })
     }
 
-    /// What the parent holds: the node itself, or its hash.
+    /// The parent's reference to this node: the node itself, or its hash.
     fn reference(&self) -> &RlpNode {
         self.reference.get_or_init(|| RlpNode::from_rlp(&self.encoded()))
     }

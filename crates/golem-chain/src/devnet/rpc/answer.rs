@@ -1,4 +1,4 @@
-//! When a request is answered: at once on the chain's thread, on another thread, or in parts that let others come between.
+//! Three ways to an answer: at once on the chain's thread, on another thread, or in parts that let others come between.
 
 use super::super::handle::Engine;
 use super::RpcResult;

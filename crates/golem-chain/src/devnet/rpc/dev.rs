@@ -17,7 +17,7 @@ use super::{RpcResult, json, quantity, sign};
 /// The most blocks one request may have mined.
 const MAX_BLOCKS: u64 = 100_000;
 
-/// How long blocks are mined before others get their turn.
+/// Time for which blocks are mined before others get their turn.
 const LONGEST_SLICE: Duration = Duration::from_millis(20);
 
 /// `evm_mine`: one block, at a timestamp if one is given; or `{timestamp, blocks}`.
@@ -52,7 +52,7 @@ struct Run {
     blocks: u64,
     /// Seconds from one to the next.
     interval: Option<u64>,
-    /// What is answered in the end.
+    /// The answer in the end.
     done: fn() -> RpcResult,
 }
 

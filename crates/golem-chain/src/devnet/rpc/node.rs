@@ -1,4 +1,4 @@
-//! What the node says of itself, and going back to its beginning.
+//! The node's description of itself, and the way back to its beginning.
 
 use alloy::primitives::{B256, U256};
 use serde_json::{Map, Value, json as object};

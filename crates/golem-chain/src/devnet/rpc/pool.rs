@@ -1,4 +1,4 @@
-//! What waits for a block: how many, all of it, and all of it in one line each.
+//! The pool: its size, its transactions, and one line for each of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MAX_INPUT: usize = 16 << 20;
 /// Waiting transactions by sender and nonce.
 type ByNonce<T> = BTreeMap<Address, BTreeMap<String, T>>;
 
-/// How many transactions could go into the next block, and how many wait for another before them.
+/// `txpool_status`: the number of transactions that could go into the next block, and of those that wait for another.
 pub(super) fn status(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     let (pending, queued): (Vec<_>, Vec<_>) =
         engine.chain.pool().iter().partition(|transaction| is_pending(engine, transaction));

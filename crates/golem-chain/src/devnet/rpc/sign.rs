@@ -21,14 +21,14 @@ use super::error::RpcError;
 use super::params::Params;
 use super::{RpcResult, json};
 
-/// How many accounts of the mnemonic have their keys here.
+/// Number of the mnemonic's accounts whose keys are here.
 const DEVELOPMENT_ACCOUNTS: usize = 10;
 
 /// The most members that the types of a message may have, each struct counted wherever it stands in another: two types of
 /// which each holds the other's kind twice double with every one of them.
 const MAX_TYPED_MEMBERS: usize = 10_000;
 
-/// How deep the structs of a message may stand in one another.
+/// Deepest nesting of the structs of a message.
 const MAX_TYPE_DEPTH: usize = 64;
 
 /// The longest name of a type, in bytes: each pair of brackets in it is one more list in a list.
@@ -40,7 +40,7 @@ pub(super) fn accounts(engine: &Engine) -> impl Iterator<Item = Address> + '_ {
     keys().iter().map(PrivateKeySigner::address).filter(|address| funded.iter().any(|(known, _)| known == address))
 }
 
-/// What `request` asks to be sent: unsigned in the name of an impersonated sender, else signed with a development key.
+/// The transaction that `request` describes: unsigned for an impersonated sender, else signed with a development key.
 pub(super) fn transaction(engine: &Engine, request: TransactionRequest) -> Result<ChainTransaction, RpcError> {
     let Some(sender) = request.from else {
         return Err(RpcError::invalid_params("the transaction has no \"from\": give the sender's address"));

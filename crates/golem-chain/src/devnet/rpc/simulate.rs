@@ -33,13 +33,13 @@ const BLOCK_SECONDS: u64 = 12;
 /// The most that all calls may return together, in bytes.
 const MAX_RETURNED: usize = 16 << 20;
 
-/// What a block number that is not after the last means.
+/// Code for a block number that is not after the last.
 const BLOCK_NUMBER_INVALID: i64 = -38_020;
-/// The same of a time.
+/// Code for a timestamp that is not after the last.
 const BLOCK_TIMESTAMP_INVALID: i64 = -38_021;
-/// More blocks than one request may have.
+/// Code for more blocks than one request may have.
 const TOO_MANY_BLOCKS: i64 = -38_026;
-/// A call that asks for more gas than its block has left.
+/// Code for a call that asks for more gas than its block has left.
 const BLOCK_GAS_LIMIT_REACHED: i64 = -38_015;
 
 /// A chain of blocks that go nowhere.
@@ -57,7 +57,7 @@ struct Simulation {
     returned: usize,
 }
 
-/// What the calls of one block came to so far.
+/// The calls of one block so far.
 #[derive(Default)]
 struct Made {
     transactions: Vec<Arc<ChainTransaction>>,

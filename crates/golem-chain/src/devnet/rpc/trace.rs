@@ -162,7 +162,9 @@ fn result(
 fn parity_traces(replay: &mut Replay, index: usize) -> Result<Vec<LocalizedTransactionTrace>, RpcError> {
     let block = Arc::clone(&replay.block);
     let Some(transaction) = block.transactions.get(index) else { return Ok(Vec::new()) };
-    let mut tracer = TracingInspector::new(TracingInspectorConfig::default_parity());
+    // Calls of precompiles are told of too, as anvil does.
+    let config = TracingInspectorConfig::default_parity().set_exclude_precompile_calls(false);
+    let mut tracer = TracingInspector::new(config);
     let replayed = replay.run(transaction, &mut tracer)?;
     // Parity counts what is left once the transaction itself is paid for: its gas limit is not set here.
     tracer.set_transaction_caller(replayed.tx.caller);
@@ -183,7 +185,7 @@ fn tracing_options(params: &Params<'_>, index: usize) -> Result<GethDebugTracing
     Ok(options)
 }
 
-/// Whether the tracer is one of those that are here, and its configuration sound.
+/// Refuses a tracer that is not here, and a configuration that is not sound.
 fn check_tracer(options: &GethDebugTracingOptions) -> Result<(), RpcError> {
     use GethDebugBuiltInTracerType::{CallTracer, FlatCallTracer, FourByteTracer, NoopTracer, PreStateTracer};
     let known = match &options.tracer {
@@ -200,7 +202,7 @@ fn check_tracer(options: &GethDebugTracingOptions) -> Result<(), RpcError> {
     DebugInspector::new(options.clone()).map(drop).map_err(|_| bad_config())
 }
 
-/// What the tracer of `options` keeps of every step.
+/// The parts of a step that the tracer of `options` keeps.
 fn kept(options: &GethDebugTracingOptions) -> Kept {
     if options.tracer.as_ref().is_some_and(|tracer| !tracer.as_str().is_empty()) {
         return Kept::default();

@@ -1,4 +1,4 @@
-//! What takes long does not keep others waiting; and what the node says of itself.
+//! Long requests that keep nobody waiting, the pool, and the node's description of itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -125,3 +125,15 @@ async fn what_is_too_much_or_out_of_order_is_refused() {
     let (_, message, _) = refused(&devnet, "eth_simulateV1", simulation(json!([block, block, block]))).await;
     assert_eq!(message, "RPC gas cap exhausted");
 }
+
+#[tokio::test]
+async fn json_nested_without_end_is_refused() {
+    let devnet = devnet(Mining::Manual);
+    let provider = devnet.provider();
+    let deep = format!("[{}{}]", "[".repeat(100_000), "]".repeat(100_000));
+    for method in ["eth_simulateV1", "debug_traceCall", "eth_signTypedData_v4", "eth_getProof", "anvil_reset"] {
+        let params = serde_json::value::RawValue::from_string(deep.clone()).expect("JSON");
+        let error = provider.raw_request::<_, Value>(method.into(), params).await.expect_err(method);
+        assert_eq!(error.as_error_resp().map(|error| error.code), Some(-32602), "{method}: {error}");
+    }
+}
