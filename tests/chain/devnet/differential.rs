@@ -451,21 +451,6 @@ async fn the_same_transactions_do_the_same_on_anvil() {
         compare_states(&world, &ours, &theirs, number).await;
         let addresses: Vec<Address> = world.addresses.iter().copied().collect();
         pair.compare_block(number, &addresses).await;
-        if std::env::var_os("DBG").is_some() && pair.differences.len() > 3 {
-            println!(
-                "block {number}\n{}",
-                pair.differences
-                    .iter()
-                    .map(|d| {
-                        let mut d = d.clone();
-                        d.truncate(600);
-                        d
-                    })
-                    .collect::<Vec<_>>()
-                    .join("\n")
-            );
-            break;
-        }
         for (nonce, key) in world.nonces.iter_mut().zip(&world.keys) {
             let count = ask(&ours, "eth_getTransactionCount", json!([key.address()])).await;
             *nonce = serde_json::from_value::<U256>(count).expect("a number").to();
