@@ -172,11 +172,14 @@ fn failure(error: &str) -> String {
     same.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
+/// Writing where it is not allowed.
+const STATIC: &[&str] = &["write protection", "Mutable Call In Static Context", "CallNotAllowedInsideStatic"];
+
 /// Failures that have different names.
 const FAILURES: &[(&str, &[&str])] = &[
     ("CreateContractStartingWithEF", &["invalid code: must not begin with 0xef", "Invalid code"]),
     ("NotActivated", &["invalid opcode", "Bad instruction"]),
-    ("StateChangeDuringStaticCall", &["write protection", "Mutable Call In Static Context"]),
+    ("StateChangeDuringStaticCall", STATIC),
 ];
 
 impl Pair {
@@ -462,8 +465,6 @@ impl Pair {
             ("eth_syncing", json!([])),
             ("eth_blockNumber", json!([])),
             ("eth_coinbase", json!([])),
-            ("eth_gasPrice", json!([])),
-            ("eth_maxPriorityFeePerGas", json!([])),
             ("eth_blobBaseFee", json!([])),
             ("eth_getBalance", json!([account, "latest"])),
             ("eth_getCode", json!([account, "latest"])),
@@ -473,8 +474,19 @@ impl Pair {
         ] {
             self.same(method, params).await;
         }
+        // The tip is each node's own advice, anvil's from what the last blocks paid; what it is added to is the same.
+        let mut base_fees = Vec::new();
+        for provider in [&self.ours, &self.theirs] {
+            let [price, tip] =
+                ["eth_gasPrice", "eth_maxPriorityFeePerGas"].map(|method| ask(provider, method, json!([])));
+            let (price, tip) = (serde_json::from_value(price.await), serde_json::from_value(tip.await));
+            let (price, tip): (U256, U256) = (price.expect("a price"), tip.expect("a tip"));
+            base_fees.push(json!(price - tip));
+        }
+        self.compared.extend(["eth_gasPrice", "eth_maxPriorityFeePerGas"]);
+        self.compare(&base_fees[0], &base_fees[1], "eth_gasPrice without the tip");
         // anvil's timestamp here is that of its next block's environment.
-        self.same_but("anvil_nodeInfo", json!([]), &["currentBlockHash", "currentBlockTimestamp"]).await;
+        self.same_but("anvil_nodeInfo", json!([]), &["currentBlockHash", "currentBlockTimestamp", "gasPrice"]).await;
         let metadata = ["chainId", "latestBlockNumber"];
         let here = ask(&self.ours, "anvil_metadata", json!([])).await;
         let there = ask(&self.theirs, "anvil_metadata", json!([])).await;

@@ -7,6 +7,7 @@
 use std::sync::{Arc, OnceLock};
 
 use alloy::primitives::{B256, Bytes, keccak256};
+use alloy::rlp::Encodable;
 use alloy_trie::nodes::{BranchNodeRef, ExtensionNodeRef, LeafNodeRef, RlpNode};
 use alloy_trie::{EMPTY_ROOT_HASH, Nibbles, TrieMask};
 
@@ -117,9 +118,9 @@ impl Node {
     fn encoded(&self) -> Vec<u8> {
         let mut encoded = Vec::new();
         match &self.kind {
-            Kind::Leaf(path, value) => drop(LeafNodeRef::new(path, value).rlp(&mut encoded)),
+            Kind::Leaf(path, value) => LeafNodeRef::new(path, value).encode(&mut encoded),
             Kind::Extension(path, child) => {
-                drop(ExtensionNodeRef::new(path, child.reference().as_slice()).rlp(&mut encoded));
+                ExtensionNodeRef::new(path, child.reference().as_slice()).encode(&mut encoded);
             }
             Kind::Branch(children) => {
                 let stack: Vec<RlpNode> = children.iter().flatten().map(|child| child.reference().clone()).collect();
@@ -128,7 +129,7 @@ impl Node {
                     .zip(children.iter())
                     .filter(|(_, child)| child.is_some())
                     .for_each(|(bit, _)| mask.set_bit(bit));
-                drop(BranchNodeRef::new(&stack, mask).rlp(&mut encoded));
+                BranchNodeRef::new(&stack, mask).encode(&mut encoded);
             }
         }
         encoded

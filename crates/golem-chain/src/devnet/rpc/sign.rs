@@ -49,13 +49,13 @@ pub(super) fn transaction(engine: &Engine, request: TransactionRequest) -> Resul
         return Ok(engine.chain.prepare(request)?);
     }
     let key = key(engine, sender)?;
-    Ok(match engine.chain.complete(request, sender)? {
+    match engine.chain.complete(request, sender)? {
         TypedTransaction::Legacy(tx) => signed(key, tx),
         TypedTransaction::Eip2930(tx) => signed(key, tx),
         TypedTransaction::Eip1559(tx) => signed(key, tx),
         TypedTransaction::Eip4844(tx) => signed(key, tx),
         TypedTransaction::Eip7702(tx) => signed(key, tx),
-    }?)
+    }
 }
 
 fn signed<T>(key: &PrivateKeySigner, tx: T) -> Result<ChainTransaction, RpcError>
