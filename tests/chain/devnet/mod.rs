@@ -2,6 +2,7 @@
 
 mod differential;
 mod dumps;
+mod methods;
 mod server;
 
 use alloy::primitives::{Address, U256, address, bytes};

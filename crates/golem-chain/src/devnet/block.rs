@@ -60,8 +60,7 @@ pub enum Failure {
 /// A sealed block.
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// The header. Its `state_root` is the commitment described at
-    /// [`State::commitment`](super::state::State::commitment), not a Merkle Patricia root.
+    /// The header.
     pub header: Header,
     /// Keccak hash of the header.
     pub hash: B256,
@@ -164,7 +163,7 @@ impl Block {
     pub(super) fn seal(
         context: &BlockContext,
         parent_hash: B256,
-        state_commitment: B256,
+        state_root: B256,
         extra_data: Bytes,
         transactions: Vec<Arc<ChainTransaction>>,
         receipts: Vec<Receipt>,
@@ -182,7 +181,7 @@ impl Block {
             parent_hash,
             ommers_hash: EMPTY_OMMER_ROOT_HASH,
             beneficiary: context.coinbase,
-            state_root: state_commitment,
+            state_root,
             transactions_root,
             receipts_root,
             logs_bloom,

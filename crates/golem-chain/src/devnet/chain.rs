@@ -41,7 +41,8 @@ pub struct ChainConfig {
     pub coinbase: Address,
     /// What `eth_maxPriorityFeePerGas` suggests, wei per gas.
     pub suggested_tip: u128,
-    /// Accounts with a balance from the start, in wei. They are what `eth_accounts` lists.
+    /// Accounts with a balance from the start, in wei. Those among them that belong
+    /// to the development mnemonic are what `eth_accounts` lists.
     pub balances: Vec<(Address, U256)>,
     /// Contracts that are there from the start, at addresses of their own.
     pub codes: Vec<(Address, Bytes)>,
@@ -131,8 +132,7 @@ impl Chain {
             prevrandao: B256::ZERO,
             excess_blob_gas: 0,
         };
-        let genesis =
-            Arc::new(Block::seal(&context, B256::ZERO, state.commitment(), Bytes::new(), Vec::new(), Vec::new()));
+        let genesis = Arc::new(Block::seal(&context, B256::ZERO, state.root(), Bytes::new(), Vec::new(), Vec::new()));
         state.push_block_hash(0, genesis.hash);
         Ok(Self {
             next_base_fee: config.base_fee,
@@ -206,7 +206,7 @@ impl Chain {
         let block = Arc::new(Block::seal(
             context,
             parent_hash,
-            state.commitment(),
+            state.root(),
             extra_data,
             production.transactions,
             production.receipts,
@@ -299,9 +299,9 @@ impl Chain {
     pub fn pending_block(&self) -> (Block, State) {
         let context = self.next_context();
         let parent_hash = self.head().hash;
-        let made = produce(&self.config.rules, &context, parent_hash, self.state.clone(), &self.pool);
-        let commitment = made.state.commitment();
-        (Block::seal(&context, parent_hash, commitment, Bytes::new(), made.transactions, made.receipts), made.state)
+        let mut made = produce(&self.config.rules, &context, parent_hash, self.state.clone(), &self.pool);
+        let root = made.state.root();
+        (Block::seal(&context, parent_hash, root, Bytes::new(), made.transactions, made.receipts), made.state)
     }
 
     /// State and surroundings at `id`: for a block, its own; for `pending`, the next block's after

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use alloy::eips::BlockId;
 use serde_json::Value;
-use tokio::sync::{broadcast, oneshot, watch};
+use serde_json::value::RawValue;
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 
 use super::block::Block;
 use super::chain::{Chain, ChainConfig, Snapshot};
@@ -19,12 +20,19 @@ use super::error::BlockError;
 use super::events::ChainEvent;
 use super::filters::Filters;
 use super::keep::KeptChain;
+use super::rpc::{self, Answer, RpcError, RpcResult, Work};
 use super::state::InvalidCode;
 use bardo_base::clock::{Clock, SystemClock};
 
 /// How many events a slow subscriber may be behind before it misses some: twice what the journal
 /// keeps, so that all one command can tell of fits beside as much that is still unread.
 const EVENT_BACKLOG: usize = 8_192;
+
+/// Requests worked on at a time beside the chain's thread.
+const WORKERS: usize = 2;
+
+/// Stack of a thread that works on a request, in bytes: traces are as deep as calls nest, 1,024 at most.
+const WORKER_STACK: usize = 32 << 20;
 
 /// How many blocks in a row are made on transaction before the next command gets its turn.
 const MAX_BLOCKS_AT_ONCE: usize = 256;
@@ -112,6 +120,8 @@ struct Shared {
     head: watch::Receiver<Arc<Block>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     thread_id: ThreadId,
+    /// Places for what is worked on beside the chain's thread.
+    workers: Arc<Semaphore>,
 }
 
 enum Command {
@@ -124,6 +134,8 @@ pub(super) struct Engine {
     pub(super) chain: Chain,
     pub(super) filters: Filters,
     pub(super) description: Option<Arc<Value>>,
+    /// Tells one run of a node from another.
+    pub(super) instance: [u8; 32],
     mining: Mining,
     next_block: Option<Instant>,
     clock: Option<Arc<dyn Clock>>,
@@ -154,16 +166,18 @@ impl Devnet {
         Self::start(chain, config, Some(kept))
     }
 
-    fn start(chain: Chain, config: RunningConfig, kept: Option<KeptChain>) -> Result<Self, SpawnError> {
+    fn start(mut chain: Chain, config: RunningConfig, kept: Option<KeptChain>) -> Result<Self, SpawnError> {
         let (commands, inbox) = mpsc::channel();
         let (events, _) = broadcast::channel(EVENT_BACKLOG);
         let (head_sender, head) = watch::channel(Arc::clone(chain.head()));
         let chain_id = chain.rules().chain_id;
+        chain.begin();
         let mut engine = Engine {
             published: chain.journal().end(),
             chain,
             filters: Filters::default(),
             description: None,
+            instance: rand::random(),
             mining: Mining::Manual,
             next_block: None,
             clock: config.clock,
@@ -178,7 +192,8 @@ impl Devnet {
             std::thread::Builder::new().name(format!("chain-{chain_id}")).spawn(move || engine.serve(&inbox))?;
         let thread_id = thread.thread().id();
         let thread = Mutex::new(Some(thread));
-        Ok(Self { shared: Arc::new(Shared { chain_id, commands, events, head, thread, thread_id }) })
+        let workers = Arc::new(Semaphore::new(WORKERS));
+        Ok(Self { shared: Arc::new(Shared { chain_id, commands, events, head, thread, thread_id, workers }) })
     }
 
     /// The chain's id.
@@ -277,6 +292,42 @@ impl Devnet {
         question.await.map_err(|_| DevnetGone::Stopped)
     }
 
+    /// Answers one JSON-RPC request.
+    pub(super) async fn request(&self, method: String, params: Option<Box<RawValue>>) -> Result<RpcResult, DevnetGone> {
+        let answer = self.engine(move |engine| rpc::dispatch(engine, &method, params.as_deref())).await?;
+        self.complete(answer).await
+    }
+
+    /// Does what an answer still takes.
+    pub(super) async fn complete(&self, mut answer: Answer) -> Result<RpcResult, DevnetGone> {
+        loop {
+            answer = match answer {
+                Answer::Now(result) => return Ok(result),
+                Answer::Elsewhere(work) => return Ok(self.work(work).await),
+                Answer::Later(part) => self.engine(part).await?,
+            };
+        }
+    }
+
+    /// Runs `work` on a thread of its own once there is a place for it.
+    async fn work(&self, work: Work) -> RpcResult {
+        let failed = |what: &str| Err(RpcError::internal(what));
+        let Ok(place) = Arc::clone(&self.shared.workers).acquire_owned().await else {
+            return failed("the node is ending");
+        };
+        let (answer, question) = oneshot::channel();
+        let thread =
+            std::thread::Builder::new().name("chain-worker".to_owned()).stack_size(WORKER_STACK).spawn(move || {
+                // Whoever asked may have gone; the place is taken until the work is done all the same.
+                let _ = answer.send(work());
+                drop(place);
+            });
+        if thread.is_err() {
+            return failed("no thread could be started for this request");
+        }
+        question.await.unwrap_or_else(|_| failed("the request could not be worked on to its end"))
+    }
+
     fn send(&self, work: Box<dyn FnOnce(&mut Engine) + Send>) -> Result<(), DevnetGone> {
         self.shared.commands.send(Command::Run(work)).map_err(|_| DevnetGone::Stopped)
     }
@@ -367,6 +418,12 @@ impl Engine {
             // What was shown is in the log; what was only written into the state since the last block is lost.
             tracing::error!(chain = self.chain.rules().chain_id, %error, "the chain's last checkpoint was not written");
         }
+    }
+
+    /// Goes back to what the chain was when it got its thread.
+    pub(super) fn reset(&mut self) {
+        self.chain.reset();
+        self.instance = rand::random();
     }
 
     pub(super) fn mining(&self) -> Mining {

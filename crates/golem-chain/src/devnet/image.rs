@@ -271,7 +271,7 @@ impl State {
             .filter(|(_, code)| !code.is_empty())
             .collect();
         let places: BTreeMap<B256, u64> = codes.keys().copied().zip(1..).collect();
-        writer.hash(self.commitment());
+        writer.hash(self.clone().root());
         writer.length(codes.len());
         for code in codes.values() {
             writer.bytes(code);
@@ -298,7 +298,8 @@ impl State {
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
-        let mut state = State::committed_to(reader.hash()?);
+        let root = reader.hash()?;
+        let mut state = State::default();
         let mut codes = vec![None];
         for _ in 0..reader.length()? {
             let code = Bytes::copy_from_slice(reader.bytes()?);
@@ -314,6 +315,9 @@ impl State {
                 slots.push((reader.word()?, reader.word()?));
             }
             state.store_account(address, StoredAccount { nonce, balance, code_hash, slots });
+        }
+        if state.root() != root {
+            return Err(ReadError::Invalid("state root"));
         }
         let mut hashes = Vec::new();
         for _ in 0..reader.length()? {

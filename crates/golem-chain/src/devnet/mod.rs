@@ -18,6 +18,7 @@ pub mod keep;
 pub mod ledger;
 pub mod pool;
 mod produce;
+mod replay;
 pub mod rewind;
 pub mod rpc;
 pub mod server;
@@ -26,6 +27,7 @@ pub mod state;
 mod tests;
 pub mod time;
 pub mod transport;
+mod trie;
 
 pub use block::{Block, ChainTransaction, Failure, Receipt};
 pub use call::{AccessListOutcome, CallOutcome};

@@ -22,6 +22,7 @@ const KEPT: usize = 256;
 pub(super) struct Snapshots {
     saved: BTreeMap<u64, Saved>,
     last: u64,
+    beginning: Option<Box<Saved>>,
 }
 
 /// Everything a chain was. All of it is cheap to copy.
@@ -139,6 +140,25 @@ impl Chain {
             .cloned()
             .collect();
         Ok(Reorg { removed, added, dropped })
+    }
+
+    /// Notes that the chain begins here, for [`reset`](Self::reset).
+    pub(super) fn begin(&mut self) {
+        self.snapshots.beginning = Some(Box::new(self.saved()));
+    }
+
+    /// Goes back to the beginning and forgets every saved chain.
+    pub(super) fn reset(&mut self) {
+        let Some(beginning) = self.snapshots.beginning.clone() else { return };
+        self.snapshots.saved.clear();
+        let before = self.ledger.clone();
+        self.restore(*beginning);
+        self.announce_switch(&before);
+    }
+
+    /// The newest block of every saved chain, by id.
+    pub(super) fn saved_heads(&self) -> impl Iterator<Item = (u64, &Arc<Block>)> {
+        self.snapshots.saved.iter().map(|(id, saved)| (*id, saved.ledger.head()))
     }
 
     fn saved(&self) -> Saved {
