@@ -17,7 +17,8 @@ use alloy::signers::local::{MnemonicBuilder, coins_bip39::English};
 use alloy::sol_types::SolCall;
 use bardo::abi::uniswap_v3::QuoterV2;
 use bardo::chain::devnet::server;
-use bardo::sandbox::plan::Token;
+use bardo::sandbox::plan::{ETHEREUM, Token};
+use bardo::sandbox::snapshot::{furnished_anew, furnished_from_file};
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use criterion::{Criterion, criterion_group, criterion_main};
 use tokio::runtime::Runtime;
@@ -36,6 +37,13 @@ fn boot(criterion: &mut Criterion) {
     group.sample_size(10).measurement_time(Duration::from_secs(10));
     group.bench_function("both chains ready", |bencher| {
         bencher.iter(|| Sandbox::boot(black_box(&config(Pace::Manual)), &|_| {}).expect("a sandbox"));
+    });
+    // What counts is their ratio: the deployments of the larger chain, and reading what they leave.
+    group.bench_function("genesis by deployment", |bencher| {
+        bencher.iter(|| furnished_anew(black_box(&ETHEREUM), &|_| {}).expect("a chain"));
+    });
+    group.bench_function("genesis from the snapshot", |bencher| {
+        bencher.iter(|| furnished_from_file(black_box(&ETHEREUM)).expect("a chain"));
     });
 }
 

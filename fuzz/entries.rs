@@ -3,8 +3,10 @@
 //! `cargo fuzz run order` (nightly) drives them without end; `tests/sandbox/reactors` runs them over a bounded number of inputs
 //! on the stable toolchain.
 
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, Bytes, Log, U256};
 use bardo::base::units::BasisPoints;
+use bardo::chain::devnet::{Chain, ChainConfig};
 use bardo::chain::permit2::Domain;
 use bardo::erc8004::Event;
 use bardo::erc8004::file::ReadRegistration;
@@ -74,6 +76,29 @@ pub fn log(data: &[u8]) {
     }
     let Some(log) = Log::new(Address::ZERO, topics, Bytes::copy_from_slice(rest)) else { return };
     let _ = (Opened::decode(&log), Event::decode(&log));
+}
+
+/// A state dump, compressed or not. What is loaded can be asked for, and the chain goes on after it.
+pub fn dump(data: &[u8]) {
+    let mut chain = Chain::new(ChainConfig::default()).unwrap();
+    let before = chain.head().hash;
+    if chain.load_dump(data).is_err() {
+        assert_eq!((chain.head().hash, chain.number()), (before, 0));
+        return;
+    }
+    for number in [chain.number(), chain.number().saturating_sub(1)] {
+        let _ = chain.call(&Default::default(), BlockId::number(number), None, None);
+    }
+    let number = chain.number();
+    assert_eq!(chain.mine().number(), number + 1);
+    assert!(chain.dump(true).is_ok());
+}
+
+/// A chain's image.
+pub fn image(data: &[u8]) {
+    if let Ok(chain) = Chain::from_image(data) {
+        let _ = chain.to_image();
+    }
 }
 
 /// A registration file, or its address.

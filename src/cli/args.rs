@@ -9,6 +9,7 @@ use super::devnet::block_time;
 use bardo_base::config::LogFormat;
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Category, Phase, Profile, StopLevel};
+use bardo_runtime::data::devnets::DevnetName;
 use bardo_sandbox::Pace;
 use golem_tools::engine::ApprovalMode;
 
@@ -40,6 +41,10 @@ pub(super) struct Cli {
     /// Draw the console with this theme: dark, light, high-contrast, sixteen, bardo, or one of your own
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
+    /// Keep the console's devnet under this name, and go on with it the next time: chains, time, market and ledger
+    /// [default: it ends with the program]
+    #[arg(long, value_name = "NAME")]
+    pub data: Option<DevnetName>,
     /// Let nothing on the console's screen move by itself
     #[arg(long)]
     pub no_motion: bool,
@@ -210,6 +215,7 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct DevnetArguments {
     /// Port of the first chain; the second answers on the next one. 0 takes any two that are free
     #[arg(long, value_name = "PORT", default_value_t = 8545)]
@@ -220,6 +226,38 @@ pub(super) struct DevnetArguments {
     /// Decides everything the market does; the same seed gives the same devnet
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Keep the devnet under this name, and go on with it the next time; it keeps its seed [default: it ends with the
+    /// program]
+    #[arg(long, value_name = "NAME")]
+    pub data: Option<DevnetName>,
+    #[command(subcommand)]
+    pub action: Option<DevnetAction>,
+}
+
+/// What can be done to kept devnets.
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum DevnetAction {
+    /// List the devnets that are kept, with their snapshots
+    List,
+    /// Delete a kept devnet with its ledger and its snapshots; asks for confirmation on the terminal
+    Delete {
+        /// Its name
+        name: DevnetName,
+    },
+    /// Copy a kept devnet that nobody uses, with its ledger
+    Snapshot {
+        /// The devnet's name
+        name: DevnetName,
+        /// Name of the copy
+        label: DevnetName,
+    },
+    /// Put a copy in the devnet's place, with its ledger; asks for confirmation on the terminal
+    Restore {
+        /// The devnet's name
+        name: DevnetName,
+        /// Name of the copy
+        label: DevnetName,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -11,6 +11,7 @@ use bardo_base::{
     clock::{Clock, SystemClock},
     config::{Environment, Flags},
 };
+use bardo_runtime::data::DataFolder;
 use bardo_sandbox::{
     MarketMode, Pace, Sandbox, SandboxConfig,
     services::{self, Services},
@@ -69,8 +70,21 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
 
     let started = Instant::now();
     let pace = arguments.block_time.unwrap_or(Pace::Live);
-    eprintln!("bardo: building two chains and their past…");
-    let sandbox = Sandbox::boot(&sandbox(arguments.seed, pace, MarketMode::On), &|_| {})?;
+    let wanted = sandbox(arguments.seed, pace, MarketMode::On);
+    let sandbox = match &arguments.data {
+        None => {
+            eprintln!(
+                "bardo: building two chains and their past; nothing of them is kept (--data NAME keeps a devnet)…"
+            );
+            Sandbox::boot(&wanted, &|_| {})?
+        }
+        Some(name) => {
+            let folder = DataFolder::of(&config).keep_devnet(name)?;
+            let known = if folder.record()?.is_some() { "going on with" } else { "beginning" };
+            eprintln!("bardo: {known} the devnet {name}, which is kept in {}…", folder.path().display());
+            Sandbox::boot_kept(&wanted, &folder, &|_| {})?
+        }
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         // Caught from here on, so that nobody who has read the first line can end it uncleanly.
@@ -78,12 +92,30 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
         let services = services::serve(&sandbox, services_port).await?;
         let servers = serve_all(&sandbox, ports, &services).await?;
         eprintln!("bardo: ready after {} ms; Ctrl-C ends it", started.elapsed().as_millis());
-        interrupted.await;
+        tokio::select! {
+            () = interrupted => {}
+            chain = chain_stopped(&sandbox) => {
+                let words = format!("the chain {chain} has stopped, since it could not be kept; the log says why");
+                return Err(words.into());
+            }
+        }
         for server in servers {
             server.stop().await;
         }
         Ok(Exit::Success)
     })
+}
+
+/// The name of the first chain that stops by itself, which one does when it cannot be kept.
+async fn chain_stopped(sandbox: &Sandbox) -> &'static str {
+    let ends = sandbox.chains().iter().map(|chain| {
+        let (mut head, name) = (chain.devnet.head(), chain.deployment.plan.name);
+        Box::pin(async move {
+            while head.changed().await.is_ok() {}
+            name
+        })
+    });
+    futures::future::select_all(ends).await.0
 }
 
 /// A port for each chain: the one that was asked for and the next, or any two for 0.

@@ -21,6 +21,7 @@ mod doctor;
 mod farewell;
 mod golem;
 mod halt;
+mod kept;
 mod keys;
 mod kinds;
 mod log;
@@ -47,7 +48,7 @@ use ::golem::archetype::ArchetypeError;
 use ::golem::brain::Choice;
 use ::golem::brain::process::confinement::launch;
 use ::golem::scenario;
-use args::{Cli, Command, GolemAction, LogAction, ToolsFormat};
+use args::{Cli, Command, DevnetArguments, GolemAction, LogAction, ToolsFormat};
 use bardo_base::config::{Config, ConfigError, Environment, Flags, Origin};
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
@@ -163,7 +164,15 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         log_format: cli.log_format,
     };
     let look = Look { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
+    if cli.data.is_some() && (cli.command.is_some() || cli.scenario.is_some()) {
+        let words = "--data keeps the devnet of the console: leave it out of other commands and of shows; \
+                     `bardo devnet --data NAME` has one of its own";
+        return Err(Failure::usage(words.to_owned()));
+    }
     match cli.command {
+        Some(Command::Devnet(DevnetArguments { action: Some(action), .. })) => {
+            kept::run(&action, &environment, &flags, cli.json)
+        }
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
         Some(Command::Call { tool, params, idempotency_key, dry_run, approve, phase, key, password_fd, wait }) => {
@@ -224,7 +233,12 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             let show = cli.scenario.map(|name| golem::show(&name, &environment, &flags)).transpose()?;
             let time = show.as_ref().and_then(golem::time_of);
             let session = SessionOptions { show, time, ..SessionOptions::default() };
-            console(load(&environment, &flags)?, look, session)
+            let mut config = load(&environment, &flags)?;
+            if let Some(name) = cli.data {
+                kept::on_embedded(&config)?;
+                config.kept_devnet = Some(name.to_string());
+            }
+            console(config, look, session)
         }
     }
 }

@@ -32,6 +32,8 @@ mod halt;
 #[cfg(unix)]
 mod hands;
 #[cfg(unix)]
+mod kept;
+#[cfg(unix)]
 mod keys;
 #[path = "../support/liar.rs"]
 mod liar;

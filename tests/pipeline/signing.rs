@@ -35,6 +35,7 @@ const MODULES: &[(&str, &str)] = &[
     ("crates/bardo-safety/src/custody/", "keys, used by a capability alone"),
     ("crates/bardo-sandbox/src/", "inhabitants of the devnet, whose keys refuse every other chain"),
     ("crates/golem-chain/src/sender/", "stored bytes, sent"),
+    ("crates/golem-chain/src/devnet/rpc/sign.rs", "the devnet's node, with the keys of the public mnemonic alone"),
     ("crates/golem-chain/src/devnet/rpc/", "the chain that is sent to: names of its calls"),
     ("crates/golem-chain/src/provider/method.rs", "which calls may be asked twice: their names"),
 ];
@@ -100,6 +101,31 @@ fn nothing_signs_or_sends_outside_its_module() {
     }
     assert!(inside > 0, "not even the modules that sign were found: the words are wrong");
     assert!(faults.is_empty(), "\nsigning or sending outside of its module:\n{}\n", faults.join("\n"));
+}
+
+/// The crate of the devnet holds no key of a user's and cannot get at one: custody lies in a crate that builds on it.
+#[test]
+fn the_devnet_signs_with_the_public_mnemonic_alone() {
+    let makers = ["PrivateKeySigner", "MnemonicBuilder", "LocalSigner", "SigningKey", "SecretKey"];
+    let mut found = Vec::new();
+    for (relative, file) in sources() {
+        let source = fs::read_to_string(file).unwrap();
+        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let uses = code.clone().any(|line| makes_key(line, &makers));
+        if relative.starts_with("crates/golem-chain/src/devnet/") && !is_test(&relative) && uses {
+            let from: Vec<_> =
+                code.filter(|line| line.contains("from_phrase") || line.contains("from_bytes")).collect();
+            found.push((relative, from.join("").trim().to_owned()));
+        }
+    }
+    let expected = "let parent = MnemonicBuilder::from_phrase(MNEMONIC).build_parent_key();";
+    assert_eq!(found, [("crates/golem-chain/src/devnet/rpc/sign.rs".to_owned(), expected.to_owned())]);
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/golem-chain/Cargo.toml");
+    assert!(!fs::read_to_string(manifest).unwrap().contains("bardo-safety"));
+}
+
+fn makes_key(line: &str, makers: &[&str]) -> bool {
+    makers.iter().any(|word| line.contains(word))
 }
 
 #[test]

@@ -30,13 +30,13 @@ fn two_boots_are_the_same_block_for_block() {
 }
 
 #[test]
-fn progress_is_told_from_the_first_contract_to_the_end() {
+fn progress_is_told_from_the_snapshot_to_the_end() {
     let told = Mutex::new(Vec::new());
     Sandbox::boot(&config(), &|progress| told.lock().unwrap().push(progress)).unwrap();
     let told = told.into_inner().unwrap();
     for chain in ["ethereum", "base"] {
         let stages: Vec<Stage> = told.iter().filter(|news| news.chain == chain).map(|news| news.stage).collect();
-        assert_eq!(stages.first(), Some(&Stage::Contracts));
+        assert_eq!(stages.first(), Some(&Stage::Snapshot));
         assert_eq!(stages.last(), Some(&Stage::Ready));
         assert!(stages.contains(&Stage::Past { done: 120, of: 120 }));
     }

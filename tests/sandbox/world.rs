@@ -39,7 +39,7 @@ impl World {
     pub fn begun(plan: &'static ChainPlan, seed: u64, start: u64) -> Self {
         let accounts = Party::development_accounts().unwrap();
         let cast = Cast::new().unwrap();
-        let (chain, residents) = build_chain(seed, plan, &cast, &accounts, start - PAST_SECONDS, &|_| {}).unwrap();
+        let (chain, residents) = build_chain(seed, plan, &cast, start - PAST_SECONDS, &|_| {}).unwrap();
         Self { chain, residents, accounts }
     }
 

@@ -30,6 +30,11 @@ impl Drop for Anvil {
 
 /// Starts anvil (`BARDO_ANVIL`, or the one on the path) with every account of `state`.
 pub async fn start(state: &State, timestamp: u64, chain_id: u64) -> (Anvil, DynProvider) {
+    start_with(state, timestamp, chain_id, &[]).await
+}
+
+/// [`start`] with more arguments.
+pub async fn start_with(state: &State, timestamp: u64, chain_id: u64, more: &[&str]) -> (Anvil, DynProvider) {
     let mut alloc = Map::new();
     for address in state.addresses() {
         let storage: Map<String, Value> = state
@@ -58,9 +63,10 @@ pub async fn start(state: &State, timestamp: u64, chain_id: u64) -> (Anvil, DynP
     let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
     let url = format!("http://127.0.0.1:{port}");
     let anvil = Command::new(&binary)
-        .args(["--hardfork", "osaka", "--no-mining", "--silent", "--gas-limit", "30000000"])
+        .args(["--hardfork", "osaka", "--no-mining", "--silent", "--gas-limit", "30000000", "--no-request-size-limit"])
         .args(["--chain-id", &chain_id.to_string(), "--port", &port.to_string()])
         .args(["--timestamp", &timestamp.to_string()])
+        .args(more)
         .arg("--init")
         .arg(&file)
         .stdout(Stdio::null())

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct Devnet {
     pub out: BufReader<ChildStdout>,
     /// The JSON object of its first line.
     pub described: Value,
-    _home: tempfile::TempDir,
+    _home: Option<tempfile::TempDir>,
 }
 
 impl Drop for Devnet {
@@ -41,10 +41,18 @@ impl Devnet {
     /// One that makes blocks as `block_time` says: `0` for a block per transaction, `1s` for one a second.
     pub fn start(block_time: &str, seed: u64) -> Self {
         let home = tempfile::tempdir().unwrap();
+        let mut started = Self::start_in(home.path(), &["--block-time", block_time, "--seed", &seed.to_string()]);
+        started._home = Some(home);
+        started
+    }
+
+    /// One with these arguments and a home that outlives it.
+    pub fn start_in(home: &Path, arguments: &[&str]) -> Self {
         let mut child = Command::new(program())
-            .args(["devnet", "--port", "0", "--block-time", block_time, "--seed", &seed.to_string()])
+            .args(["devnet", "--port", "0"])
+            .args(arguments)
             .env_clear()
-            .env("BARDO_HOME", home.path())
+            .env("BARDO_HOME", home)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -64,7 +72,7 @@ impl Devnet {
             panic!("no first line within three minutes");
         };
         let described = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        Self { child, out, described, _home: home }
+        Self { child, out, described, _home: None }
     }
 
     /// Where its chain of that place in the list answers.

@@ -158,7 +158,8 @@ pub async fn unlock(
 
 /// Key that authenticates what the account's processes tell each other through the ledger. It is derived from the
 /// account's key where that is open. The development mnemonic's keys are public, so on a devnet it comes from a secret of
-/// the instance: in a file for its owner alone beside the ledgers, or in memory where the devnet is in this process.
+/// the instance: in a file for its owner alone beside the ledgers, or in memory where the devnet ends with this
+/// process.
 ///
 /// # Errors
 /// `STORE_UNAVAILABLE` for a secret that others can read, or that is not as it was written.
@@ -170,9 +171,9 @@ pub fn queue_key(
 ) -> Result<Option<QueueKey>, ToolError> {
     match (account.kind(), ledger.kind) {
         (AccountKind::DevelopmentKey, LedgerKind::Devnet) => {
-            let secret = match opened.sandbox {
-                Some(_) => queue_secret::in_memory(),
-                None => queue_secret::of_instance(&DataFolder::of(config), ledger),
+            let secret = match &opened.sandbox {
+                Some(sandbox) if !sandbox.is_kept() => queue_secret::in_memory(),
+                Some(_) | None => queue_secret::of_instance(&DataFolder::of(config), ledger),
             };
             let secret = secret.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
             Ok(Some(QueueKey::derive(&secret, ledger.id(), account.address())))

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use super::account;
+use super::data::DataFolder;
+use super::data::devnets::{BadDevnetName, DevnetError};
 use bardo_base::clock::Clock;
 use bardo_base::config::Config;
 use bardo_base::units::Usd;
@@ -35,6 +37,12 @@ pub enum OpenError {
     /// A chain of the devnet could not be held.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// The devnet that is to be kept cannot be used.
+    #[error(transparent)]
+    Kept(#[from] DevnetError),
+    /// The name under which the devnet is to be kept is none.
+    #[error(transparent)]
+    KeptName(#[from] BadDevnetName),
     /// The configured test prices cannot be used.
     #[error(transparent)]
     Prices(#[from] FixedPriceError),
@@ -93,8 +101,17 @@ async fn embedded(
     report: impl Fn(Progress) + Send + Sync + 'static,
 ) -> Result<OpenWorld, OpenError> {
     // Building both chains takes every core for a moment: not on a thread that serves others.
-    let booted = tokio::task::spawn_blocking(move || Sandbox::boot(&sandbox(), &report)).await;
-    let sandbox = booted.map_err(|_| SandboxError::BuilderLost)??;
+    let kept = match &config.kept_devnet {
+        Some(name) => Some((DataFolder::of(config), name.parse()?)),
+        None => None,
+    };
+    let boot = move || -> Result<Sandbox, OpenError> {
+        match kept {
+            Some((folder, name)) => Ok(Sandbox::boot_kept(&sandbox(), &folder.keep_devnet(&name)?, &report)?),
+            None => Ok(Sandbox::boot(&sandbox(), &report)?),
+        }
+    };
+    let sandbox = tokio::task::spawn_blocking(boot).await.map_err(|_| SandboxError::BuilderLost)??;
     let mut chains = Vec::new();
     for (network, chain) in sandbox.description().networks().into_iter().zip(sandbox.chains()) {
         let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone())?;

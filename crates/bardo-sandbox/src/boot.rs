@@ -8,14 +8,16 @@ use alloy::primitives::Address;
 
 use super::cast::Cast;
 use super::error::SandboxError;
-use super::genesis::{Deployment, Stage, empty_chain, furnish};
+use super::genesis::{Deployment, Stage};
+use super::keep::{KeptFolder, KeptRecord};
 use super::keys::Party;
 use super::plan::{CHAINS, ChainPlan};
 use super::relayers::Relayers;
 use super::residents::{MarketMode, Residents};
-use super::target::Prices;
+use super::snapshot::{self, Furnished};
 use bardo_base::clock::Clock;
 use bardo_base::id::InstanceId;
+use golem_chain::devnet::keep::KeptChain;
 use golem_chain::devnet::{Chain, Devnet, HookPolicy, Mining, RunningConfig};
 use golem_chain::network::{ChainDescription, DescribedFeed, DescribedToken, Description};
 
@@ -27,6 +29,9 @@ const PAST_BLOCK_SECONDS: u64 = 60;
 
 /// Price feeds are written in every so many of them.
 const PAST_FEED_BLOCKS: u64 = 5;
+
+/// The market begins no earlier than this, an hour after block 0: every chain is furnished by then.
+const LATEST_GENESIS: u64 = snapshot::GENESIS_TIME + 3_600;
 
 /// How blocks are made once the devnet has started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,32 +89,75 @@ pub struct Sandbox {
     instance: InstanceId,
     chains: Vec<SandboxChain>,
     accounts: Vec<Address>,
+    is_kept: bool,
+}
+
+/// A chain before it has a thread.
+struct Built {
+    chain: Chain,
+    residents: Residents,
+    kept: Option<KeptChain>,
 }
 
 impl Sandbox {
     /// Builds both chains, each on a thread of its own, and lets them go. `report` hears of every step, from
     /// either thread.
     pub fn boot(config: &SandboxConfig, report: &(dyn Fn(Progress) + Sync)) -> Result<Self, SandboxError> {
-        let genesis_time = config
-            .start_time
-            .checked_sub(PAST_SECONDS)
-            .ok_or(SandboxError::StartTooEarly { start: config.start_time, past: PAST_SECONDS })?;
         let cast = Cast::new()?;
-        let accounts = Party::development_accounts()?;
-        let built: Vec<Result<SandboxChain, SandboxError>> = std::thread::scope(|scope| {
-            let builders: Vec<_> = CHAINS
-                .into_iter()
-                .map(|plan| scope.spawn(|| build(config, plan, &cast, &accounts, genesis_time, report)))
-                .collect();
-            // A builder that panicked has said so itself; its chain is simply not there.
-            builders.into_iter().map(|builder| builder.join().unwrap_or(Err(SandboxError::BuilderLost))).collect()
-        });
-        let chains: Vec<SandboxChain> = built.into_iter().collect::<Result<_, _>>()?;
-        let relayers = Relayers::new(config.seed, cast, chains.iter().map(|chain| Arc::clone(&chain.deployment)));
-        for chain in &chains {
-            chain.residents.join(relayers.clone());
+        let built = build_all(config, &cast, report)?;
+        Self::start(config, cast, InstanceId::random(), config.seed, built, report)
+    }
+
+    /// Both chains as they were kept in `folder`, or new ones that are kept there from now on. A kept devnet keeps its
+    /// seed, its market and its time, whatever `config` says of seed and start.
+    ///
+    /// # Errors
+    /// A [`SandboxError`] that says which file cannot be used and what to do.
+    pub fn boot_kept(
+        config: &SandboxConfig,
+        folder: &KeptFolder,
+        report: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Self, SandboxError> {
+        let cast = Cast::new()?;
+        if let Some(record) = folder.record()? {
+            let built = resume_all(&record, folder, &cast, report)?;
+            return Self::start(config, cast, record.instance, record.seed, built, report);
         }
-        Ok(Self { instance: InstanceId::random(), chains, accounts: accounts.iter().map(Party::address).collect() })
+        let mut built = build_all(config, &cast, report)?;
+        let instance = InstanceId::random();
+        let chains: Vec<(Chain, Deployment)> =
+            built.iter().map(|built| (built.chain.clone(), Deployment::clone(built.residents.deployment()))).collect();
+        let began = config.start_time.saturating_sub(PAST_SECONDS);
+        for (built, kept) in built.iter_mut().zip(folder.begin(instance, config.seed, began, &chains)?) {
+            built.kept = Some(kept);
+        }
+        Self::start(config, cast, instance, config.seed, built, report)
+    }
+
+    fn start(
+        config: &SandboxConfig,
+        cast: Cast,
+        instance: InstanceId,
+        seed: u64,
+        built: Vec<Built>,
+        report: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Self, SandboxError> {
+        let is_kept = built.iter().any(|built| built.kept.is_some());
+        let relayers = Relayers::new(seed, cast, built.iter().map(|built| Arc::clone(built.residents.deployment())));
+        let mut chains = Vec::with_capacity(built.len());
+        for built in built {
+            let chain = run(config, built)?;
+            chain.residents.join(relayers.clone());
+            report(Progress { chain: chain.deployment.plan.name, stage: Stage::Ready });
+            chains.push(chain);
+        }
+        let accounts = Party::development_accounts()?.iter().map(Party::address).collect();
+        Ok(Self { instance, chains, accounts, is_kept })
+    }
+
+    /// Whether the devnet is kept on disk and goes on in the next run.
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
     }
 
     /// Which devnet this is; another boot of the same seed is another one.
@@ -146,35 +194,71 @@ impl Sandbox {
     }
 }
 
-/// A chain of `plan` with two hours of past, before it is given a thread.
+/// A chain of `plan` from the genesis snapshot with two hours of market since `began`, before it is given a thread.
 pub fn build_chain(
     seed: u64,
     plan: &'static ChainPlan,
     cast: &Cast,
-    accounts: &[Party],
-    genesis_time: u64,
+    began: u64,
     report: &dyn Fn(Stage),
 ) -> Result<(Chain, Residents), SandboxError> {
-    let mut chain = empty_chain(plan, cast, accounts, genesis_time)?;
-    let demo = accounts.first().map(Party::address).unwrap_or_default();
-    let prices = Prices::at(seed, 0, 0, &[]);
-    let deployment = Arc::new(furnish(&mut chain, plan, cast, demo, &prices, report)?);
-    let residents = Residents::new(seed, genesis_time, deployment, cast.clone());
-    live_through_the_past(&mut chain, &residents, genesis_time, report)?;
+    report(Stage::Snapshot);
+    let Furnished { mut chain, deployment } = snapshot::furnished(plan)?;
+    let residents = Residents::new(seed, began, Arc::new(deployment), cast.clone());
+    live_through_the_past(&mut chain, &residents, began, report)?;
     chain.set_next_base_fee(plan.base_fee);
     Ok((chain, residents))
 }
 
-fn build(
+/// Builds every chain of the devnet, each on a thread of its own.
+fn build_all(
     config: &SandboxConfig,
-    plan: &'static ChainPlan,
     cast: &Cast,
-    accounts: &[Party],
-    genesis_time: u64,
     report: &(dyn Fn(Progress) + Sync),
-) -> Result<SandboxChain, SandboxError> {
-    let tell = |stage| report(Progress { chain: plan.name, stage });
-    let (chain, residents) = build_chain(config.seed, plan, cast, accounts, genesis_time, &tell)?;
+) -> Result<Vec<Built>, SandboxError> {
+    let began = config
+        .start_time
+        .checked_sub(PAST_SECONDS)
+        .filter(|began| *began >= LATEST_GENESIS)
+        .ok_or(SandboxError::StartTooEarly { start: config.start_time, earliest: LATEST_GENESIS + PAST_SECONDS })?;
+    on_threads(|plan| {
+        let tell = |stage| report(Progress { chain: plan.name, stage });
+        let (chain, residents) = build_chain(config.seed, plan, cast, began, &tell)?;
+        Ok(Built { chain, residents, kept: None })
+    })
+}
+
+/// Reads every chain of a kept devnet, each on a thread of its own.
+fn resume_all(
+    record: &KeptRecord,
+    folder: &KeptFolder,
+    cast: &Cast,
+    report: &(dyn Fn(Progress) + Sync),
+) -> Result<Vec<Built>, SandboxError> {
+    on_threads(|plan| {
+        report(Progress { chain: plan.name, stage: Stage::Kept });
+        let (kept, chain, deployment) = folder.resume(record, plan)?;
+        let residents = Residents::new(record.seed, record.began, Arc::new(deployment), cast.clone());
+        Ok(Built { chain, residents, kept: Some(kept) })
+    })
+}
+
+fn on_threads(
+    build: impl Fn(&'static ChainPlan) -> Result<Built, SandboxError> + Sync,
+) -> Result<Vec<Built>, SandboxError> {
+    let build = &build;
+    std::thread::scope(|scope| {
+        let builders: Vec<_> = CHAINS.into_iter().map(|plan| scope.spawn(move || build(plan))).collect();
+        // A builder that panicked has said so itself; its chain is simply not there.
+        builders.into_iter().map(|builder| builder.join().unwrap_or(Err(SandboxError::BuilderLost))).collect()
+    })
+}
+
+/// Gives a chain its thread, on which its inhabitants act.
+fn run(config: &SandboxConfig, built: Built) -> Result<SandboxChain, SandboxError> {
+    let Built { chain, residents, kept } = built;
+    let deployment = Arc::clone(residents.deployment());
+    let plan = deployment.plan;
     if config.market == MarketMode::Off {
         residents.set_market(&chain, MarketMode::Off);
     }
@@ -192,28 +276,27 @@ fn build(
         Pace::OnTransaction => Mining::OnTransaction,
         Pace::Manual => Mining::Manual,
     };
-    let devnet = Devnet::adopt(
-        chain,
-        RunningConfig {
-            mining,
-            clock: config.clock.clone(),
-            hook: Some((Box::new(hook), HookPolicy { on_transaction: true, on_request: true })),
-        },
-    )?;
-    tell(Stage::Ready);
-    let deployment = Arc::clone(residents.deployment());
+    let running = RunningConfig {
+        mining,
+        clock: config.clock.clone(),
+        hook: Some((Box::new(hook), HookPolicy { on_transaction: true, on_request: true })),
+    };
+    let devnet = match kept {
+        Some(kept) => Devnet::adopt_kept(chain, running, kept)?,
+        None => Devnet::adopt(chain, running)?,
+    };
     Ok(SandboxChain { devnet, residents, deployment })
 }
 
 fn live_through_the_past(
     chain: &mut Chain,
     residents: &Residents,
-    genesis_time: u64,
+    began: u64,
     report: &dyn Fn(Stage),
 ) -> Result<(), SandboxError> {
     let of = PAST_SECONDS / PAST_BLOCK_SECONDS;
     for done in 1..=of {
-        chain.set_next_timestamp(genesis_time + done * PAST_BLOCK_SECONDS)?;
+        chain.set_next_timestamp(began + done * PAST_BLOCK_SECONDS)?;
         residents.set_keeper_rests(done % PAST_FEED_BLOCKS != 0);
         residents.act(chain)?;
         let block = chain.mine();

@@ -54,14 +54,25 @@ pub enum SandboxError {
     /// Block times must rise.
     #[error(transparent)]
     Time(#[from] TimestampError),
-    /// The start lies too early to have a past.
-    #[error("start time {start} leaves no room for the {past} seconds of market before it: choose a later one")]
+    /// A start before the contracts and the market's past.
+    #[error(
+        "start time {start} is before {earliest}, when genesis and the market's past have ended: choose a later one"
+    )]
     StartTooEarly {
         /// The start, seconds since the epoch.
         start: u64,
-        /// Seconds of past that are needed.
-        past: u64,
+        /// The earliest possible start, seconds since the epoch.
+        earliest: u64,
     },
+    /// A kept devnet cannot be used.
+    #[error(transparent)]
+    Kept(#[from] super::keep::KeptError),
+    /// The genesis snapshot cannot be used.
+    #[error(
+        "the genesis snapshot cannot be used: {0}; build Bardo again, and if its contracts or its plan have changed, run \
+         `cargo run --release --example genesis` first"
+    )]
+    Snapshot(super::snapshot::SnapshotError),
     /// The chain's plan has no such token.
     #[error("{chain} has no {token}")]
     NoSuchToken {

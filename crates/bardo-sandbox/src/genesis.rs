@@ -1,5 +1,6 @@
 //! Furnishes a devnet chain: runs the real constructors as signed transactions, makes and fills the pools,
-//! and gives everybody what they start with. What ends up where is the result of that, not a snapshot.
+//! and gives everybody what they start with. What ends up where is the result of that; the program carries it as a file
+//! (see `snapshot`), so that this runs where that file is made and checked.
 //!
 //! Not here: what is deployed (see `plan`), and the market that follows (see `market`).
 
@@ -32,6 +33,10 @@ const DEVELOPMENT_ETHER: u64 = 1_000;
 /// How far a chain has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
+    /// The chain is being read from the genesis snapshot.
+    Snapshot,
+    /// The chain is being read from where it is kept.
+    Kept,
     /// Contracts are being deployed.
     Contracts,
     /// Pools are being created.

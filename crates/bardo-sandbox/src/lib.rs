@@ -25,6 +25,7 @@ mod deploy;
 pub mod error;
 pub mod faucet;
 pub mod genesis;
+pub mod keep;
 pub mod keeper;
 pub mod keys;
 mod liquidity;
@@ -35,6 +36,7 @@ pub mod plan;
 pub mod relayers;
 pub mod residents;
 pub mod services;
+pub mod snapshot;
 pub mod target;
 mod works;
 

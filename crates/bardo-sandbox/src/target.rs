@@ -129,6 +129,11 @@ impl Prices {
         Self(Asset::ALL.map(|asset| price_at(seed, asset, age, block, shocks)))
     }
 
+    /// What the market swings around, whatever the seed.
+    pub fn anchors() -> Self {
+        Self(Asset::ALL.map(Asset::anchor))
+    }
+
     /// One of them, in dollars with eight decimals.
     pub fn of(&self, asset: Asset) -> PriceE8 {
         // ALL lists the assets in the order of their discriminants, one entry each: a test says so.

@@ -20,6 +20,7 @@ use revm::context::{BlockEnv, CfgEnv, Context, TxEnv};
 use revm::context_interface::block::BlobExcessGasAndPrice;
 use revm::database_interface::{DatabaseRef, EmptyDB, ErasedError, WrapDatabaseRef};
 use revm::handler::{MainBuilder, MainContext, MainnetContext, MainnetEvm, SystemCallEvm};
+use revm::inspector::{InspectEvm, Inspector};
 use revm::state::EvmState;
 
 pub use revm::primitives::hardfork::SpecId;
@@ -181,6 +182,19 @@ pub fn transact(
 ) -> Result<Execution, EvmError> {
     let mut evm: Evm<'_> = context(database, rules, block, checks, &tx).build_mainnet();
     evm.transact(tx)
+}
+
+/// [`transact`] with somebody who watches every step.
+pub fn inspect<'a, Watch: Inspector<EvmContext<'a>>>(
+    database: &'a DynDatabase<'a>,
+    rules: &ChainRules,
+    block: &BlockContext,
+    checks: Checks,
+    tx: TxEnv,
+    watch: Watch,
+) -> Result<Execution, EvmError> {
+    let mut evm: Evm<'a, Watch> = context(database, rules, block, checks, &tx).build_mainnet_with_inspector(watch);
+    evm.inspect_tx(tx)
 }
 
 /// Runs a system contract as the system address does at the start of a block

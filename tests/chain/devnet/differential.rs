@@ -2,7 +2,8 @@
 //!
 //! Senders, contracts and calldata are random, from a seed that is printed and can be given back
 //! in `BARDO_SEED`. Programs are random opcode sequences, so that most of what the EVM can do, and
-//! most ways to fail, come up. Left out is what must differ: block hashes and `PREVRANDAO`.
+//! most ways to fail, come up. Left out is what must differ: block hashes and `PREVRANDAO`. Every method
+//! that both have is asked of both; `methods` says what, and what of the answers is left out.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +16,20 @@ use alloy::providers::{DynProvider, Provider};
 use alloy::rpc::client::BatchRequest;
 use alloy::signers::SignerSync;
 use alloy::signers::local::PrivateKeySigner;
-use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig, State};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
-use crate::anvil::start;
+use crate::devnet::methods::Pair;
 
-const GENESIS_TIME: u64 = 1_800_000_000;
+pub const GENESIS_TIME: u64 = 1_800_000_000;
 const GWEI: u128 = 1_000_000_000;
-const CHAIN_ID: u64 = 31_337;
+pub const CHAIN_ID: u64 = 31_337;
 const SENDERS: usize = 8;
-const BLOCKS: u64 = 130;
-const SLOTS: u64 = 6;
-const LEAST_TRANSACTIONS: usize = 500;
+const BLOCKS: u64 = 210;
+pub const SLOTS: u64 = 6;
+const LEAST_TRANSACTIONS: usize = 1_000;
 const COINBASE: Address = Address::repeat_byte(0xc0);
 
 /// Everything random about the test.
@@ -302,12 +302,12 @@ where
     tx.into_signed(signature).into()
 }
 
-async fn ask(provider: &DynProvider, method: &'static str, params: Value) -> Value {
+pub(super) async fn ask(provider: &DynProvider, method: &'static str, params: Value) -> Value {
     provider.raw_request(method.into(), params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
 }
 
 /// The same questions in one batch.
-async fn ask_all(provider: &DynProvider, questions: &[(&'static str, Value)]) -> Vec<Value> {
+pub(super) async fn ask_all(provider: &DynProvider, questions: &[(&'static str, Value)]) -> Vec<Value> {
     let mut answers = Vec::with_capacity(questions.len());
     for chunk in questions.chunks(500) {
         let mut batch = BatchRequest::new(provider.client());
@@ -337,7 +337,7 @@ fn comparable(mut receipts: Value) -> Value {
 }
 
 /// Fails on the first difference, with the way to it.
-fn assert_same(ours: &Value, anvil: &Value, path: &str) {
+pub(super) fn assert_same(ours: &Value, anvil: &Value, path: &str) {
     match (ours, anvil) {
         (Value::Object(left), Value::Object(right)) => {
             for name in left.keys().chain(right.keys()) {
@@ -359,11 +359,9 @@ async fn the_same_transactions_do_the_same_on_anvil() {
     let seed = std::env::var("BARDO_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0xba2d0);
     println!("BARDO_SEED={seed}");
     let mut world = World::new(seed);
-    let chain = ChainConfig { genesis_time: GENESIS_TIME, coinbase: COINBASE, ..Default::default() };
-    let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
-    let devnet = Devnet::spawn(DevnetConfig { chain, running }).expect("spawns");
-    let ours = devnet.provider();
-    let (_anvil, theirs) = start(&State::default(), GENESIS_TIME, CHAIN_ID).await;
+    let mut pair = Pair::start().await;
+    let (ours, theirs) = (pair.ours.clone(), pair.theirs.clone());
+    pair.compare_genesis().await;
     for provider in [&ours, &theirs] {
         ask(provider, "anvil_setCoinbase", json!([COINBASE])).await;
         for key in &world.keys {
@@ -451,6 +449,8 @@ async fn the_same_transactions_do_the_same_on_anvil() {
             }
         }
         compare_states(&world, &ours, &theirs, number).await;
+        let addresses: Vec<Address> = world.addresses.iter().copied().collect();
+        pair.compare_block(number, &addresses).await;
         for (nonce, key) in world.nonces.iter_mut().zip(&world.keys) {
             let count = ask(&ours, "eth_getTransactionCount", json!([key.address()])).await;
             *nonce = serde_json::from_value::<U256>(count).expect("a number").to();
@@ -458,6 +458,12 @@ async fn the_same_transactions_do_the_same_on_anvil() {
         let history = ask(&ours, "eth_feeHistory", json!(["0x1", "latest", []])).await;
         base_fee = serde_json::from_value::<U256>(history["baseFeePerGas"][1].clone()).expect("a number").to();
     }
+    let contracts = world.contracts.clone();
+    pair.compare_calls(&contracts, world.keys[0].address()).await;
+    pair.compare_accounts().await;
+    pair.compare_pool().await;
+    pair.compare_development(&contracts).await;
+    pair.assert_complete().await;
     println!("{mined} transactions, {failed} of them failed, {refused} refused, {dropped} dropped");
     assert!(mined >= LEAST_TRANSACTIONS);
     assert!(failed >= 50 && mined - failed >= 200, "too one-sided to mean much");

@@ -1,6 +1,8 @@
 //! The devnet from outside: its loopback server as clients see it, and the chain beside anvil.
 
 mod differential;
+mod dumps;
+mod methods;
 mod server;
 
 use alloy::primitives::{Address, U256, address, bytes};

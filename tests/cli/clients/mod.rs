@@ -11,4 +11,5 @@ mod quotes;
 mod side_by_side;
 mod sidecar;
 mod swaps;
+mod unlocked;
 mod viem;

@@ -3,13 +3,20 @@
 #[path = "../../../fuzz/entries.rs"]
 mod entries;
 
+use std::io::Read as _;
+
+use alloy::consensus::TxLegacy;
 use alloy::hex;
+use alloy::primitives::{Address, U256, bytes};
+use bardo::chain::devnet::{Chain, ChainConfig};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
 const INPUTS: usize = 20_000;
+/// A contract that logs nothing under topic 0x2a.
+const LOGGER: Address = Address::repeat_byte(0x10);
 
 /// Every string of `0x…` and every data URI in a vector file, as bytes.
 fn seeds(file: &str) -> Vec<Vec<u8>> {
@@ -120,6 +127,51 @@ fn no_bytes_break_the_registration_reader() {
     seeds.retain(|seed| seed.starts_with(b"data:"));
     seeds.push(br#"{"type":"https://eips.ethereum.org/EIPS/eip-8004#registration-v1","services":[]}"#.to_vec());
     run(&seeds, 0, entries::registration);
+}
+
+/// A chain with a few blocks of what a dump holds.
+fn small_chain() -> Chain {
+    let alice = Address::repeat_byte(0xa1);
+    let config = ChainConfig {
+        balances: vec![(alice, U256::MAX >> 8)],
+        codes: vec![(LOGGER, bytes!("602a5f5fa1"))],
+        ..ChainConfig::default()
+    };
+    let mut chain = Chain::new(config).unwrap();
+    for nonce in 0..3 {
+        let (chain_id, gas_limit, gas_price) = (Some(31_337), 100_000, 5_000_000_000);
+        let transaction = TxLegacy { chain_id, nonce, gas_limit, gas_price, to: LOGGER.into(), ..Default::default() };
+        chain.submit_as(alice, transaction.into()).unwrap();
+        chain.mine();
+    }
+    chain
+}
+
+#[test]
+fn no_dump_breaks_the_chain_it_is_loaded_into() {
+    let dump = small_chain().dump(true).unwrap();
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(dump.as_slice()).read_to_end(&mut plain).unwrap();
+    // A figure of the header becomes another one, which plain noise hardly ever makes of JSON.
+    let text = String::from_utf8(plain).unwrap();
+    let mut seeds = vec![dump, text.clone().into_bytes()];
+    let mut random = ChaCha8Rng::seed_from_u64(8_005);
+    let figures: Vec<_> = text.match_indices(":\"0x").map(|(at, _)| at + 4).collect();
+    for _ in 0..2_000 {
+        let at = *figures.choose(&mut random).unwrap();
+        let end = at + text[at..].find('"').unwrap();
+        let figure = ["0", "1", "ffffffffffffffff", "7fffffffffffffff"].choose(&mut random).unwrap();
+        seeds.push(format!("{}{figure}{}", &text[..at], &text[end..]).into_bytes());
+    }
+    seeds.iter().for_each(|seed| entries::dump(seed));
+    for _ in 0..INPUTS / 10 {
+        entries::dump(&input(&mut random, &seeds, 0));
+    }
+}
+
+#[test]
+fn no_bytes_break_the_reader_of_images() {
+    run(&[small_chain().to_image()], 0, entries::image);
 }
 
 #[test]

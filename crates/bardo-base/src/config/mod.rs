@@ -54,6 +54,9 @@ pub struct Config {
     pub data_dir: Setting<PathBuf>,
     /// The operator's data folder, where `data_dir` is a show's own; `None` outside shows. Nothing sets it from outside.
     pub outer_data_dir: Option<PathBuf>,
+    /// Name under which the devnet in this process is kept between runs; `None` for one that ends with the process. Only
+    /// the command line sets it.
+    pub kept_devnet: Option<String>,
     /// What is logged, as a `tracing` filter.
     pub log: Setting<String>,
     /// Format of the log file.
@@ -399,6 +402,7 @@ impl Config {
             trusted_entries: file.trusted_entries,
             data_dir,
             outer_data_dir: None,
+            kept_devnet: None,
             log,
             log_format,
             chains,

@@ -69,6 +69,8 @@ impl Identity {
                     genesis.insert(chain.network().chain_id, (chain.network().to_string(), first_block(chain).await?));
                 }
                 let folder = match &opened.sandbox {
+                    // A kept one may be served to other processes the next time, which name it so.
+                    Some(sandbox) if sandbox.is_kept() => format!("devnet-{}", sandbox.instance()),
                     Some(sandbox) => format!("embedded-{}", sandbox.instance()),
                     None => match instance(chains).await? {
                         Some(instance) => format!("devnet-{instance}"),

@@ -1,6 +1,7 @@
 //! Folders and files of the data folder: made for their owner alone, held while in use, and cleared
 //! away when the devnet they were of is surely gone.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -36,12 +37,13 @@ pub(super) fn open_lock(path: &Path) -> std::io::Result<File> {
     regular_file::open_with(private::file().read(true).write(true).create(true).truncate(false), path)
 }
 
-/// Removes ledgers of devnets that have ended, except the newest and `own`. What cannot be removed stays.
-pub(super) fn clear_away(ledgers: &Path, own: &Path, now: Duration) {
+/// Removes ledgers of devnets that have ended, except the newest, `own` and those of kept devnets. What cannot be removed
+/// stays.
+pub(super) fn clear_away(ledgers: &Path, own: &Path, kept: &BTreeSet<String>, now: Duration) {
     let (mut embedded, mut others) = (Vec::new(), Vec::new());
     for (folder, at) in folders(ledgers).unwrap_or_default() {
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if folder == own {
+        if folder == own || kept.contains(name) {
             continue;
         } else if name.starts_with("embedded-") {
             embedded.push((at, folder));

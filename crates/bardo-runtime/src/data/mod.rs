@@ -11,11 +11,13 @@
 //! ledger/devnet-ID/ledger.db   one for each devnet, worthless once that devnet has ended
 //! ledger/embedded-ID/…         the same for a devnet inside one process
 //! ledger/…/playbooks/NETWORK/ID/PLAYBOOK.md   a Golem's playbook, beside the rows that undo its changes
+//! devnets/NAME/                a devnet that is kept between runs, see [`devnets`]; its ledger is ledger/devnet-ID
 //! shows/ID/                    the same for one show, removed with it: its stop, its ledger and its playbook are its own
 //! queue-secrets/devnet-ID      secret that authenticates the approval queue of that devnet's ledger
 //! ```
 
 mod binding;
+pub mod devnets;
 mod folders;
 pub mod queue_secret;
 pub mod show;
@@ -140,6 +142,23 @@ pub enum DataError {
         /// Why not.
         reason: ProviderError,
     },
+    /// The chain's files are older than the ledger.
+    #[error(
+        "the kept {chain} ends at block {head}, and its ledger in {} has a transaction in block {number}, which it lacks: the \
+         chain's files are older than the ledger. Nothing was opened. `bardo devnet restore` puts back a snapshot, which has \
+         both; `bardo devnet delete` removes both",
+        path.display()
+    )]
+    ChainBehind {
+        /// The database.
+        path: PathBuf,
+        /// The chain.
+        chain: String,
+        /// Its newest block.
+        head: u64,
+        /// The block that the ledger knows.
+        number: u64,
+    },
     /// The ledger is of another chain that claims the same name.
     #[error(
         "{} was begun for another {chain}: its first block was {bound} and is now {found}; a devnet that starts anew takes a new id",
@@ -165,9 +184,10 @@ impl From<DataError> for ToolError {
             DataError::Mixed { .. } | DataError::TwoDevnets { .. } | DataError::NoChain => {
                 Self::new(ErrorCode::ValidationFailed, &error)
             }
-            DataError::Folder { .. } | DataError::Store(_) | DataError::OtherGenesis { .. } => {
-                Self::new(ErrorCode::StoreUnavailable, &error)
-            }
+            DataError::Folder { .. }
+            | DataError::Store(_)
+            | DataError::ChainBehind { .. }
+            | DataError::OtherGenesis { .. } => Self::new(ErrorCode::StoreUnavailable, &error),
         }
     }
 }
@@ -238,7 +258,11 @@ impl DataFolder {
     /// # Errors
     /// A [`DataError`] that says which chain or file stands against it.
     pub async fn open_ledger(&self, opened: &OpenWorld) -> Result<Ledger, DataError> {
-        self.open(Identity::of(opened).await?, opened.world.clock.now_millis()).await
+        let ledger = self.open(Identity::of(opened).await?, opened.world.clock.now_millis()).await?;
+        if let Some(sandbox) = opened.sandbox.as_ref().filter(|sandbox| sandbox.is_kept()) {
+            devnets::check_against_chains(&ledger, sandbox).await?;
+        }
+        Ok(ledger)
     }
 
     /// Opens the ledger that all real networks share, and begins it where there is none: keys belong
@@ -260,7 +284,7 @@ impl DataFolder {
                 folders::create(&root)?;
                 folders::create(&folder)?;
                 let in_use = folders::hold(&folder)?;
-                folders::clear_away(&root.join(LEDGERS), &folder, now);
+                folders::clear_away(&root.join(LEDGERS), &folder, &DataFolder::kept_ledgers(&root), now);
                 queue_secret::clear_away(&root);
                 let store = Store::open(StoreConfig::at(folder.join(DATABASE)), ROOMS)?;
                 Ok::<_, DataError>((store, in_use))

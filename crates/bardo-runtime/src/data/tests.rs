@@ -101,6 +101,8 @@ fn ended_devnets_are_cleared_away_and_nothing_else() {
     make("real", 400 * 24 * 3_600);
     std::fs::create_dir(ledgers.join("embedded-without-database")).unwrap();
     let holding = folders::hold(&held).unwrap();
+    make("devnet-kept", 99 * 24 * 3_600);
+    let kept_devnets = std::collections::BTreeSet::from(["devnet-kept".to_owned()]);
 
     let left = || {
         let mut names: Vec<_> = std::fs::read_dir(ledgers)
@@ -110,13 +112,13 @@ fn ended_devnets_are_cleared_away_and_nothing_else() {
         names.sort_unstable();
         names
     };
-    folders::clear_away(ledgers, &own, now);
+    folders::clear_away(ledgers, &own, &kept_devnets, now);
     let kept = ["embedded-1", "embedded-2", "embedded-3", "embedded-4", "embedded-own", "embedded-without-database"];
-    assert_eq!(left(), [&["devnet-held", "devnet-young"], &kept[..], &["real"]].concat());
+    assert_eq!(left(), [&["devnet-held", "devnet-kept", "devnet-young"], &kept[..], &["real"]].concat());
     assert_eq!(folders::newest(&[ledgers.to_owned()]).unwrap(), Some(ledgers.join("embedded-1").join(DATABASE)));
     drop(holding);
-    folders::clear_away(ledgers, &own, now);
-    assert_eq!(left(), [&["devnet-young"], &kept[..], &["real"]].concat());
+    folders::clear_away(ledgers, &own, &kept_devnets, now);
+    assert_eq!(left(), [&["devnet-kept", "devnet-young"], &kept[..], &["real"]].concat());
 }
 
 #[cfg(unix)]

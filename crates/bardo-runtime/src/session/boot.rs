@@ -63,9 +63,13 @@ pub(super) async fn boot(
         keeper: true,
     };
     let telling = news.clone();
+    let lasts = match &config.kept_devnet {
+        Some(name) => format!("kept as {name}"),
+        None => "ends with this program".to_owned(),
+    };
     let report = move |progress: Progress| {
         // A console that has closed needs no news.
-        let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress))));
+        let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress, &lasts))));
     };
     let opened = open_telling(config, move || sandbox, clock.clone(), report).await;
     let mut opened = opened.map_err(|error| error.to_string())?;
@@ -187,14 +191,17 @@ pub(super) async fn boot(
     })
 }
 
-fn step_of(progress: Progress) -> BootStep {
+/// `lasts` says what becomes of the devnet in the end.
+fn step_of(progress: Progress, lasts: &str) -> BootStep {
     let (step, detail) = match progress.stage {
+        Step::Snapshot => ("loading contracts, pools and balances", String::new()),
+        Step::Kept => ("reading the kept chain", String::new()),
         Step::Contracts => ("deploying the protocols' contracts", String::new()),
         Step::Pools => ("creating pools", String::new()),
         Step::Funds => ("funding everybody", String::new()),
         Step::Liquidity => ("filling the pools", String::new()),
         Step::Past { done, of } => ("living through two hours of market", format!("block {done} of {of}")),
-        Step::Ready => ("running", String::new()),
+        Step::Ready => ("running", lasts.to_owned()),
     };
     BootStep {
         chain: SafeText::clean(progress.chain, 40),

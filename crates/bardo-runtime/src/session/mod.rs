@@ -64,6 +64,10 @@ use brake::Brake;
 const NO_SHOW: &str = "Shows are played on the devnet inside Bardo only, so I do nothing here by myself. Tell me what to do (:), \
                        or give me a brain (--brain).";
 
+/// What a Golem says on a devnet that is kept: a show would leave its trades and its stops there.
+const KEPT: &str = "This devnet is kept, so no show is played on it, and I do nothing by myself. Tell me what to do (:), or give \
+                    me a brain (--brain).";
+
 /// What a Golem says that is led by the operator alone.
 const YOU_LEAD: &str = "You lead, and I do nothing by myself. Tell me what to do (:).";
 
@@ -115,11 +119,12 @@ pub struct Session;
 
 impl Session {
     /// Opens the network that `config` asks for, with a Golem in it that is led by the brain that `config` names. Without
-    /// one it plays the first tour and lives on, on a devnet inside this process; anywhere else it only listens, since a
-    /// show trades without having looked at whose money it is. Must be called on a tokio runtime, and returns at once:
+    /// one it plays the first tour and lives on, on a devnet that ends with this process; anywhere else it only listens,
+    /// since a show trades without having looked at whose money it is. Must be called on a tokio runtime, and returns at once:
     /// everything is told through the handle.
     pub fn open(config: Config, options: SessionOptions) -> Handle {
         let golem = match Plan::from_config(&config) {
+            Ok(Plan::Devnet) if config.kept_devnet.is_some() => Living::listening(&KEPT),
             Ok(Plan::Devnet) => {
                 let first = || scenario::find(scenario::DEFAULT).unwrap_or_else(|why| Scenario::quiet(&why));
                 Living::playing(options.show.clone().unwrap_or_else(first))
@@ -152,8 +157,10 @@ impl Session {
 
 async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end: SessionEnd) {
     let SessionEnd { commands: mut arriving, news } = end;
-    // A show does as it likes with stops, ledger and playbook, so it does it in a data folder of its own.
-    let plays = actor.script().is_some() && !options.watch && matches!(Plan::from_config(&config), Ok(Plan::Devnet));
+    // A show does as it likes with stops, ledger and playbook, so it does it in a data folder of its own. A kept devnet
+    // stays with its ledger where the operator's are.
+    let on_devnet = matches!(Plan::from_config(&config), Ok(Plan::Devnet));
+    let plays = actor.script().is_some() && !options.watch && on_devnet && config.kept_devnet.is_none();
     let (_show, config) = match plays.then(|| ShowFolder::begin(&config, options.keep)).transpose() {
         Ok(None) => (None, config),
         Ok(Some((show, inside))) => (Some(show), inside),

@@ -60,8 +60,7 @@ pub enum Failure {
 /// A sealed block.
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// The header. Its `state_root` is the commitment described at
-    /// [`State::commitment`](super::state::State::commitment), not a Merkle Patricia root.
+    /// The header.
     pub header: Header,
     /// Keccak hash of the header.
     pub hash: B256,
@@ -91,12 +90,9 @@ impl ChainTransaction {
 
     /// A transaction nobody signed, in the name of `sender`.
     pub fn impersonated(transaction: TypedTransaction, sender: Address) -> Self {
-        // A valid-looking signature that no key made; the hash covers the sender, since two
-        // senders may send the same bytes.
+        // A valid-looking signature that no key made.
         let signature = Signature::new(U256::from(1), U256::from(1), false);
-        let mut bytes = transaction.clone().into_envelope(signature).encoded_2718();
-        bytes.extend_from_slice(sender.as_slice());
-        let hash = keccak256(&bytes);
+        let hash = impersonated_hash(&transaction.clone().into_envelope(signature), sender);
         let envelope = match transaction {
             TypedTransaction::Legacy(tx) => TxEnvelope::Legacy(Signed::new_unchecked(tx, signature, hash)),
             TypedTransaction::Eip2930(tx) => TxEnvelope::Eip2930(Signed::new_unchecked(tx, signature, hash)),
@@ -105,6 +101,30 @@ impl ChainTransaction {
             TypedTransaction::Eip7702(tx) => TxEnvelope::Eip7702(Signed::new_unchecked(tx, signature, hash)),
         };
         Self { envelope, sender, hash, impersonated: true }
+    }
+}
+
+/// Hash of a transaction that nobody signed. It covers the sender, since two senders may send the same bytes, and is the
+/// one that anvil gives it.
+pub(super) fn impersonated_hash(envelope: &TxEnvelope, sender: Address) -> B256 {
+    let mut bytes = Vec::new();
+    alloy::rlp::Encodable::encode(envelope, &mut bytes);
+    bytes.extend_from_slice(sender.as_slice());
+    keccak256(&bytes)
+}
+
+/// The envelope with a hash that is known, as for an impersonated sender, whose hash does not follow from the bytes.
+pub(super) fn with_hash(envelope: TxEnvelope, hash: B256) -> TxEnvelope {
+    fn known<T>(signed: Signed<T>, hash: B256) -> Signed<T> {
+        let signature = *signed.signature();
+        Signed::new_unchecked(signed.strip_signature(), signature, hash)
+    }
+    match envelope {
+        TxEnvelope::Legacy(signed) => TxEnvelope::Legacy(known(signed, hash)),
+        TxEnvelope::Eip2930(signed) => TxEnvelope::Eip2930(known(signed, hash)),
+        TxEnvelope::Eip1559(signed) => TxEnvelope::Eip1559(known(signed, hash)),
+        TxEnvelope::Eip4844(signed) => TxEnvelope::Eip4844(known(signed, hash)),
+        TxEnvelope::Eip7702(signed) => TxEnvelope::Eip7702(known(signed, hash)),
     }
 }
 
@@ -143,7 +163,7 @@ impl Block {
     pub(super) fn seal(
         context: &BlockContext,
         parent_hash: B256,
-        state_commitment: B256,
+        state_root: B256,
         extra_data: Bytes,
         transactions: Vec<Arc<ChainTransaction>>,
         receipts: Vec<Receipt>,
@@ -161,7 +181,7 @@ impl Block {
             parent_hash,
             ommers_hash: EMPTY_OMMER_ROOT_HASH,
             beneficiary: context.coinbase,
-            state_root: state_commitment,
+            state_root,
             transactions_root,
             receipts_root,
             logs_bloom,

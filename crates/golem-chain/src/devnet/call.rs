@@ -181,20 +181,18 @@ impl Chain {
         surroundings: Option<&BlockOverrides>,
     ) -> Result<View, CallError> {
         let mut view = self.view(block)?;
-        if let Some(overrides) = state {
-            for (address, account) in overrides {
-                override_account(&mut view.state, *address, account)?;
-            }
-        }
-        if let Some(overrides) = surroundings {
-            override_block(&mut view, overrides);
-        }
+        override_view(&mut view, state, surroundings)?;
         Ok(view)
+    }
+
+    /// The most gas a call may have.
+    pub(super) fn call_gas_cap(&self) -> u64 {
+        CALL_GAS_CAP.max(self.gas_limit())
     }
 
     fn run(&self, view: &View, mut tx: TxEnv) -> Result<Execution, CallError> {
         let sender = tx.caller;
-        tx.gas_limit = tx.gas_limit.min(CALL_GAS_CAP.max(self.gas_limit()));
+        tx.gas_limit = tx.gas_limit.min(self.call_gas_cap());
         evm::transact(&view.state, self.rules(), &view.context, Checks::Call, tx)
             .map_err(|error| CallError::from_evm(error, sender))
     }
@@ -208,7 +206,7 @@ impl Chain {
     }
 }
 
-fn failure(execution: &Execution) -> Option<CallError> {
+pub(super) fn failure(execution: &Execution) -> Option<CallError> {
     match &execution.result {
         ExecutionResult::Success { .. } => None,
         ExecutionResult::Revert { output, .. } => Some(CallError::Reverted(output.clone())),
@@ -262,7 +260,26 @@ fn is_precompile(address: Address) -> bool {
     (number >= U256::from(1) && number <= U256::from(LAST_PRECOMPILE)) || number == U256::from(0x100)
 }
 
-fn override_account(state: &mut State, address: Address, account: &AccountOverride) -> Result<(), OverrideError> {
+/// Puts what a caller gives in the place of what is there.
+pub(super) fn override_view(
+    view: &mut View,
+    state: Option<&StateOverride>,
+    surroundings: Option<&BlockOverrides>,
+) -> Result<(), OverrideError> {
+    for (address, account) in state.into_iter().flatten() {
+        override_account(&mut view.state, *address, account)?;
+    }
+    if let Some(overrides) = surroundings {
+        override_block(view, overrides);
+    }
+    Ok(())
+}
+
+pub(super) fn override_account(
+    state: &mut State,
+    address: Address,
+    account: &AccountOverride,
+) -> Result<(), OverrideError> {
     if account.state.is_some() && account.state_diff.is_some() {
         return Err(OverrideError::StateAndDiff(address));
     }
@@ -287,7 +304,7 @@ fn override_account(state: &mut State, address: Address, account: &AccountOverri
     Ok(())
 }
 
-fn override_block(view: &mut View, overrides: &BlockOverrides) {
+pub(super) fn override_block(view: &mut View, overrides: &BlockOverrides) {
     let BlockContext { number, timestamp, base_fee, gas_limit, coinbase, prevrandao, .. } = &mut view.context;
     if let Some(value) = overrides.number {
         *number = value.saturating_to();

@@ -17,7 +17,7 @@ use super::error::{BlockError, SubmitError, TimestampError};
 use super::events::{ChainEvent, Journal};
 use super::ledger::{History, Included, Ledger};
 use super::pool::Pool;
-use super::produce::produce;
+use super::produce::{Production, produce};
 use super::rewind::Snapshots;
 use super::state::{InvalidCode, State};
 use super::time::Timekeeper;
@@ -41,7 +41,8 @@ pub struct ChainConfig {
     pub coinbase: Address,
     /// What `eth_maxPriorityFeePerGas` suggests, wei per gas.
     pub suggested_tip: u128,
-    /// Accounts with a balance from the start, in wei. They are what `eth_accounts` lists.
+    /// Accounts with a balance from the start, in wei. Those among them that belong
+    /// to the development mnemonic are what `eth_accounts` lists.
     pub balances: Vec<(Address, U256)>,
     /// Contracts that are there from the start, at addresses of their own.
     pub codes: Vec<(Address, Bytes)>,
@@ -49,7 +50,8 @@ pub struct ChainConfig {
     pub history: History,
 }
 
-/// A chain. See the module's documentation.
+/// A chain. See the module's documentation. A clone is a chain of its own, and costs nothing.
+#[derive(Clone)]
 pub struct Chain {
     pub(super) config: ChainConfig,
     pub(super) state: State,
@@ -62,6 +64,8 @@ pub struct Chain {
     pub(super) snapshots: Snapshots,
     pub(super) journal: Journal,
     pub(super) reorgs: u64,
+    /// Changes that are no block: a block alone does not lead from the chain before to the chain now.
+    pub(super) edits: u64,
 }
 
 /// State and surroundings in which to execute something.
@@ -128,8 +132,7 @@ impl Chain {
             prevrandao: B256::ZERO,
             excess_blob_gas: 0,
         };
-        let genesis =
-            Arc::new(Block::seal(&context, B256::ZERO, state.commitment(), Bytes::new(), Vec::new(), Vec::new()));
+        let genesis = Arc::new(Block::seal(&context, B256::ZERO, state.root(), Bytes::new(), Vec::new(), Vec::new()));
         state.push_block_hash(0, genesis.hash);
         Ok(Self {
             next_base_fee: config.base_fee,
@@ -143,6 +146,7 @@ impl Chain {
             snapshots: Snapshots::default(),
             journal: Journal::default(),
             reorgs: 0,
+            edits: 0,
         })
     }
 
@@ -189,14 +193,20 @@ impl Chain {
     pub(super) fn seal(&mut self, context: BlockContext, extra_data: Bytes) -> Arc<Block> {
         let parent_hash = self.head().hash;
         let production = produce(&self.config.rules, &context, parent_hash, self.state.clone(), &self.pool);
-        for rejected in production.rejected {
-            self.pool.remove(rejected);
+        for rejected in &production.rejected {
+            self.pool.remove(*rejected);
         }
+        self.append(&context, extra_data, production)
+    }
+
+    /// Seals a block of what was executed and makes it the newest one.
+    pub(super) fn append(&mut self, context: &BlockContext, extra_data: Bytes, production: Production) -> Arc<Block> {
+        let parent_hash = self.head().hash;
         let mut state = production.state;
         let block = Arc::new(Block::seal(
-            &context,
+            context,
             parent_hash,
-            state.commitment(),
+            state.root(),
             extra_data,
             production.transactions,
             production.receipts,
@@ -289,9 +299,9 @@ impl Chain {
     pub fn pending_block(&self) -> (Block, State) {
         let context = self.next_context();
         let parent_hash = self.head().hash;
-        let made = produce(&self.config.rules, &context, parent_hash, self.state.clone(), &self.pool);
-        let commitment = made.state.commitment();
-        (Block::seal(&context, parent_hash, commitment, Bytes::new(), made.transactions, made.receipts), made.state)
+        let mut made = produce(&self.config.rules, &context, parent_hash, self.state.clone(), &self.pool);
+        let root = made.state.root();
+        (Block::seal(&context, parent_hash, root, Bytes::new(), made.transactions, made.receipts), made.state)
     }
 
     /// State and surroundings at `id`: for a block, its own; for `pending`, the next block's after
@@ -415,6 +425,7 @@ impl Chain {
 
     /// Lets `address` send without signing through JSON-RPC, or no longer.
     pub fn set_impersonated(&mut self, address: Address, impersonated: bool) {
+        self.edits += 1;
         if impersonated {
             self.impersonated.insert(address);
         } else {
@@ -424,6 +435,7 @@ impl Chain {
 
     /// Lets every account send without signing through JSON-RPC, or no longer.
     pub fn set_impersonate_all(&mut self, impersonate_all: bool) {
+        self.edits += 1;
         self.impersonate_all = impersonate_all;
     }
 
@@ -442,7 +454,8 @@ impl Chain {
         self.pool.remove(hash)
     }
 
-    fn edit<T>(&mut self, edit: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn edit<T>(&mut self, edit: impl FnOnce(&mut State) -> T) -> T {
+        self.edits += 1;
         let result = edit(&mut self.state);
         self.ledger.replace_head_state(self.state.clone());
         if !self.pool.is_empty() {

@@ -125,8 +125,8 @@ pub enum SubmitError {
     /// The pool holds as much as it may.
     #[error("txpool is full: {0} transactions pending")]
     PoolFull(usize),
-    /// Sent without a signature in the name of somebody who is not impersonated.
-    #[error("no signer available for {0}: sign the transaction yourself, or call anvil_impersonateAccount first")]
+    /// In the name of somebody whose key is not here and who is not impersonated.
+    #[error("No Signer available for {0}: sign it yourself, or to send call anvil_impersonateAccount first")]
     NotImpersonated(Address),
     /// A request that describes no transaction.
     #[error(transparent)]

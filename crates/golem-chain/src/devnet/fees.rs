@@ -1,6 +1,6 @@
 //! What clients ask about fees, and filling in what an unsigned request leaves out.
 
-use alloy::consensus::Transaction;
+use alloy::consensus::{Transaction, TypedTransaction};
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, TxKind};
 use alloy::rpc::types::{FeeHistory, TransactionRequest};
@@ -69,9 +69,16 @@ impl Chain {
         if !self.is_impersonated(sender) {
             return Err(SubmitError::NotImpersonated(sender));
         }
-        let filled = self.fill(request, sender)?;
-        let transaction = filled.build_typed_tx().map_err(|_| SubmitError::Malformed)?;
-        Ok(ChainTransaction::impersonated(transaction, sender))
+        Ok(ChainTransaction::impersonated(self.complete(request, sender)?, sender))
+    }
+
+    /// The whole transaction that `request` of `sender` describes, all that it leaves out filled in.
+    pub(super) fn complete(
+        &self,
+        request: TransactionRequest,
+        sender: Address,
+    ) -> Result<TypedTransaction, SubmitError> {
+        self.fill(request, sender)?.build_typed_tx().map_err(|_| SubmitError::Malformed)
     }
 
     fn fill(&self, mut request: TransactionRequest, sender: Address) -> Result<TransactionRequest, SubmitError> {

@@ -11,19 +11,28 @@ use std::time::{Duration, Instant};
 
 use alloy::eips::BlockId;
 use serde_json::Value;
-use tokio::sync::{broadcast, oneshot, watch};
+use serde_json::value::RawValue;
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 
 use super::block::Block;
 use super::chain::{Chain, ChainConfig, Snapshot};
 use super::error::BlockError;
 use super::events::ChainEvent;
 use super::filters::Filters;
+use super::keep::KeptChain;
+use super::rpc::{self, Answer, RpcError, RpcResult, Work};
 use super::state::InvalidCode;
 use bardo_base::clock::{Clock, SystemClock};
 
 /// How many events a slow subscriber may be behind before it misses some: twice what the journal
 /// keeps, so that all one command can tell of fits beside as much that is still unread.
 const EVENT_BACKLOG: usize = 8_192;
+
+/// Requests worked on at a time beside the chain's thread.
+const WORKERS: usize = 2;
+
+/// Stack of a thread that works on a request, in bytes: traces are as deep as calls nest, 1,024 at most.
+const WORKER_STACK: usize = 32 << 20;
 
 /// How many blocks in a row are made on transaction before the next command gets its turn.
 const MAX_BLOCKS_AT_ONCE: usize = 256;
@@ -111,6 +120,8 @@ struct Shared {
     head: watch::Receiver<Arc<Block>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     thread_id: ThreadId,
+    /// Places for what is worked on beside the chain's thread.
+    workers: Arc<Semaphore>,
 }
 
 enum Command {
@@ -123,6 +134,8 @@ pub(super) struct Engine {
     pub(super) chain: Chain,
     pub(super) filters: Filters,
     pub(super) description: Option<Arc<Value>>,
+    /// Tells one run of a node from another.
+    pub(super) instance: [u8; 32],
     mining: Mining,
     next_block: Option<Instant>,
     clock: Option<Arc<dyn Clock>>,
@@ -130,6 +143,10 @@ pub(super) struct Engine {
     published: u64,
     events: broadcast::Sender<ChainEvent>,
     head: watch::Sender<Arc<Block>>,
+    /// Where the chain is kept.
+    kept: Option<KeptChain>,
+    /// The chain could not be kept: the thread ends, and nothing that is not on disk is shown.
+    is_lost: bool,
 }
 
 impl Devnet {
@@ -140,28 +157,43 @@ impl Devnet {
 
     /// Gives a thread to a chain that has begun, however far it has come.
     pub fn adopt(chain: Chain, config: RunningConfig) -> Result<Self, SpawnError> {
+        Self::start(chain, config, None)
+    }
+
+    /// [`adopt`](Self::adopt) of a chain that is kept on disk: no block, and no answer that could tell of one, leaves the
+    /// thread before the block is there. Where that fails, the chain stops. Its end is a checkpoint.
+    pub fn adopt_kept(chain: Chain, config: RunningConfig, kept: KeptChain) -> Result<Self, SpawnError> {
+        Self::start(chain, config, Some(kept))
+    }
+
+    fn start(mut chain: Chain, config: RunningConfig, kept: Option<KeptChain>) -> Result<Self, SpawnError> {
         let (commands, inbox) = mpsc::channel();
         let (events, _) = broadcast::channel(EVENT_BACKLOG);
         let (head_sender, head) = watch::channel(Arc::clone(chain.head()));
         let chain_id = chain.rules().chain_id;
+        chain.begin();
         let mut engine = Engine {
             published: chain.journal().end(),
             chain,
             filters: Filters::default(),
             description: None,
+            instance: rand::random(),
             mining: Mining::Manual,
             next_block: None,
             clock: config.clock,
             hook: config.hook,
             events: events.clone(),
             head: head_sender,
+            kept,
+            is_lost: false,
         };
         engine.set_mining(config.mining);
         let thread =
             std::thread::Builder::new().name(format!("chain-{chain_id}")).spawn(move || engine.serve(&inbox))?;
         let thread_id = thread.thread().id();
         let thread = Mutex::new(Some(thread));
-        Ok(Self { shared: Arc::new(Shared { chain_id, commands, events, head, thread, thread_id }) })
+        let workers = Arc::new(Semaphore::new(WORKERS));
+        Ok(Self { shared: Arc::new(Shared { chain_id, commands, events, head, thread, thread_id, workers }) })
     }
 
     /// The chain's id.
@@ -188,8 +220,11 @@ impl Devnet {
         self.check_thread()?;
         let (answer, question) = mpsc::sync_channel(1);
         self.send(Box::new(move |engine| {
-            // Whoever asked may have gone; then nobody needs the answer.
-            let _ = answer.send(work(&mut engine.chain));
+            let result = work(&mut engine.chain);
+            if engine.may_answer() {
+                // Whoever asked may have gone; then nobody needs the answer.
+                let _ = answer.send(result);
+            }
         }))?;
         question.recv().map_err(|_| DevnetGone::Stopped)
     }
@@ -248,10 +283,49 @@ impl Devnet {
         self.check_thread()?;
         let (answer, question) = oneshot::channel();
         self.send(Box::new(move |engine| {
-            // Whoever asked may have gone; then nobody needs the answer.
-            let _ = answer.send(work(engine));
+            let result = work(engine);
+            if engine.may_answer() {
+                // Whoever asked may have gone; then nobody needs the answer.
+                let _ = answer.send(result);
+            }
         }))?;
         question.await.map_err(|_| DevnetGone::Stopped)
+    }
+
+    /// Answers one JSON-RPC request.
+    pub(super) async fn request(&self, method: String, params: Option<Box<RawValue>>) -> Result<RpcResult, DevnetGone> {
+        let answer = self.engine(move |engine| rpc::dispatch(engine, &method, params.as_deref())).await?;
+        self.complete(answer).await
+    }
+
+    /// Does what an answer still takes.
+    pub(super) async fn complete(&self, mut answer: Answer) -> Result<RpcResult, DevnetGone> {
+        loop {
+            answer = match answer {
+                Answer::Now(result) => return Ok(result),
+                Answer::Elsewhere(work) => return Ok(self.work(work).await),
+                Answer::Later(part) => self.engine(part).await?,
+            };
+        }
+    }
+
+    /// Runs `work` on a thread of its own once there is a place for it.
+    async fn work(&self, work: Work) -> RpcResult {
+        let failed = |what: &str| Err(RpcError::internal(what));
+        let Ok(place) = Arc::clone(&self.shared.workers).acquire_owned().await else {
+            return failed("the node is ending");
+        };
+        let (answer, question) = oneshot::channel();
+        let thread =
+            std::thread::Builder::new().name("chain-worker".to_owned()).stack_size(WORKER_STACK).spawn(move || {
+                // Whoever asked may have gone; the place is taken until the work is done all the same.
+                let _ = answer.send(work());
+                drop(place);
+            });
+        if thread.is_err() {
+            return failed("no thread could be started for this request");
+        }
+        question.await.unwrap_or_else(|_| failed("the request could not be worked on to its end"))
     }
 
     fn send(&self, work: Box<dyn FnOnce(&mut Engine) + Send>) -> Result<(), DevnetGone> {
@@ -308,10 +382,48 @@ impl Engine {
                     self.mine_with_hook();
                     self.schedule();
                 }
-                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return self.close(),
+            }
+            self.keep();
+            if self.is_lost {
+                return;
             }
             self.publish();
         }
+    }
+
+    /// Where the chain is kept, keeps what was just done; false if that failed.
+    fn may_answer(&mut self) -> bool {
+        if self.kept.is_some() {
+            self.settle();
+            self.keep();
+        }
+        !self.is_lost
+    }
+
+    fn keep(&mut self) {
+        if let Some(kept) = &mut self.kept
+            && !self.is_lost
+            && let Err(error) = kept.keep(&self.chain)
+        {
+            tracing::error!(chain = self.chain.rules().chain_id, %error, "the chain stops: it cannot be kept");
+            self.is_lost = true;
+        }
+    }
+
+    fn close(mut self) {
+        if let Some(kept) = &mut self.kept
+            && let Err(error) = kept.write_checkpoint(&self.chain)
+        {
+            // What was shown is in the log; what was only written into the state since the last block is lost.
+            tracing::error!(chain = self.chain.rules().chain_id, %error, "the chain's last checkpoint was not written");
+        }
+    }
+
+    /// Goes back to what the chain was when it got its thread.
+    pub(super) fn reset(&mut self) {
+        self.chain.reset();
+        self.instance = rand::random();
     }
 
     pub(super) fn mining(&self) -> Mining {

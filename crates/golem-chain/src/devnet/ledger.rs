@@ -1,6 +1,7 @@
 //! What a devnet chain remembers: blocks, where each transaction is, and the states of recent
 //! blocks. Everything in it is persistent, so that a copy (a snapshot) costs nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy::primitives::B256;
@@ -68,19 +69,50 @@ impl Ledger {
         ledger
     }
 
+    /// A history of these blocks, oldest first, whose newest has the state `newest`; `None` without a block. `states`
+    /// are those of earlier blocks, as far as they are known.
+    pub(super) fn rebuilt(
+        history: History,
+        blocks: Vec<Arc<Block>>,
+        mut states: BTreeMap<u64, State>,
+        newest: State,
+    ) -> Option<Self> {
+        let head = blocks.last()?.number();
+        states.insert(head, newest);
+        let mut ledger = Self {
+            history,
+            head: Arc::clone(blocks.first()?),
+            blocks: OrdMap::new(),
+            numbers: HashKeyMap::default(),
+            transactions: HashKeyMap::default(),
+            states: OrdMap::new(),
+        };
+        for block in blocks {
+            let state = states.remove(&block.number());
+            ledger.insert(block, state);
+        }
+        Some(ledger)
+    }
+
     pub(super) fn head(&self) -> &Arc<Block> {
         &self.head
     }
 
     /// Adds the next block and its state; forgets the oldest.
     pub(super) fn push(&mut self, block: Arc<Block>, state: State) {
+        self.insert(block, Some(state));
+    }
+
+    fn insert(&mut self, block: Arc<Block>, state: Option<State>) {
         let number = block.number();
         self.numbers.insert(block.hash, number);
         for (index, transaction) in block.transactions.iter().enumerate() {
             self.transactions.insert(transaction.hash, (number, index));
         }
         self.blocks.insert(number, Arc::clone(&block));
-        self.states.insert(number, state);
+        if let Some(state) = state {
+            self.states.insert(number, state);
+        }
         self.head = block;
         if let Some(old) = number.checked_sub(self.history.states.max(1)) {
             self.states.remove(&old);

@@ -4,16 +4,21 @@
 
 mod admit;
 pub mod block;
+pub mod bytes;
 mod call;
 pub mod chain;
+pub mod dump;
 pub mod error;
 pub mod events;
 mod fees;
 mod filters;
 pub mod handle;
+pub mod image;
+pub mod keep;
 pub mod ledger;
 pub mod pool;
 mod produce;
+mod replay;
 pub mod rewind;
 pub mod rpc;
 pub mod server;
@@ -22,6 +27,7 @@ pub mod state;
 mod tests;
 pub mod time;
 pub mod transport;
+mod trie;
 
 pub use block::{Block, ChainTransaction, Failure, Receipt};
 pub use call::{AccessListOutcome, CallOutcome};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use alloy::consensus::{Eip658Value, Receipt as ConsensusReceipt, ReceiptEnvelope, Transaction};
 use alloy::eips::eip2935::{HISTORY_SERVE_WINDOW, HISTORY_STORAGE_ADDRESS};
 use alloy::primitives::{B256, U256};
-use revm::context::result::ExecutionResult;
+use revm::context::result::{ExecutionResult, HaltReason};
 
 use super::block::{ChainTransaction, Failure, Receipt};
 use super::pool::Pool;
@@ -52,9 +52,28 @@ pub(super) fn produce(
     production
 }
 
+/// Executes these transactions in this order on `state`, as the block that they are of did. Ends at one that cannot be
+/// part of a block.
+pub(super) fn replay(
+    rules: &ChainRules,
+    context: &BlockContext,
+    parent_hash: B256,
+    mut state: State,
+    transactions: &[Arc<ChainTransaction>],
+) -> Production {
+    record_parent(&mut state, context, parent_hash);
+    let mut production = Production { state, transactions: Vec::new(), receipts: Vec::new(), rejected: Vec::new() };
+    for transaction in transactions {
+        if !production.execute(rules, context, transaction) {
+            break;
+        }
+    }
+    production
+}
+
 /// Writes the parent's hash where [EIP-2935](https://eips.ethereum.org/EIPS/eip-2935) keeps it. The
 /// EIP lets a client write the slot itself in place of the system call, which does just this.
-fn record_parent(state: &mut State, context: &BlockContext, parent_hash: B256) {
+pub(super) fn record_parent(state: &mut State, context: &BlockContext, parent_hash: B256) {
     if let Some(parent) = context.number.checked_sub(1)
         && !state.code(HISTORY_STORAGE_ADDRESS).is_empty()
     {
@@ -71,35 +90,45 @@ impl Production {
         let environment = evm::tx_env(envelope, transaction.sender);
         let Ok(execution) = evm::transact(&self.state, rules, context, checks, environment) else { return false };
         self.state.apply(execution.state);
-
-        let (cumulative, first_log_index) = self.receipts.last().map_or((0, 0), |last| {
-            let logs = u64::try_from(last.logs().len()).unwrap_or(u64::MAX);
-            (cumulative_gas(last), last.first_log_index.saturating_add(logs))
-        });
-        let gas_used = execution.result.tx_gas_used();
-        let failure = match &execution.result {
-            ExecutionResult::Success { .. } => None,
-            ExecutionResult::Revert { output, .. } => Some(Failure::Reverted(output.clone())),
-            ExecutionResult::Halt { reason, .. } => Some(Failure::Halted(reason.clone())),
-        };
-        // What failed has no logs, even if the interpreter saw some before.
-        let logs = if failure.is_none() { execution.result.into_logs() } else { Vec::new() };
-        let receipt = ConsensusReceipt {
-            status: Eip658Value::Eip658(failure.is_none()),
-            cumulative_gas_used: cumulative.saturating_add(gas_used),
-            logs,
-        };
-        self.receipts.push(Receipt {
-            envelope: ReceiptEnvelope::from_typed(envelope.tx_type(), receipt),
-            gas_used,
-            effective_gas_price: envelope.effective_gas_price(Some(context.base_fee)),
-            contract_address: envelope.is_create().then(|| transaction.sender.create(envelope.nonce())),
-            first_log_index,
-            failure,
-        });
+        push_receipt(&mut self.receipts, transaction, context, execution.result);
         self.transactions.push(Arc::clone(transaction));
         true
     }
+}
+
+/// Adds the receipt of a transaction that came to `result` to those of the transactions before it.
+pub(super) fn push_receipt(
+    receipts: &mut Vec<Receipt>,
+    transaction: &ChainTransaction,
+    context: &BlockContext,
+    result: ExecutionResult<HaltReason>,
+) {
+    let envelope = &transaction.envelope;
+    let (cumulative, first_log_index) = receipts.last().map_or((0, 0), |last| {
+        let logs = u64::try_from(last.logs().len()).unwrap_or(u64::MAX);
+        (cumulative_gas(last), last.first_log_index.saturating_add(logs))
+    });
+    let gas_used = result.tx_gas_used();
+    let failure = match &result {
+        ExecutionResult::Success { .. } => None,
+        ExecutionResult::Revert { output, .. } => Some(Failure::Reverted(output.clone())),
+        ExecutionResult::Halt { reason, .. } => Some(Failure::Halted(reason.clone())),
+    };
+    // What failed has no logs, even if the interpreter saw some before.
+    let logs = if failure.is_none() { result.into_logs() } else { Vec::new() };
+    let receipt = ConsensusReceipt {
+        status: Eip658Value::Eip658(failure.is_none()),
+        cumulative_gas_used: cumulative.saturating_add(gas_used),
+        logs,
+    };
+    receipts.push(Receipt {
+        envelope: ReceiptEnvelope::from_typed(envelope.tx_type(), receipt),
+        gas_used,
+        effective_gas_price: envelope.effective_gas_price(Some(context.base_fee)),
+        contract_address: envelope.is_create().then(|| transaction.sender.create(envelope.nonce())),
+        first_log_index,
+        failure,
+    });
 }
 
 fn cumulative_gas(receipt: &Receipt) -> u64 {

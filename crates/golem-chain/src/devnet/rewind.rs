@@ -22,6 +22,7 @@ const KEPT: usize = 256;
 pub(super) struct Snapshots {
     saved: BTreeMap<u64, Saved>,
     last: u64,
+    beginning: Option<Box<Saved>>,
 }
 
 /// Everything a chain was. All of it is cheap to copy.
@@ -112,6 +113,7 @@ impl Chain {
             self.state = state;
         }
         self.reorgs += 1;
+        self.edits += 1;
         // What waited, waits on: only the replacements go into the new blocks.
         let waiting = std::mem::take(&mut self.pool);
         let mut added = Vec::with_capacity(removed.len());
@@ -140,6 +142,25 @@ impl Chain {
         Ok(Reorg { removed, added, dropped })
     }
 
+    /// Notes that the chain begins here, for [`reset`](Self::reset).
+    pub(super) fn begin(&mut self) {
+        self.snapshots.beginning = Some(Box::new(self.saved()));
+    }
+
+    /// Goes back to the beginning and forgets every saved chain.
+    pub(super) fn reset(&mut self) {
+        let Some(beginning) = self.snapshots.beginning.clone() else { return };
+        self.snapshots.saved.clear();
+        let before = self.ledger.clone();
+        self.restore(*beginning);
+        self.announce_switch(&before);
+    }
+
+    /// The newest block of every saved chain, by id.
+    pub(super) fn saved_heads(&self) -> impl Iterator<Item = (u64, &Arc<Block>)> {
+        self.snapshots.saved.iter().map(|(id, saved)| (*id, saved.ledger.head()))
+    }
+
     fn saved(&self) -> Saved {
         Saved {
             state: self.state.clone(),
@@ -153,6 +174,7 @@ impl Chain {
     }
 
     fn restore(&mut self, saved: Saved) {
+        self.edits += 1;
         self.state = saved.state;
         self.ledger = saved.ledger;
         self.pool = saved.pool;
@@ -163,7 +185,7 @@ impl Chain {
     }
 
     /// Tells which blocks went and which came between `before` and now.
-    fn announce_switch(&mut self, before: &Ledger) {
+    pub(super) fn announce_switch(&mut self, before: &Ledger) {
         let hash_at = |ledger: &Ledger, number: u64| -> Option<B256> { ledger.block(number).map(|block| block.hash) };
         let mut common = before.head().number().min(self.number());
         while common > 0 && hash_at(before, common) != hash_at(&self.ledger, common) {

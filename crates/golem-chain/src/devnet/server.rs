@@ -184,10 +184,7 @@ async fn request(devnet: &Devnet, method: &'static str, params: &Params<'static>
             RawValue::from_string(text.to_owned()).map_err(|_| RpcError::internal("the parameters are not JSON"))?,
         ),
     };
-    devnet
-        .engine(move |engine| rpc::dispatch(engine, method, params.as_deref()))
-        .await
-        .map_err(|gone| RpcError::internal(gone.to_string()))?
+    devnet.request(method.to_owned(), params).await.map_err(|gone| RpcError::internal(gone.to_string()))?
 }
 
 fn error_object(error: RpcError) -> ErrorObjectOwned {

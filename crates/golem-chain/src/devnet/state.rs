@@ -4,16 +4,18 @@
 //! Not here: who may change it (see `Chain`).
 
 use alloy::primitives::map::{DefaultHashBuilder, FbBuildHasher};
-use alloy::primitives::{Address, B256, Bytes, KECCAK256_EMPTY, Keccak256, U256};
+use alloy::primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
+use alloy_trie::TrieAccount;
 use imbl::GenericHashMap;
 use imbl::shared_ptr::DefaultSharedPtr;
 use revm::database_interface::DatabaseRef;
 use revm::state::{Account as TouchedAccount, AccountInfo, Bytecode, EvmState};
 
+use super::trie::Trie;
 use crate::evm::DatabaseError;
 
 /// How many ancestors BLOCKHASH can see.
-const BLOCK_HASH_WINDOW: u64 = 256;
+pub(super) const BLOCK_HASH_WINDOW: u64 = 256;
 
 type AddressMap<V> = GenericHashMap<Address, V, FbBuildHasher<20>, DefaultSharedPtr>;
 type HashKeyMap<V> = GenericHashMap<B256, V, FbBuildHasher<32>, DefaultSharedPtr>;
@@ -26,7 +28,9 @@ pub struct State {
     accounts: AddressMap<AccountState>,
     codes: HashKeyMap<Bytecode>,
     block_hashes: imbl::OrdMap<u64, B256>,
-    commitment: U256,
+    trie: Trie,
+    /// Accounts that changed since the trie was last brought up to date.
+    outdated: imbl::OrdSet<Address>,
 }
 
 /// One account as stored. Storage holds no zero values.
@@ -37,6 +41,28 @@ struct AccountState {
     code_hash: B256,
     code: Bytecode,
     storage: StorageMap,
+    storage_trie: Trie,
+}
+
+/// Proof of an account and some of its slots against a state root.
+#[derive(Debug, Clone)]
+pub struct AccountProof {
+    /// The account as the root commits to it; an empty one where it does not exist.
+    pub account: TrieAccount,
+    /// Nodes of the state trie, root first.
+    pub nodes: Vec<Bytes>,
+    /// Value of each slot asked for, and nodes of the storage trie, root first.
+    pub slots: Vec<(U256, Vec<Bytes>)>,
+}
+
+/// An account as an image keeps it.
+pub(super) struct StoredAccount {
+    pub(super) nonce: u64,
+    pub(super) balance: U256,
+    /// Hash of a code that is stored already; `None` without code.
+    pub(super) code_hash: Option<B256>,
+    /// Slots that are not zero.
+    pub(super) slots: Vec<(U256, U256)>,
 }
 
 /// Code that no account can have.
@@ -99,24 +125,42 @@ impl State {
         self.block_hashes.get(&number).copied().unwrap_or_default()
     }
 
-    /// A commitment to all accounts: equal states have equal commitments, whatever path led there,
-    /// and any difference shows. It is the sum, modulo 2^256, of one Keccak hash per account and
-    /// one per storage slot, which lets a block update it at the cost of what it changed.
-    ///
-    /// It is **not** a Merkle Patricia root: no proof can be made against it, and no other client
-    /// computes the same value.
-    pub fn commitment(&self) -> B256 {
-        B256::from(self.commitment)
+    /// Root of the Merkle Patricia trie of all accounts, as a block's header holds it.
+    pub fn root(&mut self) -> B256 {
+        for address in std::mem::take(&mut self.outdated) {
+            let key = keccak256(address);
+            match self.accounts.get(&address) {
+                Some(account) => self.trie.insert(key, alloy::rlp::encode(account.leaf())),
+                None => self.trie.remove(key),
+            }
+        }
+        self.trie.root()
+    }
+
+    /// Proof of an account and `slots` of it against [`root`](Self::root)
+    /// ([EIP-1186](https://eips.ethereum.org/EIPS/eip-1186)).
+    pub fn prove(&mut self, address: Address, slots: &[U256]) -> AccountProof {
+        self.root();
+        let nodes = self.trie.prove(keccak256(address));
+        let Some(account) = self.accounts.get(&address) else {
+            let slots = slots.iter().map(|_| (U256::ZERO, Vec::new())).collect();
+            return AccountProof { account: TrieAccount::default(), nodes, slots };
+        };
+        let prove = |slot: &U256| {
+            let value = account.storage.get(slot).copied().unwrap_or_default();
+            (value, account.storage_trie.prove(keccak256(slot.to_be_bytes::<32>())))
+        };
+        AccountProof { account: account.leaf(), nodes, slots: slots.iter().map(prove).collect() }
     }
 
     /// Sets a balance.
     pub fn set_balance(&mut self, address: Address, balance: U256) {
-        self.change(address, |account, _| account.balance = balance);
+        self.change(address, |account| account.balance = balance);
     }
 
     /// Sets a nonce.
     pub fn set_nonce(&mut self, address: Address, nonce: u64) {
-        self.change(address, |account, _| account.nonce = nonce);
+        self.change(address, |account| account.nonce = nonce);
     }
 
     /// Sets the code; storage stays.
@@ -125,7 +169,7 @@ impl State {
         let code = Bytecode::new_raw_checked(code).map_err(|_| InvalidCode { length })?;
         let code_hash = code.hash_slow();
         self.codes.insert(code_hash, code.clone());
-        self.change(address, |account, _| {
+        self.change(address, |account| {
             account.code_hash = code_hash;
             account.code = code;
         });
@@ -134,15 +178,15 @@ impl State {
 
     /// Sets one storage slot.
     pub fn set_storage_at(&mut self, address: Address, slot: U256, value: U256) {
-        self.change(address, |account, commitment| account.set_slot(address, slot, value, commitment));
+        self.change(address, |account| account.set_slot(slot, value));
     }
 
     /// Replaces all storage of an account.
     pub fn replace_storage(&mut self, address: Address, slots: impl IntoIterator<Item = (U256, U256)>) {
-        self.change(address, |account, commitment| {
-            account.clear_storage(address, commitment);
+        self.change(address, |account| {
+            account.clear_storage();
             for (slot, value) in slots {
-                account.set_slot(address, slot, value, commitment);
+                account.set_slot(slot, value);
             }
         });
     }
@@ -164,6 +208,40 @@ impl State {
         }
     }
 
+    /// Adds code that accounts can have; returns its hash.
+    pub(super) fn store_code(&mut self, code: Bytes) -> Result<B256, InvalidCode> {
+        let length = code.len();
+        let code = Bytecode::new_raw_checked(code).map_err(|_| InvalidCode { length })?;
+        let code_hash = code.hash_slow();
+        self.codes.insert(code_hash, code);
+        Ok(code_hash)
+    }
+
+    /// Adds an account as an image keeps it; its code is stored already.
+    pub(super) fn store_account(&mut self, address: Address, stored: StoredAccount) {
+        let code_hash = stored.code_hash.unwrap_or(KECCAK256_EMPTY);
+        let code = self.codes.get(&code_hash).cloned().unwrap_or_default();
+        self.change(address, |account| {
+            account.balance = stored.balance;
+            account.nonce = stored.nonce;
+            account.code_hash = code_hash;
+            account.code = code;
+            for (slot, value) in stored.slots {
+                account.set_slot(slot, value);
+            }
+        });
+    }
+
+    /// The recent block hashes that BLOCKHASH can see, by number.
+    pub(super) fn block_hashes(&self) -> impl Iterator<Item = (u64, B256)> + '_ {
+        self.block_hashes.iter().map(|(number, hash)| (*number, *hash))
+    }
+
+    /// Replaces all block hashes, for BLOCKHASH.
+    pub(super) fn replace_block_hashes(&mut self, hashes: impl IntoIterator<Item = (u64, B256)>) {
+        self.block_hashes = hashes.into_iter().collect();
+    }
+
     /// Puts a hash of the caller's in the place of a block's, for BLOCKHASH.
     pub(super) fn override_block_hash(&mut self, number: u64, hash: B256) {
         self.block_hashes.insert(number, hash);
@@ -171,10 +249,7 @@ impl State {
 
     fn apply_account(&mut self, address: Address, touched: TouchedAccount) {
         if touched.is_selfdestructed() {
-            self.change(address, |account, commitment| {
-                account.clear_storage(address, commitment);
-                *account = AccountState::default();
-            });
+            self.change(address, |account| *account = AccountState::default());
             return;
         }
         if let Some(code) = &touched.info.code
@@ -186,37 +261,32 @@ impl State {
         let created = touched.is_created();
         let codes = &self.codes;
         let account = self.accounts.entry(address).or_default();
-        let commitment = &mut self.commitment;
         let info = touched.info;
-        if account.balance != info.balance || account.nonce != info.nonce || account.code_hash != info.code_hash {
-            *commitment = commitment.wrapping_sub(account.term(address));
-            account.balance = info.balance;
-            account.nonce = info.nonce;
-            if account.code_hash != info.code_hash {
-                account.code_hash = info.code_hash;
-                account.code = codes.get(&info.code_hash).cloned().unwrap_or_default();
-            }
-            *commitment = commitment.wrapping_add(account.term(address));
+        account.balance = info.balance;
+        account.nonce = info.nonce;
+        if account.code_hash != info.code_hash {
+            account.code_hash = info.code_hash;
+            account.code = codes.get(&info.code_hash).cloned().unwrap_or_default();
         }
         if created {
-            account.clear_storage(address, commitment);
+            account.clear_storage();
         }
         for (slot, value) in touched.storage {
             if value.is_changed() || created {
-                account.set_slot(address, slot, value.present_value, commitment);
+                account.set_slot(slot, value.present_value);
             }
         }
+        self.outdated.insert(address);
         // EIP-161: what is empty after being touched does not exist.
         if account.is_absent() {
             self.accounts.remove(&address);
         }
     }
 
-    fn change(&mut self, address: Address, change: impl FnOnce(&mut AccountState, &mut U256)) {
+    fn change(&mut self, address: Address, change: impl FnOnce(&mut AccountState)) {
         let account = self.accounts.entry(address).or_default();
-        self.commitment = self.commitment.wrapping_sub(account.term(address));
-        change(account, &mut self.commitment);
-        self.commitment = self.commitment.wrapping_add(account.term(address));
+        change(account);
+        self.outdated.insert(address);
         if account.is_absent() {
             self.accounts.remove(&address);
         }
@@ -233,45 +303,26 @@ impl AccountState {
         self.balance.is_zero() && self.nonce == 0 && self.code_hash == KECCAK256_EMPTY
     }
 
-    fn set_slot(&mut self, address: Address, slot: U256, value: U256, commitment: &mut U256) {
-        let old = if value.is_zero() { self.storage.remove(&slot) } else { self.storage.insert(slot, value) };
-        if let Some(old) = old {
-            *commitment = commitment.wrapping_sub(slot_term(address, slot, old));
-        }
+    fn set_slot(&mut self, slot: U256, value: U256) {
+        let key = || keccak256(slot.to_be_bytes::<32>());
         if !value.is_zero() {
-            *commitment = commitment.wrapping_add(slot_term(address, slot, value));
+            if self.storage.insert(slot, value) != Some(value) {
+                self.storage_trie.insert(key(), alloy::rlp::encode(value));
+            }
+        } else if self.storage.remove(&slot).is_some() {
+            self.storage_trie.remove(key());
         }
     }
 
-    fn clear_storage(&mut self, address: Address, commitment: &mut U256) {
-        for (slot, value) in &self.storage {
-            *commitment = commitment.wrapping_sub(slot_term(address, *slot, *value));
-        }
+    fn clear_storage(&mut self) {
         self.storage = StorageMap::default();
+        self.storage_trie = Trie::default();
     }
 
-    /// What this account, without its storage, adds to the commitment: nothing if it is empty.
-    fn term(&self, address: Address) -> U256 {
-        if self.has_no_info() {
-            return U256::ZERO;
-        }
-        let mut hasher = Keccak256::new();
-        hasher.update(b"account");
-        hasher.update(address);
-        hasher.update(self.balance.to_be_bytes::<32>());
-        hasher.update(self.nonce.to_be_bytes());
-        hasher.update(self.code_hash);
-        hasher.finalize().into()
+    /// This account's value in the state trie.
+    fn leaf(&self) -> TrieAccount {
+        TrieAccount::new(self.nonce, self.balance, self.storage_trie.root(), self.code_hash)
     }
-}
-
-fn slot_term(address: Address, slot: U256, value: U256) -> U256 {
-    let mut hasher = Keccak256::new();
-    hasher.update(b"storage");
-    hasher.update(address);
-    hasher.update(slot.to_be_bytes::<32>());
-    hasher.update(value.to_be_bytes::<32>());
-    hasher.finalize().into()
 }
 
 impl Default for AccountState {
@@ -282,23 +333,21 @@ impl Default for AccountState {
             code_hash: KECCAK256_EMPTY,
             code: Bytecode::default(),
             storage: StorageMap::default(),
+            storage_trie: Trie::default(),
         }
     }
 }
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State")
-            .field("accounts", &self.accounts.len())
-            .field("commitment", &self.commitment())
-            .finish_non_exhaustive()
+        f.debug_struct("State").field("accounts", &self.accounts.len()).finish_non_exhaustive()
     }
 }
 
 /// Two states are equal when every account and slot is; block hashes are not looked at.
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
-        self.commitment == other.commitment
+        self.clone().root() == other.clone().root()
     }
 }
 
@@ -345,8 +394,18 @@ mod tests {
         assert_eq!(first.balance(A), U256::from(6));
     }
 
+    /// Root of a state as alloy's trie builder makes it from all that is there.
+    fn expected_root(state: &State) -> B256 {
+        alloy_trie::root::state_root_unhashed(state.addresses().map(|address| {
+            let slots = state.storage(address).map(|(slot, value)| (B256::from(slot), value));
+            let storage_root = alloy_trie::root::storage_root_unhashed(slots);
+            let (nonce, balance) = (state.nonce(address), state.balance(address));
+            (address, TrieAccount::new(nonce, balance, storage_root, state.code_hash(address)))
+        }))
+    }
+
     #[test]
-    fn the_commitment_depends_on_the_state_and_not_on_the_path() {
+    fn the_root_is_that_of_the_state_and_depends_on_no_path() {
         let mut first = State::default();
         first.set_balance(A, U256::from(5));
         first.set_storage_at(B, U256::from(1), U256::from(2));
@@ -355,15 +414,48 @@ mod tests {
         second.set_nonce(A, 4);
         second.set_storage_at(B, U256::from(1), U256::from(2));
         second.set_storage_at(B, U256::from(7), U256::from(7));
+        assert_eq!(second.root(), expected_root(&second));
         second.set_storage_at(B, U256::from(7), U256::ZERO);
         second.set_balance(A, U256::from(5));
-        assert_ne!(first.commitment(), second.commitment());
+        assert_ne!(first.root(), second.root());
         second.set_nonce(A, 0);
-        assert_eq!(first.commitment(), second.commitment());
+        assert_eq!(first.root(), second.root());
+        assert_eq!(first.root(), expected_root(&first));
+        assert_eq!(first, second);
+        second.replace_storage(B, (0..40).map(|slot| (U256::from(slot), U256::from(slot) << 200)));
+        second.set_code(B, Bytes::from_static(&[0x5f])).expect("plain code");
+        assert_eq!(second.root(), expected_root(&second));
+        second.set_code(B, Bytes::new()).expect("no code");
+        second.replace_storage(B, []);
         second.set_balance(A, U256::ZERO);
-        second.set_storage_at(B, U256::from(1), U256::ZERO);
-        assert_eq!(second.commitment(), B256::ZERO);
+        assert_eq!(second.root(), alloy_trie::EMPTY_ROOT_HASH);
         assert_eq!(second.addresses().count(), 0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_an_execution_writes_ends_up_in_the_root(
+            writes in proptest::collection::vec((0_u8..6, 0_u8..5, 0_u8..4, proptest::bool::weighted(0.1), proptest::bool::weighted(0.1)), 1..40),
+        ) {
+            let mut state = State::default();
+            for (who, slot, value, destroyed, created) in writes {
+                let mut account = TouchedAccount::default();
+                account.info = state.basic_ref(Address::repeat_byte(who)).unwrap().unwrap_or_default();
+                account.info.balance = U256::from(value);
+                account.mark_touch();
+                if destroyed {
+                    account.mark_selfdestruct();
+                }
+                if created {
+                    account.mark_created();
+                }
+                let old = state.storage_at(Address::repeat_byte(who), U256::from(slot));
+                let written = revm::state::EvmStorageSlot::new_changed(old, U256::from(value), Default::default());
+                account.storage.insert(U256::from(slot), written);
+                state.apply(std::iter::once((Address::repeat_byte(who), account)).collect());
+                proptest::prop_assert_eq!(state.root(), expected_root(&state));
+            }
+        }
     }
 
     #[test]

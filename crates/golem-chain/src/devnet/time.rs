@@ -38,6 +38,16 @@ impl Timekeeper {
         self.offset
     }
 
+    /// What was travelled in seconds, the next block's exact timestamp, and the interval.
+    pub(super) fn travelled(&self) -> (i64, Option<u64>, Option<u64>) {
+        (self.offset, self.exact, self.interval)
+    }
+
+    /// The same as was returned by [`travelled`](Self::travelled). The time is still to be told.
+    pub(super) fn travelling(offset: i64, exact: Option<u64>, interval: Option<u64>) -> Self {
+        Self { wall: None, offset, exact, interval }
+    }
+
     /// The timestamp of the next block.
     pub fn peek(&self, parent: u64) -> u64 {
         let least = parent.saturating_add(1);

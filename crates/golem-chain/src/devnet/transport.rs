@@ -6,13 +6,15 @@ use std::task::{Context, Poll};
 
 use alloy::providers::{DynProvider, Provider, ProviderBuilder};
 use alloy::rpc::client::RpcClient;
-use alloy::rpc::json_rpc::{ErrorPayload, RequestPacket, Response, ResponsePacket, ResponsePayload, SerializedRequest};
+use alloy::rpc::json_rpc::{
+    ErrorPayload, Id, RequestPacket, Response, ResponsePacket, ResponsePayload, SerializedRequest,
+};
 use alloy::transports::{TransportError, TransportErrorKind, TransportFut};
 use serde_json::value::to_raw_value;
 use tower::Service;
 
-use super::handle::{Devnet, Engine};
-use super::rpc::{self, RpcError, RpcResult};
+use super::handle::{Devnet, DevnetGone, Engine};
+use super::rpc::{self, Answer, RpcError, RpcResult};
 
 /// The transport: a tower service in front of the chain's thread. Batches are answered in one go.
 #[derive(Debug, Clone)]
@@ -49,24 +51,49 @@ impl Service<RequestPacket> for InProcess {
 
     fn call(&mut self, packet: RequestPacket) -> Self::Future {
         let devnet = self.devnet.clone();
-        Box::pin(async move {
-            devnet.engine(move |engine| answer(engine, packet)).await.map_err(TransportErrorKind::custom)
-        })
+        Box::pin(async move { answer(&devnet, packet).await.map_err(TransportErrorKind::custom) })
     }
 }
 
-fn answer(engine: &mut Engine, packet: RequestPacket) -> ResponsePacket {
+async fn answer(devnet: &Devnet, packet: RequestPacket) -> Result<ResponsePacket, DevnetGone> {
     match packet {
-        RequestPacket::Single(request) => ResponsePacket::Single(answer_one(engine, &request)),
+        RequestPacket::Single(request) => {
+            let params = request.params().map(ToOwned::to_owned);
+            let result = devnet.request(request.method().to_owned(), params).await?;
+            Ok(ResponsePacket::Single(Response { id: request.id().clone(), payload: payload(result) }))
+        }
         RequestPacket::Batch(requests) => {
-            ResponsePacket::Batch(requests.iter().map(|request| answer_one(engine, request)).collect())
+            let mut batch = Batch { rest: requests.into_iter(), answered: Vec::new() };
+            loop {
+                let (rest, unfinished) = devnet.engine(move |engine| batch.answer(engine)).await?;
+                batch = rest;
+                let Some((id, answer)) = unfinished else { return Ok(ResponsePacket::Batch(batch.answered)) };
+                let result = devnet.complete(answer).await?;
+                batch.answered.push(Response { id, payload: payload(result) });
+            }
         }
     }
 }
 
-fn answer_one(engine: &mut Engine, request: &SerializedRequest) -> Response {
-    let result = rpc::dispatch(engine, request.method(), request.params());
-    Response { id: request.id().clone(), payload: payload(result) }
+/// A batch, up to some request of it answered.
+struct Batch {
+    rest: std::vec::IntoIter<SerializedRequest>,
+    answered: Vec<Response>,
+}
+
+impl Batch {
+    /// Answers in one go what can be, up to the first request whose answer takes more.
+    fn answer(mut self, engine: &mut Engine) -> (Self, Option<(Id, Answer)>) {
+        while let Some(request) = self.rest.next() {
+            match rpc::dispatch(engine, request.method(), request.params()) {
+                Answer::Now(result) => {
+                    self.answered.push(Response { id: request.id().clone(), payload: payload(result) });
+                }
+                more => return (self, Some((request.id().clone(), more))),
+            }
+        }
+        (self, None)
+    }
 }
 
 fn payload(result: RpcResult) -> ResponsePayload {

@@ -5,11 +5,11 @@ use alloy::primitives::{Address, B256};
 
 use super::super::handle::Engine;
 use super::params::Params;
-use super::{RpcResult, json, quantity};
+use super::{RpcResult, json, quantity, sign};
 
-/// Those with a balance from the start, and those impersonated.
+/// Those that can send: development accounts, for which this node signs, and those impersonated.
 pub(super) fn accounts(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
-    let mut accounts: Vec<Address> = engine.chain.config().balances.iter().map(|(address, _)| *address).collect();
+    let mut accounts: Vec<Address> = sign::accounts(engine).collect();
     for address in engine.chain.impersonated() {
         if !accounts.contains(&address) {
             accounts.push(address);

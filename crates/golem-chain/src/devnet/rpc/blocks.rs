@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use alloy::eips::{BlockId, Encodable2718};
 use alloy::primitives::{B256, Bytes};
-use serde_json::json as object;
 
 use super::super::block::Block;
 use super::super::handle::Engine;
@@ -56,6 +55,17 @@ pub(super) fn raw_transaction(engine: &mut Engine, params: &Params<'_>) -> RpcRe
     json(&found.map(|transaction| Bytes::from(transaction.envelope.encoded_2718())))
 }
 
+pub(super) fn raw_transaction_by_block_and_index(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    let index = usize::try_from(params.small_number(1, "index")?).unwrap_or(usize::MAX);
+    let found = find(engine, params.block(0)?).and_then(|block| block.transactions.get(index).cloned());
+    json(&found.map(|transaction| Bytes::from(transaction.envelope.encoded_2718())))
+}
+
+/// `eth_getHeaderByNumber` and `eth_getHeaderByHash`: the header alone, as go-ethereum gives it.
+pub(super) fn header(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    json(&find(engine, params.block(0)?).map(|block| render::bare_header(&block)))
+}
+
 pub(super) fn transaction_by_block_and_index(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     let index = usize::try_from(params.small_number(1, "index")?).unwrap_or(usize::MAX);
     json(&find(engine, params.block(0)?).and_then(|block| render::transaction(&block, index)))
@@ -65,19 +75,6 @@ pub(super) fn transaction_receipt(engine: &mut Engine, params: &Params<'_>) -> R
     let hash: B256 = params.required(0, "transaction hash")?;
     let included = engine.chain.transaction(hash);
     json(&included.and_then(|included| render::receipt(&included.block, included.index)))
-}
-
-/// How many transactions could go into the next block, and how many wait for another before them.
-pub(super) fn pool_status(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
-    let pool = engine.chain.pool();
-    let pending = pool
-        .iter()
-        .filter(|transaction| {
-            let next = engine.chain.pending_nonce(transaction.sender);
-            alloy::consensus::Transaction::nonce(&transaction.envelope) < next
-        })
-        .count();
-    json(&object!({ "pending": format!("{pending:#x}"), "queued": format!("{:#x}", pool.len() - pending) }))
 }
 
 /// A block by whatever names it, the pending one included.

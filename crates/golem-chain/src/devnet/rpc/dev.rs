@@ -1,7 +1,7 @@
 //! What only a devnet lets a client do: mine, travel in time, go back, and write into the state.
 //! Names and shapes are those of the usual development nodes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256, Bytes};
 use alloy::rpc::types::TransactionRequest;
@@ -9,15 +9,19 @@ use serde_json::Value;
 
 use super::super::block::ChainTransaction;
 use super::super::handle::{Engine, Mining};
+use super::answer::Answer;
 use super::error::RpcError;
 use super::params::{Params, number};
-use super::{RpcResult, json, quantity};
+use super::{RpcResult, json, quantity, sign};
 
 /// The most blocks one request may have mined.
 const MAX_BLOCKS: u64 = 100_000;
 
+/// Time for which blocks are mined before others get their turn.
+const LONGEST_SLICE: Duration = Duration::from_millis(20);
+
 /// `evm_mine`: one block, at a timestamp if one is given; or `{timestamp, blocks}`.
-pub(super) fn evm_mine(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn evm_mine(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
     let (mut timestamp, mut blocks) = (None, 1);
     match params.optional::<Value>(0, "timestamp")? {
         Some(Value::Object(options)) => {
@@ -32,24 +36,43 @@ pub(super) fn evm_mine(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     if let Some(timestamp) = timestamp.filter(|timestamp| !timestamp.is_zero()) {
         engine.chain.set_next_timestamp(timestamp.saturating_to())?;
     }
-    for _ in 0..checked_blocks(blocks)? {
-        engine.mine_on_request();
-    }
-    json("0x0")
+    let blocks = checked_blocks(blocks)?;
+    Ok(mine_on(engine, Run { blocks, interval: None, done: || json("0x0") }))
 }
 
 /// `anvil_mine`: some blocks, some seconds apart.
-pub(super) fn mine(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+pub(super) fn mine(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
     let blocks = checked_blocks(params.optional_small_number(0, "blocks")?.unwrap_or(1))?;
     let interval = params.optional_small_number(1, "seconds between blocks")?;
-    for _ in 0..blocks {
-        if let Some(seconds) = interval {
+    Ok(mine_on(engine, Run { blocks, interval, done: || json(&()) }))
+}
+
+/// Blocks that are still to be mined.
+struct Run {
+    blocks: u64,
+    /// Seconds from one to the next.
+    interval: Option<u64>,
+    /// The answer in the end.
+    done: fn() -> RpcResult,
+}
+
+/// Mines some of `run`, and the rest after those who wait.
+fn mine_on(engine: &mut Engine, mut run: Run) -> Answer {
+    let began = Instant::now();
+    while run.blocks > 0 {
+        if let Some(seconds) = run.interval {
             let next = engine.chain.head().header.timestamp.saturating_add(seconds.max(1));
-            engine.chain.set_next_timestamp(next)?;
+            if let Err(error) = engine.chain.set_next_timestamp(next) {
+                return Answer::now(Err(error.into()));
+            }
         }
         engine.mine_on_request();
+        run.blocks -= 1;
+        if run.blocks > 0 && began.elapsed() >= LONGEST_SLICE {
+            return Answer::later(move |engine| mine_on(engine, run));
+        }
     }
-    json(&())
+    Answer::now((run.done)())
 }
 
 pub(super) fn increase_time(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
@@ -189,7 +212,7 @@ fn replacement(engine: &Engine, transaction: Value) -> Result<ChainTransaction, 
         return Ok(ChainTransaction::decode(&raw)?);
     }
     let request: TransactionRequest = serde_json::from_value(transaction).map_err(|_| bad_pair())?;
-    Ok(engine.chain.prepare(request)?)
+    sign::transaction(engine, request)
 }
 
 fn bad_pair() -> RpcError {

@@ -45,6 +45,11 @@ impl RpcError {
         Self { code: METHOD_NOT_FOUND, message, data: None }
     }
 
+    /// An error with a code of a method's own.
+    pub(super) fn coded(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
     pub(super) fn server(message: impl Into<String>) -> Self {
         Self { code: SERVER, message: message.into(), data: None }
     }

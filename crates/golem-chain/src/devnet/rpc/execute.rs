@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::handle::Engine;
 use super::error::RpcError;
 use super::params::{Params, number};
-use super::{RpcResult, json, quantity};
+use super::{RpcResult, json, quantity, sign};
 
 pub(super) fn call(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     let request: TransactionRequest = params.required(0, "transaction")?;
@@ -57,10 +57,8 @@ pub(super) fn send_raw_transaction(engine: &mut Engine, params: &Params<'_>) -> 
 
 pub(super) fn send_transaction(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     let request: TransactionRequest = params.required(0, "transaction")?;
-    if request.from.is_none() {
-        return Err(RpcError::invalid_params("the transaction has no \"from\": give the sender's address"));
-    }
-    json(&engine.chain.send(request)?)
+    let transaction = sign::transaction(engine, request)?;
+    json(&engine.chain.submit(transaction)?)
 }
 
 fn percentiles(params: &Params<'_>) -> Result<Vec<f64>, RpcError> {

@@ -4,23 +4,33 @@
 //! [`METHODS`] is the list of what is answered. Not here: how requests arrive (`transport`, `server`).
 
 mod accounts;
+mod answer;
 mod blocks;
 mod dev;
+mod dump;
 mod error;
 mod execute;
 mod logs;
+mod node;
 mod params;
+mod pool;
+mod proof;
 pub(super) mod render;
+mod sign;
+mod simulate;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 use alloy::primitives::{Bytes, keccak256};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+pub(super) use answer::{Answer, Work};
 pub use error::RpcError;
 pub(super) use logs::event_logs;
 use params::Params;
+pub(super) use params::number;
 
 use super::handle::Engine;
 
@@ -29,10 +39,12 @@ pub type RpcResult = Result<Box<RawValue>, RpcError>;
 
 type Handler = fn(&mut Engine, &Params<'_>) -> RpcResult;
 
+type LongHandler = fn(&mut Engine, &Params<'_>) -> Result<Answer, RpcError>;
+
 /// Every method that is answered here, with what answers it. Subscriptions are the transports'
 /// matter. The `hardhat_` names of `anvil_` methods are understood too.
 const METHODS: &[(&str, Handler)] = &[
-    ("web3_clientVersion", client_version),
+    ("web3_clientVersion", |_, _| json(node::CLIENT_VERSION)),
     ("web3_sha3", sha3),
     ("net_version", net_version),
     ("net_listening", |_, _| json(&true)),
@@ -42,11 +54,13 @@ const METHODS: &[(&str, Handler)] = &[
     ("eth_syncing", |_, _| json(&false)),
     ("eth_mining", |_, _| json(&true)),
     ("eth_blockNumber", |engine, _| quantity(engine.chain.number())),
+    ("eth_coinbase", node::coinbase),
     ("eth_accounts", accounts::accounts),
     ("eth_getBalance", accounts::balance),
     ("eth_getCode", accounts::code),
     ("eth_getStorageAt", accounts::storage_at),
     ("eth_getTransactionCount", accounts::transaction_count),
+    ("eth_getProof", proof::get_proof),
     ("eth_call", execute::call),
     ("eth_estimateGas", execute::estimate_gas),
     ("eth_createAccessList", execute::create_access_list),
@@ -56,11 +70,20 @@ const METHODS: &[(&str, Handler)] = &[
     ("eth_feeHistory", execute::fee_history),
     ("eth_sendRawTransaction", execute::send_raw_transaction),
     ("eth_sendTransaction", execute::send_transaction),
+    ("eth_signTransaction", sign::sign_transaction),
+    ("eth_sign", sign::sign_message),
+    ("personal_sign", sign::personal_sign),
+    ("eth_signTypedData", sign::sign_typed_data),
+    ("eth_signTypedData_v4", sign::sign_typed_data),
     ("eth_getTransactionByHash", blocks::transaction_by_hash),
     ("eth_getTransactionReceipt", blocks::transaction_receipt),
     ("eth_getTransactionByBlockHashAndIndex", blocks::transaction_by_block_and_index),
     ("eth_getTransactionByBlockNumberAndIndex", blocks::transaction_by_block_and_index),
     ("eth_getRawTransactionByHash", blocks::raw_transaction),
+    ("eth_getRawTransactionByBlockHashAndIndex", blocks::raw_transaction_by_block_and_index),
+    ("eth_getRawTransactionByBlockNumberAndIndex", blocks::raw_transaction_by_block_and_index),
+    ("eth_getHeaderByHash", blocks::header),
+    ("eth_getHeaderByNumber", blocks::header),
     ("eth_getBlockByHash", blocks::block_by_hash),
     ("eth_getBlockByNumber", blocks::block_by_number),
     ("eth_getBlockReceipts", blocks::block_receipts),
@@ -75,15 +98,15 @@ const METHODS: &[(&str, Handler)] = &[
     ("eth_getFilterChanges", logs::filter_changes),
     ("eth_getFilterLogs", logs::filter_logs),
     ("eth_uninstallFilter", logs::uninstall_filter),
-    ("txpool_status", blocks::pool_status),
-    ("evm_mine", dev::evm_mine),
+    ("txpool_status", pool::status),
+    ("txpool_content", pool::content),
+    ("txpool_inspect", pool::inspect),
     ("evm_increaseTime", dev::increase_time),
     ("evm_setNextBlockTimestamp", dev::set_next_timestamp),
     ("evm_setAutomine", dev::set_automine),
     ("evm_setIntervalMining", dev::set_interval_mining),
     ("evm_snapshot", dev::snapshot),
     ("evm_revert", dev::revert),
-    ("anvil_mine", dev::mine),
     ("anvil_increaseTime", dev::increase_time),
     ("anvil_setNextBlockTimestamp", dev::set_next_timestamp),
     ("anvil_setBlockTimestampInterval", dev::set_timestamp_interval),
@@ -104,7 +127,25 @@ const METHODS: &[(&str, Handler)] = &[
     ("anvil_autoImpersonateAccount", dev::impersonate_all),
     ("anvil_dropTransaction", dev::drop_transaction),
     ("anvil_reorg", dev::reorg),
+    ("anvil_dumpState", dump::dump_state),
+    ("anvil_loadState", dump::load_state),
+    ("anvil_nodeInfo", node::info),
+    ("anvil_metadata", node::metadata),
+    ("anvil_reset", node::reset),
     ("bardo_describe", describe),
+];
+
+/// Every method whose answer takes long: it does not keep the chain from others meanwhile.
+const LONG_METHODS: &[(&str, LongHandler)] = &[
+    ("eth_simulateV1", simulate::simulate),
+    ("debug_traceTransaction", trace::trace_transaction),
+    ("debug_traceCall", trace::trace_call),
+    ("debug_traceBlockByNumber", trace::trace_block),
+    ("debug_traceBlockByHash", trace::trace_block),
+    ("trace_transaction", trace::parity_transaction),
+    ("trace_block", trace::parity_block),
+    ("evm_mine", dev::evm_mine),
+    ("anvil_mine", dev::mine),
 ];
 
 /// `hardhat_` names that clients use.
@@ -120,21 +161,29 @@ const HARDHAT_NAMES: &[&str] = &[
     "hardhat_stopImpersonatingAccount",
     "hardhat_getAutomine",
     "hardhat_dropTransaction",
+    "hardhat_metadata",
+    "hardhat_reset",
 ];
 
 /// The names of all methods that are answered.
 pub fn methods() -> impl Iterator<Item = &'static str> {
-    METHODS.iter().map(|(name, _)| *name)
+    METHODS.iter().map(|(name, _)| *name).chain(LONG_METHODS.iter().map(|(name, _)| *name))
 }
 
 /// The names as servers that must know them beforehand list them: the `hardhat_` ones too.
-pub(super) fn served_names() -> impl Iterator<Item = &'static str> {
+pub fn served_names() -> impl Iterator<Item = &'static str> {
     methods().chain(HARDHAT_NAMES.iter().copied())
 }
 
-/// Answers one request. Where blocks are made on transaction, a sent transaction is mined before
+/// Answers one request, or says what it takes. Where blocks are made on transaction, a sent transaction is mined before
 /// the next request is looked at.
-pub(super) fn dispatch(engine: &mut Engine, method: &str, params: Option<&RawValue>) -> RpcResult {
+pub(super) fn dispatch(engine: &mut Engine, method: &str, params: Option<&RawValue>) -> Answer {
+    let answer = handle(engine, method, params);
+    engine.settle();
+    answer.into()
+}
+
+fn handle(engine: &mut Engine, method: &str, params: Option<&RawValue>) -> Result<Answer, RpcError> {
     let params = Params::parse(params)?;
     let anvil_name;
     let name = match method.strip_prefix("hardhat_") {
@@ -144,12 +193,13 @@ pub(super) fn dispatch(engine: &mut Engine, method: &str, params: Option<&RawVal
         }
         None => method,
     };
-    let Some((_, handler)) = METHODS.iter().find(|(known, _)| *known == name) else {
-        return Err(RpcError::method_not_found(method));
-    };
-    let result = handler(engine, &params);
-    engine.settle();
-    result
+    if let Some((_, handler)) = METHODS.iter().find(|(known, _)| *known == name) {
+        return Ok(Answer::Now(handler(engine, &params)));
+    }
+    match LONG_METHODS.iter().find(|(known, _)| *known == name) {
+        Some((_, handler)) => handler(engine, &params),
+        None => Err(RpcError::method_not_found(method)),
+    }
 }
 
 /// A result that is any JSON.
@@ -160,10 +210,6 @@ fn json<T: Serialize + ?Sized>(value: &T) -> RpcResult {
 /// A result that is a number, in the form the specification calls QUANTITY.
 fn quantity(value: u64) -> RpcResult {
     json(&format!("{value:#x}"))
-}
-
-fn client_version(_: &mut Engine, _: &Params<'_>) -> RpcResult {
-    json(concat!("bardo-devnet/v", env!("CARGO_PKG_VERSION")))
 }
 
 fn net_version(engine: &mut Engine, _: &Params<'_>) -> RpcResult {

@@ -88,7 +88,7 @@ impl<'a> Params<'a> {
 }
 
 /// A number as a hex string, a decimal string or a JSON number.
-pub(super) fn number(value: &Value) -> Option<U256> {
+pub(in super::super) fn number(value: &Value) -> Option<U256> {
     match value {
         Value::Number(number) => number.as_u64().map(U256::from),
         Value::String(text) => match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {

@@ -34,6 +34,11 @@ pub(in super::super) fn header(block: &Block) -> RpcHeader {
     }
 }
 
+/// A header without what only its block tells: size and total difficulty.
+pub(in super::super) fn bare_header(block: &Block) -> RpcHeader {
+    RpcHeader { total_difficulty: None, size: None, ..header(block) }
+}
+
 /// A mined transaction.
 pub(in super::super) fn transaction(block: &Block, index: usize) -> Option<RpcTransaction> {
     let transaction = block.transactions.get(index)?;

@@ -1,5 +1,11 @@
 //! The dispatcher, through an alloy provider and the in-process transport.
 
+mod asides;
+mod proofs;
+mod signing;
+mod simulation;
+mod tracing;
+
 use std::time::Duration;
 
 use alloy::network::{EthereumWallet, TransactionBuilder};

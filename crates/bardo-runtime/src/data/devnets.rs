@@ -1,0 +1,396 @@
+//! Devnets that are kept between runs, by name, each with the ledger that belongs to it.
+//!
+//! ```text
+//! devnets/NAME/                  one devnet: record, chains, lock (see `bardo_sandbox::keep`)
+//! devnets/NAME/snapshots/LABEL/  copies of all that, with the ledger in `ledger/`
+//! devnets/NAME/restoring         a restore that has begun; whoever opens the devnet next completes it
+//! ledger/devnet-ID/              its ledger, by the devnet's identity
+//! ```
+//!
+//! A snapshot holds chains and ledger of one moment, and a restore puts back both, so that the ledger never knows of
+//! transactions that the chain has not.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use alloy::eips::BlockId;
+use rusqlite::OptionalExtension as _;
+
+use super::{DataError, DataFolder, LEDGERS, LOCK, Ledger, QUEUE_SECRETS, folders};
+use bardo_base::id::InstanceId;
+use bardo_base::text::SafeText;
+use bardo_base::{private, regular_file, removal};
+use bardo_sandbox::Sandbox;
+use bardo_sandbox::keep::{self, KeptError, KeptFolder};
+use bardo_store::StoreError;
+use golem_chain::devnet::keep::replace;
+
+/// Folder of all kept devnets, in the data folder.
+const DEVNETS: &str = "devnets";
+const SNAPSHOTS: &str = "snapshots";
+/// Folder of the ledger's copy in a snapshot.
+const LEDGER_COPY: &str = "ledger";
+/// Marker of a restore that has begun; it contains the snapshot's label.
+const RESTORING: &str = "restoring";
+/// The longest name.
+const LONGEST_NAME: usize = 40;
+/// The largest file that is copied, in bytes.
+const MAX_FILE: u64 = 4 << 30;
+/// Folders below a ledger's own, at most.
+const DEEPEST: usize = 8;
+
+/// Name of a kept devnet, or label of a snapshot: part of a path, so it has few letters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DevnetName(String);
+
+/// Text that is no name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} cannot be a name: use 1 to 40 lower-case letters, digits, `-` or `_`, beginning with a letter or a digit"
+)]
+pub struct BadDevnetName(SafeText);
+
+impl FromStr for DevnetName {
+    type Err = BadDevnetName;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let begins = given.bytes().next().is_some_and(plain);
+        let fits = given.len() <= LONGEST_NAME && given.bytes().all(|byte| plain(byte) || matches!(byte, b'-' | b'_'));
+        if begins && fits { Ok(Self(given.to_owned())) } else { Err(BadDevnetName(SafeText::clean(given, 60))) }
+    }
+}
+
+impl fmt::Display for DevnetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// A kept devnet in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptSummary {
+    /// Its name.
+    pub name: DevnetName,
+    /// Its identity; `None` before its first run has begun, or where the record is damaged.
+    pub instance: Option<InstanceId>,
+    /// Whether a process uses it.
+    pub is_in_use: bool,
+    /// Bytes of its chains, snapshots left out.
+    pub bytes: u64,
+    /// Labels of its snapshots.
+    pub snapshots: Vec<DevnetName>,
+}
+
+/// Reason why something cannot be done with a kept devnet.
+#[derive(Debug, thiserror::Error)]
+pub enum DevnetError {
+    /// None of this name.
+    #[error("there is no kept devnet {0}: `bardo devnet list` shows those there are")]
+    NoDevnet(DevnetName),
+    /// No snapshot of this label.
+    #[error("{devnet} has no snapshot {label}: `bardo devnet list` shows those there are")]
+    NoSnapshot {
+        /// The devnet.
+        devnet: DevnetName,
+        /// The label.
+        label: DevnetName,
+    },
+    /// A snapshot of this label is there.
+    #[error("{devnet} has a snapshot {label} already: choose another label")]
+    SnapshotExists {
+        /// The devnet.
+        devnet: DevnetName,
+        /// The label.
+        label: DevnetName,
+    },
+    /// Its ledger is in use.
+    #[error("the ledger of {0} is in use by another process: end that one first")]
+    LedgerInUse(DevnetName),
+    /// A file.
+    #[error("cannot use {}: {reason}; check that the folder can be written and the disk has room", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What failed.
+        reason: io::Error,
+    },
+    /// The devnet's own files.
+    #[error(transparent)]
+    Kept(#[from] KeptError),
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> DevnetError + use<> {
+    let path = path.to_owned();
+    |reason| DevnetError::File { path, reason }
+}
+
+impl DataFolder {
+    /// Opens the kept devnet of this name, or a folder for a new one, and completes a restore that was interrupted. It
+    /// belongs to this process until the devnet has ended.
+    ///
+    /// # Errors
+    /// [`DevnetError`].
+    pub fn keep_devnet(&self, name: &DevnetName) -> Result<KeptFolder, DevnetError> {
+        let root = self.root();
+        for folder in [root.to_owned(), root.join(DEVNETS)] {
+            private::folder(&folder).map_err(failed(&folder))?;
+        }
+        let folder = KeptFolder::open(&self.devnet(name))?;
+        self.complete_restore(name, &folder)?;
+        Ok(folder)
+    }
+
+    /// The kept devnets, by name.
+    ///
+    /// # Errors
+    /// [`DevnetError::File`].
+    pub fn kept_devnets(&self) -> Result<Vec<KeptSummary>, DevnetError> {
+        let mut found = Vec::new();
+        for name in names(&self.root().join(DEVNETS))? {
+            let path = self.devnet(&name);
+            let record = keep::read_record(&path).ok().flatten();
+            let is_in_use = matches!(KeptFolder::open(&path), Err(KeptError::InUse(_)));
+            let bytes = files(&path)?.iter().filter_map(|file| fs::metadata(file).ok()).map(|it| it.len()).sum();
+            let snapshots = names(&path.join(SNAPSHOTS))?;
+            found.push(KeptSummary {
+                name,
+                instance: record.map(|record| record.instance),
+                is_in_use,
+                bytes,
+                snapshots,
+            });
+        }
+        Ok(found)
+    }
+
+    /// Deletes a kept devnet with its snapshots and its ledger.
+    ///
+    /// # Errors
+    /// [`DevnetError`].
+    pub fn delete_devnet(&self, name: &DevnetName) -> Result<(), DevnetError> {
+        let folder = self.existing(name)?;
+        let path = self.devnet(name);
+        if let Some(ledger) = self.ledger_of(&path) {
+            let _alone = self.alone(name, &ledger)?;
+            remove(&ledger)?;
+            let secret = ledger.file_name().map(|id| self.root().join(QUEUE_SECRETS).join(id));
+            if let Some(secret) = secret.filter(|secret| secret.exists()) {
+                fs::remove_file(&secret).map_err(failed(&secret))?;
+            }
+        }
+        remove(&path)?;
+        drop(folder);
+        Ok(())
+    }
+
+    /// Copies a devnet that no process uses, with its ledger.
+    ///
+    /// # Errors
+    /// [`DevnetError`].
+    pub fn snapshot_devnet(&self, name: &DevnetName, label: &DevnetName) -> Result<(), DevnetError> {
+        let folder = self.existing(name)?;
+        self.complete_restore(name, &folder)?;
+        let path = self.devnet(name);
+        let snapshots = path.join(SNAPSHOTS);
+        private::folder(&snapshots).map_err(failed(&snapshots))?;
+        let target = snapshots.join(&label.0);
+        if target.exists() {
+            return Err(DevnetError::SnapshotExists { devnet: name.clone(), label: label.clone() });
+        }
+        // Not a name, so that a copy that was interrupted is no snapshot.
+        let new = snapshots.join(format!("{label}.new"));
+        if new.exists() {
+            remove(&new)?;
+        }
+        private::folder(&new).map_err(failed(&new))?;
+        for file in files(&path)? {
+            copy(&file, &new)?;
+        }
+        if let Some(ledger) = self.ledger_of(&path) {
+            let _alone = self.alone(name, &ledger)?;
+            copy_folder(&ledger, &new.join(LEDGER_COPY), DEEPEST)?;
+        }
+        fs::rename(&new, &target).map_err(failed(&target))
+    }
+
+    /// Puts a snapshot in the place of a devnet that no process uses, and of its ledger. What came after it is gone.
+    ///
+    /// # Errors
+    /// [`DevnetError`].
+    pub fn restore_devnet(&self, name: &DevnetName, label: &DevnetName) -> Result<(), DevnetError> {
+        let folder = self.existing(name)?;
+        let path = self.devnet(name);
+        let source = path.join(SNAPSHOTS).join(&label.0);
+        if !source.join(keep::RECORD).is_file() {
+            return Err(DevnetError::NoSnapshot { devnet: name.clone(), label: label.clone() });
+        }
+        // Asked before anything is changed, and held again while it is.
+        self.ledger_of(&path).map(|ledger| self.alone(name, &ledger)).transpose()?;
+        let marker = path.join(RESTORING);
+        replace(&marker, label.0.as_bytes()).map_err(failed(&marker))?;
+        self.complete_restore(name, &folder)
+    }
+
+    /// Carries a restore out, from its beginning: each step can be taken again.
+    fn complete_restore(&self, name: &DevnetName, _folder: &KeptFolder) -> Result<(), DevnetError> {
+        let path = self.devnet(name);
+        let marker = path.join(RESTORING);
+        let label = match regular_file::read_text(&marker, 100) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            read => read.map_err(failed(&marker))?,
+        };
+        let bad = |error: BadDevnetName| failed(&marker)(io::Error::other(error.to_string()));
+        let source = path.join(SNAPSHOTS).join(label.parse::<DevnetName>().map_err(bad)?.0);
+        let _alone = self.ledger_of(&path).map(|ledger| self.alone(name, &ledger)).transpose()?;
+        for file in files(&source)? {
+            copy(&file, &path)?;
+        }
+        if let Some(ledger) = self.ledger_of(&path) {
+            if ledger.exists() {
+                remove(&ledger)?;
+            }
+            let copied = source.join(LEDGER_COPY);
+            if copied.is_dir() {
+                copy_folder(&copied, &ledger, DEEPEST)?;
+            }
+        }
+        fs::remove_file(&marker).map_err(failed(&marker))
+    }
+
+    /// Names of the ledgers that belong to kept devnets.
+    pub(super) fn kept_ledgers(root: &Path) -> BTreeSet<String> {
+        let devnets = root.join(DEVNETS);
+        let records = names(&devnets).unwrap_or_default();
+        let records = records.iter().filter_map(|name| keep::read_record(&devnets.join(&name.0)).ok().flatten());
+        records.map(|record| format!("devnet-{}", record.instance)).collect()
+    }
+
+    fn devnet(&self, name: &DevnetName) -> PathBuf {
+        self.root().join(DEVNETS).join(&name.0)
+    }
+
+    fn existing(&self, name: &DevnetName) -> Result<KeptFolder, DevnetError> {
+        let path = self.devnet(name);
+        if path.is_dir() { Ok(KeptFolder::open(&path)?) } else { Err(DevnetError::NoDevnet(name.clone())) }
+    }
+
+    /// Folder of the devnet's ledger, whether or not it is there.
+    fn ledger_of(&self, devnet: &Path) -> Option<PathBuf> {
+        let record = keep::read_record(devnet).ok().flatten()?;
+        Some(self.root().join(LEDGERS).join(format!("devnet-{}", record.instance)))
+    }
+
+    /// Holds a ledger against every process, where it is there.
+    fn alone(&self, name: &DevnetName, ledger: &Path) -> Result<Option<fs::File>, DevnetError> {
+        if !ledger.is_dir() {
+            return Ok(None);
+        }
+        let path = ledger.join(LOCK);
+        let lock = folders::open_lock(&path).map_err(failed(&path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(lock)),
+            Err(fs::TryLockError::WouldBlock) => Err(DevnetError::LedgerInUse(name.clone())),
+            Err(fs::TryLockError::Error(reason)) => Err(failed(&path)(reason)),
+        }
+    }
+}
+
+/// Refuses a ledger that knows of a settled transaction in a block that a kept chain does not have: the chain's files are
+/// older, and what would be signed on them would rest on money that is not there.
+pub(super) async fn check_against_chains(ledger: &Ledger, sandbox: &Sandbox) -> Result<(), DataError> {
+    const NEWEST: &str = "SELECT block_number, block_hash FROM sender_transaction
+        WHERE chain_id = ?1 AND block_number IS NOT NULL AND settled_at IS NOT NULL
+        ORDER BY block_number DESC LIMIT 1";
+    for chain in sandbox.chains() {
+        let plan = chain.deployment.plan;
+        let chain_id = plan.chain_id.cast_signed();
+        let newest: Option<(i64, Vec<u8>)> = ledger.store.read(move |connection| {
+            let row = connection.query_row(NEWEST, [chain_id], |row| Ok((row.get(0)?, row.get(1)?)));
+            row.optional().map_err(StoreError::from)
+        })?;
+        let Some((number, hash)) = newest else { continue };
+        let number = number.cast_unsigned();
+        let asked = chain.devnet.run(move |chain| {
+            let oldest = chain.blocks(1, u64::MAX).next().map(|block| block.number());
+            let found = chain.block(BlockId::number(number)).map(|block| block.hash);
+            // Blocks so old that they are no longer kept cannot be compared.
+            let is_there = found.map_or_else(|| oldest.is_some_and(|oldest| number < oldest), |at| at.0 == *hash);
+            (is_there, chain.number())
+        });
+        match asked.await {
+            Ok((true, _)) => {}
+            Ok((false, head)) => {
+                let (path, chain) = (ledger.store.path().to_owned(), plan.name.to_owned());
+                return Err(DataError::ChainBehind { path, chain, head, number });
+            }
+            Err(gone) => return Err(StoreError::Query(gone.to_string()).into()),
+        }
+    }
+    Ok(())
+}
+
+/// The entries of a folder that have names, sorted. Links are none.
+fn names(folder: &Path) -> Result<Vec<DevnetName>, DevnetError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(failed(folder))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed(folder))?;
+        let is_folder = entry.file_type().map_err(failed(folder))?.is_dir();
+        names.extend(entry.file_name().to_str().and_then(|name| name.parse().ok()).filter(|_| is_folder));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The files that make up a devnet: its record, and checkpoint and log of each chain.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, DevnetError> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed(folder))? {
+        let path = entry.map_err(failed(folder))?.path();
+        let is_chain = path.extension().is_some_and(|extension| extension == "chain" || extension == "blocks");
+        if is_chain || path.file_name().is_some_and(|name| name == keep::RECORD) {
+            files.push(path);
+        }
+    }
+    // The record last: what it speaks of is there first.
+    files.sort_by_key(|path| path.file_name().is_some_and(|name| name == keep::RECORD));
+    Ok(files)
+}
+
+/// Copies a regular file into a folder, whole or not at all.
+fn copy(file: &Path, folder: &Path) -> Result<(), DevnetError> {
+    let Some(name) = file.file_name() else { return Ok(()) };
+    let bytes = regular_file::read(file, MAX_FILE).map_err(failed(file))?;
+    let target = folder.join(name);
+    replace(&target, &bytes).map_err(failed(&target))
+}
+
+/// Copies the regular files of a folder and of the folders in it; locks are not copied.
+fn copy_folder(source: &Path, target: &Path, deep: usize) -> Result<(), DevnetError> {
+    private::folder(target).map_err(failed(target))?;
+    for entry in fs::read_dir(source).map_err(failed(source))? {
+        let entry = entry.map_err(failed(source))?;
+        let (path, kind) = (entry.path(), entry.file_type().map_err(failed(source))?);
+        if kind.is_file() && entry.file_name() != LOCK {
+            copy(&path, target)?;
+        } else if kind.is_dir() && deep > 0 {
+            copy_folder(&path, &target.join(entry.file_name()), deep - 1)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(folder: &Path) -> Result<(), DevnetError> {
+    match removal::folder(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(folder)(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

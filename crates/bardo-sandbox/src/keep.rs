@@ -1,0 +1,177 @@
+//! A devnet that is kept between runs: a folder with both chains (see `golem_chain::devnet::keep`) and the record of what
+//! does not change: instance, seed, when the market began, and the address books.
+//!
+//! What goes on in the next run: chains, their time, the market (a function of seed and age), price keeper, fillers and
+//! relayers. What ends with a run: open orders and intents in the services' books (they lapse at their deadlines, as with a
+//! service that lost its database), pushes on prices, and snapshots of `evm_snapshot`.
+//!
+//! Not here: names, and which ledger belongs to a devnet (see `bardo-runtime`, `data::devnets`).
+
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::SandboxError;
+use super::genesis::Deployment;
+use super::plan::ChainPlan;
+use super::snapshot::AddressBook;
+use bardo_base::id::InstanceId;
+use bardo_base::{private, regular_file};
+use golem_chain::devnet::Chain;
+use golem_chain::devnet::keep::{self, KeepError, KeptChain};
+
+/// Version of the record.
+const VERSION: u32 = 1;
+/// File of the record. It is written last, so a folder without it holds nothing yet.
+pub const RECORD: &str = "devnet.json";
+/// File that whoever uses the folder has locked.
+pub const LOCK: &str = "in-use";
+/// The largest record, in bytes.
+const MAX_RECORD: u64 = 1 << 20;
+
+/// Reason why a kept devnet cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// Another process uses it.
+    #[error("{} is in use by another process: end that one, or keep this devnet under another name", .0.display())]
+    InUse(PathBuf),
+    /// The operating system failed.
+    #[error("cannot use {}: {reason}; check that the folder can be written and the disk has room", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What failed.
+        reason: io::Error,
+    },
+    /// The record is not as it was written.
+    #[error("{} is damaged or of another version: {reason}; restore a snapshot of the devnet, or delete it", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A chain.
+    #[error(transparent)]
+    Chain(#[from] KeepError),
+}
+
+/// What stays the same about a kept devnet.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct KeptRecord {
+    version: u32,
+    /// Identity of the devnet: its ledgers are named by it.
+    pub instance: InstanceId,
+    /// Seed of the market.
+    pub seed: u64,
+    /// When the market began, seconds since the Unix epoch.
+    pub began: u64,
+    books: BTreeMap<String, AddressBook>,
+}
+
+/// The folder of a kept devnet, locked against every other process.
+#[derive(Debug, Clone)]
+pub struct KeptFolder {
+    path: PathBuf,
+    lock: Arc<File>,
+}
+
+impl KeptFolder {
+    /// Locks a folder, which is made where it is missing.
+    ///
+    /// # Errors
+    /// [`KeptError::InUse`] and [`KeptError::File`].
+    pub fn open(path: &Path) -> Result<Self, KeptError> {
+        private::folder(path).map_err(failed(path))?;
+        let lock = path.join(LOCK);
+        let mut options = private::file();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = regular_file::open_with(&mut options, &lock).map_err(failed(&lock))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), lock: Arc::new(file) }),
+            Err(TryLockError::WouldBlock) => Err(KeptError::InUse(path.to_owned())),
+            Err(TryLockError::Error(reason)) => Err(failed(&lock)(reason)),
+        }
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The record; `None` for a devnet that has not begun.
+    ///
+    /// # Errors
+    /// [`KeptError::Record`] and [`KeptError::File`].
+    pub fn record(&self) -> Result<Option<KeptRecord>, KeptError> {
+        read_record(&self.path)
+    }
+
+    /// Begins to keep chains that were just built.
+    pub(super) fn begin(
+        &self,
+        instance: InstanceId,
+        seed: u64,
+        began: u64,
+        chains: &[(Chain, Deployment)],
+    ) -> Result<Vec<KeptChain>, KeptError> {
+        let mut kept = Vec::with_capacity(chains.len());
+        let mut books = BTreeMap::new();
+        for (chain, deployment) in chains {
+            kept.push(KeptChain::begin(&self.path, deployment.plan.name, chain, Arc::clone(&self.lock))?);
+            books.insert(deployment.plan.name.to_owned(), AddressBook::of(deployment));
+        }
+        let path = self.path.join(RECORD);
+        let record = KeptRecord { version: VERSION, instance, seed, began, books };
+        let text = serde_json::to_vec_pretty(&record)
+            .map_err(|error| KeptError::Record { path: path.clone(), reason: error.to_string() })?;
+        keep::replace(&path, &text).map_err(failed(&path))?;
+        Ok(kept)
+    }
+
+    /// The chain of `plan` as it was kept, with its address book.
+    pub(super) fn resume(
+        &self,
+        record: &KeptRecord,
+        plan: &'static ChainPlan,
+    ) -> Result<(KeptChain, Chain, Deployment), SandboxError> {
+        let foreign = |reason: String| KeptError::Record { path: self.path.join(RECORD), reason };
+        let book = record.books.get(plan.name).cloned();
+        let book = book.ok_or_else(|| foreign(format!("it has no chain {}", plan.name)))?;
+        let deployment = book.deployment(plan).map_err(|error| foreign(error.to_string()))?;
+        let resumed = KeptChain::resume(&self.path, plan.name, Arc::clone(&self.lock));
+        let (kept, chain) = resumed.map_err(KeptError::from)?;
+        if chain.rules().chain_id != plan.chain_id {
+            return Err(foreign(format!("the file of {} holds another chain", plan.name)).into());
+        }
+        Ok((kept, chain, deployment))
+    }
+}
+
+/// The record in a folder, whoever uses it; `None` for a devnet that has not begun.
+///
+/// # Errors
+/// [`KeptError::Record`] and [`KeptError::File`].
+pub fn read_record(folder: &Path) -> Result<Option<KeptRecord>, KeptError> {
+    let path = folder.join(RECORD);
+    let bytes = match regular_file::read(&path, MAX_RECORD) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(failed(&path))?,
+    };
+    let damaged = |reason: String| KeptError::Record { path: path.clone(), reason };
+    let record: KeptRecord = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    if record.version == VERSION {
+        Ok(Some(record))
+    } else {
+        Err(damaged(format!("it is of version {}, and this is version {VERSION}", record.version)))
+    }
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> KeptError + use<> {
+    let path = path.to_owned();
+    |reason| KeptError::File { path, reason }
+}

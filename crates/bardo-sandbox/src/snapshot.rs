@@ -1,0 +1,370 @@
+//! The genesis snapshot: both chains as the real constructors leave them, in one file of the program, so that a devnet
+//! starts without deploying anything. The deployment stays the source: a test runs it and compares everything, and
+//! `cargo run --release --example genesis` writes the file again.
+//!
+//! The file says what it was made of (contracts and plan) and carries a digest of each chain. A snapshot of another plan
+//! and a damaged one are errors: nothing is deployed in its place.
+//!
+//! Not here: how a chain is furnished (see `genesis`), and the market's past, which depends on seed and time (see `boot`).
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::sync::OnceLock;
+
+use alloy::primitives::{Address, B256, Keccak256, keccak256};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+
+use super::cast::Cast;
+use super::contracts::Contract;
+use super::error::SandboxError;
+use super::genesis::{Deployment, Pool, Stage, TokenAt, empty_chain, furnish};
+use super::keys::Party;
+use super::plan::{CHAINS, ChainPlan, OBSERVATIONS, STAIRS, Token, ranges_of};
+use super::target::{Asset, Prices};
+use golem_chain::devnet::Chain;
+use golem_chain::devnet::bytes::{ReadError, Reader, Writer};
+use golem_chain::devnet::image::ImageError;
+
+/// Timestamp of block 0, seconds since the Unix epoch: 14 November 2023. It is the same for every devnet, and so are its
+/// first blocks; the market's past begins later, at a time that depends on the start.
+pub const GENESIS_TIME: u64 = 1_700_000_000;
+
+/// The file.
+const FILE: &[u8] = include_bytes!("../../../assets/genesis/devnet.bin");
+
+/// First bytes of the file, its version included.
+const MAGIC: &[u8] = b"bardo devnet genesis 1\n";
+
+/// The largest unpacked chain, in bytes.
+const MAX_UNPACKED: u64 = 256 << 20;
+
+/// Reason why the snapshot cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// It was made of another plan.
+    #[error("it was made of another plan than this program's")]
+    Outdated,
+    /// A section does not have its digest.
+    #[error("its digest is wrong")]
+    Digest,
+    /// It lacks a chain.
+    #[error("it has no chain {0}")]
+    NoChain(&'static str),
+    /// A section cannot be unpacked.
+    #[error("it cannot be unpacked: {0}")]
+    Unpack(String),
+    /// A section is not a chain.
+    #[error("a chain in it cannot be read: {0}")]
+    Image(#[from] ImageError),
+    /// The address book names something that the plan does not have.
+    #[error("its address book does not fit the plan: {0}")]
+    AddressBook(String),
+}
+
+impl From<ReadError> for SnapshotError {
+    fn from(error: ReadError) -> Self {
+        Self::Image(error.into())
+    }
+}
+
+/// A furnished chain and its address book.
+#[derive(Clone)]
+pub struct Furnished {
+    /// The chain after the last block of genesis.
+    pub chain: Chain,
+    /// Addresses of everything that genesis put on it.
+    pub deployment: Deployment,
+}
+
+/// The chain of `plan` from the snapshot. It is read once per process; every further one is a clone, which costs nothing.
+///
+/// # Errors
+/// [`SandboxError::Snapshot`].
+pub fn furnished(plan: &'static ChainPlan) -> Result<Furnished, SandboxError> {
+    static READ: [OnceLock<Result<Furnished, SnapshotError>>; CHAINS.len()] = [const { OnceLock::new() }; CHAINS.len()];
+    let place = CHAINS.iter().position(|known| known.chain_id == plan.chain_id).and_then(|place| READ.get(place));
+    let place = place.ok_or(SandboxError::Snapshot(SnapshotError::NoChain(plan.name)))?;
+    place.get_or_init(|| read(FILE, plan)).clone().map_err(SandboxError::Snapshot)
+}
+
+/// The same without what was read before, for measuring.
+///
+/// # Errors
+/// [`SandboxError::Snapshot`].
+pub fn furnished_from_file(plan: &'static ChainPlan) -> Result<Furnished, SandboxError> {
+    read(FILE, plan).map_err(SandboxError::Snapshot)
+}
+
+/// Runs the constructors and gives everybody what they start with, at [`GENESIS_TIME`] and at the prices that the market
+/// swings around. Takes as long as all deployments do.
+///
+/// # Errors
+/// A [`SandboxError`] that names the step that failed.
+pub fn furnished_anew(plan: &'static ChainPlan, report: &dyn Fn(Stage)) -> Result<Furnished, SandboxError> {
+    let (cast, accounts) = (Cast::new()?, Party::development_accounts()?);
+    let mut chain = empty_chain(plan, &cast, &accounts, GENESIS_TIME)?;
+    let demo = accounts.first().map(Party::address).unwrap_or_default();
+    let deployment = furnish(&mut chain, plan, &cast, demo, &Prices::anchors(), report)?;
+    Ok(Furnished { chain, deployment })
+}
+
+/// The file's content, made by running the constructors of both chains. The same program always makes the same bytes.
+///
+/// # Errors
+/// As for [`furnished_anew`].
+pub fn made_anew() -> Result<Vec<u8>, SandboxError> {
+    let mut writer = Writer::default();
+    writer.hash(plan_digest());
+    writer.hash(contracts_digest()?);
+    writer.length(CHAINS.len());
+    for plan in CHAINS {
+        let made = furnished_anew(plan, &|_| {})?;
+        let section = content(&made).and_then(|content| pack(&content)).map_err(SandboxError::Snapshot)?;
+        writer.bytes(plan.name.as_bytes());
+        writer.hash(keccak256(&section));
+        writer.bytes(&section);
+    }
+    Ok([MAGIC, &writer.into_bytes()].concat())
+}
+
+/// Whether the file was made of the contracts that are bundled now. At run time only the plan is compared, which is cheap;
+/// this is for tests.
+///
+/// # Errors
+/// A [`SandboxError`] for a damaged bundle or file.
+pub fn is_made_of_bundled_contracts() -> Result<bool, SandboxError> {
+    let read = || -> Result<(B256, B256), SnapshotError> {
+        let mut reader = Reader::new(FILE.strip_prefix(MAGIC).ok_or(SnapshotError::Outdated)?);
+        Ok((reader.hash()?, reader.hash()?))
+    };
+    Ok(read().map_err(SandboxError::Snapshot)? == (plan_digest(), contracts_digest()?))
+}
+
+/// The part of a file that is the chain of `plan`, its digest checked.
+fn section<'a>(file: &'a [u8], plan: &ChainPlan) -> Result<&'a [u8], SnapshotError> {
+    let mut reader = Reader::new(file.strip_prefix(MAGIC).ok_or(SnapshotError::Outdated)?);
+    let (made_of_plan, _contracts) = (reader.hash()?, reader.hash()?);
+    if made_of_plan != plan_digest() {
+        return Err(SnapshotError::Outdated);
+    }
+    for _ in 0..reader.length()? {
+        let (name, digest, section) = (reader.text()?, reader.hash()?, reader.bytes()?);
+        if name == plan.name {
+            return if keccak256(section) == digest { Ok(section) } else { Err(SnapshotError::Digest) };
+        }
+    }
+    Err(SnapshotError::NoChain(plan.name))
+}
+
+/// An address book as text, and the chain's image.
+fn content(furnished: &Furnished) -> Result<Vec<u8>, SnapshotError> {
+    let book = serde_json::to_vec(&AddressBook::of(&furnished.deployment));
+    let mut writer = Writer::default();
+    writer.bytes(&book.map_err(|error| SnapshotError::AddressBook(error.to_string()))?);
+    writer.bytes(&furnished.chain.to_image());
+    Ok(writer.into_bytes())
+}
+
+fn pack(content: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let packed = encoder.write_all(content).and_then(|()| encoder.finish());
+    packed.map_err(|error| SnapshotError::Unpack(error.to_string()))
+}
+
+fn unpack(section: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+    let mut content = Vec::new();
+    let unpacked = GzDecoder::new(section).take(MAX_UNPACKED).read_to_end(&mut content);
+    unpacked.map_err(|error| SnapshotError::Unpack(error.to_string()))?;
+    Ok(content)
+}
+
+fn read(file: &[u8], plan: &'static ChainPlan) -> Result<Furnished, SnapshotError> {
+    let content = unpack(section(file, plan)?)?;
+    let mut reader = Reader::new(&content);
+    let (book, image) = (reader.bytes()?, reader.bytes()?);
+    reader.finish()?;
+    let book: AddressBook =
+        serde_json::from_slice(book).map_err(|error| SnapshotError::AddressBook(error.to_string()))?;
+    Ok(Furnished { chain: Chain::from_image(image)?, deployment: book.deployment(plan)? })
+}
+
+/// Digest of everything but the contracts' code that genesis follows from: plans, tokens, prices, ranges and times.
+fn plan_digest() -> B256 {
+    let mut hasher = Keccak256::new();
+    let mut add = |text: String| hasher.update(text.as_bytes());
+    add(format!("{GENESIS_TIME} {OBSERVATIONS} {STAIRS}"));
+    for plan in CHAINS {
+        add(format!("{plan:?}"));
+        for token in plan.tokens {
+            add(format!("{:?}", token.plan()));
+        }
+        for pool in plan.pools {
+            add(format!("{:?}", ranges_of(pool.venue.fee())));
+        }
+    }
+    for asset in Asset::ALL {
+        add(format!("{asset:?} {}", asset.anchor()));
+    }
+    hasher.finalize()
+}
+
+/// Digest of the names and the code of all bundled contracts.
+fn contracts_digest() -> Result<B256, SandboxError> {
+    let mut hasher = Keccak256::new();
+    for contract in Contract::ALL {
+        hasher.update(contract.name().as_bytes());
+        hasher.update(keccak256(contract.code()?));
+    }
+    Ok(hasher.finalize())
+}
+
+/// A [`Deployment`] as the file has it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct AddressBook {
+    contracts: BTreeMap<String, Address>,
+    enforcers: BTreeMap<String, Address>,
+    /// By the tokens' keys.
+    tokens: BTreeMap<String, Address>,
+    /// By the assets' tickers.
+    feeds: BTreeMap<String, Address>,
+    /// In the plan's order.
+    pools: Vec<Address>,
+    weth: Address,
+    swap_router: Address,
+    v2_router: Address,
+    feed_keeper: Address,
+    cosigner: Address,
+    code_hashes: BTreeMap<String, B256>,
+}
+
+impl AddressBook {
+    pub(super) fn of(deployment: &Deployment) -> Self {
+        fn named<T: Copy>(map: &BTreeMap<&'static str, T>) -> BTreeMap<String, T> {
+            map.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+        }
+        Self {
+            contracts: named(&deployment.contracts),
+            enforcers: named(&deployment.enforcers),
+            tokens: deployment.tokens.iter().map(|(token, at)| (token.plan().key.to_owned(), *at)).collect(),
+            feeds: deployment.feeds.iter().map(|(asset, at)| (asset.ticker().to_owned(), *at)).collect(),
+            pools: deployment.pools.iter().map(|pool| pool.address).collect(),
+            weth: deployment.weth,
+            swap_router: deployment.swap_router,
+            v2_router: deployment.v2_router,
+            feed_keeper: deployment.feed_keeper,
+            cosigner: deployment.cosigner,
+            code_hashes: named(&deployment.code_hashes),
+        }
+    }
+
+    pub(super) fn deployment(self, plan: &'static ChainPlan) -> Result<Deployment, SnapshotError> {
+        let unknown = |what: &str| SnapshotError::AddressBook(format!("{what} is unknown"));
+        let mut tokens = BTreeMap::new();
+        for (key, address) in self.tokens {
+            let token = plan.tokens.iter().find(|token| token.plan().key == key).ok_or_else(|| unknown(&key))?;
+            tokens.insert(*token, address);
+        }
+        let mut feeds = BTreeMap::new();
+        for (ticker, address) in self.feeds {
+            let asset = Asset::ALL.into_iter().find(|asset| asset.ticker() == ticker);
+            feeds.insert(asset.ok_or_else(|| unknown(&ticker))?, address);
+        }
+        if self.pools.len() != plan.pools.len() {
+            return Err(unknown("a pool"));
+        }
+        let mut pools = Vec::with_capacity(plan.pools.len());
+        for (pool, address) in plan.pools.iter().zip(self.pools) {
+            let at = |token: Token| {
+                let address = tokens.get(&token).ok_or_else(|| unknown(token.plan().key))?;
+                Ok::<_, SnapshotError>(TokenAt { token, address: *address })
+            };
+            let (a, b) = (at(pool.a)?, at(pool.b)?);
+            let (token0, token1) = if a.address < b.address { (a, b) } else { (b, a) };
+            pools.push(Pool { address, venue: pool.venue, token0, token1, dollars: pool.dollars });
+        }
+        Ok(Deployment {
+            plan,
+            contracts: lasting(self.contracts),
+            enforcers: lasting(self.enforcers),
+            tokens,
+            feeds,
+            pools,
+            weth: self.weth,
+            swap_router: self.swap_router,
+            v2_router: self.v2_router,
+            feed_keeper: self.feed_keeper,
+            cosigner: self.cosigner,
+            code_hashes: lasting(self.code_hashes),
+        })
+    }
+}
+
+/// Names that live as long as the program: a file is read once per chain, and its names are those that
+/// [`Deployment`] otherwise takes from the source.
+fn lasting<T>(named: BTreeMap<String, T>) -> BTreeMap<&'static str, T> {
+    named.into_iter().map(|(name, value)| (&*name.leak(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The whole check: what the constructors make now is what the file has, to the last byte.
+    #[test]
+    fn the_file_is_what_the_constructors_make() {
+        let outdated = "the genesis snapshot is out of date: run `cargo run --release --example genesis`";
+        assert!(is_made_of_bundled_contracts().unwrap(), "{outdated}");
+        for plan in CHAINS {
+            let made = content(&furnished_anew(plan, &|_| {}).unwrap()).unwrap();
+            // Unpacked, since another version of the compressor may pack the same otherwise.
+            assert!(unpack(section(FILE, plan).unwrap()).unwrap() == made, "{}: {outdated}", plan.name);
+        }
+    }
+
+    #[test]
+    fn a_loaded_chain_is_the_deployed_one_in_every_part() {
+        for plan in CHAINS {
+            let (loaded, made) = (furnished(plan).unwrap(), furnished_anew(plan, &|_| {}).unwrap());
+            let (left, right) = (loaded.chain.state(), made.chain.state());
+            let addresses =
+                |chain: &Chain| -> std::collections::BTreeSet<Address> { chain.state().addresses().collect() };
+            assert_eq!(addresses(&loaded.chain), addresses(&made.chain));
+            for address in addresses(&made.chain) {
+                assert_eq!(left.balance(address), right.balance(address), "{address}");
+                assert_eq!(left.nonce(address), right.nonce(address), "{address}");
+                assert_eq!(left.code(address), right.code(address), "{address}");
+                assert_eq!(left.code_hash(address), right.code_hash(address), "{address}");
+                let slots = |state: &golem_chain::devnet::State| -> BTreeMap<_, _> { state.storage(address).collect() };
+                assert_eq!(slots(left), slots(right), "{address}");
+            }
+            assert_eq!(left.clone().root(), right.clone().root());
+            assert_eq!(left.clone().root(), right.clone().root());
+            assert_eq!(loaded.chain.number(), made.chain.number());
+            for (left, right) in loaded.chain.blocks(0, u64::MAX).zip(made.chain.blocks(0, u64::MAX)) {
+                assert_eq!(left.hash, right.hash);
+                assert!(format!("{left:?}") == format!("{right:?}"), "block {}", left.number());
+            }
+            assert_eq!(loaded.chain.next_context(), made.chain.next_context());
+            assert_eq!(format!("{:?}", loaded.deployment), format!("{:?}", made.deployment));
+        }
+    }
+
+    #[test]
+    fn damage_and_another_plan_are_told_and_nothing_is_used() {
+        let plan = CHAINS[0];
+        let mut damaged = FILE.to_vec();
+        let middle = MAGIC.len() + 64 + 100_000;
+        damaged[middle] ^= 1;
+        assert_eq!(read(&damaged, plan).err(), Some(SnapshotError::Digest));
+        let mut other_plan = FILE.to_vec();
+        other_plan[MAGIC.len()] ^= 1;
+        assert_eq!(read(&other_plan, plan).err(), Some(SnapshotError::Outdated));
+        assert_eq!(read(b"bardo devnet genesis 0\n", plan).err(), Some(SnapshotError::Outdated));
+        assert!(matches!(read(&FILE[..FILE.len() / 4], plan), Err(SnapshotError::Image(_))));
+        let error = SandboxError::Snapshot(SnapshotError::Digest).to_string();
+        assert!(error.contains("digest is wrong") && error.contains("--example genesis"), "{error}");
+    }
+}

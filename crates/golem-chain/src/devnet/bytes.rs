@@ -1,0 +1,218 @@
+//! A compact binary form: numbers of variable length, bytes with their length before them. Reading checks every length
+//! against what is left, so that no input makes it allocate more than its own size.
+
+use alloy::primitives::{Address, B256, U256};
+
+/// Reason why bytes cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Fewer bytes than were announced.
+    #[error("it is cut off")]
+    CutOff,
+    /// A value that its place does not allow.
+    #[error("its {0} is not valid")]
+    Invalid(&'static str),
+}
+
+/// Writes values one after another.
+#[derive(Debug, Default)]
+pub struct Writer(Vec<u8>);
+
+impl Writer {
+    /// All bytes that were written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// Seven bits a byte, the lowest first.
+    pub fn number(&mut self, mut number: u64) {
+        while number > 0x7f {
+            self.0.push((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    /// The length of a list or of bytes.
+    pub fn length(&mut self, length: usize) {
+        self.number(u64::try_from(length).unwrap_or(u64::MAX));
+    }
+
+    /// A byte that is 0 or 1.
+    pub fn flag(&mut self, flag: bool) {
+        self.number(flag.into());
+    }
+
+    /// Bytes with their length.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.length(bytes.len());
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// 32 bytes.
+    pub fn hash(&mut self, hash: B256) {
+        self.0.extend_from_slice(hash.as_slice());
+    }
+
+    /// 20 bytes.
+    pub fn address(&mut self, address: Address) {
+        self.0.extend_from_slice(address.as_slice());
+    }
+
+    /// A number of up to 32 bytes, without its leading zeros.
+    pub fn word(&mut self, word: U256) {
+        self.bytes(&word.to_be_bytes_trimmed_vec());
+    }
+
+    /// A flag, and the number where there is one.
+    pub fn optional(&mut self, number: Option<u64>) {
+        self.flag(number.is_some());
+        if let Some(number) = number {
+            self.number(number);
+        }
+    }
+}
+
+/// Reads values in the order in which they were written.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Reads from the beginning of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Refuses bytes that nothing has read.
+    ///
+    /// # Errors
+    /// [`ReadError::Invalid`].
+    pub fn finish(self) -> Result<(), ReadError> {
+        if self.0.is_empty() { Ok(()) } else { Err(ReadError::Invalid("end")) }
+    }
+
+    /// See [`Writer::number`].
+    ///
+    /// # Errors
+    /// [`ReadError`], as for all that follow.
+    pub fn number(&mut self) -> Result<u64, ReadError> {
+        let mut number = 0_u64;
+        for shift in (0..u64::BITS).step_by(7) {
+            let [byte] = *self.take::<1>()?;
+            let part = u64::from(byte & 0x7f);
+            // The tenth byte has room for one bit.
+            if shift == 63 && part > 1 {
+                break;
+            }
+            number |= part << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(ReadError::Invalid("number"))
+    }
+
+    /// The length of a list, each entry of which takes at least one byte.
+    pub fn length(&mut self) -> Result<usize, ReadError> {
+        let length = usize::try_from(self.number()?).map_err(|_| ReadError::CutOff)?;
+        if length > self.0.len() { Err(ReadError::CutOff) } else { Ok(length) }
+    }
+
+    /// See [`Writer::flag`].
+    pub fn flag(&mut self) -> Result<bool, ReadError> {
+        match self.number()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(ReadError::Invalid("flag")),
+        }
+    }
+
+    /// See [`Writer::bytes`].
+    pub fn bytes(&mut self) -> Result<&'a [u8], ReadError> {
+        let length = self.length()?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(ReadError::CutOff)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    /// Bytes that are UTF-8.
+    pub fn text(&mut self) -> Result<&'a str, ReadError> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| ReadError::Invalid("text"))
+    }
+
+    /// See [`Writer::hash`].
+    pub fn hash(&mut self) -> Result<B256, ReadError> {
+        Ok(B256::new(*self.take()?))
+    }
+
+    /// See [`Writer::address`].
+    pub fn address(&mut self) -> Result<Address, ReadError> {
+        Ok(Address::new(*self.take()?))
+    }
+
+    /// See [`Writer::word`].
+    pub fn word(&mut self) -> Result<U256, ReadError> {
+        U256::try_from_be_slice(self.bytes()?).ok_or(ReadError::Invalid("word"))
+    }
+
+    /// See [`Writer::optional`].
+    pub fn optional(&mut self) -> Result<Option<u64>, ReadError> {
+        Ok(if self.flag()? { Some(self.number()?) } else { None })
+    }
+
+    fn take<const LENGTH: usize>(&mut self) -> Result<&'a [u8; LENGTH], ReadError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(ReadError::CutOff)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_they_were_written() {
+        let mut writer = Writer::default();
+        for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
+            writer.number(number);
+        }
+        writer.word(U256::ZERO);
+        writer.word(U256::MAX);
+        writer.bytes(b"abc");
+        writer.hash(B256::repeat_byte(7));
+        writer.address(Address::repeat_byte(8));
+        writer.optional(None);
+        writer.optional(Some(9));
+        writer.flag(true);
+        let bytes = writer.into_bytes();
+        let read = |bytes: &[u8]| -> Result<(), ReadError> {
+            let mut reader = Reader::new(bytes);
+            for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
+                assert_eq!(reader.number()?, number);
+            }
+            assert_eq!((reader.word()?, reader.word()?), (U256::ZERO, U256::MAX));
+            assert_eq!(reader.bytes()?, b"abc");
+            assert_eq!((reader.hash()?, reader.address()?), (B256::repeat_byte(7), Address::repeat_byte(8)));
+            assert_eq!((reader.optional()?, reader.optional()?, reader.flag()?), (None, Some(9), true));
+            reader.finish()
+        };
+        assert_eq!(read(&bytes), Ok(()));
+        // What is cut off gives an error, and no value that was not written.
+        for end in 0..bytes.len() {
+            assert_eq!(read(&bytes[..end]), Err(ReadError::CutOff), "{end}");
+        }
+        assert_eq!(read(&[bytes.as_slice(), &[0]].concat()), Err(ReadError::Invalid("end")));
+    }
+
+    #[test]
+    fn lengths_beyond_the_end_are_refused() {
+        assert_eq!(Reader::new(&[0xff; 9]).number(), Err(ReadError::CutOff));
+        assert_eq!(Reader::new(&[0xff; 10]).number(), Err(ReadError::Invalid("number")));
+        assert_eq!(Reader::new(&[5, 1, 2]).bytes(), Err(ReadError::CutOff));
+        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x7f]).length(), Err(ReadError::CutOff));
+        assert_eq!(Reader::new(&[2]).flag(), Err(ReadError::Invalid("flag")));
+        assert_eq!(Reader::new(&[1, 0xff]).text(), Err(ReadError::Invalid("text")));
+        assert_eq!(Reader::new(&[33; 34]).word(), Err(ReadError::Invalid("word")));
+    }
+}

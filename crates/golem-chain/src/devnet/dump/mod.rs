@@ -1,0 +1,89 @@
+//! State dumps in anvil's format: gzip-compressed JSON of accounts, blocks, transactions and, where asked for, the states
+//! of earlier blocks. Both directions are compatible with anvil (`SerializableState` in its `eth::backend::db`).
+//!
+//! Not here: the RPC methods (see `rpc::dump`), and what keeps a devnet between runs (see `image`).
+
+mod format;
+mod load;
+mod write;
+
+use std::io::Read as _;
+
+use alloy::primitives::B256;
+use flate2::read::GzDecoder;
+
+use super::state::InvalidCode;
+use bardo_base::text::SafeText;
+
+/// The largest dump that is read or written, in bytes of JSON.
+const MAX_JSON: u64 = 256 << 20;
+
+/// First bytes of gzip data.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Reason why a dump cannot be written or loaded. The chain stays as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DumpError {
+    /// Damaged gzip data.
+    #[error("the dump's gzip data is damaged or cut off: {0}; dump the state again")]
+    Compression(SafeText),
+    /// More JSON than [`MAX_JSON`].
+    #[error("the dump holds more than {} MiB of JSON; leave the historical states out or dump a shorter chain", .0 >> 20)]
+    TooLarge(u64),
+    /// JSON that is not a dump.
+    #[error("the dump is not in anvil's format: {0}; use the answer of anvil_dumpState unchanged")]
+    Format(SafeText),
+    /// The newest block is not among the blocks.
+    #[error("the dump names block {0} as its newest block and does not contain it; dump the state again")]
+    NoHead(u64),
+    /// A number that no chain can go on from.
+    #[error("block {number} of the dump has {field} {value}, which is out of range; dump the state again")]
+    OutOfRange {
+        /// The block's number.
+        number: u64,
+        /// Name of the header field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// A transaction whose signature or type cannot be used.
+    #[error("transaction {index} of block {block} cannot be loaded: {reason}; dump the state without it")]
+    Transaction {
+        /// Number of the block.
+        block: u64,
+        /// Position in the block.
+        index: usize,
+        /// Description of the error.
+        reason: SafeText,
+    },
+    /// A transaction without a receipt.
+    #[error("the dump contains transaction {0} in a block and no receipt of it; dump the state again")]
+    NoReceipt(B256),
+    /// Code that no account can have.
+    #[error(transparent)]
+    Code(#[from] InvalidCode),
+}
+
+impl From<serde_json::Error> for DumpError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Format(SafeText::clean(&error.to_string(), 200))
+    }
+}
+
+/// The JSON of a dump, which is gzip data or plain JSON.
+fn unpack(bytes: &[u8], limit: u64) -> Result<Vec<u8>, DumpError> {
+    if !bytes.starts_with(&GZIP_MAGIC) {
+        let is_too_large = u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit;
+        return if is_too_large { Err(DumpError::TooLarge(limit)) } else { Ok(bytes.to_vec()) };
+    }
+    let mut json = Vec::new();
+    let unpacked = GzDecoder::new(bytes).take(limit.saturating_add(1)).read_to_end(&mut json);
+    unpacked.map_err(|error| DumpError::Compression(SafeText::clean(&error.to_string(), 100)))?;
+    if u64::try_from(json.len()).unwrap_or(u64::MAX) > limit {
+        return Err(DumpError::TooLarge(limit));
+    }
+    Ok(json)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! A chain as bytes: configuration, newest state, blocks with transactions and receipts, waiting transactions and time.
+//! A chain that is made of an image goes on as the one that was written would have.
+//!
+//! Not part of an image: states of earlier blocks, snapshots, and events that nobody has read yet. Not here: where images
+//! are kept, and their integrity, which is for whoever keeps them to check.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr as _;
+use std::sync::Arc;
+
+use alloy::consensus::{Header, ReceiptEnvelope, Transaction as _, TxEnvelope};
+use alloy::eips::{Decodable2718, Encodable2718};
+use alloy::primitives::{B256, Bytes};
+use alloy::rlp::{Decodable as _, Encodable as _};
+use revm::context::result::HaltReason;
+
+use super::block::{Block, ChainTransaction, Failure, Receipt, with_hash};
+use super::bytes::{ReadError, Reader, Writer};
+use super::chain::{Chain, ChainConfig};
+use super::events::Journal;
+use super::ledger::{History, Ledger};
+use super::pool::Pool;
+use super::rewind::Snapshots;
+use super::state::{State, StoredAccount};
+use super::time::Timekeeper;
+use crate::evm::{ChainRules, SpecId};
+
+/// Version of the form. A change of the form is a new version, and an image of another version is refused.
+const VERSION: u64 = 1;
+
+/// Reason why an image gives no chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ImageError {
+    /// Another version's.
+    #[error("it is of version {found}, and this is version {VERSION}")]
+    Version {
+        /// Version of the image.
+        found: u64,
+    },
+    /// Bytes that are no image.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl Chain {
+    /// The chain as bytes. Equal chains give equal bytes.
+    pub fn to_image(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.number(VERSION);
+        write_config(&mut writer, &self.config);
+        writer.number(self.next_base_fee);
+        writer.number(self.reorgs);
+        writer.flag(self.impersonate_all);
+        writer.length(self.impersonated.len());
+        for address in &self.impersonated {
+            writer.address(*address);
+        }
+        self.time.write(&mut writer);
+        let blocks: Vec<_> = self.blocks(0, self.number()).collect();
+        writer.length(blocks.len());
+        for block in blocks {
+            write_block(&mut writer, block);
+        }
+        self.state.write(&mut writer);
+        writer.length(self.pool.len());
+        for transaction in self.pool.iter() {
+            write_transaction(&mut writer, transaction);
+        }
+        writer.into_bytes()
+    }
+
+    /// The chain that an image was made of.
+    ///
+    /// # Errors
+    /// [`ImageError`].
+    pub fn from_image(bytes: &[u8]) -> Result<Self, ImageError> {
+        let mut reader = Reader::new(bytes);
+        let found = reader.number()?;
+        if found != VERSION {
+            return Err(ImageError::Version { found });
+        }
+        let config = read_config(&mut reader)?;
+        let (next_base_fee, reorgs, impersonate_all) = (reader.number()?, reader.number()?, reader.flag()?);
+        let mut impersonated = BTreeSet::new();
+        for _ in 0..reader.length()? {
+            impersonated.insert(reader.address()?);
+        }
+        let time = Timekeeper::read(&mut reader)?;
+        let mut blocks = Vec::new();
+        for _ in 0..reader.length()? {
+            blocks.push(Arc::new(read_block(&mut reader)?));
+        }
+        let state = State::read(&mut reader)?;
+        let mut pool = Pool::default();
+        for _ in 0..reader.length()? {
+            let waiting = read_transaction(&mut reader)?;
+            pool.insert(Arc::new(waiting)).map_err(|_| ReadError::Invalid("waiting transaction"))?;
+        }
+        reader.finish()?;
+        let ledger = Ledger::rebuilt(config.history, blocks, BTreeMap::new(), state.clone());
+        let ledger = ledger.ok_or(ReadError::Invalid("list of blocks"))?;
+        let (snapshots, journal) = (Snapshots::default(), Journal::default());
+        let (impersonated, impersonate_all) = (impersonated, impersonate_all);
+        Ok(Self {
+            config,
+            state,
+            ledger,
+            pool,
+            time,
+            next_base_fee,
+            impersonated,
+            impersonate_all,
+            snapshots,
+            journal,
+            reorgs,
+            edits: 0,
+        })
+    }
+}
+
+fn write_config(writer: &mut Writer, config: &ChainConfig) {
+    writer.number(config.rules.chain_id);
+    let spec: &'static str = config.rules.spec.into();
+    writer.bytes(spec.as_bytes());
+    writer.number(config.genesis_time);
+    writer.number(config.base_fee);
+    writer.number(config.least_base_fee);
+    writer.number(config.gas_limit);
+    writer.address(config.coinbase);
+    writer.word(alloy::primitives::U256::from(config.suggested_tip));
+    writer.length(config.balances.len());
+    for (address, balance) in &config.balances {
+        writer.address(*address);
+        writer.word(*balance);
+    }
+    writer.number(config.history.blocks);
+    writer.number(config.history.states);
+}
+
+fn read_config(reader: &mut Reader<'_>) -> Result<ChainConfig, ReadError> {
+    let chain_id = reader.number()?;
+    let spec = SpecId::from_str(reader.text()?).map_err(|_| ReadError::Invalid("hardfork"))?;
+    let (genesis_time, base_fee, least_base_fee) = (reader.number()?, reader.number()?, reader.number()?);
+    let (gas_limit, coinbase, suggested_tip) = (reader.number()?, reader.address()?, reader.word()?);
+    let mut balances = Vec::new();
+    for _ in 0..reader.length()? {
+        balances.push((reader.address()?, reader.word()?));
+    }
+    Ok(ChainConfig {
+        rules: ChainRules { chain_id, spec },
+        genesis_time,
+        base_fee,
+        least_base_fee,
+        gas_limit,
+        coinbase,
+        suggested_tip: u128::try_from(suggested_tip).map_err(|_| ReadError::Invalid("tip"))?,
+        balances,
+        // What was there from the start is part of the state.
+        codes: Vec::new(),
+        history: History { blocks: reader.number()?, states: reader.number()? },
+    })
+}
+
+fn write_block(writer: &mut Writer, block: &Block) {
+    let mut header = Vec::new();
+    block.header.encode(&mut header);
+    writer.bytes(&header);
+    writer.length(block.transactions.len());
+    for (transaction, receipt) in block.transactions.iter().zip(&block.receipts) {
+        write_transaction(writer, transaction);
+        write_receipt(writer, receipt);
+    }
+}
+
+fn read_block(reader: &mut Reader<'_>) -> Result<Block, ReadError> {
+    let mut header = reader.bytes()?;
+    let header = Header::decode(&mut header).map_err(|_| ReadError::Invalid("block header"))?;
+    let hash = header.hash_slow();
+    let mut block = Block { header, hash, transactions: Vec::new(), receipts: Vec::new() };
+    let mut logs_before = 0_u64;
+    for _ in 0..reader.length()? {
+        let transaction = read_transaction(reader)?;
+        let receipt = read_receipt(reader, &transaction, block.header.base_fee_per_gas, logs_before)?;
+        logs_before = logs_before.saturating_add(u64::try_from(receipt.logs().len()).unwrap_or(u64::MAX));
+        block.transactions.push(Arc::new(transaction));
+        block.receipts.push(receipt);
+    }
+    Ok(block)
+}
+
+/// The hash is written too: the sender would have to be recovered and everything hashed again otherwise.
+pub(super) fn write_transaction(writer: &mut Writer, transaction: &ChainTransaction) {
+    writer.flag(transaction.impersonated);
+    writer.address(transaction.sender);
+    writer.hash(transaction.hash);
+    writer.bytes(&transaction.envelope.encoded_2718());
+}
+
+pub(super) fn read_transaction(reader: &mut Reader<'_>) -> Result<ChainTransaction, ReadError> {
+    let (impersonated, sender, hash): (bool, _, B256) = (reader.flag()?, reader.address()?, reader.hash()?);
+    let envelope = TxEnvelope::decode_2718_exact(reader.bytes()?).map_err(|_| ReadError::Invalid("transaction"))?;
+    Ok(ChainTransaction { envelope: with_hash(envelope, hash), sender, hash, impersonated })
+}
+
+fn write_receipt(writer: &mut Writer, receipt: &Receipt) {
+    writer.bytes(&receipt.envelope.encoded_2718());
+    writer.number(receipt.gas_used);
+    writer.flag(receipt.contract_address.is_some());
+    if let Some(address) = receipt.contract_address {
+        writer.address(address);
+    }
+    match &receipt.failure {
+        None => writer.number(0),
+        Some(Failure::Reverted(output)) => {
+            writer.number(1);
+            writer.bytes(output);
+        }
+        Some(Failure::Halted(reason)) => {
+            writer.number(2);
+            // A plain enum always has a JSON form.
+            writer.bytes(&serde_json::to_vec(reason).unwrap_or_default());
+        }
+    }
+}
+
+fn read_receipt(
+    reader: &mut Reader<'_>,
+    transaction: &ChainTransaction,
+    base_fee: Option<u64>,
+    first_log_index: u64,
+) -> Result<Receipt, ReadError> {
+    let envelope = ReceiptEnvelope::decode_2718_exact(reader.bytes()?).map_err(|_| ReadError::Invalid("receipt"))?;
+    let gas_used = reader.number()?;
+    let contract_address = if reader.flag()? { Some(reader.address()?) } else { None };
+    let failure = match reader.number()? {
+        0 => None,
+        1 => Some(Failure::Reverted(Bytes::copy_from_slice(reader.bytes()?))),
+        2 => {
+            let reason: HaltReason =
+                serde_json::from_slice(reader.bytes()?).map_err(|_| ReadError::Invalid("reason of a failure"))?;
+            Some(Failure::Halted(reason))
+        }
+        _ => return Err(ReadError::Invalid("outcome")),
+    };
+    let effective_gas_price = transaction.envelope.effective_gas_price(base_fee);
+    Ok(Receipt { envelope, gas_used, effective_gas_price, contract_address, first_log_index, failure })
+}
+
+impl Timekeeper {
+    pub(super) fn write(&self, writer: &mut Writer) {
+        let (offset, exact, interval) = self.travelled();
+        writer.number(offset.cast_unsigned());
+        writer.optional(exact);
+        writer.optional(interval);
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let offset = reader.number()?.cast_signed();
+        Ok(Self::travelling(offset, reader.optional()?, reader.optional()?))
+    }
+}
+
+impl State {
+    /// Writes accounts by address and each code once.
+    fn write(&self, writer: &mut Writer) {
+        let mut addresses: Vec<_> = self.addresses().collect();
+        addresses.sort_unstable();
+        let codes: BTreeMap<B256, Bytes> = addresses
+            .iter()
+            .map(|address| (self.code_hash(*address), self.code(*address)))
+            .filter(|(_, code)| !code.is_empty())
+            .collect();
+        let places: BTreeMap<B256, u64> = codes.keys().copied().zip(1..).collect();
+        writer.hash(self.clone().root());
+        writer.length(codes.len());
+        for code in codes.values() {
+            writer.bytes(code);
+        }
+        writer.length(addresses.len());
+        for address in addresses {
+            writer.address(address);
+            writer.number(self.nonce(address));
+            writer.word(self.balance(address));
+            writer.number(places.get(&self.code_hash(address)).copied().unwrap_or_default());
+            let slots: BTreeMap<_, _> = self.storage(address).collect();
+            writer.length(slots.len());
+            for (slot, value) in slots {
+                writer.word(slot);
+                writer.word(value);
+            }
+        }
+        let hashes: Vec<_> = self.block_hashes().collect();
+        writer.length(hashes.len());
+        for (number, hash) in hashes {
+            writer.number(number);
+            writer.hash(hash);
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let root = reader.hash()?;
+        let mut state = State::default();
+        let mut codes = vec![None];
+        for _ in 0..reader.length()? {
+            let code = Bytes::copy_from_slice(reader.bytes()?);
+            codes.push(Some(state.store_code(code).map_err(|_| ReadError::Invalid("code"))?));
+        }
+        for _ in 0..reader.length()? {
+            let address = reader.address()?;
+            let (nonce, balance) = (reader.number()?, reader.word()?);
+            let code = usize::try_from(reader.number()?).ok().and_then(|place| codes.get(place));
+            let code_hash = *code.ok_or(ReadError::Invalid("code of an account"))?;
+            let mut slots = Vec::new();
+            for _ in 0..reader.length()? {
+                slots.push((reader.word()?, reader.word()?));
+            }
+            state.store_account(address, StoredAccount { nonce, balance, code_hash, slots });
+        }
+        if state.root() != root {
+            return Err(ReadError::Invalid("state root"));
+        }
+        let mut hashes = Vec::new();
+        for _ in 0..reader.length()? {
+            hashes.push((reader.number()?, reader.hash()?));
+        }
+        state.replace_block_hashes(hashes);
+        Ok(state)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

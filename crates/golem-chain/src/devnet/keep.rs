@@ -1,0 +1,521 @@
+//! A chain that is kept on disk: a checkpoint, and a log of the blocks since.
+//!
+//! ```text
+//! NAME.chain    checkpoint: magic, digest, compressed image; replaced as a whole
+//! NAME.blocks   log: magic, the checkpoint's digest, then a record for each block; appended to
+//! ```
+//!
+//! A block is in the log before anyone can see it (`Engine::keep`), so whatever a client has seen of the chain is there
+//! after `kill -9`. A record says what the block is made of; the block is made again when the log is read, and must get
+//! the same hash. What is not a block (a written balance, a rollback, a loaded dump) goes into the next checkpoint, which is
+//! written with the next block and at the end. The record of a block that was being written when the process ended is
+//! incomplete and is dropped: nobody has seen that block.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use alloy::primitives::{B256, Bytes, keccak256};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+
+use super::block::Block;
+use super::bytes::{ReadError, Reader, Writer};
+use super::chain::Chain;
+use super::image::{ImageError, read_transaction, write_transaction};
+use super::produce;
+use super::time::Timekeeper;
+use crate::evm::BlockContext;
+use bardo_base::{private, regular_file};
+
+/// First bytes of a checkpoint, its version included.
+const CHECKPOINT_MAGIC: &[u8] = b"bardo devnet chain 1\n";
+/// First bytes of a log, its version included.
+const LOG_MAGIC: &[u8] = b"bardo devnet blocks 1\n";
+/// Blocks in a log before the next checkpoint: so many are executed again at most.
+const MAX_LOGGED: usize = 512;
+/// The largest checkpoint or log, in bytes, packed or unpacked.
+const MAX_FILE: u64 = 1 << 30;
+
+/// Reason why a chain cannot be kept, or not be resumed.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// The operating system failed.
+    #[error("cannot use {}: {reason}; check that the folder can be written and the disk has room", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What failed.
+        reason: io::Error,
+    },
+    /// A file is not as it was written.
+    #[error("{} is damaged or of another version: {reason}; restore a snapshot of the devnet, or delete it", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Execution gave another block than the recorded one.
+    #[error(
+        "block {number} in {} comes out otherwise than it was made: another version of Bardo wrote it; end the devnet with \
+         that version, restore a snapshot, or delete the devnet",
+        path.display()
+    )]
+    Diverged {
+        /// The log.
+        path: PathBuf,
+        /// Number of the block.
+        number: u64,
+    },
+}
+
+/// The files of a chain, to which it is kept as it goes on.
+#[derive(Debug)]
+pub struct KeptChain {
+    checkpoint: PathBuf,
+    log_path: PathBuf,
+    log: File,
+    /// Number and hash of the newest kept block.
+    newest: (u64, B256),
+    /// The chain's count of edits at the checkpoint.
+    edits: u64,
+    logged: usize,
+    /// Lock on the folder, released after the last write.
+    _lock: Arc<File>,
+}
+
+impl KeptChain {
+    /// Begins to keep a chain as `name` in a folder, in place of whatever was kept there under that name. The folder's
+    /// `lock` is held for as long as this lives.
+    ///
+    /// # Errors
+    /// [`KeepError::File`].
+    pub fn begin(folder: &Path, name: &str, chain: &Chain, lock: Arc<File>) -> Result<Self, KeepError> {
+        let checkpoint = folder.join(name).with_extension("chain");
+        let log_path = checkpoint.with_extension("blocks");
+        let log = write_both(&checkpoint, &log_path, chain)?;
+        let newest = (chain.number(), chain.head().hash);
+        Ok(Self { checkpoint, log_path, log, newest, edits: chain.edits, logged: 0, _lock: lock })
+    }
+
+    /// The chain as it was kept, and its files to keep it on.
+    ///
+    /// # Errors
+    /// [`KeepError`]; nothing has been written then.
+    pub fn resume(folder: &Path, name: &str, lock: Arc<File>) -> Result<(Self, Chain), KeepError> {
+        let checkpoint = folder.join(name).with_extension("chain");
+        let (digest, mut chain) = read_checkpoint(&checkpoint)?;
+        let log_path = checkpoint.with_extension("blocks");
+        for record in read_log(&log_path, digest)? {
+            let damaged = |error: ReadError| KeepError::Damaged { path: log_path.clone(), reason: error.to_string() };
+            let record = Record::read(&record).map_err(damaged)?;
+            let number = record.context.number;
+            if !record.replay(&mut chain) {
+                return Err(KeepError::Diverged { path: log_path, number });
+            }
+        }
+        Ok((Self::begin(folder, name, &chain, lock)?, chain))
+    }
+
+    /// Keeps the blocks that are new. Returns once they are on disk.
+    ///
+    /// # Errors
+    /// [`KeepError::File`]; the chain must not go on then, or it would show what is not kept.
+    pub fn keep(&mut self, chain: &Chain) -> Result<(), KeepError> {
+        if chain.head().hash == self.newest.1 {
+            return Ok(());
+        }
+        let blocks: Vec<&Arc<Block>> = chain.blocks(self.newest.0.saturating_add(1), chain.number()).collect();
+        let follows = blocks.first().is_some_and(|block| block.header.parent_hash == self.newest.1);
+        if !follows || chain.edits != self.edits || self.logged.saturating_add(blocks.len()) > MAX_LOGGED {
+            return self.write_checkpoint(chain);
+        }
+        let mut records = Vec::new();
+        for block in &blocks {
+            let payload = Record::of(block, chain).write();
+            records.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
+            records.extend_from_slice(keccak256(&payload).as_slice());
+            records.extend_from_slice(&payload);
+        }
+        let written = self.log.write_all(&records).and_then(|()| self.log.sync_data());
+        written.map_err(failed(&self.log_path))?;
+        self.logged = self.logged.saturating_add(blocks.len());
+        self.newest = (chain.number(), chain.head().hash);
+        Ok(())
+    }
+
+    /// Keeps everything: waiting transactions, what was written into the state, and travelled time as well.
+    ///
+    /// # Errors
+    /// [`KeepError::File`].
+    pub fn write_checkpoint(&mut self, chain: &Chain) -> Result<(), KeepError> {
+        self.log = write_both(&self.checkpoint, &self.log_path, chain)?;
+        (self.newest, self.edits, self.logged) = ((chain.number(), chain.head().hash), chain.edits, 0);
+        Ok(())
+    }
+}
+
+/// Writes a checkpoint and an empty log after it. Between the two the old log belongs to no checkpoint, and all of its
+/// blocks are in the new one.
+fn write_both(checkpoint: &Path, log_path: &Path, chain: &Chain) -> Result<File, KeepError> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let packed = encoder.write_all(&chain.to_image()).and_then(|()| encoder.finish()).map_err(failed(checkpoint))?;
+    let digest = keccak256(&packed);
+    replace(checkpoint, &[CHECKPOINT_MAGIC, digest.as_slice(), &packed].concat()).map_err(failed(checkpoint))?;
+    replace(log_path, &[LOG_MAGIC, digest.as_slice()].concat()).map_err(failed(log_path))?;
+    regular_file::open_with(private::file().append(true), log_path).map_err(failed(log_path))
+}
+
+/// Replaces a file as a whole: after a crash it is the old one or the new one.
+///
+/// # Errors
+/// The operating system's.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = private::file().write(true).create_new(true).open(&new)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    #[cfg(unix)]
+    if let Some(folder) = path.parent() {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> KeepError + use<> {
+    let path = path.to_owned();
+    |reason| KeepError::File { path, reason }
+}
+
+/// The digest of a checkpoint and its chain.
+fn read_checkpoint(path: &Path) -> Result<(B256, Chain), KeepError> {
+    let damaged = |reason: &str| KeepError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
+    let bytes = regular_file::read(path, MAX_FILE).map_err(failed(path))?;
+    let (digest, packed) = headed(&bytes, CHECKPOINT_MAGIC).ok_or_else(|| damaged("it does not begin as it must"))?;
+    if keccak256(packed) != digest {
+        return Err(damaged("its digest is wrong"));
+    }
+    let mut image = Vec::new();
+    GzDecoder::new(packed).take(MAX_FILE).read_to_end(&mut image).map_err(|error| damaged(&error.to_string()))?;
+    let chain = Chain::from_image(&image).map_err(|error: ImageError| damaged(&error.to_string()))?;
+    Ok((digest, chain))
+}
+
+/// The digest after a file's magic, and the rest.
+fn headed<'a>(bytes: &'a [u8], magic: &[u8]) -> Option<(B256, &'a [u8])> {
+    let (digest, rest) = bytes.strip_prefix(magic)?.split_first_chunk::<32>()?;
+    Some((B256::new(*digest), rest))
+}
+
+/// The records of a log that follows the checkpoint with this digest; none of another checkpoint's log.
+fn read_log(path: &Path, checkpoint: B256) -> Result<Vec<Vec<u8>>, KeepError> {
+    let bytes = match regular_file::read(path, MAX_FILE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(failed(path))?,
+    };
+    let damaged = |reason: &str| KeepError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
+    let (follows, mut rest) = headed(&bytes, LOG_MAGIC).ok_or_else(|| damaged("it does not begin as it must"))?;
+    let mut records = Vec::new();
+    if follows != checkpoint {
+        return Ok(records);
+    }
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let Some((digest, after)) = after.split_first_chunk::<32>() else { break };
+        let Some((payload, after)) = after.split_at_checked(length) else { break };
+        if keccak256(payload).as_slice() != digest {
+            // The last one was being written. Any other one was on disk before the one after it.
+            if after.is_empty() {
+                break;
+            }
+            return Err(damaged("the digest of a block is wrong"));
+        }
+        records.push(payload.to_vec());
+        rest = after;
+    }
+    Ok(records)
+}
+
+/// What a block is made of, and what the chain was like after it.
+struct Record {
+    context: BlockContext,
+    extra_data: Bytes,
+    transactions: Vec<Arc<super::block::ChainTransaction>>,
+    hash: B256,
+    next_base_fee: u64,
+    time: Timekeeper,
+}
+
+impl Record {
+    fn of(block: &Block, chain: &Chain) -> Self {
+        Self {
+            context: block.context(),
+            extra_data: block.header.extra_data.clone(),
+            transactions: block.transactions.clone(),
+            hash: block.hash,
+            next_base_fee: chain.next_base_fee,
+            time: chain.time,
+        }
+    }
+
+    fn write(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        let context = &self.context;
+        writer.number(context.number);
+        writer.number(context.timestamp);
+        writer.number(context.base_fee);
+        writer.number(context.gas_limit);
+        writer.address(context.coinbase);
+        writer.hash(context.prevrandao);
+        writer.number(context.excess_blob_gas);
+        writer.bytes(&self.extra_data);
+        writer.length(self.transactions.len());
+        for transaction in &self.transactions {
+            write_transaction(&mut writer, transaction);
+        }
+        writer.hash(self.hash);
+        writer.number(self.next_base_fee);
+        self.time.write(&mut writer);
+        writer.into_bytes()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, ReadError> {
+        let mut reader = Reader::new(bytes);
+        let context = BlockContext {
+            number: reader.number()?,
+            timestamp: reader.number()?,
+            base_fee: reader.number()?,
+            gas_limit: reader.number()?,
+            coinbase: reader.address()?,
+            prevrandao: reader.hash()?,
+            excess_blob_gas: reader.number()?,
+        };
+        let extra_data = Bytes::copy_from_slice(reader.bytes()?);
+        let mut transactions = Vec::new();
+        for _ in 0..reader.length()? {
+            transactions.push(Arc::new(read_transaction(&mut reader)?));
+        }
+        let (hash, next_base_fee) = (reader.hash()?, reader.number()?);
+        let time = Timekeeper::read(&mut reader)?;
+        reader.finish()?;
+        Ok(Self { context, extra_data, transactions, hash, next_base_fee, time })
+    }
+
+    /// Makes the block again; false if another one comes out.
+    fn replay(self, chain: &mut Chain) -> bool {
+        if self.context.number.checked_sub(1) != Some(chain.number()) {
+            return false;
+        }
+        let (parent, state) = (chain.head().hash, chain.state.clone());
+        let production = produce::replay(chain.rules(), &self.context, parent, state, &self.transactions);
+        let block = chain.append(&self.context, self.extra_data, production);
+        (chain.next_base_fee, chain.time) = (self.next_base_fee, self.time);
+        chain.config.coinbase = self.context.coinbase;
+        block.hash == self.hash
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::eips::BlockId;
+    use alloy::primitives::{Address, TxKind, U256};
+
+    use super::super::handle::{Devnet, Mining, RunningConfig};
+    use super::super::image::tests::{call, eventful};
+    use super::*;
+
+    const ALICE: Address = Address::repeat_byte(0xa1);
+    const COUNTER: Address = Address::repeat_byte(0x13);
+
+    fn lock(folder: &Path) -> Arc<File> {
+        Arc::new(File::create(folder.join("lock")).unwrap())
+    }
+
+    /// A kept chain with `blocks` blocks in its log, each with a transaction.
+    fn kept(folder: &Path, blocks: u64) -> (KeptChain, Chain) {
+        let mut chain = eventful();
+        let mut kept = KeptChain::begin(folder, "one", &chain, lock(folder)).unwrap();
+        for block in 0..blocks {
+            chain.submit_as(ALICE, call(7 + block, TxKind::Call(COUNTER), Bytes::new())).unwrap();
+            chain.increase_time(10);
+            chain.mine();
+            kept.keep(&chain).unwrap();
+        }
+        (kept, chain)
+    }
+
+    #[test]
+    fn a_chain_that_was_killed_resumes_with_every_kept_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, mut chain) = kept(folder.path(), 5);
+        let log = fs::metadata(&kept.log_path).unwrap().len();
+        assert!(log > 500 && kept.logged == 5);
+        // As `kill -9` leaves it: nothing is written at the end.
+        std::mem::forget(kept);
+        let (_, mut again) = KeptChain::resume(folder.path(), "one", lock(folder.path())).unwrap();
+        assert_eq!(again.head().hash, chain.head().hash);
+        assert_eq!(again.to_image(), chain.to_image());
+        assert_eq!(again.mine().hash, chain.mine().hash);
+    }
+
+    #[test]
+    fn a_log_that_ends_anywhere_gives_an_older_chain_and_never_a_torn_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, chain) = kept(folder.path(), 2);
+        let path = kept.log_path.clone();
+        let whole = fs::read(&path).unwrap();
+        let checkpoint = fs::read(&kept.checkpoint).unwrap();
+        drop(kept);
+        let hashes: Vec<B256> = chain.blocks(2, 4).map(|block| block.hash).collect();
+        let begins = LOG_MAGIC.len() + 32;
+        let mut seen = Vec::new();
+        for end in begins..=whole.len() {
+            fs::write(&path, &whole[..end]).unwrap();
+            fs::write(path.with_extension("chain"), &checkpoint).unwrap();
+            let (_, resumed) = KeptChain::resume(folder.path(), "one", lock(folder.path())).unwrap();
+            let number = usize::try_from(resumed.number()).unwrap();
+            assert_eq!(resumed.head().hash, hashes[number - 2], "{end}");
+            seen.push(number);
+        }
+        assert!(seen.is_sorted() && seen.first() == Some(&2) && seen.last() == Some(&4));
+        assert_eq!(seen.iter().filter(|number| **number == 4).count(), 1);
+    }
+
+    #[test]
+    fn damage_is_reported_and_nothing_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, _) = kept(folder.path(), 2);
+        let (log, checkpoint) = (kept.log_path.clone(), kept.checkpoint.clone());
+        drop(kept);
+        let whole = fs::read(&log).unwrap();
+        let resumed = || KeptChain::resume(folder.path(), "one", lock(folder.path())).map(|(_, chain)| chain.number());
+        let mut damaged = whole.clone();
+        damaged[LOG_MAGIC.len() + 32 + 60] ^= 1;
+        fs::write(&log, &damaged).unwrap();
+        let error = resumed().unwrap_err().to_string();
+        assert!(error.contains("digest of a block is wrong") && error.contains("restore a snapshot"), "{error}");
+        assert_eq!(fs::read(&log).unwrap(), damaged);
+        // A whole record with its digest, of a block that does not follow.
+        let mut diverged = whole.clone();
+        let at = LOG_MAGIC.len() + 32;
+        let length = usize::try_from(u32::from_le_bytes(whole[at..at + 4].try_into().unwrap())).unwrap();
+        // The second byte on is the timestamp.
+        diverged[at + 36 + 1] ^= 1;
+        let digest = keccak256(&diverged[at + 36..at + 36 + length]);
+        diverged[at + 4..at + 36].copy_from_slice(digest.as_slice());
+        fs::write(&log, &diverged).unwrap();
+        assert!(matches!(resumed().unwrap_err(), KeepError::Diverged { number: 3, .. }));
+        fs::write(&log, &whole).unwrap();
+        let good = fs::read(&checkpoint).unwrap();
+        let mut damaged = good.clone();
+        damaged[100] ^= 1;
+        fs::write(&checkpoint, &damaged).unwrap();
+        assert!(resumed().unwrap_err().to_string().contains("digest is wrong"));
+        fs::write(&checkpoint, &good[..20]).unwrap();
+        assert!(resumed().unwrap_err().to_string().contains("does not begin"));
+        fs::write(&checkpoint, &good).unwrap();
+        assert_eq!(resumed().unwrap(), 4);
+    }
+
+    #[test]
+    fn an_interrupted_checkpoint_leaves_the_older_one_or_the_newer_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut kept, mut chain) = kept(folder.path(), 3);
+        let (log, checkpoint) = (kept.log_path.clone(), kept.checkpoint.clone());
+        let old_log = fs::read(&log).unwrap();
+        // Half of the new file beside the old one.
+        fs::write(checkpoint.with_extension("new"), b"bardo devnet").unwrap();
+        let (_, resumed) = KeptChain::resume(folder.path(), "one", lock(folder.path())).unwrap();
+        assert_eq!(resumed.head().hash, chain.head().hash);
+        // The new checkpoint beside the log of the old one: its blocks are not made a second time.
+        chain.set_balance(ALICE, U256::from(1));
+        kept.write_checkpoint(&chain).unwrap();
+        fs::write(&log, &old_log).unwrap();
+        let (_, resumed) = KeptChain::resume(folder.path(), "one", lock(folder.path())).unwrap();
+        assert_eq!(resumed.to_image(), chain.to_image());
+    }
+
+    #[test]
+    fn what_is_no_block_is_kept_with_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut kept, mut chain) = kept(folder.path(), 2);
+        let snapshot = chain.save();
+        chain.mine();
+        kept.keep(&chain).unwrap();
+        for change in [
+            |chain: &mut Chain| chain.set_balance(ALICE, U256::MAX >> 1),
+            |chain: &mut Chain| drop(chain.reorg(1, Vec::new()).unwrap()),
+            |chain: &mut Chain| chain.set_impersonated(ALICE, true),
+            |chain: &mut Chain| chain.set_coinbase(COUNTER),
+            |chain: &mut Chain| chain.set_next_base_fee(3_000_000_000),
+            |chain: &mut Chain| chain.set_timestamp_interval(Some(3)),
+        ] {
+            change(&mut chain);
+            chain.mine();
+            kept.keep(&chain).unwrap();
+            let resumed = read_back(folder.path());
+            assert_eq!(resumed.to_image(), chain.to_image());
+        }
+        assert!(chain.revert(snapshot));
+        kept.keep(&chain).unwrap();
+        assert_eq!(read_back(folder.path()).head().hash, chain.head().hash);
+    }
+
+    /// The kept chain, read from a copy, since resuming writes.
+    fn read_back(folder: &Path) -> Chain {
+        let copy = tempfile::tempdir().unwrap();
+        for name in ["one.chain", "one.blocks"] {
+            fs::copy(folder.join(name), copy.path().join(name)).unwrap();
+        }
+        KeptChain::resume(copy.path(), "one", lock(copy.path())).unwrap().1
+    }
+
+    #[tokio::test]
+    async fn a_block_is_on_disk_before_anyone_has_an_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, chain) = kept(folder.path(), 0);
+        let running = || RunningConfig { mining: Mining::OnTransaction, clock: None, hook: None };
+        let devnet = Devnet::adopt_kept(chain, running(), kept).unwrap();
+        for nonce in 7..20 {
+            let sent =
+                devnet.run(move |chain| chain.submit_as(ALICE, call(nonce, TxKind::Call(COUNTER), Bytes::new())));
+            let hash = sent.await.unwrap().unwrap();
+            let there = devnet.run(move |chain| chain.transaction(hash).map(|it| it.block.hash)).await.unwrap();
+            let resumed = read_back(folder.path());
+            assert_eq!(resumed.transaction(hash).map(|it| it.block.hash), there);
+            assert!(there.is_some());
+        }
+        let mined = devnet.mine().await.unwrap();
+        assert_eq!(read_back(folder.path()).head().hash, mined.hash);
+        // At its end everything is in the checkpoint, a waiting transaction too.
+        devnet.set_mining(Mining::Manual).await.unwrap();
+        let waiting = call(20, TxKind::Call(COUNTER), Bytes::new());
+        let hash = devnet.run(move |chain| chain.submit_as(ALICE, waiting)).await.unwrap().unwrap();
+        drop(devnet);
+        assert!(read_back(folder.path()).pool().get(hash).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_chain_that_cannot_be_kept_stops_and_shows_nothing_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, chain) = kept(folder.path(), 0);
+        let before = chain.head().hash;
+        let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+        let devnet = Devnet::adopt_kept(chain, running, kept).unwrap();
+        let head = devnet.head();
+        // The next block needs a checkpoint, for which there is no folder any more.
+        devnet.run(|chain| chain.set_balance(ALICE, U256::from(1))).await.unwrap();
+        fs::remove_dir_all(folder.path()).unwrap();
+        assert!(devnet.mine().await.is_err());
+        assert_eq!(head.borrow().hash, before);
+        assert!(devnet.run(|chain| chain.view(BlockId::latest()).is_ok()).await.is_err());
+    }
+}

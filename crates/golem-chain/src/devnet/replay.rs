@@ -1,0 +1,259 @@
+//! Running a block's transactions once more, to watch them: with tracers that may not record more than is good for the
+//! machine they run on.
+//!
+//! A replay holds all it needs and runs on any thread. Not here: what is asked of it (see `rpc::trace`).
+
+use std::sync::Arc;
+
+use alloy::primitives::Log;
+use alloy::primitives::map::{AddressMap, U256Set};
+use revm::Inspector;
+use revm::bytecode::opcode::{SLOAD, SSTORE};
+use revm::context::{BlockEnv, ContextTr, TxEnv};
+use revm::context_interface::context::ContextError;
+use revm::interpreter::interpreter_types::{Jumps, LoopControl, MemoryTr};
+use revm::interpreter::{CallInputs, CallOutcome, CreateInputs, CreateOutcome, Interpreter};
+
+use super::block::{Block, ChainTransaction};
+use super::chain::{Chain, View};
+use super::error::{BlockError, CallError};
+use super::produce::record_parent;
+use super::state::State;
+use crate::evm::{self, ChainRules, Checks, Execution};
+
+/// The most a trace may record, in bytes: the answer as text is a few times as long.
+const MAX_RECORDED: usize = 32 << 20;
+
+/// Size of a recorded step or call beside what it carries, in bytes.
+const RECORD_OVERHEAD: usize = 128;
+
+/// A trace that could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// The execution did not begin, or what it runs on is not there.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// It would record too much.
+    #[error(
+        "the trace is too large: it records more than {} MiB. Ask for fewer steps (limit), leave out the stack \
+         (disableStack) and the memory, or use callTracer",
+        MAX_RECORDED >> 20
+    )]
+    TooLarge,
+}
+
+impl From<BlockError> for TraceError {
+    fn from(error: BlockError) -> Self {
+        Self::Call(error.into())
+    }
+}
+
+/// A block about to be run again.
+pub(super) struct Replay {
+    /// The block.
+    pub(super) block: Arc<Block>,
+    rules: ChainRules,
+    state: State,
+    limit: Limit,
+}
+
+/// A transaction that has run again.
+pub(super) struct Replayed {
+    /// Result and state changes.
+    pub(super) execution: Execution,
+    /// The state before it.
+    pub(super) before: State,
+    /// Its environment.
+    pub(super) tx: TxEnv,
+    /// The environment of its block.
+    pub(super) surroundings: BlockEnv,
+}
+
+impl Chain {
+    /// `block` on the state before its first transaction, for tracers that keep `kept`.
+    pub(super) fn replay(&self, block: &Arc<Block>, kept: Kept) -> Result<Replay, BlockError> {
+        // Block 0 holds no transaction: its own state is as good as one before it.
+        let parent = block.number().saturating_sub(1);
+        let state = self.ledger.state(parent).ok_or_else(|| BlockError::StatePruned {
+            number: parent,
+            oldest: self.ledger.oldest_state(),
+            head: self.number(),
+        })?;
+        let mut state = state.clone();
+        record_parent(&mut state, &block.context(), block.header.parent_hash);
+        Ok(Replay { block: Arc::clone(block), rules: *self.rules(), state, limit: Limit::new(kept) })
+    }
+}
+
+impl Replay {
+    /// Runs the transactions before number `index` without anybody watching.
+    pub(super) fn skip_to(&mut self, index: usize) -> Result<(), TraceError> {
+        let block = Arc::clone(&self.block);
+        for transaction in block.transactions.iter().take(index) {
+            let (checks, tx) = environment(transaction);
+            let ran = evm::transact(&self.state, &self.rules, &block.context(), checks, tx);
+            let execution = ran.map_err(|error| CallError::from_evm(error, transaction.sender))?;
+            self.state.apply(execution.state);
+        }
+        Ok(())
+    }
+
+    /// Runs a transaction of the block while `watch` watches.
+    pub(super) fn run<Watch>(
+        &mut self,
+        transaction: &ChainTransaction,
+        watch: &mut Watch,
+    ) -> Result<Replayed, TraceError>
+    where
+        Watch: for<'a> Inspector<evm::EvmContext<'a>>,
+    {
+        let (checks, tx) = environment(transaction);
+        let view = View { state: self.state.clone(), context: self.block.context() };
+        let replayed = watched(&self.rules, view, checks, tx, &mut self.limit, watch)?;
+        self.state.apply(replayed.execution.state.clone());
+        Ok(replayed)
+    }
+
+    /// Count of all that was recorded so far.
+    pub(super) fn limit(&mut self) -> &mut Limit {
+        &mut self.limit
+    }
+
+    /// The state after what has run, and the block.
+    pub(super) fn into_view(self) -> View {
+        View { state: self.state, context: self.block.context() }
+    }
+}
+
+/// Runs `tx` while `watch` watches and `limit` counts.
+pub(super) fn watched<Watch>(
+    rules: &ChainRules,
+    view: View,
+    checks: Checks,
+    tx: TxEnv,
+    limit: &mut Limit,
+    watch: &mut Watch,
+) -> Result<Replayed, TraceError>
+where
+    Watch: for<'a> Inspector<evm::EvmContext<'a>>,
+{
+    limit.begin();
+    let ran = evm::inspect(&view.state, rules, &view.context, checks, tx.clone(), (&mut *limit, watch));
+    if limit.is_exceeded() {
+        return Err(TraceError::TooLarge);
+    }
+    let execution = ran.map_err(|error| CallError::from_evm(error, tx.caller))?;
+    Ok(Replayed { execution, before: view.state, tx, surroundings: evm::block_env(rules, &view.context) })
+}
+
+fn environment(transaction: &ChainTransaction) -> (Checks, TxEnv) {
+    let checks = if transaction.impersonated { Checks::Impersonated } else { Checks::Transaction };
+    (checks, evm::tx_env(&transaction.envelope, transaction.sender))
+}
+
+/// The parts of a step that a tracer keeps.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Kept {
+    /// Steps at all.
+    pub(super) steps: bool,
+    /// Only so many of them.
+    pub(super) at_most: Option<u64>,
+    /// The stack.
+    pub(super) stack: bool,
+    /// The memory.
+    pub(super) memory: bool,
+    /// At each read and write of storage, all of the contract's that was touched so far.
+    pub(super) storage: bool,
+}
+
+/// Ends an execution whose trace grows too large. It counts an upper bound of what a tracer keeps, over all transactions
+/// of one request.
+#[derive(Debug, Default)]
+pub(super) struct Limit {
+    kept: Kept,
+    recorded: usize,
+    steps: u64,
+    touched: AddressMap<U256Set>,
+}
+
+impl Limit {
+    pub(super) fn new(kept: Kept) -> Self {
+        Self { kept, ..Self::default() }
+    }
+
+    /// Counts what is recorded otherwise, in bytes.
+    pub(super) fn add(&mut self, bytes: usize) -> Result<(), TraceError> {
+        self.recorded = self.recorded.saturating_add(RECORD_OVERHEAD).saturating_add(bytes);
+        if self.is_exceeded() { Err(TraceError::TooLarge) } else { Ok(()) }
+    }
+
+    fn is_exceeded(&self) -> bool {
+        self.recorded > MAX_RECORDED
+    }
+
+    fn begin(&mut self) {
+        self.steps = 0;
+        self.touched.clear();
+    }
+
+    fn count_step(&mut self, interpreter: &Interpreter) {
+        let Kept { steps, at_most, stack, memory, storage } = self.kept;
+        if !steps || at_most.is_some_and(|most| self.steps >= most) {
+            return;
+        }
+        self.steps += 1;
+        let mut bytes = 0;
+        if stack {
+            bytes += interpreter.stack.len() * 32;
+        }
+        if memory {
+            bytes += interpreter.memory.size();
+        }
+        if storage
+            && matches!(interpreter.bytecode.opcode(), SLOAD | SSTORE)
+            && let Ok(slot) = interpreter.stack.peek(0)
+        {
+            let touched = self.touched.entry(interpreter.input.target_address).or_default();
+            touched.insert(slot);
+            bytes += touched.len() * 64;
+        }
+        // What it comes to is looked at in the same step.
+        let _ = self.add(bytes);
+    }
+}
+
+impl<CTX: ContextTr> Inspector<CTX> for Limit {
+    fn step(&mut self, interpreter: &mut Interpreter, context: &mut CTX) {
+        self.count_step(interpreter);
+        if self.is_exceeded() {
+            if context.error().is_ok() {
+                *context.error() = Err(ContextError::Custom("the trace is too large".to_owned()));
+            }
+            interpreter.bytecode.action().take();
+            interpreter.bytecode.reset_action();
+            interpreter.halt_fatal();
+        }
+    }
+
+    fn log(&mut self, _: &mut CTX, log: Log) {
+        let _ = self.add(log.data.data.len());
+    }
+
+    fn call(&mut self, _: &mut CTX, inputs: &mut CallInputs) -> Option<CallOutcome> {
+        let _ = self.add(inputs.input.len());
+        None
+    }
+
+    fn call_end(&mut self, _: &mut CTX, _: &CallInputs, outcome: &mut CallOutcome) {
+        let _ = self.add(outcome.result.output.len());
+    }
+
+    fn create(&mut self, _: &mut CTX, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
+        let _ = self.add(inputs.init_code().len());
+        None
+    }
+
+    fn create_end(&mut self, _: &mut CTX, _: &CreateInputs, outcome: &mut CreateOutcome) {
+        let _ = self.add(outcome.result.output.len());
+    }
+}

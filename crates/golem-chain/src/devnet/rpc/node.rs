@@ -1,0 +1,70 @@
+//! The node's description of itself, and the way back to its beginning.
+
+use alloy::primitives::{B256, U256};
+use serde_json::{Map, Value, json as object};
+
+use super::super::handle::Engine;
+use super::error::RpcError;
+use super::params::Params;
+use super::{RpcResult, json};
+
+/// Name and version, as clients see them.
+pub(super) const CLIENT_VERSION: &str = concat!("bardo-devnet/v", env!("CARGO_PKG_VERSION"));
+
+/// `anvil_nodeInfo`.
+pub(super) fn info(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+    let chain = &engine.chain;
+    let head = chain.head();
+    json(&object!({
+        "currentBlockNumber": U256::from(head.number()),
+        "currentBlockTimestamp": head.header.timestamp,
+        "currentBlockHash": head.hash,
+        "hardFork": chain.rules().spec.to_string(),
+        "transactionOrder": "fees",
+        "environment": {
+            "baseFee": U256::from(chain.next_base_fee()),
+            "chainId": chain.rules().chain_id,
+            "gasLimit": U256::from(chain.gas_limit()),
+            "gasPrice": U256::from(chain.gas_price()),
+        },
+        "forkConfig": { "forkUrl": null, "forkBlockNumber": null, "forkRetryBackoff": null },
+    }))
+}
+
+/// `anvil_metadata`.
+pub(super) fn metadata(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+    let head = engine.chain.head();
+    let snapshots: Map<String, Value> = engine
+        .chain
+        .saved_heads()
+        .map(|(id, block)| (format!("{id:#x}"), object!([block.number(), block.hash])))
+        .collect();
+    json(&object!({
+        "clientVersion": CLIENT_VERSION,
+        "clientSemver": env!("CARGO_PKG_VERSION"),
+        "clientCommitSha": null,
+        "chainId": engine.chain.rules().chain_id,
+        "instanceId": B256::from(engine.instance),
+        "latestBlockNumber": head.number(),
+        "latestBlockHash": head.hash,
+        "forkedNetwork": null,
+        "snapshots": snapshots,
+    }))
+}
+
+/// `anvil_reset`: the chain as it was when it began to be served, contracts and balances included.
+pub(super) fn reset(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    let forking = params.optional::<Value>(0, "options")?.and_then(|options| options.get("forking").cloned());
+    if forking.is_some_and(|forking| forking != Value::Null) {
+        return Err(RpcError::invalid_params(
+            "this chain cannot turn into a fork: call anvil_reset without \"forking\"",
+        ));
+    }
+    engine.reset();
+    json(&())
+}
+
+/// `eth_coinbase`: who receives the priority fees.
+pub(super) fn coinbase(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+    json(&engine.chain.config().coinbase)
+}

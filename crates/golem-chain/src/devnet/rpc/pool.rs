@@ -1,0 +1,64 @@
+//! The pool: its size, its transactions, and one line for each of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy::consensus::Transaction;
+use alloy::primitives::{Address, U256};
+use serde::Serialize;
+use serde_json::json as object;
+
+use super::super::block::ChainTransaction;
+use super::super::handle::Engine;
+use super::error::RpcError;
+use super::params::Params;
+use super::{RpcResult, json, render};
+
+/// The most calldata that one answer repeats, in bytes.
+const MAX_INPUT: usize = 16 << 20;
+
+/// Waiting transactions by sender and nonce.
+type ByNonce<T> = BTreeMap<Address, BTreeMap<String, T>>;
+
+/// `txpool_status`: the number of transactions that could go into the next block, and of those that wait for another.
+pub(super) fn status(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+    let (pending, queued): (Vec<_>, Vec<_>) =
+        engine.chain.pool().iter().partition(|transaction| is_pending(engine, transaction));
+    json(&object!({ "pending": format!("{:#x}", pending.len()), "queued": format!("{:#x}", queued.len()) }))
+}
+
+/// `txpool_content`: every transaction.
+pub(super) fn content(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+    let input: usize = engine.chain.pool().iter().map(|transaction| transaction.envelope.input().len()).sum();
+    if input > MAX_INPUT {
+        let limit = MAX_INPUT >> 20;
+        return Err(RpcError::server(format!(
+            "the waiting transactions carry more than {limit} MiB of calldata: ask for them one by one, or use txpool_inspect"
+        )));
+    }
+    let base_fee = engine.chain.next_base_fee();
+    listed(engine, |transaction| render::pending_transaction(transaction, base_fee))
+}
+
+/// `txpool_inspect`: one line for every transaction, in go-ethereum's form.
+pub(super) fn inspect(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+    listed(engine, |transaction| {
+        let envelope = &transaction.envelope;
+        let to = envelope.to().map_or_else(|| "contract creation".to_owned(), |to| format!("{to:#x}"));
+        let (value, gas, price) = (envelope.value(), envelope.gas_limit(), U256::from(envelope.max_fee_per_gas()));
+        format!("{to}: {value} wei + {gas} gas × {price} wei")
+    })
+}
+
+fn listed<T: Serialize>(engine: &Engine, show: impl Fn(&ChainTransaction) -> T) -> RpcResult {
+    let (mut pending, mut queued) = (ByNonce::new(), ByNonce::new());
+    for transaction in engine.chain.pool().iter() {
+        let list = if is_pending(engine, transaction) { &mut pending } else { &mut queued };
+        list.entry(transaction.sender).or_default().insert(transaction.envelope.nonce().to_string(), show(transaction));
+    }
+    json(&object!({ "pending": pending, "queued": queued }))
+}
+
+fn is_pending(engine: &Engine, transaction: &Arc<ChainTransaction>) -> bool {
+    transaction.envelope.nonce() < engine.chain.pending_nonce(transaction.sender)
+}

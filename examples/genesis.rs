@@ -1,0 +1,16 @@
+//! Writes the genesis snapshot anew, by running the constructors of both devnet chains:
+//! `cargo run --release --example genesis`. Needed after a change of the devnet's contracts, plan or deployment; a test of
+//! `bardo-sandbox` says so.
+
+use std::error::Error;
+use std::path::Path;
+
+use bardo::sandbox::snapshot::made_anew;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/genesis/devnet.bin");
+    let bytes = made_anew()?;
+    std::fs::write(&file, &bytes)?;
+    println!("{}: {} KiB", file.display(), bytes.len() >> 10);
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! `bardo devnet list`, `delete`, `snapshot` and `restore`: devnets that are kept between runs.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use serde_json::json;
+
+use super::args::DevnetAction;
+use super::{Exit, Failure, load, print, print_json};
+use bardo_base::config::{Config, Environment, Flags};
+use bardo_runtime::data::DataFolder;
+use bardo_runtime::data::devnets::{DevnetError, DevnetName, KeptSummary};
+use golem_chain::network::Plan;
+
+pub(super) fn run(
+    action: &DevnetAction,
+    environment: &Environment,
+    flags: &Flags,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let folder = DataFolder::of(&load(environment, flags)?);
+    match action {
+        DevnetAction::List => {
+            let found = folder.kept_devnets()?;
+            if json { print_json(&found.iter().map(told).collect::<Vec<_>>())? } else { print(&list(&found))? }
+        }
+        DevnetAction::Snapshot { name, label } => {
+            folder.snapshot_devnet(name, label)?;
+            done(json, "snapshot", name, &format!("snapshot {label} of {name} is made, its ledger included"))?;
+        }
+        DevnetAction::Restore { name, label } => {
+            let snapshots = known(&folder, name)?.snapshots;
+            if !snapshots.contains(label) {
+                return Err(DevnetError::NoSnapshot { devnet: name.clone(), label: label.clone() }.into());
+            }
+            let what = format!("{name} and its ledger go back to snapshot {label}; everything since then is lost.");
+            confirm(&what, name)?;
+            folder.restore_devnet(name, label)?;
+            done(json, "restored", name, &format!("{name} is as it was at snapshot {label}"))?;
+        }
+        DevnetAction::Delete { name } => {
+            known(&folder, name)?;
+            confirm(&format!("{name} is deleted with its ledger and its snapshots."), name)?;
+            folder.delete_devnet(name)?;
+            done(json, "deleted", name, &format!("{name} is deleted"))?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// Refuses a network whose chains are not in this process: there is nothing to keep of those.
+pub(super) fn on_embedded(config: &Config) -> Result<(), Failure> {
+    match Plan::from_config(config)? {
+        Plan::Devnet => Ok(()),
+        Plan::Endpoints(_) => {
+            let words = "--data keeps the devnet inside this program, and the network here is another one: leave one of \
+                         them out";
+            Err(Failure::usage(words.to_owned()))
+        }
+    }
+}
+
+/// The devnet of this name. One that is not there is refused before anything is asked.
+fn known(folder: &DataFolder, name: &DevnetName) -> Result<KeptSummary, Failure> {
+    let found = folder.kept_devnets()?.into_iter().find(|kept| kept.name == *name);
+    found.ok_or_else(|| DevnetError::NoDevnet(name.clone()).into())
+}
+
+/// Asks on the terminal for the devnet's name.
+fn confirm(what: &str, name: &DevnetName) -> Result<(), Failure> {
+    if !std::io::stdin().is_terminal() {
+        let error = "this cannot be undone and needs your confirmation on a terminal: run the command there yourself";
+        return Err(Failure { exit: Exit::Blocked, error: error.into() });
+    }
+    eprint!("{what}\nType `{name}` to do it: ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    if answer.trim() == name.to_string() {
+        Ok(())
+    } else {
+        Err(Failure { exit: Exit::Rejected, error: "not confirmed; everything stays as it was".into() })
+    }
+}
+
+fn done(json: bool, key: &str, name: &DevnetName, text: &str) -> Result<(), Failure> {
+    if json { print_json(&json!({ key: name.to_string() })) } else { print(&format!("{text}\n")) }
+}
+
+fn told(kept: &KeptSummary) -> serde_json::Value {
+    json!({
+        "name": kept.name.to_string(),
+        "instance": kept.instance,
+        "in_use": kept.is_in_use,
+        "bytes": kept.bytes,
+        "snapshots": kept.snapshots.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+fn list(found: &[KeptSummary]) -> String {
+    if found.is_empty() {
+        return "no devnet is kept; `bardo devnet --data NAME` or `bardo --data NAME` keeps one\n".to_owned();
+    }
+    let mut text = String::new();
+    for kept in found {
+        let state = match (kept.is_in_use, kept.instance) {
+            (true, _) => "in use",
+            (false, Some(_)) => "ready",
+            (false, None) => "not begun, or damaged",
+        };
+        let snapshots: Vec<String> = kept.snapshots.iter().map(ToString::to_string).collect();
+        let snapshots = if snapshots.is_empty() { "no snapshots".to_owned() } else { snapshots.join(", ") };
+        text.push_str(&format!("{:<20} {state:<10} {} KiB  {snapshots}\n", kept.name, kept.bytes.div_ceil(1_024)));
+    }
+    text
+}

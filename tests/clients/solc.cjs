@@ -1,0 +1,17 @@
+#!/usr/bin/env node
+// The Solidity compiler of the npm package `solc` behind the two calls that forge makes of a native one.
+
+const { createRequire } = require("node:module");
+const { join } = require("node:path");
+const { readFileSync } = require("node:fs");
+
+const solc = createRequire(join(process.env.BARDO_NODE_MODULES, "here.js"))("solc");
+
+if (process.argv.includes("--version")) {
+  console.log(`solc, the solidity compiler commandline interface\nVersion: ${solc.version().replace(/\.Emscripten.*/, ".Linux.g++")}`);
+} else if (process.argv.includes("--standard-json")) {
+  process.stdout.write(solc.compile(readFileSync(0, "utf8")));
+} else {
+  console.error(`unknown arguments: ${process.argv.slice(2).join(" ")}`);
+  process.exit(1);
+}
