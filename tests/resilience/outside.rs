@@ -248,7 +248,7 @@ fn nonces_that_the_ledger_has_passed_over_are_given_back() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
     let nonce = devnet.nonce();
-    let pass_over = |count: u64| {
+    let pass_over = |count: i64| {
         let ledger = rusqlite::Connection::open(home.database()).unwrap();
         assert_eq!(ledger.execute("UPDATE sender_lane SET next_nonce = next_nonce + ?1", [count]).unwrap(), 1);
     };
