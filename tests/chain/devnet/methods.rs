@@ -30,6 +30,8 @@ const EXEMPT: &[(&str, &str)] = &[
     ("anvil_metadata", "name, version and instance of the node; its chain's id and head are compared"),
     ("anvil_reset", "anvil goes back to an empty chain, the devnet to its furnished beginning; tested by itself"),
     ("eth_signTypedData", "anvil answers \"Not implemented\" here, and as the devnet does to eth_signTypedData_v4"),
+    ("anvil_dumpState", "its own test, `chain devnet::dumps`, loads each node's dump into the other"),
+    ("anvil_loadState", "as anvil_dumpState"),
     ("anvil_reorg", "new blocks have other hashes; what is on them afterwards is tested by itself"),
 ];
 
