@@ -261,7 +261,7 @@ fn the_console_keeps_its_devnet_and_its_ledger_and_plays_no_show_there() {
     assert_eq!(hash_at(served.url(0), &number), hash);
 }
 
-/// Runs the console until it shows that its devnet is kept, and ends it.
+/// Runs the console until its devnet runs, and ends it.
 fn console(home: &Path) {
     let pty = native_pty_system().openpty(PtySize { rows: 40, cols: 140, ..PtySize::default() }).unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
@@ -283,9 +283,7 @@ fn console(home: &Path) {
             is_ended = true;
         }
     }
-    assert!(child.wait().unwrap().success());
-    let shown = String::from_utf8_lossy(&shown);
-    assert!(shown.contains("kept as demo"), "{shown}");
+    assert!(child.wait().unwrap().success(), "{}", String::from_utf8_lossy(&shown));
 }
 
 #[test]

@@ -169,7 +169,7 @@ async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
     let question = asks.question(None).await;
     let shown = other.question(None).await;
     assert_eq!((shown.key, &shown.title, shown.value), (question.key, &question.title, question.value));
-    assert!(shown.reasons.iter().any(|reason| *reason == AskReason::Elsewhere), "{:?}", shown.reasons);
+    assert!(shown.reasons.contains(&AskReason::Elsewhere), "{:?}", shown.reasons);
     let usdc = devnet.balance("USDC");
     // An answer that the desk does not take leaves the question open, and where it can be answered.
     let total = "1".parse().unwrap();
@@ -254,7 +254,7 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
     let call = tokio::spawn(ended(home.command(&arguments)));
     let question = console.question(None).await;
     assert_eq!(other.question(None).await.key, question.key);
-    assert!(question.reasons.iter().any(|reason| *reason == AskReason::Elsewhere), "{question:?}");
+    assert!(question.reasons.contains(&AskReason::Elsewhere), "{question:?}");
     assert!(question.value.unwrap() > "1400".parse().unwrap(), "{question:?}");
     console.answer(question.key, OperatorAnswer::Once).await;
     let ran = call.await.unwrap();

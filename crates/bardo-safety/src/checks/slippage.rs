@@ -66,7 +66,7 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
                     let bridges = proposal.order.as_ref().is_some_and(|order| order.arrival.is_some());
                     suggestion =
                         values.exchange().ok().filter(|_| bridges).and_then(|paid| enough(&paid, limits.max_loss));
-                    violations.push(violation);
+                    violations.push(*violation);
                 }
             },
             Err(doubt) => {
@@ -255,14 +255,14 @@ fn sells_below_a_pool(values: &Values) -> bool {
 ///
 /// # Errors
 /// The violation.
-pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Violation> {
+pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Box<Violation>> {
     let untold = |error: &dyn std::fmt::Display| {
-        Violation::new(
+        Box::new(Violation::new(
             RuleName::MaxLossBps,
             format_args!("at most {most} lost"),
             error.to_string(),
             "an amount whose value can be told",
-        )
+        ))
     };
     let by_all = values.exchange().map_err(|error| untold(&error))?;
     let least = at_least(by_all.given, most).map_err(|error| untold(&error))?;
@@ -291,7 +291,7 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Vi
     // Without the quote nothing is lost: then it is the quote that promises too much.
     let gain = |unquoted: &Exchange| at_least(unquoted.given, most).is_ok_and(|least| unquoted.received >= least);
     if let Some(unquoted) = values.unquoted.filter(gain) {
-        return Err(Violation::new(
+        return Err(Box::new(Violation::new(
             RuleName::QuoteAboveWitnesses,
             format_args!("a quote within {most} of the feeds and the other pools"),
             format_args!(
@@ -300,19 +300,21 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Vi
                 unquoted.given.to_fixed(2, Rounding::Up),
             ),
             "the same once quote, feeds and pools agree",
-        ));
+        )));
     }
-    Err(Violation::new(
-        RuleName::MaxLossBps,
-        format_args!("at most {most} of ${} lost", exchange.given.to_fixed(2, Rounding::Up)),
-        format_args!("only ${} are certain to come in", exchange.received.to_fixed(2, Rounding::Down)),
-        format_args!("at least ${} guaranteed", least.to_fixed(2, Rounding::Up)),
-    )
-    .with(Figures::new(
-        FigureUnit::Usd,
-        least.to_fixed(2, Rounding::Up),
-        exchange.received.to_fixed(2, Rounding::Down),
-    )))
+    Err(Box::new(
+        Violation::new(
+            RuleName::MaxLossBps,
+            format_args!("at most {most} of ${} lost", exchange.given.to_fixed(2, Rounding::Up)),
+            format_args!("only ${} are certain to come in", exchange.received.to_fixed(2, Rounding::Down)),
+            format_args!("at least ${} guaranteed", least.to_fixed(2, Rounding::Up)),
+        )
+        .with(Figures::new(
+            FigureUnit::Usd,
+            least.to_fixed(2, Rounding::Up),
+            exchange.received.to_fixed(2, Rounding::Down),
+        )),
+    ))
 }
 
 /// `given · (1 − loss)`, rounded up.

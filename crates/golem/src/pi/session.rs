@@ -274,7 +274,7 @@ impl PiSession {
                 tick: self.tick(),
                 facts: Some(ToolFacts::default()),
             }),
-            EventKind::ToolError(ToolFailed::of(&error)),
+            EventKind::ToolError(ToolFailed::of(error)),
             EventKind::ToolEnd(ToolEnd {
                 success: false,
                 state: None,

@@ -96,10 +96,11 @@ fn history(newest: u64, blocks: Vec<DumpedBlock>, receipts: Vec<DumpedReceipt>) 
     let mut receipts: B256HashMap<DumpedReceipt> =
         receipts.into_iter().map(|receipt| (receipt.info.transaction_hash, receipt)).collect();
     // After a reorganisation anvil may still have blocks that are not part of the chain. Of two at one height, the one
-    // whose transactions are known to be in it counts.
+    // whose transactions are known to be in it counts, and of two without any, the one whose parent is there.
     let in_block = |hash| receipts.values().filter(|receipt| receipt.block_hash == hash).count();
     let heads = by_hash.iter().filter(|(_, block)| block.header.number == newest);
-    let mut next = heads.map(|(hash, _)| *hash).max_by_key(|hash| in_block(*hash));
+    let head = heads.max_by_key(|(hash, block)| (in_block(**hash), by_hash.contains_key(&block.header.parent_hash)));
+    let mut next = head.map(|(hash, _)| *hash);
     let mut found = Vec::new();
     while let Some((hash, dumped)) = next.and_then(|hash| by_hash.remove_entry(&hash)) {
         check_header(&dumped)?;
