@@ -336,11 +336,11 @@ impl<'de> Deserialize<'de> for ErrorCode {
 pub struct Violation {
     /// The rule, named in JSON as in the policy.
     pub rule: Rule,
-    /// What it allows, in words.
+    /// The limit, in words.
     pub limit: SafeText,
-    /// What was asked, in words.
+    /// The value that breaks it, in words.
     pub value: SafeText,
-    /// What would pass, in words.
+    /// A value that would pass, in words.
     pub would_pass: SafeText,
     /// The figures behind the words, for callers that calculate; `None` for a rule without figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Why the operator is asked, as a value with its figures. Sentences are made from it where they are shown.
+//! Reasons for asking the operator, as values with their figures. Sentences are made from it where they are shown.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use crate::units::{Rounding, Usd};
 /// Characters kept of a reason's sentence.
 const MAX_SENTENCE: usize = 400;
 
-/// Why the operator is asked. In JSON its fields stand beside `kind`, and its sentence as `words`.
+/// A reason for asking the operator. In JSON its fields stand beside `kind`, and its sentence as `words`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", remote = "Self")]
 pub enum AskReason {
     /// The action counts for more dollars than one of the policy's limits lets pass unasked.
     AboveLimit {
-        /// What it counts for, rounded up.
+        /// Its value in dollars, rounded up.
         value: Usd,
         /// What passes unasked, rounded down.
         limit: Usd,

@@ -333,7 +333,8 @@ pub fn ahead(
 /// ledger is past and nothing of it holds are given back.
 ///
 /// # Errors
-/// [`LaneError::Beyond`] for more than [`MOST_GIVEN_BACK`] of those, [`LaneError::Open`] while a transaction of ours at a nonce that the chain is past has not been settled,
+/// [`LaneError::Beyond`] for more than [`MOST_GIVEN_BACK`] of those, [`LaneError::Open`] while a transaction of ours at a
+/// nonce that the chain is past has not been settled,
 /// [`LaneError::ChainAhead`] while something of others still waits at the endpoint.
 pub fn reconcile(
     transaction: &Transaction<'_>,
