@@ -72,13 +72,13 @@ pub(super) enum Command {
     Devnet(DevnetArguments),
     /// Say what works here, what is missing and how to get it
     Doctor,
-    /// Call one tool and print its answer as JSON
+    /// Call one tool and print its result: a short report on a terminal, JSON when piped or with --json
     Call {
-        /// Which tool; `bardo tools` lists them
+        /// The tool; `bardo tools` lists them
         tool: String,
-        /// Its parameters as JSON, from a file with @FILE, or from stdin with -
-        #[arg(value_name = "JSON|@FILE|-")]
-        params: Option<String>,
+        /// Its parameters: name=value words, or one JSON object, from a file with @FILE, from stdin with -
+        #[arg(value_name = "NAME=VALUE|JSON|@FILE|-")]
+        params: Vec<String>,
         /// Make the call once, however often it is asked for under this key
         #[arg(long, value_name = "KEY")]
         idempotency_key: Option<String>,
@@ -206,6 +206,22 @@ pub(super) enum Command {
     Paper {
         #[command(subcommand)]
         action: PaperAction,
+    },
+    /// Print the completion script of a shell
+    #[command(
+        long_about = "Print the completion script of a shell.\n\nFor bash: bardo completions bash > \
+        ~/.local/share/bash-completion/completions/bardo. For zsh: a file _bardo in a folder of $fpath. For fish: \
+        ~/.config/fish/completions/bardo.fish."
+    )]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages of the program and its subcommands into a folder
+    Man {
+        /// The folder, such as ~/.local/share/man/man1
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
     },
     /// Show or create the configuration
     Config {
@@ -396,11 +412,11 @@ pub(super) enum PolicyAction {
     },
     /// Say what the policy makes of a call, without making it: what stands against it, and what would pass
     Check {
-        /// Which tool
+        /// The tool; `bardo tools` lists them
         tool: String,
-        /// Its parameters as JSON, from a file with @FILE, or from stdin with -
-        #[arg(value_name = "JSON|@FILE|-")]
-        params: Option<String>,
+        /// Its parameters: name=value words, or one JSON object, from a file with @FILE, from stdin with -
+        #[arg(value_name = "NAME=VALUE|JSON|@FILE|-")]
+        params: Vec<String>,
         /// Decide as in this phase
         #[arg(long, value_name = "PHASE")]
         phase: Option<Phase>,

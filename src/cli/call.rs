@@ -1,10 +1,9 @@
 //! `bardo call`: one tool call, one envelope on stdout.
 
-use std::fs::File;
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::sync::Arc;
 
-use super::{Exit, Failure, consent, load, logs, print_json, secret, wait};
+use super::{Exit, Failure, answer, consent, load, logs, parameters, print, print_json, secret, wait};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, Environment, Flags};
 use bardo_base::error::{ErrorCode, ToolError};
@@ -20,8 +19,6 @@ use golem_chain::network::PlanError;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse};
 
-/// The longest file or stream that is read at all; what is too long for a tool the engine says.
-const MOST_BYTES: u64 = 64 << 20;
 /// Events kept in memory: more than one call has.
 const RING: usize = 1_024;
 /// Calls a minute; one process makes one.
@@ -50,15 +47,20 @@ pub(super) struct Wishes {
 
 pub(super) fn run(
     tool: &str,
-    params: Option<&str>,
+    params: &[String],
     wishes: Wishes,
     environment: &Environment,
     flags: &Flags,
+    json: bool,
 ) -> Result<Exit, Failure> {
-    let input = Input::Text(read(params)?);
+    let input = parameters::read(params, tool, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let config = load(environment, flags)?;
     let response = respond(&config, tool, input, wishes)?;
-    print_json(&response)?;
+    if json || !std::io::stdout().is_terminal() {
+        print_json(&response)?;
+    } else {
+        print(&answer::of_call(tool, &response))?;
+    }
     Ok(exit(&response))
 }
 
@@ -67,7 +69,7 @@ pub(super) fn exit(response: &ToolResponse) -> Exit {
     exit_of(response.status)
 }
 
-fn exit_of(status: Status) -> Exit {
+pub(super) fn exit_of(status: Status) -> Exit {
     match status {
         Status::Success | Status::Simulated | Status::Partial => Exit::Success,
         Status::Error => Exit::Error,
@@ -289,26 +291,6 @@ pub(super) fn one_call(clock: Arc<dyn Clock>) -> SandboxConfig {
         market: MarketMode::Off,
         keeper: true,
     }
-}
-
-/// The parameters: as written, from a file (`@file`), or from stdin (`-`).
-pub(super) fn read(params: Option<&str>) -> Result<String, Failure> {
-    let mut text = String::new();
-    match params {
-        None => text.push_str("{}"),
-        Some("-") => {
-            let read = std::io::stdin().lock().take(MOST_BYTES).read_to_string(&mut text);
-            read.map_err(|error| Failure::usage(format!("cannot read the parameters from stdin: {error}")))?;
-        }
-        Some(given) => match given.strip_prefix('@') {
-            None => text.push_str(given),
-            Some(path) => {
-                let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
-                read.map_err(|error| Failure::usage(format!("cannot read the parameters from {path}: {error}")))?;
-            }
-        },
-    }
-    Ok(text)
 }
 
 /// Says on stderr how far the call is.

@@ -12,6 +12,7 @@ macro_rules! eprintln {
     }};
 }
 
+mod answer;
 mod args;
 mod call;
 mod config;
@@ -27,14 +28,18 @@ mod kinds;
 mod log;
 mod logs;
 mod paper;
+mod parameters;
 mod password;
 mod playbook;
 mod policy;
 mod policy_cage;
 mod privacy;
 mod reconcile;
+#[cfg(test)]
+mod reference;
 mod roles;
 mod secret;
+mod shell;
 mod spans;
 mod tools;
 mod wait;
@@ -179,7 +184,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             let paper = cli.paper;
             let wishes =
                 call::Wishes { idempotency_key, dry_run, approve, phase, password_fd, wait, paper, password: None };
-            call::run(&tool, params.as_deref(), wishes, &environment, &Flags { account: key, ..flags })
+            call::run(&tool, &params, wishes, &environment, &Flags { account: key, ..flags }, cli.json)
         }
         Some(Command::Tools { name, profile, category, archetype, format }) => {
             let format = if cli.json && format == ToolsFormat::Table { ToolsFormat::Json } else { format };
@@ -228,6 +233,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Log { follow, call, action: None }) => log::show(follow, call, &environment, &flags, cli.json),
         Some(Command::Replay { file, speed }) => replay(&load(&environment, &flags)?, file, speed, look),
         Some(Command::Paper { action }) => paper::run(action, &environment, &flags, cli.json),
+        Some(Command::Completions { shell }) => shell::completions(shell),
+        Some(Command::Man { folder }) => shell::man(&folder),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
         None => {
             let show = cli.scenario.map(|name| golem::show(&name, &environment, &flags)).transpose()?;

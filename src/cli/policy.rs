@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::args::{CageAction, PolicyAction, Reset};
-use super::{Exit, Failure, call, consent, load, password, policy_cage, print, print_json};
+use super::{Exit, Failure, call, consent, load, parameters, password, policy_cage, print, print_json};
 use ::golem::memory::Memory;
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, Environment, Flags};
@@ -24,7 +24,7 @@ use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::policy::{Field, Policy, Preset};
 use golem_chain::network::{NetworkKind, Plan};
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::{ApprovalMode, Input};
+use golem_tools::engine::{ApprovalMode, Catalog};
 
 pub(super) fn run(
     action: &PolicyAction,
@@ -49,7 +49,7 @@ pub(super) fn run(
         PolicyAction::Explain { field } => {
             explain(&open(&config, meant(&config)?.devnet)?.current().policy, field.as_deref(), json)
         }
-        PolicyAction::Check { tool, params, phase, .. } => check(&config, tool, params.as_deref(), *phase, json),
+        PolicyAction::Check { tool, params, phase, .. } => check(&config, tool, params, *phase, json),
         PolicyAction::Accept { password_fd } => decide(&config, true, *password_fd),
         PolicyAction::Cage { action } => policy_cage::run(&config, action, paper, json),
         PolicyAction::Refuse => decide(&config, false, None),
@@ -82,8 +82,8 @@ fn meant(config: &Config) -> Result<Meant, Failure> {
 }
 
 /// What the policy makes of a call: a dry run of it, told from the policy's side.
-fn check(config: &Config, tool: &str, params: Option<&str>, phase: Option<Phase>, json: bool) -> Result<Exit, Failure> {
-    let input = Input::Text(call::read(params)?);
+fn check(config: &Config, tool: &str, params: &[String], phase: Option<Phase>, json: bool) -> Result<Exit, Failure> {
+    let input = parameters::read(params, tool, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let approve = Some(ApprovalMode::Never);
     let wishes = call::Wishes { dry_run: true, approve, phase, ..call::Wishes::default() };
     let response = call::respond(config, tool, input, wishes)?;

@@ -1,0 +1,254 @@
+//! The result of a call as a short report for a terminal. `--json` and a pipe get the envelope itself.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use golem_tools::engine::{Status, ToolResponse};
+
+/// Columns of a line of text.
+const LINE_CHARS: usize = 100;
+/// The longest value of a field; longer ones, such as calldata, are cut in the middle.
+const VALUE_CHARS: usize = 76;
+/// The longest cell of a table.
+const CELL_CHARS: usize = 24;
+/// Rows of a list that are printed.
+const MAX_ROWS: usize = 20;
+/// Depth to which nested objects are printed.
+const MAX_DEPTH: usize = 3;
+
+/// The report of one call of `tool`.
+pub(super) fn of_call(tool: &str, response: &ToolResponse) -> String {
+    let (mark, outcome) = outcome(response.status);
+    let mut text = format!("{mark} {tool}: {outcome}\n");
+    if let Some(explanation) = response.explanation.as_deref() {
+        paragraph(&mut text, explanation, "");
+    }
+    if let Some(error) = &response.error {
+        let error = serde_json::to_value(error).unwrap_or_default();
+        for violation in error["details"]["violations"].as_array().into_iter().flatten() {
+            if let Some(words) = violation["message"].as_str().or_else(|| violation["words"].as_str()) {
+                paragraph(&mut text, words, "- ");
+            }
+        }
+        if let Some(suggestion) = error["suggestion"].as_str() {
+            paragraph(&mut text, suggestion, "→ ");
+        }
+        if let Some(code) = error["code"].as_str() {
+            _ = writeln!(text, "Error code {code}.");
+        }
+    }
+    if let Some(Value::Object(data)) = &response.data {
+        text.push('\n');
+        fields(&mut text, data, 1);
+    }
+    _ = writeln!(text, "\nCall {}. --json prints the whole response.", response.call_id);
+    text
+}
+
+/// The mark and the words of a status.
+fn outcome(status: Status) -> (char, &'static str) {
+    match status {
+        Status::Success => ('✓', "done"),
+        Status::Simulated => ('○', "rehearsed, nothing was signed"),
+        Status::Partial => ('▸', "under way"),
+        Status::Blocked => ('✗', "blocked by a rule"),
+        Status::Rejected => ('✗', "not approved"),
+        Status::Error => ('✗', "failed"),
+    }
+}
+
+/// Appends the text, wrapped, with `lead` before its first line and as much space before the others.
+fn paragraph(text: &mut String, words: &str, lead: &str) {
+    let indent = lead.chars().count();
+    text.push_str(lead);
+    let mut column = indent;
+    for (index, word) in words.split_whitespace().enumerate() {
+        let width = word.chars().count();
+        if index > 0 && column + 1 + width > LINE_CHARS {
+            text.push('\n');
+            text.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if index > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += width;
+    }
+    text.push('\n');
+}
+
+/// Appends the fields of an object, one a line; nulls and empty lists are left out.
+fn fields(text: &mut String, object: &Map<String, Value>, depth: usize) {
+    let indent = "  ".repeat(depth);
+    let plain = |value: &Value| one_line(value).is_some();
+    let labels = object.iter().filter(|(_, value)| plain(value)).map(|(name, _)| label(name).chars().count());
+    let width = labels.max().unwrap_or(0);
+    for (name, value) in object {
+        let label = label(name);
+        match (one_line(value), value) {
+            (Some(line), _) => {
+                let gap = " ".repeat(width.saturating_sub(label.chars().count()));
+                _ = writeln!(text, "{indent}{label}{gap}  {}", cut(&line, VALUE_CHARS));
+            }
+            (None, Value::Object(inner)) if !inner.is_empty() && depth < MAX_DEPTH => {
+                _ = writeln!(text, "{indent}{label}");
+                fields(text, inner, depth + 1);
+            }
+            (None, Value::Array(rows)) if !rows.is_empty() && depth < MAX_DEPTH => {
+                _ = writeln!(text, "{indent}{label}");
+                table(text, rows, depth + 1);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Appends a list of objects as a table of their plain fields.
+fn table(text: &mut String, rows: &[Value], depth: usize) {
+    let indent = "  ".repeat(depth);
+    let mut columns: Vec<(&str, usize)> = Vec::new();
+    let shown: Vec<&Map<String, Value>> = rows.iter().take(MAX_ROWS).filter_map(Value::as_object).collect();
+    for (name, value) in shown.iter().flat_map(|row| row.iter()) {
+        let Some(line) = one_line(value) else { continue };
+        let width = line.chars().count().min(CELL_CHARS).max(label(name).chars().count());
+        match columns.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, widest)) => *widest = width.max(*widest),
+            None => columns.push((name, width)),
+        }
+    }
+    // Columns that would make the line too long are left out from the right.
+    let mut taken = indent.len();
+    columns.retain(|(_, width)| {
+        taken += width + 2;
+        taken <= LINE_CHARS + 20
+    });
+    let mut line = |cells: Vec<String>| {
+        let cells: Vec<String> = cells
+            .iter()
+            .zip(&columns)
+            .map(|(cell, (_, width))| format!("{cell}{}", " ".repeat(width.saturating_sub(cell.chars().count()))))
+            .collect();
+        _ = writeln!(text, "{indent}{}", cells.join("  ").trim_end());
+    };
+    line(columns.iter().map(|(name, _)| label(name)).collect());
+    for row in &shown {
+        let cell =
+            |name: &str| row.get(name).and_then(one_line).map_or_else(String::new, |cell| cut(&cell, CELL_CHARS));
+        line(columns.iter().map(|(name, _)| cell(name)).collect());
+    }
+    if rows.len() > MAX_ROWS {
+        _ = writeln!(text, "{indent}… and {} more", rows.len() - MAX_ROWS);
+    }
+}
+
+/// A value that fits on a line: a word, a number, or a list of those. `None` for null, objects and empty lists.
+fn one_line(value: &Value) -> Option<String> {
+    match value {
+        Value::Null | Value::Object(_) => None,
+        Value::Bool(true) => Some("yes".to_owned()),
+        Value::Bool(false) => Some("no".to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(words) => (!words.is_empty()).then(|| words.split_whitespace().collect::<Vec<_>>().join(" ")),
+        Value::Array(all) => {
+            let words: Option<Vec<String>> = all.iter().map(one_line).collect();
+            words.filter(|words| !words.is_empty()).map(|words| words.join(", "))
+        }
+    }
+}
+
+/// A field's name in words: `amount_out_min` is "Amount out min".
+fn label(name: &str) -> String {
+    let words: Vec<&str> = name
+        .split('_')
+        .map(|word| match word {
+            "usd" => "USD",
+            "id" => "ID",
+            "url" => "URL",
+            "tx" => "transaction",
+            other => other,
+        })
+        .collect();
+    let joined = words.join(" ");
+    let mut letters = joined.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The text in at most so many characters, its middle replaced by `…`: the ends of addresses and hashes tell them apart.
+fn cut(text: &str, most: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= most {
+        return text.to_owned();
+    }
+    let head = most.saturating_sub(1) * 2 / 3;
+    let tail = most.saturating_sub(1 + head);
+    letters.iter().take(head).chain(&['…']).chain(letters.iter().skip(letters.len() - tail)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use bardo_base::error::{ErrorCode, ToolError};
+
+    fn response(status: Status, data: Value) -> ToolResponse {
+        ToolResponse {
+            call_id: "00000000000000000000000001".parse().unwrap(),
+            status,
+            data: Some(data),
+            error: None,
+            decision_hints: None,
+            explanation: Some("1.5 WETH gives about 5,115 USDC.".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_result_is_its_explanation_and_its_fields() {
+        let data = json!({
+            "amount_out": "5115.34", "gas_usd": "0.12", "note": null, "route": ["WETH", "USDC"], "matched": true,
+            "pools": [{"fee": 500, "address": "0x88e6A0c2dDD26FEEb64F039a2c41296FcB3f5640"}, {"fee": 3000}],
+            "limits": {"left_usd": "2500"},
+        });
+        assert_eq!(
+            of_call("uniswap_get_quote", &response(Status::Success, data)),
+            "✓ uniswap_get_quote: done\n\
+             1.5 WETH gives about 5,115 USDC.\n\
+             \n\
+             \x20 Amount out  5115.34\n\
+             \x20 Gas USD     0.12\n\
+             \x20 Limits\n\
+             \x20   Left USD  2500\n\
+             \x20 Matched     yes\n\
+             \x20 Pools\n\
+             \x20   Address                   Fee\n\
+             \x20   0x88e6A0c2dDD26…cB3f5640  500\n\
+             \x20                             3000\n\
+             \x20 Route       WETH, USDC\n\
+             \n\
+             Call 00000000000000000000000001. --json prints the whole response.\n"
+        );
+    }
+
+    #[test]
+    fn an_error_says_what_to_do() {
+        let error = ToolError::new(ErrorCode::TokenNotFound, "no token `FOO` on ethereum");
+        let failed = ToolResponse::failed("00000000000000000000000001".parse().unwrap(), Status::Error, error);
+        let text = of_call("get_token_info", &failed);
+        let suggestion = ErrorCode::TokenNotFound.suggestion();
+        assert!(text.starts_with("✗ get_token_info: failed\nno token `FOO` on ethereum\n"), "{text}");
+        assert!(text.contains(&format!("→ {suggestion}\nError code TOKEN_NOT_FOUND.\n")), "{text}");
+    }
+
+    #[test]
+    fn no_line_is_longer_than_a_terminal_is_wide_and_long_lists_are_counted() {
+        let rows: Vec<Value> = (0..30).map(|row| json!({"n": row, "text": "x".repeat(300)})).collect();
+        let mut long =
+            response(Status::Simulated, json!({"calldata": format!("0x{}", "ab".repeat(400)), "rows": rows}));
+        long.explanation = Some("word ".repeat(100));
+        let text = of_call("t", &long);
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+        assert!(text.contains("… and 10 more"), "{text}");
+    }
+}
