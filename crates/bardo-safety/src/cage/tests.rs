@@ -205,7 +205,7 @@ fn a_position_grows_no_further_than_its_bound_and_may_always_shrink() {
 #[test]
 fn no_more_value_is_lost_than_the_owner_lets() {
     let cage = cage();
-    // The maximum loss is 980 dollars for 1,000; the minimum inflow counts.
+    // At the maximum loss, 980 dollars come in for 1,000. The minimum inflow counts.
     assert_eq!(now(&cage, &swap((USDC, usdc(100_000)), (WETH, weth(4_900)))), NOTHING);
     assert_eq!(now(&cage, &swap((USDC, usdc(100_000)), (WETH, weth(4_899)))), ["maxLossBps"]);
     let mut hopeful = buy();

@@ -194,7 +194,8 @@ impl Pipeline {
     /// Executes a previewed action: once, within the permit's bounds, with sufficient consent.
     ///
     /// # Errors
-    /// [`Refusal`] if nothing was signed. Failures after the first signature are in the [`Committed`].
+    /// [`Refusal`] if nothing was signed, or if nothing that was signed can ever be included. Other failures after the
+    /// first signature are in the [`Committed`].
     pub async fn commit(&self, permit_id: PermitId, consent: Consent) -> Result<Committed, Refusal> {
         self.commit_by(ByTurn::Own, permit_id, consent).await
     }

@@ -6,7 +6,7 @@ use bardo_base::error::{ErrorCode, ToolError, Violation};
 use bardo_base::model::{Check, RuleName};
 use bardo_base::text::SafeText;
 
-/// Reason why an action does not continue. Nothing of it was signed, unless the code says otherwise.
+/// Reason why an action does not continue. Nothing of it was signed, unless the message says otherwise.
 #[derive(Debug, Clone)]
 pub struct Refusal {
     /// Error code of the refusal.

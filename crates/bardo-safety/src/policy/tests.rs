@@ -400,7 +400,8 @@ fn what_was_loosened_while_no_program_ran_waits_as_well() {
 }
 
 proptest::proptest! {
-    /// Half the size in Cautious, rounded down to a millionth of a dollar; the full size in Thriving, and for exits.
+    /// Half the size in Cautious, Defensive and Survival, rounded down to a millionth of a dollar. The full size in
+    /// Thriving and Terminal, and for exits.
     #[test]
     fn caution_halves_what_one_trade_may_be(micros in 2_u64..10_000_000_000_000, phase in 0_usize..5) {
         let dollars = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);

@@ -30,7 +30,7 @@ use golem_protocols::intents;
 
 const ACCOUNT: Address = Address::repeat_byte(7);
 const CHAIN: u64 = 31_337;
-/// Only transaction of a permit.
+/// Position of a permit's only transaction.
 const ONLY: NotedLeg = NotedLeg { leg: 0, of: 1, main: true, takes_back: false };
 
 #[derive(Debug)]
