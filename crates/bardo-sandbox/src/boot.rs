@@ -57,9 +57,9 @@ pub struct SandboxConfig {
     pub pace: Pace,
     /// Source of timestamps; with `None` each block is one second later, which is reproducible.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Whether the market trades after the start.
+    /// Mode of the market after the start.
     pub market: MarketMode,
-    /// Whether price feeds are updated after the start.
+    /// True to update price feeds after the start.
     pub keeper: bool,
 }
 

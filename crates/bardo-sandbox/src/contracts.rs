@@ -54,7 +54,7 @@ macro_rules! bundle {
 }
 
 bundle! {
-    /// Wrapped ether.
+    /// Wrapped ether (WETH9).
     Weth9 = "WETH9",
     /// Uniswap V2 factory, which contains the pair's creation code.
     UniswapV2Factory = "UniswapV2Factory",
@@ -94,71 +94,71 @@ bundle! {
     DelegationManager = "DelegationManager",
     /// Account code to which an EIP-7702 authorization delegates.
     Eip7702StatelessDeleGator = "EIP7702StatelessDeleGator",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires that a part of the calldata equals a given value.
     AllowedCalldataEnforcer = "AllowedCalldataEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that restricts the methods that may be called.
     AllowedMethodsEnforcer = "AllowedMethodsEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that restricts the contracts that may be called.
     AllowedTargetsEnforcer = "AllowedTargetsEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that allows only the revocation of token approvals.
     ApprovalRevocationEnforcer = "ApprovalRevocationEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires that the redeemer's arguments equal the terms.
     ArgsEqualityCheckEnforcer = "ArgsEqualityCheckEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that restricts the block numbers of a redemption.
     BlockNumberEnforcer = "BlockNumberEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that deploys a contract before the call if it does not exist yet.
     DeployedEnforcer = "DeployedEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that bounds the change of an ERC-1155 balance.
     ERC1155BalanceChangeEnforcer = "ERC1155BalanceChangeEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that bounds the change of an ERC-20 balance.
     ERC20BalanceChangeEnforcer = "ERC20BalanceChangeEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits ERC-20 transfers per period.
     ERC20PeriodTransferEnforcer = "ERC20PeriodTransferEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits ERC-20 transfers by an amount that grows linearly with time.
     ERC20StreamingEnforcer = "ERC20StreamingEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits the total amount of ERC-20 transfers.
     ERC20TransferAmountEnforcer = "ERC20TransferAmountEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that bounds the change of an ERC-721 balance.
     ERC721BalanceChangeEnforcer = "ERC721BalanceChangeEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that allows only the transfer of one ERC-721 token.
     ERC721TransferEnforcer = "ERC721TransferEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires the exact calldata of each call in a batch.
     ExactCalldataBatchEnforcer = "ExactCalldataBatchEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires the exact calldata.
     ExactCalldataEnforcer = "ExactCalldataEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires the exact target, value and calldata of each call in a batch.
     ExactExecutionBatchEnforcer = "ExactExecutionBatchEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires the exact target, value and calldata.
     ExactExecutionEnforcer = "ExactExecutionEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that allows one redemption per delegator and id.
     IdEnforcer = "IdEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits the number of redemptions.
     LimitedCallsEnforcer = "LimitedCallsEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires that one of several groups of caveats holds.
     LogicalOrWrapperEnforcer = "LogicalOrWrapperEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits transfers of several tokens per period.
     MultiTokenPeriodEnforcer = "MultiTokenPeriodEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that bounds the change of a native balance.
     NativeBalanceChangeEnforcer = "NativeBalanceChangeEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires a native token payment for the redemption.
     NativeTokenPaymentEnforcer = "NativeTokenPaymentEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits native token transfers per period.
     NativeTokenPeriodTransferEnforcer = "NativeTokenPeriodTransferEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits native token transfers by an amount that grows linearly with time.
     NativeTokenStreamingEnforcer = "NativeTokenStreamingEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits the total amount of native token transfers.
     NativeTokenTransferAmountEnforcer = "NativeTokenTransferAmountEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that makes the delegation revocable by incrementing a nonce.
     NonceEnforcer = "NonceEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that allows only the transfer of a contract's ownership.
     OwnershipTransferEnforcer = "OwnershipTransferEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that restricts the accounts that may redeem the delegation.
     RedeemerEnforcer = "RedeemerEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that allows one batch of a specific call and an ERC-20 transfer.
     SpecificActionERC20TransferBatchEnforcer = "SpecificActionERC20TransferBatchEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that restricts the time of a redemption.
     TimestampEnforcer = "TimestampEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits the native value of a call.
     ValueLteEnforcer = "ValueLteEnforcer",
     /// Runtime code; its canonical address is [`MULTICALL3`].
     Multicall3 = "Multicall3",

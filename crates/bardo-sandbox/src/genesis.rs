@@ -89,9 +89,9 @@ pub struct Deployment {
     pub contracts: BTreeMap<&'static str, Address>,
     /// Caveat enforcers by contract name.
     pub enforcers: BTreeMap<&'static str, Address>,
-    /// Token contracts.
+    /// Token contracts by token.
     pub tokens: BTreeMap<Token, Address>,
-    /// Price feed contracts.
+    /// Price feed contracts by asset.
     pub feeds: BTreeMap<Asset, Address>,
     /// Pools, in the plan's order.
     pub pools: Vec<Pool>,

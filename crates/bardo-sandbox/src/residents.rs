@@ -23,7 +23,7 @@ use golem_protocols::uniswap::gateway::BestBid;
 /// them would displace others.
 const LARGEST_QUEUE: u64 = 3;
 
-/// Whether the market trades.
+/// Mode of the market: trading or stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MarketMode {
     /// The market trades.

@@ -96,7 +96,7 @@ pub struct Shock {
     pub from_block: u64,
     /// Number of blocks until the change is complete.
     pub blocks: u64,
-    /// Whether the change is undone over as many blocks.
+    /// True if the change is undone again over as many blocks.
     pub passes: bool,
 }
 

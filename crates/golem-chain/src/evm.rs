@@ -84,7 +84,7 @@ impl ChainRules {
 /// Block values that a transaction can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockContext {
-    /// Block height.
+    /// Height of the block.
     pub number: u64,
     /// Block time, in seconds since the Unix epoch.
     pub timestamp: u64,

@@ -10,7 +10,7 @@ const CAPACITY: usize = 1_024;
 /// Subject of a filter.
 #[derive(Debug, Clone)]
 pub(super) enum FilterKind {
-    /// Matching logs.
+    /// Logs that match a filter.
     Logs(Box<Filter>),
     /// Hashes of new blocks.
     Blocks,

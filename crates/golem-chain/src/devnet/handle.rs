@@ -247,7 +247,7 @@ impl Devnet {
     /// Starting point for a fork at `block`.
     ///
     /// # Errors
-    /// [`DevnetGone`] if the chain has stopped; inside, [`BlockError`] if the block is not available.
+    /// [`DevnetGone`] as for [`run`](Self::run); inside, [`BlockError`] if the block is not available.
     pub async fn snapshot(&self, block: BlockId) -> Result<Result<Snapshot, BlockError>, DevnetGone> {
         self.run(move |chain| chain.snapshot(block)).await
     }
@@ -255,7 +255,7 @@ impl Devnet {
     /// Sets the mode of block production.
     ///
     /// # Errors
-    /// [`DevnetGone`] if the chain has stopped.
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn set_mining(&self, mining: Mining) -> Result<(), DevnetGone> {
         self.engine(move |engine| engine.set_mining(mining)).await
     }
@@ -263,7 +263,7 @@ impl Devnet {
     /// Current mode of block production.
     ///
     /// # Errors
-    /// [`DevnetGone`] if the chain has stopped.
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn mining(&self) -> Result<Mining, DevnetGone> {
         self.engine(|engine| engine.mining()).await
     }
@@ -271,7 +271,7 @@ impl Devnet {
     /// Mines the next block, with the block hook.
     ///
     /// # Errors
-    /// [`DevnetGone`] if the chain has stopped.
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn mine(&self) -> Result<Arc<Block>, DevnetGone> {
         self.engine(Engine::mine_with_hook).await
     }
@@ -279,7 +279,7 @@ impl Devnet {
     /// Sets the block hook, replacing an earlier one.
     ///
     /// # Errors
-    /// [`DevnetGone`] if the chain has stopped.
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn set_block_hook(&self, hook: BlockHook, policy: HookPolicy) -> Result<(), DevnetGone> {
         self.engine(move |engine| engine.hook = Some((hook, policy))).await
     }
@@ -287,7 +287,7 @@ impl Devnet {
     /// Removes the block hook.
     ///
     /// # Errors
-    /// [`DevnetGone`] if the chain has stopped.
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn clear_block_hook(&self) -> Result<(), DevnetGone> {
         self.engine(|engine| engine.hook = None).await
     }
@@ -295,7 +295,7 @@ impl Devnet {
     /// Sets the result of `bardo_describe`.
     ///
     /// # Errors
-    /// [`DevnetGone`] if the chain has stopped.
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn set_description(&self, description: Value) -> Result<(), DevnetGone> {
         self.engine(move |engine| engine.description = Some(Arc::new(description))).await
     }

@@ -153,7 +153,7 @@ fn environment(transaction: &ChainTransaction) -> (Checks, TxEnv) {
 /// Parts of a step that a tracer records.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Kept {
-    /// Record steps.
+    /// Record the executed steps.
     pub(super) steps: bool,
     /// Maximum number of recorded steps.
     pub(super) at_most: Option<u64>,

@@ -26,7 +26,7 @@ use crate::evm::EvmError;
 /// declared spender, even without a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// Token contracts.
+    /// Token contracts to watch.
     pub tokens: Vec<Address>,
     /// Owners whose balances are reported.
     pub owners: Vec<Address>,

@@ -102,15 +102,15 @@ pub(super) struct Machine<'a> {
 /// Result of a query to a contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It returned these bytes.
+    /// The contract returned these bytes.
     Returned(Bytes),
     /// The address has no code.
     NoCode,
-    /// It reverted.
+    /// The contract reverted.
     Reverted,
-    /// It exceeded the query's gas limit.
+    /// The contract exceeded the query's gas limit.
     OutOfGas,
-    /// It halted for another reason.
+    /// The contract halted for another reason.
     Halted,
 }
 

@@ -64,7 +64,7 @@ pub struct Changes {
     pub accounts: Vec<AccountChange>,
     /// Results of `balanceOf`: ERC-20 amounts, or numbers of ERC-721 tokens.
     pub balances: Vec<BalanceChange>,
-    /// ERC-20 allowances.
+    /// ERC-20 allowances by owner and spender.
     pub allowances: Vec<AllowanceChange>,
     /// Allowances inside Permit2.
     pub permit2_allowances: Vec<Permit2AllowanceChange>,
@@ -221,7 +221,7 @@ pub struct OperatorChange {
     pub owner: Address,
     /// Account that may move all of them.
     pub operator: Address,
-    /// Whether the operator is approved.
+    /// True if the operator is approved.
     pub approved: Change<bool>,
 }
 
@@ -230,7 +230,7 @@ pub struct OperatorChange {
 pub struct NftChange {
     /// Address of the token collection.
     pub collection: Address,
-    /// Token id.
+    /// Id of the token.
     pub id: U256,
     /// Owner or approved address of the token.
     pub who: Change<Address>,
@@ -243,7 +243,7 @@ pub struct MultiBalanceChange {
     pub collection: Address,
     /// Holder of the balance.
     pub holder: Address,
-    /// Token id.
+    /// Id of the token.
     pub id: U256,
     /// Balance in raw units.
     pub balance: Change<U256>,
@@ -256,12 +256,12 @@ pub struct StorageWrite {
     pub account: Address,
     /// Number of the slot.
     pub slot: U256,
-    /// Its value.
+    /// Value of the slot.
     pub value: Change<U256>,
     /// Mapping keys that lead to the slot, outermost first, as far as recorded hashes show. They are raw words; an
     /// address is its number.
     pub keys: Vec<U256>,
-    /// Whether the reported changes explain the write.
+    /// Degree to which the reported changes explain the write.
     pub explained: Explained,
 }
 

@@ -86,7 +86,8 @@ pub enum DescriptionError {
     /// The description lists no chain.
     #[error("the address book names no chain")]
     Empty,
-    /// A chain name with other characters than lowercase letters, digits and dashes, or too long.
+    /// A chain name that is too long, does not start with a lowercase letter, or has other characters than lowercase
+    /// letters, digits and dashes.
     #[error("'{0}' is not a usable name: use up to {MAX_NAME} letters, digits and dashes")]
     Name(SafeText),
     /// Two chains have the same name or id.
@@ -166,7 +167,7 @@ impl Description {
     /// endpoint's operator could otherwise name the contracts that receive money.
     ///
     /// # Errors
-    /// [`DescriptionError::NotADevnet`].
+    /// [`DescriptionError::NotADevnet`] for any chain id other than the devnet's.
     pub fn trust_as_devnet(&self) -> Result<(), DescriptionError> {
         match self.chains.iter().find(|chain| !matches!(chain.chain_id, DEVNET_ETHEREUM | DEVNET_BASE)) {
             Some(chain) => Err(DescriptionError::NotADevnet { chain: chain.name.clone(), chain_id: chain.chain_id }),

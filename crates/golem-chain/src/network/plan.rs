@@ -254,7 +254,7 @@ fn look_up_all(config: &Config) -> Result<(Vec<Network>, Vec<KnownChain<'_>>), P
 /// Reads an address book file in the format that `bardo devnet` prints.
 ///
 /// # Errors
-/// [`PlanError::BookUnreadable`] or [`PlanError::Book`].
+/// [`PlanError::BookUnreadable`] if the file cannot be read, [`PlanError::Book`] if it is not a valid address book.
 pub fn read_book(path: &Path) -> Result<Description, PlanError> {
     let unreadable =
         |reason: &str| PlanError::BookUnreadable { path: path.to_owned(), reason: SafeText::clean(reason, 200) };

@@ -57,7 +57,7 @@ pub enum PriceOrigin {
     Twap {
         /// Address of the pool.
         pool: Address,
-        /// Averaging window.
+        /// Length of the averaging window.
         window: Duration,
     },
     /// A fixed price from the configuration, on a test network.
@@ -166,13 +166,13 @@ pub enum NoPrice {
     /// The pools' price history is shorter than the averaging window.
     #[error("its pools do not remember {} min", window.as_secs() / 60)]
     TooYoung {
-        /// Averaging window.
+        /// Length of the averaging window.
         window: Duration,
     },
     /// The pools' price did not change in the whole window, so nobody traded in them.
     #[error("nobody traded in its pools for {} min", window.as_secs() / 60)]
     NotTraded {
-        /// Averaging window.
+        /// Length of the averaging window.
         window: Duration,
     },
     /// The chain could not be read.

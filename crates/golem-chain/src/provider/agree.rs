@@ -4,8 +4,8 @@
 //!
 //! One endpoint may be a moment behind another, so they are queried several times before a difference counts. An
 //! endpoint that does not answer abstains. So does one whose own latest block is too old by the clock while at least
-//! two others follow the chain, because it would block every request. An endpoint that is only slow or slightly behind
-//! does not abstain: otherwise one that claims to be ahead could silence it.
+//! two others follow the chain; otherwise it would block every request. An endpoint that is only slow or slightly
+//! behind does not abstain: one that claims to be ahead could otherwise silence it.
 
 use alloy::rpc::json_rpc::{RequestPacket, ResponsePacket, ResponsePayload, SerializedRequest};
 use serde_json::Value;

@@ -52,7 +52,7 @@ struct Inner {
 pub enum Backing {
     /// A chain inside this process; simulations read its state directly.
     Devnet(Devnet),
-    /// JSON-RPC endpoints.
+    /// JSON-RPC endpoints of the chain.
     Endpoints(EndpointStack),
 }
 

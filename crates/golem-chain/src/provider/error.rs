@@ -51,7 +51,7 @@ pub enum ProviderError {
     TimedOut {
         /// Label of the endpoint.
         endpoint: SafeText,
-        /// The timeout.
+        /// Timeout of the request.
         after: Duration,
     },
     /// The connection broke after it was established.

@@ -14,7 +14,7 @@ pub enum Condition {
     Unproven,
     /// Answers, but slowly, late, or not always.
     Degraded,
-    /// Does not answer.
+    /// Does not answer at all.
     Down,
 }
 
@@ -152,7 +152,7 @@ pub(super) enum Outcome {
 /// Number and time of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// Block number.
+    /// Number of the block.
     pub number: u64,
     /// Block time, in seconds since the Unix epoch.
     pub timestamp: u64,

@@ -176,7 +176,7 @@ pub struct Replacement {
     pub replaces: B256,
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Sender account.
+    /// Account that signs and sends it.
     pub from: Address,
     /// Nonce, the same as that of the replaced transaction.
     pub nonce: u64,
@@ -224,7 +224,7 @@ impl Sender {
     /// contains after all is detected here, so that its nonce does not count as used from outside.
     ///
     /// # Errors
-    /// [`SenderError::Provider`], [`SenderError::Record`].
+    /// [`SenderError::Provider`] if the chain does not answer, [`SenderError::Record`] if the ledger fails.
     pub async fn nonces(&self, account: Address) -> Result<ChainNonces, SenderError> {
         let provider = self.0.client.provider();
         // In this order, since a transaction that is included in between raises both counts.
@@ -296,7 +296,7 @@ impl Sender {
     /// Estimates the fees of the next block.
     ///
     /// # Errors
-    /// [`SenderError::Provider`], [`SenderError::Fees`].
+    /// [`SenderError::Fees`] if the chain does not answer or its fee history is not usable.
     pub async fn fee_quote(&self) -> Result<FeeQuote, SenderError> {
         Ok(fees::estimate(&self.0.client, self.0.rules.fees).await?)
     }
@@ -304,7 +304,7 @@ impl Sender {
     /// Allocates a nonce in a database transaction of its own; the pipeline calls [`allocate`] inside its own instead.
     ///
     /// # Errors
-    /// [`SenderError::Lane`], [`SenderError::Provider`].
+    /// [`SenderError::Lane`] if no nonce is available, [`SenderError::Provider`] if the chain does not answer.
     pub async fn take_nonce(&self, account: Address) -> Result<NonceTicket, SenderError> {
         let seen = self.nonces(account).await?;
         let (chain_id, now) = (self.chain_id(), self.0.clock.now_millis());
@@ -314,7 +314,7 @@ impl Sender {
     /// Releases a nonce with which nothing was signed.
     ///
     /// # Errors
-    /// [`SenderError::Lane`].
+    /// [`SenderError::Lane`] if the ticket no longer holds its nonce.
     pub async fn give_back(&self, ticket: NonceTicket) -> Result<(), SenderError> {
         Ok(self.0.store.write(move |tx| give_back(tx, &ticket)).await?)
     }
@@ -322,7 +322,8 @@ impl Sender {
     /// Synchronises the lane with the chain after the account was used outside of Bardo.
     ///
     /// # Errors
-    /// [`SenderError::Lane`], [`SenderError::Provider`].
+    /// [`SenderError::Lane`] as for [`reconcile`](self::reconcile), [`SenderError::Provider`] if the chain does not
+    /// answer.
     pub async fn reconcile(&self, account: Address) -> Result<(), SenderError> {
         let seen = self.nonces(account).await?;
         let chain_id = self.chain_id();
@@ -376,7 +377,7 @@ impl Sender {
     /// that one is replaced, as [`Replacement::replaces`] shows.
     ///
     /// # Errors
-    /// [`RecordError::Ended`] if it no longer waits, [`FeeError::AboveCap`].
+    /// [`RecordError::Ended`] if it no longer waits, [`FeeError::AboveCap`] if `cap` is too low.
     pub async fn outbid(&self, hash: B256, cap: Fees) -> Result<Replacement, SenderError> {
         let record = self.waiting(hash)?;
         let fees = self.fee_quote().await?.outbidding(record.fees(), cap)?;

@@ -135,7 +135,7 @@ pub enum RecordError {
         what: &'static str,
         /// Value in the transaction.
         found: String,
-        /// Expected value.
+        /// Value that the ticket or the replaced transaction demands.
         expected: String,
     },
     /// The transaction to replace is no longer waiting.

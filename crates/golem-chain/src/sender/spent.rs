@@ -81,8 +81,8 @@ impl Sender {
         Ok(if another { Spender::Another } else { Spender::Untold })
     }
 
-    /// Chain time in seconds since which `ours` are missing, given that block `spent` has the nonce used, and whether
-    /// that is at least [`LONG_AGO`] before block `latest`.
+    /// Returns the chain time in seconds since which `ours` are missing, given that the nonce is used in block `spent`.
+    /// The flag is true if that is at least [`LONG_AGO`] before block `latest`.
     ///
     /// # Errors
     /// [`SenderError::Provider`] if a chain request fails.

@@ -54,7 +54,7 @@ async fn has_in_block(provider: &DynProvider, hash: B256, receipt: &TransactionR
 pub struct WaitRules {
     /// Timeout after which the current state is returned.
     pub patience: Duration,
-    /// Whether transactions that are in no block are sent again. False during a halt.
+    /// True to send transactions again that are in no block. False during a halt.
     pub resend: bool,
 }
 
