@@ -24,7 +24,6 @@ use bardo_base::text::SafeText;
 const MAX_BODY: usize = 1 << 20;
 /// Total timeout of a request, from the first byte sent to the last byte received.
 const TIMEOUT: Duration = Duration::from_secs(12);
-/// Timeout for establishing the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// Upper limit for the wait that a service can request.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
@@ -228,7 +227,7 @@ impl JsonService {
         self.wait().await?;
         let sent = request.body(body.to_string()).send().await;
         let answer = sent.map_err(|error| {
-            // Nothing has been sent before the connection stands; after that the outcome is unknown.
+            // Nothing is sent before the connection is established; after that the outcome is unknown.
             let connecting = error.is_connect() || error.is_builder();
             let why = text(&error.without_url());
             if connecting { ServiceError::Unreachable(why) } else { ServiceError::Unclear(why) }

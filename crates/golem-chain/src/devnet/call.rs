@@ -193,7 +193,6 @@ impl Chain {
         Ok(view)
     }
 
-    /// Maximum gas of a call.
     pub(super) fn call_gas_cap(&self) -> u64 {
         CALL_GAS_CAP.max(self.gas_limit())
     }

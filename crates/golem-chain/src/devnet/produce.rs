@@ -20,7 +20,6 @@ pub(super) struct Production {
     pub(super) state: State,
     /// Transactions in block order.
     pub(super) transactions: Vec<Arc<ChainTransaction>>,
-    /// Receipts, one per transaction.
     pub(super) receipts: Vec<Receipt>,
     /// Hashes of transactions that cannot be executed and must leave the pool.
     pub(super) rejected: Vec<B256>,

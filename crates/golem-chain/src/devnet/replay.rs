@@ -49,7 +49,6 @@ impl From<BlockError> for TraceError {
 
 /// A block to execute again.
 pub(super) struct Replay {
-    /// The block to replay.
     pub(super) block: Arc<Block>,
     rules: ChainRules,
     state: State,
@@ -62,7 +61,6 @@ pub(super) struct Replayed {
     pub(super) execution: Execution,
     /// State before the transaction.
     pub(super) before: State,
-    /// Environment of the transaction.
     pub(super) tx: TxEnv,
     /// Environment of its block.
     pub(super) surroundings: BlockEnv,
@@ -153,13 +151,10 @@ fn environment(transaction: &ChainTransaction) -> (Checks, TxEnv) {
 /// Parts of a step that a tracer records.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Kept {
-    /// Record the executed steps.
     pub(super) steps: bool,
     /// Maximum number of recorded steps.
     pub(super) at_most: Option<u64>,
-    /// Record the stack.
     pub(super) stack: bool,
-    /// Record the memory.
     pub(super) memory: bool,
     /// At each storage access, record all slots of the contract touched so far.
     pub(super) storage: bool,

@@ -40,7 +40,6 @@ enum Kind {
 }
 
 impl Trie {
-    /// Root hash of the trie.
     pub(super) fn root(&self) -> B256 {
         let Some(node) = &self.root else { return EMPTY_ROOT_HASH };
         let reference = node.reference();

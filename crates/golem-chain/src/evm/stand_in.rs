@@ -27,7 +27,6 @@ const PLACEHOLDER_R: B256 = b256!("fffffffffffffffffffffffffffffffffffffffffffff
 const PLACEHOLDER_S: B256 = b256!("1111111111111111111111111111111111111111111111111111111111111111");
 const PLACEHOLDER_V: B256 = b256!("000000000000000000000000000000000000000000000000000000000000001b");
 
-/// The precompile that recovers signers.
 const ECRECOVER: Address = revm::precompile::u64_to_address(1);
 
 /// A future signature over `digest` by `signer`.

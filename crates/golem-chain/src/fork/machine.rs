@@ -256,7 +256,6 @@ impl<'a> Machine<'a> {
         &self.evm.ctx.chain.reads
     }
 
-    /// Data recorded during execution.
     pub(super) fn recorder(&self) -> &Recorder {
         &self.evm.ctx.chain
     }

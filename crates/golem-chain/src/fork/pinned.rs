@@ -117,7 +117,6 @@ impl PinnedState {
         }
     }
 
-    /// Hash of the pinned block.
     pub(super) fn hash(&self) -> B256 {
         self.header.hash
     }

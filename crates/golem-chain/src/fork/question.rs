@@ -68,17 +68,14 @@ pub(super) struct Value {
 }
 
 impl Value {
-    /// The value as a number.
     pub(super) fn number(&self) -> U256 {
         self.words[0]
     }
 
-    /// The value as an address.
     pub(super) fn address(&self) -> Address {
         Address::from_word(self.words[0].into())
     }
 
-    /// The value as a boolean.
     pub(super) fn truth(&self) -> bool {
         !self.words[0].is_zero()
     }
@@ -105,7 +102,6 @@ impl Question {
         Some(Self::AccountNonce { entry_point: contract, account, key })
     }
 
-    /// Contract that the query goes to.
     pub(super) fn contract(&self) -> Address {
         match *self {
             Self::Balance { token, .. } | Self::Allowance { token, .. } | Self::PermitNonce { token, .. } => token,
@@ -119,7 +115,6 @@ impl Question {
         }
     }
 
-    /// Calldata of the query.
     pub(super) fn calldata(&self) -> Bytes {
         match *self {
             Self::Balance { holder, .. } => Erc20::balanceOfCall { owner: holder }.abi_encode(),

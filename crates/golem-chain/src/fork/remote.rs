@@ -132,7 +132,6 @@ impl Remote {
         witnesses.testimonies(batching, calls).await
     }
 
-    /// Limits on the requests of one simulation.
     pub(super) fn limits(&self) -> RemoteLimits {
         self.limits
     }

@@ -58,7 +58,6 @@ impl Effort {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Remaining gas for queries.
     pub(super) fn question_gas(&self) -> u64 {
         self.question_gas.load(Ordering::Acquire)
     }

@@ -30,7 +30,6 @@ const ATTEMPTS: usize = 4;
 /// Wait before an endpoint without the block is queried again.
 const CATCHING_UP: Duration = Duration::from_millis(200);
 
-/// Result of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verification {
     /// All values that were read are confirmed.

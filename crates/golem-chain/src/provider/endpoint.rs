@@ -258,7 +258,7 @@ impl Endpoint {
         self.observe(Outcome::Refused { error: SafeText::clean("rate limited", TEXT_LIMIT) });
     }
 
-    /// Returns true if the chain id is known and correct.
+    /// Returns true if the chain id is known, and fails with [`ProviderError::WrongChain`] if it is another chain's.
     fn known_chain(&self) -> Result<bool, ProviderError> {
         match self.state().health.chain_id {
             None => Ok(false),

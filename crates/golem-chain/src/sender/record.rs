@@ -12,7 +12,6 @@ use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 use bardo_store::StoreError;
 
-/// Table of transactions.
 pub(super) const TABLES: &str = "
 CREATE TABLE sender_transaction (
     hash BLOB PRIMARY KEY,

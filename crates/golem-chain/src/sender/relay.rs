@@ -22,7 +22,6 @@ use bardo_base::text::SafeText;
 /// Maximum size of a status response, in bytes.
 const MAX_STATUS: usize = 64 * 1024;
 
-/// Timeout of a status request.
 const STATUS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Private relay of one chain. Cheap to clone.

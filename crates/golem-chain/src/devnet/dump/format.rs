@@ -11,7 +11,6 @@ use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// A complete state dump.
 #[derive(Debug, Deserialize)]
 pub(super) struct Dump {
     /// Environment of the newest block.

@@ -7,15 +7,11 @@ use super::super::error::{BlockError, CallError, ReorgError, SubmitError, Timest
 use super::super::state::InvalidCode;
 use bardo_base::text::SafeText;
 
-/// Code for invalid parameters.
 const INVALID_PARAMS: i64 = -32602;
-/// Code for an unknown method.
 const METHOD_NOT_FOUND: i64 = -32601;
-/// Code for an internal error.
 const INTERNAL: i64 = -32603;
 /// Code for any other error.
 const SERVER: i64 = -32000;
-/// Code for a refused transaction.
 const TRANSACTION_REJECTED: i64 = -32003;
 /// Code for a revert, which carries its data; as in go-ethereum.
 const REVERTED: i64 = 3;

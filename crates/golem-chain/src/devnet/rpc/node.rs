@@ -8,7 +8,6 @@ use super::error::RpcError;
 use super::params::Params;
 use super::{RpcResult, json};
 
-/// Client name and version.
 pub(super) const CLIENT_VERSION: &str = concat!("bardo-devnet/v", env!("CARGO_PKG_VERSION"));
 
 /// `anvil_nodeInfo`: the node's settings and newest block.

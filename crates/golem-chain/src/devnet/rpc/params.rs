@@ -13,7 +13,6 @@ use bardo_base::text::SafeText;
 /// Maximum length of a value quoted in an error, in characters.
 const ECHO_CHARS: usize = 40;
 
-/// Parameters of one request.
 pub(super) struct Params<'a>(Vec<&'a RawValue>);
 
 impl<'a> Params<'a> {

@@ -52,7 +52,6 @@ pub(in super::super) fn transaction(block: &Block, index: usize) -> Option<RpcTr
     })
 }
 
-/// A pending transaction.
 pub(in super::super) fn pending_transaction(transaction: &ChainTransaction, base_fee: u64) -> RpcTransaction {
     RpcTransaction {
         inner: recovered(transaction),
