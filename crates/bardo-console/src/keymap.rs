@@ -1,8 +1,9 @@
-//! One table of keys: it decides what a key does, what the hint bar shows, and what `?` lists.
+//! Key bindings: one table decides what a key does, what the hint bar shows, and what the `?` help lists.
 //!
-//! A key means one thing per context; what is bound in [`Context::Anywhere`] holds in every context that does not bind
-//! the key itself. [`conflicts`] finds what is bound twice. Keys of a text field are not here: there every printable
-//! key is text.
+//! A key has one meaning per context. A binding in [`Context::Anywhere`] applies in every context that does not bind
+//! the
+//! key itself. [`conflicts`] finds keys that are bound twice. Keys of text fields are not in the table: there every
+//! printable key is text.
 
 mod custom;
 mod here;
@@ -16,167 +17,168 @@ use bardo_session::questions::AnswerKind;
 pub use custom::{Keymap, KeymapError, Row, name_of};
 pub use here::help_on;
 
-/// Where a binding holds.
+/// Layer of the console in which a binding applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Context {
-    /// In every layer that does not bind the key itself.
+    /// Every layer that does not bind the key itself.
     Anywhere,
-    /// On a screen, under all layers.
+    /// A screen without a layer above it.
     Page,
-    /// While the help is open.
+    /// The help overlay.
     Help,
-    /// While the question before leaving is open.
+    /// The dialog that confirms leaving the console.
     Quit,
-    /// While the session ends.
+    /// The shutdown view, while the session settles.
     Leaving,
-    /// In a decision.
+    /// An approval request that waits for an answer.
     Decision,
-    /// In a decision whose question has ended: no printable key does anything, because it may belong to a word that
-    /// was being typed.
+    /// An approval request that has ended. No printable key acts here, because it may belong to a word that the
+    /// operator was
+    /// still typing.
     Ended,
-    /// While a decision's text is typed, and in the prompt and the palette: only keys that are no text.
+    /// The text field of an approval request, the prompt and the palette: only keys that are not text.
     Typing,
-    /// After a hold, while it is not decided what to make of it.
+    /// The overlay after Ctrl-X stopped new signatures, until the operator chooses what follows.
     Hold,
-    /// In the whole story of a call, and in other pages of text.
+    /// The details page of a call, and other pages of text.
     Story,
-    /// In a question whether something is to be cancelled or revoked.
+    /// The confirmation dialog before a cancellation or revocation.
     Confirm,
 }
 
-/// What a key asks for.
+/// Command that a key triggers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Ask before leaving.
+    /// Open the dialog that confirms leaving.
     AskToQuit,
-    /// Settle what is signed, then leave.
+    /// Leave after all signed transactions are settled.
     QuitFinish,
-    /// Pick: make open orders void, then leave.
+    /// Choose to cancel open orders before leaving.
     QuitCancel,
-    /// Leave now.
+    /// Leave at once.
     QuitNow,
-    /// Open the help.
+    /// Open the help overlay.
     Help,
-    /// Close the topmost layer; on the page: leave zoom.
+    /// Close the topmost layer; on a screen: end zoom.
     Back,
-    /// Close the topmost layer, or ask before leaving when there is none.
+    /// Close the topmost layer; without one, ask before leaving.
     CloseOrQuit,
-    /// Switch to a screen.
+    /// Switch to another screen.
     GoTo(ScreenId),
-    /// Give the keys to the next panel.
+    /// Move the focus to the next panel.
     NextPanel,
-    /// Give the keys to the panel before.
+    /// Move the focus to the previous panel.
     PreviousPanel,
-    /// One row down.
+    /// Move down one row.
     Down,
-    /// One row up.
+    /// Move up one row.
     Up,
-    /// One column to the left.
+    /// Move left one column.
     Left,
-    /// One column to the right.
+    /// Move right one column.
     Right,
-    /// To the first row.
+    /// Go to the first row.
     Top,
-    /// To the last row.
+    /// Go to the last row.
     Bottom,
-    /// Half a page down.
+    /// Move down half a page.
     HalfPageDown,
-    /// Half a page up.
+    /// Move up half a page.
     HalfPageUp,
-    /// Open what is selected.
+    /// Open the selected item.
     Open,
-    /// Filter.
+    /// Start to type a filter.
     Filter,
-    /// To the next match.
+    /// Go to the next match.
     NextMatch,
-    /// To the match before.
+    /// Go to the previous match.
     PreviousMatch,
-    /// Tell the Golem something, or type a command.
+    /// Open the prompt: a message to the Golem or a command.
     Prompt,
-    /// Find a command.
+    /// Open the command palette.
     Palette,
-    /// Open the oldest decision.
+    /// Open the oldest waiting approval request.
     Decide,
-    /// Pause the Golem; again asks to resume.
+    /// Pause the Golem; when paused, ask to resume it.
     Pause,
-    /// The focused panel alone, or all again.
+    /// Show only the focused panel, or all panels again.
     Zoom,
-    /// Check the whole trail.
+    /// Verify the whole audit log.
     Verify,
-    /// A shorter time range.
+    /// Use a shorter time range.
     ShorterRange,
-    /// A longer time range.
+    /// Use a longer time range.
     LongerRange,
-    /// Follow the newest.
+    /// Follow the newest entry.
     Follow,
-    /// Copy what is selected.
+    /// Copy the selected item.
     Copy,
-    /// Show where what is selected can be looked at.
+    /// Show the block explorer address of the selected item.
     Explorer,
-    /// Cancel or revoke what is selected: asks first.
+    /// Ask whether to cancel or revoke the selected item.
     CancelSelected,
-    /// Export what is shown.
+    /// Export the rows that are shown.
     Export,
-    /// Stop new signatures at once.
+    /// Block new signatures at once.
     Hold,
-    /// Make the hold a halt.
+    /// Change the hold to a halt.
     HoldHalt,
-    /// Let only exits pass.
+    /// Change the hold so that only exits pass.
     HoldExitOnly,
-    /// Release one's own hold.
+    /// Release the operator's own hold.
     HoldRelease,
-    /// Pick an answer of a decision.
+    /// Choose an answer to an approval request.
     Pick(AnswerKind),
-    /// Pick what is asked about, where there is one way to go.
+    /// Choose approval, where there is only one way to approve.
     PickYes,
-    /// Do what is picked.
+    /// Carry out the chosen answer or action.
     DoIt,
     /// Mark the next unread warning as read.
     MarkRead,
-    /// Show the raw call.
+    /// Show or hide the raw call.
     RawCall,
-    /// The next question.
+    /// Go to the next approval request.
     NextQuestion,
-    /// The view stands still, or follows again.
+    /// Freeze the view, or follow events again.
     Freeze,
-    /// One event further in a recording.
+    /// Advance a recording by one event.
     ReplayStep,
-    /// A recording twice as fast.
+    /// Double the speed of a recording.
     ReplayFaster,
-    /// A recording half as fast.
+    /// Halve the speed of a recording.
     ReplaySlower,
-    /// Draw everything anew.
+    /// Redraw the whole screen.
     Redraw,
-    /// Stop the process, back to the shell.
+    /// Suspend the process and return to the shell.
     Suspend,
 }
 
-/// One key with its modifiers.
+/// Key with its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Which key.
+    /// Key code as crossterm reports it.
     pub code: KeyCode,
-    /// What is held with it. Shift is not counted for characters: it is in the character.
+    /// Modifiers that are held. Shift is removed for characters and for back tab, because the code already implies it.
     pub modifiers: KeyModifiers,
 }
 
 impl Key {
-    /// A key without modifiers.
+    /// Key without modifiers.
     pub const fn plain(code: KeyCode) -> Self {
         Self { code, modifiers: KeyModifiers::NONE }
     }
 
-    /// A character.
+    /// Character key without modifiers.
     pub const fn char(character: char) -> Self {
         Self::plain(KeyCode::Char(character))
     }
 
-    /// A character with Ctrl.
+    /// Character key with Ctrl.
     pub const fn ctrl(character: char) -> Self {
         Self { code: KeyCode::Char(character), modifiers: KeyModifiers::CONTROL }
     }
 
-    /// The character it types, where it types one.
+    /// Character that the key types; `None` for other keys and with modifiers.
     pub fn text(self) -> Option<char> {
         match self.code {
             KeyCode::Char(character) if self.modifiers.is_empty() => Some(character),
@@ -188,7 +190,7 @@ impl Key {
 impl From<KeyEvent> for Key {
     fn from(event: KeyEvent) -> Self {
         let mut modifiers = event.modifiers;
-        // Terminals disagree on whether Shift comes with `G`, and with Shift-Tab.
+        // Terminals disagree on whether Shift is reported with `G` and with Shift-Tab.
         if matches!(event.code, KeyCode::Char(_) | KeyCode::BackTab) {
             modifiers.remove(KeyModifiers::SHIFT);
         }
@@ -216,18 +218,18 @@ impl fmt::Display for Key {
     }
 }
 
-/// One row of the table.
+/// Row of the key binding table.
 #[derive(Debug, Clone, Copy)]
 pub struct Binding {
-    /// Where it holds.
+    /// Context in which the binding applies.
     pub context: Context,
-    /// The keys that do it; the first is the one that hints show.
+    /// Keys that trigger the action; hints show the first one.
     pub keys: &'static [Key],
-    /// What they do.
+    /// Action that the keys trigger.
     pub action: Action,
-    /// One or two words for the hint bar; empty: not in the bar.
+    /// One or two words for the hint bar; empty if the bar does not show it.
     pub hint: &'static str,
-    /// One line for the help.
+    /// One line for the help overlay.
     pub help: &'static str,
 }
 
@@ -256,7 +258,7 @@ const ESC_OR_Q: &[Key] = &[Key::plain(KeyCode::Esc), Key::char('q')];
 use Action as Do;
 use Context as In;
 
-/// The table. Its order is the order of hints and help.
+/// Built-in key bindings, in the order of hints and help.
 pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char('a')], Do::Decide, "decide", "open the oldest decision; opening decides nothing"),
     bind(In::Page, ENTER, Do::Open, "open", "open what is selected"),
@@ -329,7 +331,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Decision, BOTTOM, Do::Bottom, "", "to the last line"),
     bind(In::Decision, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
     bind(In::Decision, HALF_UP, Do::HalfPageUp, "", "half a page up"),
-    // The line of hints has room for its answers, and for nothing beside them.
+    // The hint bar has room only for the answers.
     bind(In::Decision, HELP, Do::Help, "", "this help"),
     bind(In::Decision, ESC_OR_Q, Do::Back, "later", "later: give no answer now"),
     bind(In::Ended, CLOSE, Do::Back, "close", "close the ended decision"),
@@ -385,7 +387,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Anywhere, &[Key::ctrl('z')], Do::Suspend, "", "stop Bardo and its chains, back to the shell (`fg`)"),
 ];
 
-/// What is bound twice in one context, and actions that two rows of one context claim.
+/// Lists keys that are bound twice in one context and actions with two rows in one context.
 pub fn conflicts(table: &[Binding]) -> Vec<String> {
     let mut found = Vec::new();
     for (at, row) in table.iter().enumerate() {
