@@ -49,107 +49,107 @@ pub enum Context {
 /// Command that a key triggers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Open the dialog that confirms leaving.
+    /// Opens the dialog that confirms leaving.
     AskToQuit,
-    /// Leave after all signed transactions are settled.
+    /// Leaves after all signed transactions are settled.
     QuitFinish,
-    /// Choose to cancel open orders before leaving.
+    /// Chooses to cancel open orders before leaving.
     QuitCancel,
-    /// Leave at once.
+    /// Leaves at once.
     QuitNow,
-    /// Open the help overlay.
+    /// Opens the help overlay.
     Help,
-    /// Close the topmost layer; on a screen: end zoom.
+    /// Closes the topmost layer; on a screen, ends the zoom.
     Back,
-    /// Close the topmost layer; without one, ask before leaving.
+    /// Closes the topmost layer; without one, asks before leaving.
     CloseOrQuit,
-    /// Switch to another screen.
+    /// Switches to another screen.
     GoTo(ScreenId),
-    /// Move the focus to the next panel.
+    /// Moves the focus to the next panel.
     NextPanel,
-    /// Move the focus to the previous panel.
+    /// Moves the focus to the previous panel.
     PreviousPanel,
-    /// Move down one row.
+    /// Moves down one row.
     Down,
-    /// Move up one row.
+    /// Moves up one row.
     Up,
-    /// Move left one column.
+    /// Moves left one column.
     Left,
-    /// Move right one column.
+    /// Moves right one column.
     Right,
-    /// Go to the first row.
+    /// Goes to the first row.
     Top,
-    /// Go to the last row.
+    /// Goes to the last row.
     Bottom,
-    /// Move down half a page.
+    /// Moves down half a page.
     HalfPageDown,
-    /// Move up half a page.
+    /// Moves up half a page.
     HalfPageUp,
-    /// Open the selected item.
+    /// Opens the selected item.
     Open,
-    /// Start to type a filter.
+    /// Starts typing a filter.
     Filter,
-    /// Go to the next match.
+    /// Goes to the next match.
     NextMatch,
-    /// Go to the previous match.
+    /// Goes to the previous match.
     PreviousMatch,
-    /// Open the prompt: a message to the Golem or a command.
+    /// Opens the prompt: a message to the Golem or a command.
     Prompt,
-    /// Open the command palette.
+    /// Opens the command palette.
     Palette,
-    /// Open the oldest waiting approval request.
+    /// Opens the oldest waiting approval request.
     Decide,
-    /// Pause the Golem; when paused, ask to resume it.
+    /// Pauses the Golem; when it is paused, asks to resume it.
     Pause,
-    /// Show only the focused panel, or all panels again.
+    /// Shows only the focused panel, or all panels again.
     Zoom,
-    /// Verify the whole audit log.
+    /// Verifies the whole audit log.
     Verify,
-    /// Use a shorter time range.
+    /// Uses a shorter time range.
     ShorterRange,
-    /// Use a longer time range.
+    /// Uses a longer time range.
     LongerRange,
-    /// Follow the newest entry.
+    /// Follows the newest entry.
     Follow,
-    /// Copy the selected item.
+    /// Copies the selected item.
     Copy,
-    /// Show the block explorer address of the selected item.
+    /// Shows the block explorer address of the selected item.
     Explorer,
-    /// Ask whether to cancel or revoke the selected item.
+    /// Asks whether to cancel or revoke the selected item.
     CancelSelected,
-    /// Export the rows that are shown.
+    /// Exports the rows that are shown.
     Export,
-    /// Block new signatures at once.
+    /// Blocks new signatures at once.
     Hold,
-    /// Change the hold to a halt.
+    /// Changes the hold to a halt.
     HoldHalt,
-    /// Change the hold so that only exits pass.
+    /// Changes the hold so that only exits pass.
     HoldExitOnly,
-    /// Release the operator's own hold.
+    /// Releases the operator's own hold.
     HoldRelease,
-    /// Choose an answer to an approval request.
+    /// Chooses an answer to an approval request.
     Pick(AnswerKind),
-    /// Choose approval, where there is only one way to approve.
+    /// Chooses approval, where there is only one way to approve.
     PickYes,
-    /// Carry out the chosen answer or action.
+    /// Carries out the chosen answer or action.
     DoIt,
-    /// Mark the next unread warning as read.
+    /// Marks the next unread warning as read.
     MarkRead,
-    /// Show or hide the raw call.
+    /// Shows or hides the raw call.
     RawCall,
-    /// Go to the next approval request.
+    /// Goes to the next approval request.
     NextQuestion,
-    /// Freeze the view, or follow events again.
+    /// Freezes the view, or follows events again.
     Freeze,
-    /// Advance a recording by one event.
+    /// Advances a recording by one event.
     ReplayStep,
-    /// Double the speed of a recording.
+    /// Doubles the speed of a recording.
     ReplayFaster,
-    /// Halve the speed of a recording.
+    /// Halves the speed of a recording.
     ReplaySlower,
-    /// Redraw the whole screen.
+    /// Redraws the whole screen.
     Redraw,
-    /// Suspend the process and return to the shell.
+    /// Suspends the process and returns to the shell.
     Suspend,
 }
 

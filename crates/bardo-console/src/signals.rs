@@ -9,11 +9,11 @@ use tokio::signal::unix::{self, SignalKind};
 /// Action that a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Leave, on SIGHUP, SIGINT or SIGTERM.
+    /// Leaves the console, on SIGHUP, SIGINT or SIGTERM.
     Leave,
-    /// Restore the terminal and stop, on SIGTSTP.
+    /// Restores the terminal and stops, on SIGTSTP.
     Stop,
-    /// Continue, on SIGCONT; possibly after a SIGSTOP, which cannot be observed.
+    /// Continues, on SIGCONT; possibly after a SIGSTOP, which cannot be observed.
     Continue,
 }
 

@@ -14,7 +14,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Starts editing.
+    /// Starts editing the filter.
     pub(super) fn open(&mut self) {
         self.typing = true;
     }

@@ -18,7 +18,7 @@ const LONGEST: usize = 4_000;
 /// Type of value that a field accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Free text.
+    /// Text of any content.
     Text,
     /// Unsigned whole number.
     Whole,

@@ -166,37 +166,37 @@ impl Known<'_> {
 /// Request of a screen to the console.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wish {
-    /// Send a command. A ticket in it is made with [`ticket`].
+    /// Sends a command. A ticket in it is made with [`ticket`].
     Send(Box<Command>),
-    /// Copy text to the clipboard.
+    /// Copies text to the clipboard.
     Copy(String),
-    /// Open the approval request with this number.
+    /// Opens the approval request with this number.
     OpenQuestion(u64),
-    /// Open the approval dialog for the manual action that is held.
+    /// Opens the approval dialog for the manual action that is held.
     OpenOffer,
-    /// Open the details of a call.
+    /// Opens the details of a call.
     OpenCall(CallId),
-    /// Hide a read-only call from the activity, because a form made it by itself.
+    /// Hides a read-only call from the activity, because a form made it by itself.
     SetAside(CallId),
-    /// Ask for confirmation and send the command if it is given; for cancellations and revocations.
+    /// Asks for confirmation and sends the command if it is given; for cancellations and revocations.
     Confirm {
         /// Title of the confirmation dialog.
         title: SafeText,
         /// Command that a confirmation sends.
         command: Box<Command>,
     },
-    /// Write text to a new file in the current directory.
+    /// Writes text to a new file in the current directory.
     Write {
         /// Name of the file, without a folder.
         name: String,
         /// Content of the file.
         text: String,
     },
-    /// Switch to another screen.
+    /// Switches to another screen.
     GoTo(ScreenId),
-    /// Discard the absence summary, because the operator has read it.
+    /// Discards the absence summary, because the operator has read it.
     AbsenceRead,
-    /// Show a notice in the hint line until the next key.
+    /// Shows a notice in the hint line until the next key.
     Notice(SafeText),
 }
 

@@ -55,9 +55,9 @@ pub enum Layer {
     },
     /// Details of a call.
     Story(Box<Story>),
-    /// Command palette.
+    /// Command palette with its search.
     Palette {
-        /// Search text.
+        /// Text to search for.
         field: Field,
         /// Index of the selected entry.
         at: usize,

@@ -27,7 +27,7 @@ pub const GAP: &str = "fabric:gap";
 pub enum Level {
     /// Steps, blocks, passed checks.
     Detail,
-    /// Normal events.
+    /// Normal events worth a line.
     Plain,
     /// Events that deserve attention.
     Care,

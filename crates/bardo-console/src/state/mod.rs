@@ -96,19 +96,19 @@ pub enum Input {
 /// Effect that the event loop must carry out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Leave the console.
+    /// Leaves the console.
     Quit,
-    /// Discard what is known of the terminal and redraw everything.
+    /// Discards what is known of the terminal and redraws everything.
     Redraw,
-    /// Suspend the process.
+    /// Suspends the process.
     Suspend,
-    /// Send a command to the session.
+    /// Sends a command to the session.
     Send(Sent),
-    /// Copy text to the clipboard.
+    /// Copies text to the clipboard.
     Copy(String),
-    /// Call for the operator's attention.
+    /// Calls for the operator's attention.
     Attention(Attention),
-    /// Write text to a new file in the current directory.
+    /// Writes text to a new file in the current directory.
     Write {
         /// Name of the file, without a folder.
         name: String,
@@ -123,7 +123,7 @@ pub enum Attention {
     /// Only the drawn screen.
     #[default]
     None,
-    /// Terminal bell.
+    /// Bell of the terminal.
     Bell,
     /// Desktop notification, if the terminal supports OSC 9.
     Notify,
@@ -210,7 +210,7 @@ pub struct State {
     pub replay: Option<ReplayNow>,
     /// Screen in front.
     pub screen: ScreenId,
-    /// All screens.
+    /// All screens by id.
     pub screens: Screens,
     /// Layers over the screen, bottom first.
     pub layers: Vec<Layer>,

@@ -10,17 +10,17 @@ use bardo_session::handle::{Command, DevnetControl, ReplayControl};
 /// Meaning of a typed line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Meant {
-    /// Empty line.
+    /// Line without any text.
     Nothing,
     /// Command for the session.
     Send(Box<Command>),
-    /// Switch to a screen.
+    /// Switches to a screen.
     GoTo(ScreenId),
     /// Action of a key.
     Act(Action),
-    /// Show the list of scenarios.
+    /// Shows the list of scenarios.
     Shows,
-    /// Play the current scenario from its start.
+    /// Plays the current scenario from its start.
     Again,
     /// Command with an error, with a message for the operator.
     Wrong(String),

@@ -13,7 +13,7 @@ use bardo_base::fabric::{Event, EventKind, IntentStatus, IntentUpdate, OrderStat
 use bardo_base::format::utc;
 use bardo_base::text::SafeText;
 
-/// Column names.
+/// Names of the columns.
 const HEAD: [&str; 13] = [
     "time",
     "call",

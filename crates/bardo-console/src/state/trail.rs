@@ -120,7 +120,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
     SafeText::clean(&readable(&told, PLACES), LONGEST)
 }
 
-/// Description of what remained when the Golem ended.
+/// Description of what remained when the Golem died.
 fn died(body: &Map<String, Value>) -> String {
     let count = |field: &str| body.get(field).and_then(Value::as_u64);
     let mut told = "the Golem has died".to_owned();

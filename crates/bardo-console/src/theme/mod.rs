@@ -26,7 +26,7 @@ macro_rules! roles {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Role { $($(#[$doc])* $role,)* }
         impl Role {
-            /// All roles.
+            /// All roles, in the order of their declaration.
             pub const ALL: &'static [Role] = &[$(Role::$role,)*];
             /// Name of the role in theme files.
             pub const fn name(self) -> &'static str { match self { $(Role::$role => $name,)* } }
@@ -37,7 +37,7 @@ macro_rules! roles {
 roles! {
     /// Background of the whole screen.
     Background = "background",
-    /// Ordinary text.
+    /// Text without a special meaning.
     Text = "text",
     /// Labels and less important text.
     TextDim = "text.dim",
@@ -53,25 +53,25 @@ roles! {
     BorderFocus = "border.focus",
     /// Frame of a card.
     BorderCard = "border.card",
-    /// Header line.
+    /// Line of the header.
     Header = "header",
     /// Badge of the kind of money, if no closer role is set.
     Badge = "badge",
-    /// Badge PLAY MONEY.
+    /// Badge of play money.
     BadgePlay = "badge.play",
-    /// Badge TEST MONEY.
+    /// Badge of test money.
     BadgeTest = "badge.test",
-    /// Badge REAL MONEY.
+    /// Badge of real money.
     BadgeReal = "badge.real",
-    /// Badge PAPER.
+    /// Badge of paper trading.
     BadgePaper = "badge.paper",
-    /// Badge REPLAY.
+    /// Badge of a recording.
     BadgeReplay = "badge.replay",
-    /// Good state.
+    /// State without problems.
     StateGood = "state.good",
     /// State that deserves attention.
     StateCare = "state.care",
-    /// Bad state.
+    /// State that is wrong.
     StateBad = "state.bad",
     /// Price that rose since the previous block.
     PriceUp = "price.up",
@@ -91,7 +91,7 @@ roles! {
     PhaseDefensive = "phase.defensive",
     /// Phase of the last reserves.
     PhaseSurvival = "phase.survival",
-    /// Phase at the end of the Golem, or after it.
+    /// Phase in which the Golem dies or is dead.
     PhaseTerminal = "phase.terminal",
     /// Shaded side of the sprite.
     SpriteShade = "sprite.shade",
@@ -99,7 +99,7 @@ roles! {
     SpriteGlow = "sprite.glow",
     /// Key that can be pressed.
     Key = "key",
-    /// Selected row.
+    /// Row that is selected.
     Selection = "selection",
     /// Background and text of a dialog.
     Dialog = "dialog",

@@ -32,7 +32,7 @@ pub struct Allowance {
     pub none: bool,
     /// True if the amount is unlimited.
     pub unlimited: bool,
-    /// True if it covers the amount that was asked about; `None` if nothing was asked.
+    /// True if it covers the wallet's whole balance; `None` if the response does not say.
     pub sufficient: Option<bool>,
     /// Expiry in seconds since the Unix epoch; `None` without one.
     pub expires_at: Option<u64>,

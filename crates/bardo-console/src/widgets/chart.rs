@@ -123,7 +123,7 @@ pub enum Range {
     Hour,
     /// The last 24 hours.
     Day,
-    /// All points.
+    /// All points of the curve.
     All,
 }
 

@@ -505,7 +505,7 @@ const fn ids_below(columns: usize) -> bool {
     columns >= WITH_IDS
 }
 
-/// Rows in place of the answers after the request has ended: result, typed text, and the keys that close the dialog.
+/// Rows in place of the answers once the request has ended: result, typed text, and the keys that close the dialog.
 fn ended(model: DecisionModel<'_>) -> Vec<Row> {
     let is_offer = model.decision.number == OFFER_NUMBER;
     let (words, role) = match model.outcome.map(|resolved| resolved.outcome) {

@@ -107,7 +107,7 @@ pub struct CallSeen {
     pub checks: Vec<SafetyCheck>,
     /// Time of the last check verdict, in milliseconds since the Unix epoch.
     pub checked_at: Option<u64>,
-    /// Simulated offer.
+    /// Simulated offer, once issued.
     pub offer: Option<PermitIssued>,
     /// Approval request, with its time.
     pub asked: Option<(u64, ApprovalRequested)>,
