@@ -148,9 +148,8 @@ pub(super) async fn run(
 }
 
 impl Console {
-    /// Time of the next wakeup without an event: the next due frame or the next change of a moving element. `None`
-    /// while
-    /// suspended or without a terminal.
+    /// Time of the next wakeup without an event: the next due frame or the next change of a moving element. `None` if
+    /// nothing is due, while suspended, or without a terminal.
     fn wake_at(&self) -> Option<Instant> {
         let moves = self
             .state

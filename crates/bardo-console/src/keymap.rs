@@ -1,8 +1,7 @@
 //! Key bindings: one table decides what a key does, what the hint bar shows, and what the `?` help lists.
 //!
 //! A key has one meaning per context. A binding in [`Context::Anywhere`] applies in every context that does not bind
-//! the
-//! key itself. [`conflicts`] finds keys that are bound twice. Keys of text fields are not in the table: there every
+//! the key itself. [`conflicts`] finds keys that are bound twice. Keys of text fields are not in the table: there every
 //! printable key is text.
 
 mod custom;
@@ -33,8 +32,7 @@ pub enum Context {
     /// An approval request that waits for an answer.
     Decision,
     /// An approval request that has ended. No printable key acts here, because it may belong to a word that the
-    /// operator was
-    /// still typing.
+    /// operator was still typing.
     Ended,
     /// The text field of an approval request, the prompt and the palette: only keys that are not text.
     Typing,

@@ -51,10 +51,9 @@ pub struct ConsoleOptions {
     /// Folder of the operator's own themes; `None` if there is none.
     pub theme_folder: Option<PathBuf>,
     /// Disables everything that moves by itself: clock, ages, spinner. The environment variable `NO_MOTION` has the
-    /// same
-    /// effect.
+    /// same effect.
     pub no_motion: bool,
-    /// Read-only mode: the console sends nothing that changes the session.
+    /// Read-only mode: the console can stop new signatures, and change nothing else.
     pub watch: bool,
     /// Allows Ctrl-Z to suspend the process, and with it the Golem.
     pub may_suspend: bool,
@@ -96,8 +95,7 @@ impl ConsoleError {
 ///
 /// # Errors
 /// A [`ConsoleError`] if the terminal, the theme or the runtime cannot be used, or if a thread panicked. The terminal
-/// has
-/// been restored by then.
+/// has been restored by then.
 pub fn run(options: &ConsoleOptions, source: Source) -> Result<Option<Farewell>, ConsoleError> {
     if !io::stdout().is_terminal() {
         return Err(ConsoleError::NotATerminal);

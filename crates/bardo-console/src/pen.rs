@@ -160,8 +160,7 @@ impl Pen<'_> {
     }
 
     /// Draws a frame with a title and a text at the right end of its upper edge. Frames that share an edge are joined,
-    /// so
-    /// the panels look like one drawing.
+    /// so the panels look like one drawing.
     pub fn frame(&mut self, area: Rect, title: &[Piece], right: &[Piece], role: Role) {
         if area.width < 2 || area.height < 2 {
             return;

@@ -3,10 +3,8 @@
 //! A frame that equals the last one writes nothing. Terminal modes and frame times are handled elsewhere.
 //!
 //! Terminals disagree about the width of emoji sequences, flags, rare scripts and more, and cannot report it. A row
-//! with
-//! such characters is therefore rewritten whole. Each such character is drawn over blanks, and the text after it gets
-//! an
-//! explicit column. Whatever width the terminal uses, no remains stay on the screen.
+//! with such characters is therefore rewritten whole. Each such character is drawn over blanks, and the text after it
+//! gets an explicit column. Whatever width the terminal uses, no remains stay on the screen.
 
 use std::io;
 

@@ -1,8 +1,7 @@
 //! Terminal modes: everything that was switched on is switched off again on every exit path.
 //!
 //! [`TerminalGuard`] restores the terminal when dropped. [`restore`] does the same from a panic hook or a signal, and
-//! can
-//! be called twice. Drawing is handled elsewhere.
+//! can be called twice. Drawing is handled elsewhere.
 
 use std::io::{self, Write};
 use std::sync::Once;
@@ -45,8 +44,7 @@ pub struct TerminalGuard(());
 
 impl TerminalGuard {
     /// Takes the terminal: raw mode, alternate screen, mouse, bracketed paste, focus events, hidden cursor. Also
-    /// installs a
-    /// panic hook that restores the terminal before the previous hook prints its report.
+    /// installs a panic hook that restores the terminal before the previous hook prints its report.
     ///
     /// # Errors
     /// An I/O error if the terminal refuses a mode; modes that were switched on are switched off again.
@@ -126,8 +124,7 @@ pub async fn panic_reported() {
 }
 
 /// Writes one frame as a synchronized update, so that no partial frame is visible. Writes nothing for an empty frame
-/// and
-/// after a panic.
+/// and after a panic.
 ///
 /// # Errors
 /// An I/O error if the terminal does not accept the bytes.

@@ -1,8 +1,6 @@
 //! Content that a permit binds, as plain data that any process can hash again: calls, typed messages with their fields,
-//! and
-//! bounds. The permit's hash covers it. A process that recomputes the hash from what it displays knows that exactly
-//! this
-//! content would be signed.
+//! and bounds. The permit's hash covers it. A process that recomputes the hash from what it displays knows that exactly
+//! this content would be signed.
 
 use alloy_primitives::{Address, Bytes, U256};
 use bardo_base::text::SafeText;

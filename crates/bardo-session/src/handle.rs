@@ -64,9 +64,8 @@ pub enum Command {
         idempotency_key: Option<String>,
     },
     /// Previews a manual write and holds its offer. The reply is the simulated offer with its permit, followed by an
-    /// approval
-    /// request. The offer lapses with that request, or when another one is made. A [`Command::Answer`] with its permit
-    /// executes or withdraws it.
+    /// approval request. The offer lapses with that request, or when another one is made. A [`Command::Answer`] with
+    /// its permit executes or withdraws it.
     Offer {
         /// Number that identifies the reply; chosen by the caller.
         ticket: u64,
@@ -464,8 +463,7 @@ pub struct Farewell {
     /// Number of successful trades.
     pub trades: u64,
     /// Average shortfall of trades from their quotes, in hundredths of a basis point; negative if they were above.
-    /// `None`
-    /// if no trade had a quote.
+    /// `None` if no trade had a quote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average_short: Option<i64>,
     /// Number of blocked actions.

@@ -1,9 +1,8 @@
 //! Approval requests as plain data: everything that the approval dialog draws, and the answers that it accepts.
 //!
 //! A request about an action mirrors the one in the approval queue, which alone decides whether an answer counts. The
-//! other
-//! kinds, which loosen a rule or a stop, are kept by the session. Figures are decimal strings made from exact amounts;
-//! checks never read them.
+//! other kinds, which loosen a rule or a stop, are kept by the session. Figures are decimal strings made from exact
+//! amounts; checks never read them.
 
 pub mod sections;
 
@@ -50,8 +49,7 @@ impl fmt::Display for QuestionKey {
 }
 
 /// Number of the request about a manual action, which is not queued. Queued requests start at 1, and only one manual
-/// action
-/// is held at a time.
+/// action is held at a time.
 pub const OFFER_NUMBER: u64 = 0;
 
 /// Open approval request.
@@ -195,8 +193,7 @@ pub struct ActionAsked {
     /// Calls as they would be signed.
     pub raw: Vec<RawCall>,
     /// Content of the hash. A process that draws the request recomputes the hash and everything that it shows of the
-    /// signed
-    /// bytes from it. `None` if it is not shared, such as in a recording.
+    /// signed bytes from it. `None` if it is not shared, such as in a recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Box<BoundContent>>,
     /// Amount that a smaller one would replace, and its token; `None` if the action has no such amount.
@@ -311,8 +308,7 @@ pub struct AllowanceAfter {
     #[serde(default)]
     pub for_open_orders: Option<String>,
     /// Maximum amount until the requested order is settled, in whole tokens: the remaining allowance plus what the
-    /// order
-    /// takes. `None` without an order.
+    /// order takes. `None` without an order.
     #[serde(default)]
     pub until_settled: Option<String>,
 }

@@ -1,6 +1,5 @@
 //! Playback of a recorded run for a console: at any speed, paused, step by step, from any position. Nothing is
-//! connected,
-//! and every command that would change something is rejected.
+//! connected, and every command that would change something is rejected.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! Active key bindings: the built-in table with the operator's own keys. Only the keys of screens can be rebound.
-//! Answers
-//! to an approval request keep their letters, and the stop keeps Ctrl-X, so that they are the same everywhere.
+//! Answers to an approval request keep their letters, and the stop keeps Ctrl-X, so that they are the same everywhere.
 
 use std::collections::BTreeMap;
 
@@ -95,8 +94,7 @@ impl Default for Keymap {
 
 impl Keymap {
     /// Returns the built-in bindings with the given keys for the named actions (`freeze`, `next-panel`, `logs`). Keys
-    /// are
-    /// separated by spaces; hints show the first one.
+    /// are separated by spaces; hints show the first one.
     ///
     /// # Errors
     /// A [`KeymapError`] for an unknown action, an unknown or reserved key, or a conflict. Then none of the keys is

@@ -1,10 +1,7 @@
 //! Confirmation dialog of a screen: shows facts and options, with no option chosen at first. A letter chooses an
-//! option,
-//! Enter confirms it, Esc closes the dialog. Facts that do not fit scroll, and nothing is confirmed before every line
-//! was
-//! shown. The dialog itself sends nothing. Keys act only half a second after it opened and after the last keystroke, as
-//! in
-//! an approval request.
+//! option, Enter confirms it, Esc closes the dialog. Facts that do not fit scroll, and nothing is confirmed before
+//! every line was shown. The dialog itself sends nothing. Keys act only half a second after it opened and after the
+//! last keystroke, as in an approval request.
 
 use std::cell::Cell;
 
@@ -78,13 +75,13 @@ pub enum Asked<T> {
 }
 
 impl<T: Clone> Ask<T> {
-    /// Creates a dialog with no option chosen. It accepts nothing before [`Self::opened`] sets its time.
+    /// Creates a dialog with no option chosen. Without [`Self::opened`], its first key is ignored.
     pub fn new(title: impl Into<String>, facts: Vec<Row>, ways: Vec<Way<T>>) -> Self {
         let (title, shown) = (title.into(), Cell::new(None));
         Self { title, facts, ways, picked: None, touched_at: None, hurried: false, first: 0, shown }
     }
 
-    /// Sets the time of opening, in milliseconds of the machine's clock. Without it, the first key never acts.
+    /// Sets the time of opening, in milliseconds of the machine's clock. Without it, the first key does not act.
     #[must_use]
     pub fn opened(self, now: u64) -> Self {
         Self { touched_at: Some(now), ..self }

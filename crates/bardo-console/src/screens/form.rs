@@ -222,8 +222,7 @@ impl Form {
     }
 
     /// Draws the fields, one per line, with a cursor in the focused one. If they do not all fit, the focused field
-    /// stays in
-    /// view, and the last line counts the others.
+    /// stays in view, and the last line counts the others.
     pub fn draw(&self, pen: &mut Pen<'_>, area: Rect, focused: bool) {
         let labels = self.fields.iter().map(|field| width(&field.name)).max().unwrap_or(0) + 3;
         let first = self.first_shown(area.height);

@@ -20,8 +20,7 @@ pub(super) fn stacked(area: Rect, height: u16) -> (Rect, Rect) {
 }
 
 /// New index of a selection at `at` after `action`, in a list with last index `last` and `page` rows per page. `None`
-/// if
-/// the action moves no selection.
+/// if the action moves no selection.
 pub(super) fn moved(action: Action, at: usize, last: usize, page: usize) -> Option<usize> {
     let half = (page / 2).max(1);
     let at = at.min(last);

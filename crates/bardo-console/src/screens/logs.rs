@@ -14,8 +14,7 @@ use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 
 /// Identity of a line: event number and kind. A gap line has the number of the last missed event, which may have its
-/// own
-/// line.
+/// own line.
 type Selected = (u64, &'static str);
 
 const fn name(line: &Line) -> Selected {

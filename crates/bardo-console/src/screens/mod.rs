@@ -1,8 +1,6 @@
 //! Screens of the console, one file each, behind the [`ScreenView`] trait. A screen keeps the operator's state
-//! (selection,
-//! filter, typed text) and reads everything else from [`Known`]. It draws into an area of any size and answers keys
-//! with
-//! wishes. It sends nothing and does not access the terminal.
+//! (selection, filter, typed text) and reads everything else from [`Known`]. It draws into an area of any size and
+//! answers keys with wishes. It sends nothing and does not access the terminal.
 //!
 //! To add a screen, write a type that implements [`ScreenView`] and add it to [`Screens::new`].
 
@@ -116,8 +114,7 @@ impl ScreenId {
 }
 
 /// Data that a screen may read. While the view is frozen, page, feed and snapshot are those of that moment, and so is
-/// the
-/// time that they are drawn for.
+/// the time that they are drawn for.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     /// Session time for everything displayed, in milliseconds since the Unix epoch. Frozen with the view.
@@ -145,7 +142,7 @@ pub struct Known<'a> {
     pub snapshot: Option<&'a Snapshot>,
     /// Description of the session: Golem, tools, chains. `None` until the session is ready.
     pub ready: Option<&'a Ready>,
-    /// True in read-only mode.
+    /// True in read-only mode, where the operator can stop new signatures and change nothing else.
     pub watch_only: bool,
     /// Summary of the operator's absence, if there is an unread one.
     pub away: Option<&'a Summary>,
@@ -226,8 +223,7 @@ fn copied(call: &CallSeen) -> Wish {
 }
 
 /// Copies the block explorer address of the newest transaction of a call, because a line may have no room for all of
-/// it.
-/// On a devnet the address is the console's own page, so the details of the call are opened instead.
+/// it. On a devnet the address is the console's own page, so the details of the call are opened instead.
 fn look_at(call: &CallSeen, known: &Known<'_>) -> Vec<Wish> {
     let Some(link) = story::link(call, known.page) else {
         return vec![Wish::Notice(SafeText::clean("it has sent no transaction", 60))];
@@ -260,8 +256,7 @@ pub trait ScreenView: Debug + Send {
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect);
 
     /// Handles an action of the page context. `area` is where the screen is drawn. `None` if the action has no meaning
-    /// here
-    /// and the caller may handle it.
+    /// here and the caller may handle it.
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>>;
 
     /// Filter of the list; `None` if the screen has no list to filter at the moment.
@@ -275,8 +270,7 @@ pub trait ScreenView: Debug + Send {
     }
 
     /// Returns true while a text field has the focus. Then every printable key goes to [`Self::type_key`], and digits
-    /// do not
-    /// switch screens.
+    /// do not switch screens.
     fn takes_text(&self) -> bool {
         self.filter().is_some_and(Filter::typing)
     }

@@ -1,6 +1,5 @@
 //! Screen 7: chains with health, latency and block times, pools compared with price feeds, and on the devnet the
-//! controls
-//! of time, blocks and market.
+//! controls of time, blocks and market.
 
 use std::collections::{BTreeMap, VecDeque};
 

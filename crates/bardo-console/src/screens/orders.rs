@@ -197,8 +197,7 @@ impl Orders {
     }
 
     /// Confirmation dialog for the action that an entry allows, or the reason why there is none. Tools that this build
-    /// does not
-    /// have are not offered.
+    /// does not have are not offered.
     fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, String> {
         let has = |name: &str| known.ready.and_then(|ready| ready.tools.iter().find(|tool| tool.name.as_str() == name));
         let params = |tool: &str, id: String, chain: String| {

@@ -1,6 +1,5 @@
 //! Screen 6: tool catalog by category or tool set. Shows a tool's effect, permissions, checks, schema and prompt text
-//! for
-//! the current phase. A form runs tools that only read.
+//! for the current phase. A form runs tools that only read.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Position, Rect};

@@ -1,7 +1,6 @@
-//! Screen 2: manual use of every trading tool. A form built from the tool's schema, a quote that follows the typing, a
-//! preview with the simulated offer, and then the same approval dialog as for the Golem's actions. Manual actions use
-//! the
-//! same pipeline as the Golem's.
+//! Screen 2: manual use of every trading tool. A form is built from the tool's schema, and a quote follows the typing.
+//! A preview shows the simulated offer, and then the same approval dialog opens as for the Golem's actions. Manual
+//! actions use the same pipeline as the Golem's.
 
 mod answer;
 mod choices;
@@ -210,8 +209,7 @@ impl Trade {
     }
 
     /// Requests the reply of a read tool or the preview of a write. A write's offer is held until it is committed or
-    /// expires.
-    /// Stores the parameters, because the answer is valid only for them.
+    /// expires. Stores the parameters, because the answer is valid only for them.
     fn ask_preview(&mut self, tool: &str, params: Value, reads: bool, known: &Known<'_>) -> Wish {
         let wish = if reads {
             self.call(Purpose::Preview, tool, params.clone())
@@ -252,8 +250,7 @@ impl Trade {
     }
 
     /// Discards an offer that would now move a different kind of money, such as one previewed on paper after paper
-    /// trading
-    /// ended.
+    /// trading ended.
     fn close_outdated(&mut self, known: &Known<'_>) {
         let moves_other = |preview: &mut Preview| preview.key().is_some() && preview.money != known.money;
         if self.preview.take_if(moves_other).is_some() {

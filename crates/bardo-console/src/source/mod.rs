@@ -13,8 +13,7 @@ use bardo_session::replay;
 pub type Source = Box<dyn FnOnce() -> Handle + Send>;
 
 /// Source that plays a recorded run. Reads the whole journal first, so that a broken file is reported before the
-/// console
-/// opens.
+/// console opens.
 ///
 /// # Errors
 /// [`JournalError`] if the file cannot be read or an event is invalid.

@@ -31,8 +31,7 @@ impl Clock for Recorded {
 }
 
 /// Writes a journal with the event fabric: `rounds` of a swap, blocks of two chains, figures, texts, an order, and a
-/// stop
-/// that is raised and lowered. Returns the number of events.
+/// stop that is raised and lowered. Returns the number of events.
 fn journal(path: &Path, rounds: u64) -> usize {
     let clock = Arc::new(Recorded(AtomicU64::new(BEGAN)));
     let config = FabricConfig { ring: 64, journal: Some(path.to_owned()), clock: clock.clone() };

@@ -28,8 +28,7 @@ const FOOTER_ROWS: u16 = 2;
 
 impl State {
     /// Session time in milliseconds since the Unix epoch. A scenario can have its own time, and a recording has that of
-    /// its
-    /// day. All event times and deadlines are compared with it.
+    /// its day. All event times and deadlines are compared with it.
     pub fn told_millis(&self) -> u64 {
         match self.own_time {
             Some((own, heard)) => own.saturating_add(self.now_millis.saturating_sub(heard).min(OWN_TIME_RUNS_MILLIS)),
@@ -86,8 +85,7 @@ impl State {
     }
 
     /// Returns true while the network starts, so that the boot view replaces the screen. False in a recording, which
-    /// may
-    /// contain no block at all.
+    /// may contain no block at all.
     pub fn booting(&self) -> bool {
         !self.replaying() && self.network_comes_up()
     }
@@ -113,7 +111,8 @@ impl State {
     pub fn rows(&self, context: Context) -> impl Iterator<Item = &keymap::Row> {
         let (replay, watches) = (self.replaying(), self.watch_only);
         let here = move |row: &&keymap::Row| match row.action {
-            // A recording has nothing to stop, approve, cancel or verify, and read-only mode allows only navigation.
+            // A recording has nothing to stop, approve, cancel or verify, and read-only mode allows only the stop and
+            // navigation.
             Action::Hold | Action::Decide | Action::Verify if replay => false,
             Action::CancelSelected if replay || watches => false,
             Action::Pause if watches && !replay => false,

@@ -1,9 +1,8 @@
 //! Approval dialog: chosen answer, read marks and typed text of one request, and the guard against hasty keys.
 //!
 //! A key that chooses, marks or confirms acts only after the guard time ([`GUARD_MILLIS`]). The request must have been
-//! on
-//! the screen unchanged for that long, without any keystroke. Navigation acts at once. If a new simulation is worse, an
-//! approval loses its choice and its read marks, and the guard time restarts. Otherwise everything is kept.
+//! on the screen unchanged for that long, without any keystroke. Navigation acts at once. If a new simulation is worse,
+//! an approval loses its choice and its read marks, and the guard time restarts. Otherwise everything is kept.
 
 use std::collections::BTreeSet;
 
@@ -134,8 +133,7 @@ impl Decision {
     }
 
     /// Updates the request. A simulation that is no worse keeps everything. A worse one clears choice, text and read
-    /// marks
-    /// of an approval. A chosen rejection is kept, whatever the figures are.
+    /// marks of an approval. A chosen rejection is kept, whatever the figures are.
     pub fn follow(&mut self, question: &Question) {
         let Some(shown) = &self.shown else {
             self.shown = Some(Box::new(question.clone()));
@@ -184,9 +182,8 @@ impl Decision {
         self.secret.clear();
     }
 
-    /// Records how much of the dialog was drawn; `None` if it was hidden. A dialog covered by another layer or by a
-    /// terminal
-    /// that is too small accepts no answer, and the guard time restarts when it is visible again.
+    /// Records how much of the dialog was drawn; `None` if it was hidden by another layer or a terminal that is too
+    /// small. A hidden dialog accepts no answer, and the guard time restarts when it is visible again.
     pub fn drawn(&mut self, now: u64, fit: Option<Fit>) {
         let (Some(fit), true) = (fit, self.shown.is_some()) else {
             self.drawn_at = None;
@@ -530,8 +527,7 @@ fn keep_words(question: &mut Question, shown: &Question) {
 }
 
 /// Returns true if a new simulation is no worse than the request as shown. The approval queue compares figures and
-/// counts
-/// what became worse. Everything else is compared here, and any difference counts as worse.
+/// counts what became worse. Everything else is compared here, and any difference counts as worse.
 fn is_no_worse(shown: &Question, now: &Question) -> bool {
     let (About::Action(was), About::Action(is)) = (&shown.about, &now.about) else { return false };
     let of_question = |question: &Question| {

@@ -64,7 +64,7 @@ pub struct Thought {
     pub more: bool,
 }
 
-/// Counts of outcomes since the start of the session.
+/// Counts of outcomes over a period: the session so far, or an absence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Trades: confirmed swaps, filled auctions, delivered bridge orders.

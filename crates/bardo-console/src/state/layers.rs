@@ -1,6 +1,5 @@
 //! Layers over a screen, and the effects of keys, clicks and pastes. The topmost layer gets every key first, and
-//! handles it
-//! or passes it on.
+//! handles it or passes it on.
 
 mod pointer;
 
@@ -64,7 +63,7 @@ pub enum Layer {
     },
     /// Dialog that confirms a cancellation or revocation.
     Confirm {
-        /// Text of the question.
+        /// Text that asks for the confirmation.
         title: SafeText,
         /// Command that a confirmation sends.
         command: Box<Command>,
@@ -416,8 +415,7 @@ impl State {
     }
 
     /// Restarts the guard time of the layer or screen that became visible, so that no key meant for the closed layer
-    /// acts
-    /// on it.
+    /// acts on it.
     pub(super) fn uncovered(&mut self) {
         self.untaken_key();
         // An earlier drawing does not count: the dialog must be drawn again before it accepts an answer.

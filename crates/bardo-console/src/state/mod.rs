@@ -184,7 +184,7 @@ pub struct State {
     pub now_millis: u64,
     /// False if nothing may move by itself: clock, ages, spinner.
     pub motion: bool,
-    /// True in read-only mode.
+    /// True in read-only mode, where the operator can stop new signatures and change nothing else.
     pub watch_only: bool,
     /// True if Ctrl-Z may suspend the process, which also suspends the Golem.
     pub may_suspend: bool,

@@ -158,8 +158,8 @@ impl State {
     }
 
     /// Determines the time of the session. Events and blocks must both be far from the machine's clock. Old events
-    /// alone mean
-    /// a quiet night, and blocks alone a chain whose time was advanced. A recording always has the time of its day.
+    /// alone mean a quiet night, and blocks alone a chain whose time was advanced. A recording always has the time of
+    /// its day.
     fn note_time(&mut self) {
         let (now, recorded) = (self.now_millis, self.replaying());
         let is_far = |at: u64| recorded || at.abs_diff(now) > OWN_TIME_MILLIS;
@@ -176,8 +176,7 @@ impl State {
     }
 
     /// Updates an open approval dialog from its request. If the request has ended, the dialog stays and says so.
-    /// Closing it
-    /// would send the next keys, typed as a reason, to the screen below.
+    /// Closing it would send the next keys, typed as a reason, to the screen below.
     ///
     /// A manual action is held until it expires, and only for the kind of money that it was previewed for.
     pub(super) fn follow_question(&mut self) {

@@ -67,8 +67,7 @@ const ENTRIES: &[(&str, &str)] = &[
 ];
 
 /// Commands that stop something. A line that begins with one of them, or nearly, is never sent to the Golem, because
-/// the
-/// operator expects a stop.
+/// the operator expects a stop.
 const LADDER: &[&str] = &["stop", "hold", "halt", "pause", "exit-only", "flatten", "revoke"];
 
 /// First word of every command, once each, with its effect.

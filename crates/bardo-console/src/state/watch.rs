@@ -60,10 +60,9 @@ fn came_to(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
 }
 
 impl State {
-    /// Records the price of the first chain's wrapped native token for its chart. It is the WETH/USDC pool price with
-    /// the
-    /// lowest fee, because it follows the market most closely, among pools with at least a tenth of the deepest one's
-    /// holdings. Without such a pool it is the feed price, which moves in steps.
+    /// Records the price of the first chain's wrapped native token for its chart. The source is a WETH/USDC pool that
+    /// holds at least a tenth of the deepest one's value. Among these, the lowest fee wins, because its price follows
+    /// the market most closely. Without such a pool it is the feed price, which moves in steps.
     pub(super) fn note_price(&mut self) {
         let Some(chain) = self.page.chains.first() else { return };
         let pair = |pool: &&model::PoolRow| pool.base.as_str() == "WETH" && pool.quote.as_str() == "USDC";

@@ -1,9 +1,8 @@
 //! Themes: styles of the screen's roles. TOML files with a palette, roles and inheritance.
 //!
 //! A role that a theme leaves out falls back along its dots (`badge.play` → `badge` → `text`). A mistake in a theme
-//! never
-//! stops the console: it is a [`Warning`] with file and line, and the rest of the theme is used. Layout and the use of
-//! roles are handled elsewhere.
+//! never stops the console: it is a [`Warning`] with file and line, and the rest of the theme is used. Layout and the
+//! use of roles are handled elsewhere.
 
 pub mod color;
 mod parse;
@@ -186,8 +185,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
 
 impl Theme {
     /// Loads the theme `name` from `folder` if the file exists, else from the built-in themes. Returns the theme with
-    /// the
-    /// mistakes that were found.
+    /// the mistakes that were found.
     ///
     /// # Errors
     /// [`ThemeError`] if there is no such theme, if its file cannot be read or is not TOML, or if it inherits itself.

@@ -1,8 +1,6 @@
 //! Hit testing for clicks. The top layer, or the page without one, is drawn into a separate buffer with a distinct
-//! colour
-//! per role. A cell of a key, or of the text behind it, counts as that key. So every drawn key can be clicked. Outside
-//! text
-//! cannot imitate a key, because it is never drawn in that role.
+//! colour per role. A cell of a key, or of the text behind it, counts as that key. So every drawn key can be clicked.
+//! Outside text cannot imitate a key, because it is never drawn in that role.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};

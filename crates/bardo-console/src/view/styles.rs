@@ -1,6 +1,5 @@
 //! Tests of colours with a meaning: on whole screens and in every theme they are those of the role, and a word beside
-//! them
-//! says the same.
+//! them says the same.
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! Tests of the console as text: it draws at every size, cuts no part of an approval request silently, and treats
-//! hostile
-//! text only as text.
+//! hostile text only as text.
 
 use std::sync::Arc;
 
@@ -514,8 +513,7 @@ proptest! {
     }
 
     /// At any size, an approval is accepted only after every line was on the screen, whatever keys came before. If
-    /// every line
-    /// can be scrolled into view, scrolling suffices.
+    /// every line can be scrolled into view, scrolling suffices.
     #[test]
     fn nothing_is_approved_that_was_not_shown(
         width in 1_u16..140, height in 1_u16..60, keys in prop::collection::vec(prop::sample::select(vec!['j', 'k', 'G', 'g', 'z', 'd']), 0..12),

@@ -223,8 +223,7 @@ const fn never_delivered(intent: &IntentUpdate) -> bool {
 }
 
 /// Returns true if the source chain accepted and paid a delivery that the destination chain does not show. Its block
-/// may
-/// have been reorganised away, or the chain cannot be read.
+/// may have been reorganised away, or the chain cannot be read.
 const fn is_unseen(intent: &IntentUpdate) -> bool {
     matches!(intent.status, IntentStatus::Filled) && intent.delivered.is_none()
 }

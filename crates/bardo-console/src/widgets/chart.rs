@@ -101,7 +101,8 @@ impl Canvas {
     }
 }
 
-/// Index of a value between two bounds, scaled to `count` places. The middle if the bounds are equal.
+/// Index of a value between two bounds, scaled to `count` places. The middle if the bounds are equal or the value is
+/// not finite.
 pub fn place(value: f64, low: f64, high: f64, count: usize) -> usize {
     let last = count.saturating_sub(1);
     if high.partial_cmp(&low) != Some(Ordering::Greater) || !value.is_finite() {
@@ -205,8 +206,7 @@ pub struct ChartModel {
     /// Time range to show.
     pub range: Range,
     /// Minimum distance between the lowest and the highest line, in basis points of the newest value. Prevents tiny
-    /// changes
-    /// from looking like a fall.
+    /// changes from looking like a fall.
     pub least_span_bps: u32,
 }
 

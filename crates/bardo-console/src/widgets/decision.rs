@@ -1,6 +1,5 @@
 //! Approval dialog: an approval request with its answers. Title, reason and answers are always visible. The part
-//! between
-//! scrolls if it does not fit, and says so. Nothing is cut: long lines wrap.
+//! between scrolls if it does not fit, and says so. Nothing is cut: long lines wrap.
 
 mod rows;
 
@@ -105,8 +104,7 @@ pub struct DecisionModel<'a> {
     /// Moment for which the dialog is drawn.
     pub now: Moment,
     /// Machine time for the guard, in milliseconds since the Unix epoch. The session time of a scenario or a recording
-    /// may
-    /// differ.
+    /// may differ.
     pub clock: u64,
 }
 
@@ -246,8 +244,7 @@ fn fit(model: DecisionModel<'_>, area: Rect) -> Option<Fit> {
     let shown = laid.body_room.min(laid.middle.len() - laid.offset);
     let columns = usize::from(laid.inner.width);
     // Incomplete answers leave no room for a line above them. Lines are counted from the title, so that their numbers
-    // stay
-    // the same whether the title is fixed or scrolls.
+    // stay the same whether the title is fixed or scrolls.
     let above = laid.head.len() + usize::from(laid.heading.is_some());
     let (lines, first) = (above + laid.middle.len(), above + laid.offset);
     (shown > 0).then_some(Fit { columns, lines, above, first, shown, raw: model.decision.raw })

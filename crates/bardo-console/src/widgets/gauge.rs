@@ -42,7 +42,7 @@ impl Gauge {
     /// Mark and role for the level: normal, attention, or bad.
     pub fn standing(&self) -> (&'static str, Role) {
         let Some((part, whole)) = self.level else { return ("?", Role::StateCare) };
-        // If the product overflows, the level is compared with a hundredth of the maximum.
+        // If the product overflows, the level is divided by a hundredth of the maximum.
         let percent = part.checked_mul(100).and_then(|part| part.checked_div(whole));
         let percent = percent.unwrap_or_else(|| part / (whole / 100).max(1));
         match self.full {

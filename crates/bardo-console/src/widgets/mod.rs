@@ -1,11 +1,9 @@
 //! Widgets: cards, gauges, charts and the sprite. Each is a plain model that is drawn into an area of any size.
 //!
 //! Models are folded from events and tool responses, and do not depend on the console. Any program with a ratatui
-//! buffer
-//! and a [`Theme`](crate::theme::Theme) can draw them (`examples/widgets.rs`). The height of the area selects one of
-//! three
-//! sizes of a card: one line, short (up to five lines), or full. Content that does not fit is counted, never cut
-//! silently.
+//! buffer and a [`Theme`](crate::theme::Theme) can draw them (`examples/widgets.rs`). The height of the area selects
+//! one of three sizes of a card: one line, short (up to five lines), or full. Content that does not fit is counted,
+//! never cut silently.
 
 pub mod allowance;
 pub mod bridge;
@@ -43,8 +41,7 @@ pub struct Moment {
 }
 
 /// Keys that act on a card where it is drawn. A card names no others, because the same card appears in a list, on its
-/// own
-/// screen and in the details, with different keys bound.
+/// own screen and in the details, with different keys bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CardKeys {
     /// `y` copies the subject of the card.

@@ -1,6 +1,5 @@
 //! Rows of pieces and their drawing: wrapped at words if they are too wide, counted if there are too many. Nothing is
-//! left
-//! out silently.
+//! left out silently.
 
 use ratatui::layout::Rect;
 use unicode_segmentation::UnicodeSegmentation;
@@ -241,8 +240,7 @@ fn broken(pieces: &[Piece], columns: usize) -> Vec<Vec<Piece>> {
 }
 
 /// Draws rows that were wrapped to the area's width. If they do not all fit, the kept rows and the first others are
-/// drawn,
-/// and the last line counts the rest.
+/// drawn, and the last line counts the rest.
 pub fn rows(pen: &mut Pen<'_>, area: Rect, rows: &[Row]) {
     let room = usize::from(area.height);
     if rows.len() <= room {

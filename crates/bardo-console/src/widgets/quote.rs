@@ -82,8 +82,7 @@ pub struct Quote {
     /// Source of the quote.
     pub source: Option<SafeText>,
     /// Advantage of another source over Bardo's own router, in basis points; negative if it is worse. `None` for the
-    /// own
-    /// router.
+    /// own router.
     pub ahead_bps: Option<i64>,
     /// Reasons for the routing.
     pub reasons: Reasons,

@@ -1,6 +1,5 @@
 //! Reasons for a trade's routing: auction or pools, protection from MEV, splitting. Tools return them with their
-//! results,
-//! and full cards show them.
+//! results, and full cards show them.
 
 use serde_json::Value;
 

@@ -1,6 +1,5 @@
 //! Snapshot of what events do not report: limits, holdings, allowances, standing approvals, stop and policy. Each
-//! snapshot
-//! is complete and replaces the previous one.
+//! snapshot is complete and replaces the previous one.
 
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};

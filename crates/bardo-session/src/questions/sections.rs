@@ -1,6 +1,5 @@
 //! Approval request as sections of plain rows, without colours or columns: everything that an operator must be able to
-//! read
-//! before answering. The caller chooses width and emphasis, and must not leave anything out.
+//! read before answering. The caller chooses width and emphasis, and must not leave anything out.
 
 use super::{About, ActionAsked, Part, Question};
 use bardo_base::fabric::CheckOutcome;

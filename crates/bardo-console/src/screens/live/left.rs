@@ -31,8 +31,7 @@ const QUESTIONS: usize = 1;
 const ABSENCE: usize = 5;
 
 /// Areas of the panels, top to bottom. Each gets its full height where there is room. A smaller terminal shrinks the
-/// last
-/// panels first.
+/// last panels first.
 fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
     let waiting = u16::try_from(known.questions.len()).unwrap_or(u16::MAX).clamp(1, 3);
     let held = u16::try_from(holding_count(known)).unwrap_or(u16::MAX).clamp(1, 7);

@@ -3,8 +3,7 @@
 use super::*;
 
 /// Journal of version 2. One run has swaps that the operator approves and that the price overtakes. Another has
-/// rejections
-/// by several rules and a sale under a stop.
+/// rejections by several rules and a sale under a stop.
 const VERSION_2: &str = include_str!("../../../../../tests/fixtures/recordings/version-2.jsonl");
 
 fn events(recording: &str) -> Vec<Event> {

@@ -1,6 +1,5 @@
 //! Rows of the approval dialog: balance changes, destinations, checks, policy changes, and raw calls. Also one-line
-//! forms
-//! of a request for lists.
+//! forms of a request for lists.
 
 use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below, places};
 use crate::format::{grouped, time_of_day};
@@ -210,8 +209,7 @@ fn cost_row(action: &ActionAsked) -> Option<Row> {
 }
 
 /// Row of the amount that counts toward the limits: the possible loss of a fair exit, else the outgoing value, each
-/// with
-/// the maximum gas cost.
+/// with the maximum gas cost.
 fn counted_row(action: &ActionAsked) -> Row {
     let counts = action.costs.counted.unwrap_or(action.costs.spent);
     let why = if counts < action.costs.spent { ", as a fair exit: what it may lose" } else { "" };
