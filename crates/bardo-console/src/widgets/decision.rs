@@ -1,5 +1,5 @@
-//! Approval dialog: an approval request with its answers. Title, reason and answers are always visible. The part
-//! between scrolls if it does not fit, and says so. Nothing is cut: long lines wrap.
+//! Approval dialog: an approval request with its answers. The answers are always visible, and title and reason if there
+//! is room. The rest scrolls if it does not fit, and says so. Nothing is cut: long lines wrap.
 
 mod rows;
 
