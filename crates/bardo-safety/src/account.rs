@@ -1,5 +1,5 @@
-//! The seam to whoever signs: an account puts a proposal into exact bytes, and signs what a
-//! [`Capability`] carries. Custody implements it; nothing here knows a key.
+//! Interface of signing accounts. An account turns a proposal into exact bytes, and signs the content of a
+//! [`Capability`]. Custody implements it; this module handles no keys.
 
 use std::fmt;
 
@@ -12,76 +12,76 @@ use super::proposal::Proposal;
 use super::queue_key::QueueKey;
 use golem_chain::signed::Signed;
 
-/// Somebody who can sign on the pipeline's word.
+/// Account that signs for the pipeline.
 pub trait Account: fmt::Debug + Send + Sync {
-    /// Whose money it is: the account named in proposals.
+    /// Returns the address of the account named in proposals, which pays and receives.
     fn address(&self) -> Address;
 
-    /// How it signs.
+    /// Returns the type of the account.
     fn kind(&self) -> AccountKind;
 
-    /// Whether its keys were taken away for good, and why.
+    /// Returns the reason if the account's keys were revoked permanently.
     fn revoked(&self) -> Option<Revoked> {
         None
     }
 
-    /// Key that authenticates this account's rows in the ledger named `ledger`; `None` where the account is locked, or its
-    /// key is public.
+    /// Returns the key that authenticates this account's rows in the ledger named `ledger`. `None` if the account is
+    /// locked or its key is public.
     fn queue_key(&self, ledger: &str) -> Option<QueueKey> {
         let _ = ledger;
         None
     }
 
-    /// Puts a proposal into the bytes, sender and payer that it would sign: all but account nonces
-    /// and fees, which the context bounds. Must not read a key: framing is done for previews too.
+    /// Turns a proposal into the payload to sign: bytes, sender and payer, but no nonces. The context limits the fees.
+    /// Must not read a key, since payloads are also prepared for previews.
     ///
     /// # Errors
-    /// [`FrameError`]: the account cannot do what is proposed, such as on another chain.
+    /// [`FrameError`] if the account cannot execute the proposal, for example on another chain.
     fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError>;
 
-    /// Signs exactly what the capability carries: first each typed message, then, with these
-    /// signatures in their places, the transaction. The pipeline compares what comes back.
+    /// Signs exactly the content of the capability: first each typed message, then the transaction with these
+    /// signatures in place. The pipeline compares the result.
     ///
     /// # Errors
-    /// [`SignError`]: nothing was signed, or nothing that left the account's hands.
+    /// [`SignError`] if no signature was made, or if that is unknown.
     fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>>;
 
-    /// Signs the order that the capability carries, for others to settle: `r ‖ s ‖ v`, v 27 or 28. The pipeline
-    /// recovers the signer.
+    /// Signs the order of the capability for others to settle: `r ‖ s ‖ v`, v 27 or 28. The pipeline recovers the
+    /// signer.
     ///
     /// # Errors
-    /// [`SignError`]. An account that says nothing else refuses.
+    /// [`SignError`] if no signature was made. The default implementation always refuses.
     fn sign_order(&self, capability: Capability<Order>) -> BoxFuture<'_, Result<Bytes, SignError>> {
         drop(capability);
         Box::pin(async { Err(SignError::Refused("this account signs no orders".to_owned())) })
     }
 }
 
-/// What framing may rely on.
+/// Parameters for preparing a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameContext {
-    /// The chain the bytes are for.
+    /// EIP-155 id of the chain that the bytes are for.
     pub chain_id: u64,
-    /// The most that gas may cost.
+    /// Fee limits per unit of gas.
     pub fees: FeeBound,
 }
 
-/// How an account signs.
+/// Type of an account, by its way of signing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AccountKind {
-    /// A key in an encrypted file here.
+    /// Key in an encrypted file on this machine.
     LocalKey,
-    /// The well-known development mnemonic, on devnets only.
+    /// Key of the public development mnemonic, on devnets only.
     DevelopmentKey,
-    /// A session key under on-chain caveats.
+    /// Session key under on-chain caveats.
     Delegated,
-    /// A wallet server.
+    /// Key on a wallet server.
     Embedded,
 }
 
 impl AccountKind {
-    /// Whether it signs typed messages for the account whose money it is. What acts for an owner by calls cannot: only
-    /// the owner's own key makes signatures that count as the owner's.
+    /// Returns true if the account signs typed messages for the account that pays. A session key cannot, since only the
+    /// owner's own key makes signatures that count as the owner's.
     pub const fn signs_messages(self) -> bool {
         match self {
             Self::LocalKey | Self::DevelopmentKey | Self::Embedded => true,
@@ -89,7 +89,7 @@ impl AccountKind {
         }
     }
 
-    /// The written form, as in events and the ledger.
+    /// Returns the name that events and the ledger contain.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::LocalKey => "local_key",
@@ -100,12 +100,12 @@ impl AccountKind {
     }
 }
 
-/// Why an account's keys were taken away for good.
+/// Reason for which an account's keys were revoked permanently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Revoked {
-    /// Its Golem has died.
+    /// The account's Golem has died.
     Death,
-    /// The highest step of the stop ladder was in force while it lived.
+    /// The highest level of the stop ladder was in force while the Golem was running.
     Stop,
 }
 
@@ -121,19 +121,19 @@ impl fmt::Display for Revoked {
     }
 }
 
-/// Why nothing was signed.
+/// Reason for which an account returned no signature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
     /// The key cannot be used now.
     #[error("the account is locked: {0}")]
     Locked(String),
-    /// Its keys were taken away.
+    /// The account's keys were revoked.
     #[error("the account is locked: {0}")]
     Revoked(Revoked),
-    /// The account never signs this.
+    /// The account never signs such content.
     #[error("the account refuses to sign: {0}")]
     Refused(String),
-    /// The signer did not answer, and whether it has signed is not known.
+    /// The signer did not answer, so it is unknown whether it signed.
     #[error("the signer gave no clear answer: {0}")]
     Unclear(String),
 }

@@ -128,7 +128,7 @@ pub enum Answer {
 pub struct Reply {
     /// Answer to the request.
     pub answer: Answer,
-    /// What the operator viewed and typed. An approval must satisfy the [`Requirement`].
+    /// Items that the operator viewed and text that they typed. An approval must satisfy the [`Requirement`].
     pub confirmation: Confirmation,
 }
 
@@ -174,7 +174,7 @@ pub struct ApprovalRequest {
     pub preview: Arc<Preview>,
     /// Requester of the action.
     pub asked_by: AskedBy,
-    /// What the operator must view or type to approve.
+    /// Items to view and text to type for an approval.
     pub requirement: Requirement,
     /// Reasons for which the operator is asked.
     pub reasons: Vec<AskReason>,
@@ -184,7 +184,7 @@ pub struct ApprovalRequest {
     /// Number of repeated simulations with a worse result. What the operator viewed and selected stays valid while it
     /// is unchanged.
     pub revision: u32,
-    /// Whether the action proceeds when the time is over without an answer.
+    /// True if the action proceeds when the time is over without an answer.
     pub passes_by_itself: bool,
     /// Time of the first request, in milliseconds since the Unix epoch.
     pub asked_at: u64,

@@ -1,7 +1,6 @@
-//! What a proposal's calls bind the chain to, read back from their bytes. A simulation tells what a
-//! call does on the chain as it is; only the bytes tell what it does when the market has moved, or
-//! when somebody is in front. So the least that must come in and the most that may go out are taken
-//! from the calldata, and a call that cannot be read is not signed.
+//! Guarantees that a proposal's calls contain, decoded from their bytes. A simulation shows the effect of a call on the
+//! current state. Only the bytes show its effect after the market has moved or another transaction came first. So the
+//! minimum inflows and maximum outflows are taken from the calldata, and a call that cannot be decoded is not signed.
 
 use bardo_base::model::RuleName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,19 +21,18 @@ use golem_chain::token::TokenId;
 use golem_protocols::uniswap::address::{V2_PAIR_INIT_CODE_HASH, v2_pair};
 use golem_protocols::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, THE_ROUTER, Version};
 
-/// What a call binds the chain to.
+/// Guarantees of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Binding {
-    /// The most of each token that the account pays.
+    /// Maximum that the account pays, by token.
     out: BTreeMap<TokenId, U256>,
-    /// The least of each token that the account gets.
+    /// Minimum that the account receives, by token.
     into: BTreeMap<TokenId, U256>,
-    /// When it can no longer be included, in seconds since the Unix epoch.
+    /// Time after which the call cannot be included, in seconds since the Unix epoch; `None` if there is no deadline.
     until: Option<U256>,
 }
 
-/// Every fault in the calls of `proposal`: calls that are not known, and bounds that the bytes do not
-/// keep.
+/// Returns every fault in the calls of `proposal`: unknown calls, and bounds that the bytes do not guarantee.
 pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (at, leg) in proposal.legs.iter().enumerate() {
@@ -51,8 +49,8 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
     faults
 }
 
-/// What a call binds the chain to. One that binds it to bring nothing is no trade, however it looks
-/// today: whoever is called could do otherwise tomorrow.
+/// Returns the guarantees of a call. A call that guarantees no inflow is not a trade, whatever it does today, since the
+/// called contract could behave differently later.
 fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, String> {
     let router = book.contracts().find(|(_, address)| *address == leg.to).and_then(|(role, _)| Version::of(role));
     if let Some(version) = router {
@@ -70,7 +68,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
         false => Err(format!("it pays {to}, who is not named among the recipients")),
     };
     if data.is_empty() {
-        // Coin, sent.
+        // Transfer of the native token.
         named(leg.to)?;
         return Ok(binding);
     }
@@ -120,7 +118,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
     }
 }
 
-/// Whether a call changes the account's rules in PolicyCage and nothing else, as the operator alone may propose it.
+/// Checks that the operator proposes the call, and that it only changes the account's rules in PolicyCage.
 fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), String> {
     if !cage || proposal.intent != Intent::PolicyCage {
         return Err("rules of PolicyCage are changed by an action of their own, which does nothing else".to_owned());
@@ -137,7 +135,7 @@ fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), String>
     Ok(())
 }
 
-/// What the router is bound to do for the account.
+/// Returns the guarantees of a call to the router.
 fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, String> {
     let account = proposal.account;
     let mut binding = Binding { until: execution.deadline, ..Binding::default() };
@@ -176,7 +174,7 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressB
             Command::UnwrapWeth { recipient, amount_min } if mine(*recipient) => {
                 add(&mut binding.into, TokenId::Native, *amount_min);
             }
-            // Unwrapped into the router, it has to be swept from there.
+            // Native tokens unwrapped into the router need a sweep later.
             Command::UnwrapWeth { recipient, .. } if *recipient == THE_ROUTER => {}
             Command::Sweep { token, recipient, amount_min } if mine(*recipient) => {
                 let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(*token) };
@@ -194,8 +192,8 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressB
     Ok(binding)
 }
 
-/// Whether `pair` is where the next command sells `token`: the V2 pair of that token and the next one, which is paid
-/// before it is asked. What comes out of it in the end is bound like every other swap's.
+/// Returns true if `pair` is the V2 pair in which the next command sells `token`, which must be paid in advance. The
+/// output of that swap is bound like that of any other.
 fn sold_next(next: Option<&Command>, token: Address, pair: Address, book: &AddressBook) -> bool {
     let Some(Command::Swap(Swap { path: Path::V2(tokens), exact: Exactness::In { .. }, payer_is_user: false, .. })) =
         next
@@ -209,7 +207,7 @@ fn sold_next(next: Option<&Command>, token: Address, pair: Address, book: &Addre
     }
 }
 
-/// Every token that the calls to a router go through, by their bytes.
+/// Returns every token on the routes of the router calls, decoded from their bytes.
 pub fn passed_through(proposal: &Proposal, book: &AddressBook) -> BTreeSet<Address> {
     let routers = proposal.legs.iter().filter_map(|leg| {
         let (role, _) = book.contracts().find(|(_, address)| *address == leg.to)?;
@@ -253,10 +251,10 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
             ));
         }
     }
-    // A refund names the order, and its settler knows the amount: it takes nothing, so that what it brings is the
-    // simulation's alone to hold it to.
+    // A refund names the order, and the settler knows the amount. It takes nothing from the account, so only the
+    // simulation can check its inflow.
     let gives_back = proposal.intent == Intent::Refund && proposal.outflows.is_empty() && binding.out.is_empty();
-    // Two inflows of one token are not each the whole of what is certain of it.
+    // Sum the inflows of each token, since the guaranteed amount covers all of them together.
     let mut least: BTreeMap<TokenId, U256> = BTreeMap::new();
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account && !gives_back) {
         let sum = least.entry(inflow.token.id).or_default();

@@ -1,6 +1,5 @@
-//! What checks decide on, gathered before they run: plain data, so that every check is a pure
-//! function and can be held against a small model of itself. What could not be told is an error in
-//! its place, never a zero.
+//! Inputs of the checks, gathered before they run. They are plain data, so that every check is a pure function and can
+//! be compared with a small model. An unknown value is an error in its place, never a zero.
 
 use std::collections::BTreeMap;
 
@@ -12,45 +11,45 @@ use bardo_base::model::{ActionClass, Phase, StopLevel};
 use bardo_base::units::Usd;
 use golem_chain::token::{Token, TokenId};
 
-/// Everything a check may look at beside the frame.
+/// Inputs of a check, besides the signing payload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// The machine's clock, in milliseconds since the Unix epoch.
     pub now_millis: u64,
-    /// The time of the chain's latest block, in seconds since the Unix epoch.
+    /// Timestamp of the chain's latest block, in seconds since the Unix epoch.
     pub block_time: u64,
-    /// How well the Golem is doing; tightened by the caller where it asked for that.
+    /// Phase of the Golem; the caller may have requested a stricter one.
     pub phase: Phase,
-    /// The stop in force, if one is.
+    /// Level of the stop in force, if there is one.
     pub stop: Option<StopLevel>,
-    /// Every token the frame names, as the network's list and the chain describe it: a proposal's own
-    /// description is not believed.
+    /// Every token that the payload names, as described by the network's list and the chain. The proposal's own
+    /// description is not used.
     pub tokens: BTreeMap<TokenId, Token>,
-    /// What it costs and brings in dollars; an error as soon as one figure could not be told.
+    /// Dollar values of costs and proceeds; an error if any of them is unknown.
     pub values: Result<Values, Doubt>,
-    /// What the account holds.
+    /// Holdings of the account.
     pub portfolio: Result<Portfolio, Doubt>,
-    /// What the framed bytes do; `None` before the simulation has run.
+    /// Simulated effect of the payload; `None` before the simulation has run.
     pub simulation: Option<Simulated>,
-    /// Whether the checks found a limit that the operator decides about: an exit beyond it is a question, and the same limit
-    /// is not held against it again where the answer is an approval.
+    /// True if the checks found a limit about which the operator decides: an exit beyond it needs an approval. With
+    /// that approval, the same limit is not enforced again.
     pub asked: bool,
 }
 
 impl Facts {
-    /// The class the action is treated as: what the simulation derived, or what the tool claims where
-    /// that is stricter. Without a simulation, the strictest.
+    /// Returns the class for the checks: the simulated one or the tool's claim, whichever is stricter. Without a
+    /// simulation, it is the strictest class.
     pub fn class(&self, claimed: ActionClass) -> ActionClass {
         let derived = self.simulation.as_ref().map_or(ActionClass::NewPosition, |simulated| simulated.class);
-        // Ordered from the riskiest on.
+        // The order starts with the riskiest class.
         derived.min(claimed)
     }
 
-    /// What counts against the caps, in dollars: for a fair exit what it may lose and its gas, for everything else all
-    /// that is spent. How much consent an action takes follows from [`Values::spent`] either way.
+    /// Returns the dollar value that counts against the limits: for a fair exit its possible loss, remaining allowances
+    /// and gas, otherwise all that is spent. The required level of consent depends on [`Values::spent`] in either case.
     ///
     /// # Errors
-    /// A [`Doubt`] where a value is not known.
+    /// [`Doubt`] if a value is unknown.
     pub fn counted(&self) -> Result<Usd, Doubt> {
         let values = self.values.as_ref().map_err(Clone::clone)?;
         if !self.reduce_only() {
@@ -61,42 +60,42 @@ impl Facts {
         left.and_then(|left| left.checked_add(loss)).map_err(Doubt::because)
     }
 
-    /// Whether the simulation found that it only leaves positions, at a fair price.
+    /// Returns true if the simulation found that the action only leaves positions, at a fair price.
     pub fn reduce_only(&self) -> bool {
         self.simulation.as_ref().is_some_and(|simulated| simulated.reduce_only)
     }
 
-    /// Whether the simulation found that it only takes back what others may take.
+    /// Returns true if the simulation found that the action only revokes, cancels or refunds.
     pub fn takes_back(&self) -> bool {
         self.simulation.as_ref().is_some_and(|simulated| simulated.takes_back)
     }
 }
 
-/// What an account holds of the tokens that are known here.
+/// Holdings of an account in the known tokens.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Portfolio {
-    /// Each holding above zero.
+    /// Holdings above zero.
     pub holdings: Vec<Holding>,
-    /// Holdings with a feed together.
+    /// Total value of the holdings with a price feed.
     pub equity: Usd,
-    /// Holdings that only pools price, together: whoever moves a pool moves this, so that it counts as equity up to the
-    /// policy's `max_unfed_usd` only.
+    /// Total value of the holdings that only pools price. It can be manipulated through the pools, so it counts as
+    /// equity only up to the policy's `max_unfed_usd`.
     pub by_pools: Usd,
-    /// Held, and without a price: not in [`Self::equity`].
+    /// Tokens held without a price, which are not in [`Self::equity`].
     pub unpriced: Vec<Token>,
-    /// The price at which a holding of each token counts, held or not, by contract.
+    /// Price at which a holding of each token counts, by contract, whether held or not.
     pub lowest: BTreeMap<Address, Usd>,
 }
 
-/// One token held.
+/// Holding of one token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holding {
-    /// Which.
+    /// Token of the holding.
     pub token: Token,
-    /// Raw units.
+    /// Balance in raw units.
     pub amount: U256,
-    /// At the lowest of the prices known.
+    /// Value at the lowest known price.
     pub value: Usd,
-    /// At the highest.
+    /// Value at the highest known price.
     pub highest: Usd,
 }

@@ -1,5 +1,5 @@
-//! The exact bytes that a signature would cover, with everything they were made from. Checks,
-//! simulation, permit, approval and signature read this and nothing else.
+//! The exact bytes that a signature would cover, with everything they were made from. Checks, simulation, permit,
+//! approval and signature all read this value only.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::permit::Bounds;
 use super::proposal::{Proposal, Purpose, SIGNATURE_BYTES};
 use super::typed::TypedMessage;
 
-/// A proposal as one account would sign it. Cannot be changed once made; cheap to clone.
+/// Signing payload: a proposal in the form in which one account would sign it. Immutable; clones share the content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Framed(Arc<Inner>);
 
@@ -27,133 +27,133 @@ struct Inner {
     fees: FeeBound,
 }
 
-/// One transaction to be signed, without nonce and fees.
+/// One transaction to sign, without nonce and fees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FramedLeg {
-    /// Why it is in the plan.
+    /// Role of the transaction in the plan.
     pub purpose: Purpose,
-    /// The account that sends it.
+    /// Sender of the transaction.
     pub from: Address,
-    /// The contract or account called.
+    /// Contract or account to call.
     pub to: Address,
-    /// Wei sent along.
+    /// Native token value, in wei.
     pub value: U256,
-    /// Calldata, with the fork's placeholder where a signature belongs.
+    /// Calldata, with the fork's placeholder in place of each signature.
     pub data: Bytes,
-    /// The most gas it may use, in gas units.
+    /// Gas limit, in gas units.
     pub gas_limit: u64,
-    /// Where signatures belong in `data`, in ascending order.
+    /// Positions of signatures in `data`, in ascending order.
     pub slots: Vec<FramedSlot>,
 }
 
-/// A place in calldata that a signature will fill.
+/// Position in calldata for a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FramedSlot {
-    /// Where it begins, in bytes.
+    /// Start of the signature, in bytes.
     pub offset: usize,
-    /// What is signed.
+    /// Typed data to sign.
     pub message: TypedMessage,
-    /// Whose key signs it.
+    /// Address whose key signs it.
     pub signer: Address,
 }
 
-/// A message to be signed for others to settle.
+/// Message to sign for others to settle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FramedOrder {
-    /// What is signed.
+    /// Typed data to sign.
     pub message: TypedMessage,
-    /// Whose key signs it.
+    /// Address whose key signs it.
     pub signer: Address,
 }
 
-/// The most that gas may cost, in wei per unit of gas ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
+/// Fee limits per unit of gas, in wei ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FeeBound {
-    /// All of it, base fee included.
+    /// Maximum total fee, including the base fee.
     pub max_fee_per_gas: u128,
-    /// The part for the block's producer.
+    /// Maximum priority fee, which the block's producer receives.
     pub max_priority_fee_per_gas: u128,
 }
 
-/// What a frame is made of; see [`Framed::new`].
+/// Parts of a signing payload; see [`Framed::new`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// What was proposed, unchanged.
+    /// Original proposal, unchanged.
     pub proposal: Proposal,
-    /// How the account signs.
+    /// Type of the account.
     pub kind: AccountKind,
-    /// Whose key signs the transactions.
+    /// Address whose key signs the transactions.
     pub signer: Address,
-    /// Who pays for gas.
+    /// Address that pays for gas.
     pub payer: Address,
-    /// The transactions, one for each proposed leg, in the same order.
+    /// Transactions, one for each proposed call, in the same order.
     pub legs: Vec<FramedLeg>,
-    /// The proposed order, where there is one.
+    /// Proposed order, if there is one.
     pub order: Option<FramedOrder>,
-    /// The most that gas may cost.
+    /// Fee limits per unit of gas.
     pub fees: FeeBound,
 }
 
-/// Why a proposal cannot be framed.
+/// Reason for which no payload can be prepared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// It is for another account.
+    /// The proposal is for another account.
     #[error("the proposal is for account {asked}, this account is {own}")]
     WrongAccount {
-        /// Named in the proposal.
+        /// Account in the proposal.
         asked: Address,
-        /// This one.
+        /// Address of this account.
         own: Address,
     },
-    /// It is for another chain, or for one this account may not sign for.
+    /// The proposal is for another chain, or for one that this account must not sign for.
     #[error("this account does not sign for chain {chain_id}: {why}")]
     WrongChain {
-        /// The chain's id.
+        /// EIP-155 id of the proposal's chain.
         chain_id: u64,
-        /// Why not.
+        /// Reason for the refusal.
         why: String,
     },
-    /// It has nothing to sign, or more than can be looked through.
+    /// The number of transactions is zero or too large.
     #[error("a plan has 1 to {MAX_LEGS} transactions (none only where an order is signed), this one has {0}")]
     Legs(usize),
-    /// A leg does not stand for the leg that was proposed.
+    /// A transaction does not match the proposed call.
     #[error("transaction {leg} of the frame does not fit the proposal: {why}")]
     Leg {
-        /// Which, from 0.
+        /// Index of the transaction, from 0.
         leg: usize,
-        /// Why.
+        /// Description of the difference.
         why: String,
     },
-    /// A signature's place is wrong.
+    /// The position of a signature is invalid.
     #[error("signature slot {slot} of transaction {leg}: {why}")]
     Slot {
-        /// Which leg, from 0.
+        /// Index of the transaction, from 0.
         leg: usize,
-        /// Which slot, from 0.
+        /// Index of the slot, from 0.
         slot: usize,
-        /// Why.
+        /// Description of the fault.
         why: &'static str,
     },
-    /// The order is not the one proposed.
+    /// The order differs from the proposed one.
     #[error("the order of the frame is not the one that was proposed")]
     Order,
-    /// The priority fee is above the whole fee, or gas could cost more than can be counted.
+    /// The priority fee is above the total fee, or the total fee is zero.
     #[error("the fee bounds make no sense")]
     Fees,
-    /// The account cannot do what is proposed.
+    /// The account cannot execute the proposal.
     #[error("this account cannot do that: {0}")]
     Unsupported(String),
 }
 
-/// The most transactions of one plan.
+/// Maximum number of transactions in one plan.
 pub const MAX_LEGS: usize = 8;
 
 impl Framed {
-    /// A frame whose parts fit each other. Whether its bytes do what the proposal says is not asked
-    /// here: the simulation tells.
+    /// Creates a payload from parts that match each other. The simulation, not this function, checks that the bytes do
+    /// what the proposal declares.
     ///
     /// # Errors
-    /// [`FrameError`].
+    /// [`FrameError`] if the parts do not match the proposal or each other.
     pub fn new(frame: Frame) -> Result<Self, FrameError> {
         let Frame { proposal, kind, signer, payer, legs, order, fees } = frame;
         let too_few = legs.is_empty() && order.is_none();
@@ -195,32 +195,32 @@ impl Framed {
         Ok(Self(Arc::new(Inner { proposal, kind, signer, payer, legs, order, fees })))
     }
 
-    /// What was proposed.
+    /// Returns the original proposal.
     pub fn proposal(&self) -> &Proposal {
         &self.0.proposal
     }
 
-    /// How the account signs.
+    /// Returns the type of the account.
     pub fn kind(&self) -> AccountKind {
         self.0.kind
     }
 
-    /// Whose money it is.
+    /// Returns the account that pays and receives.
     pub fn account(&self) -> Address {
         self.0.proposal.account
     }
 
-    /// Whose key signs the transactions.
+    /// Returns the address whose key signs the transactions.
     pub fn signer(&self) -> Address {
         self.0.signer
     }
 
-    /// Who pays for gas.
+    /// Returns the address that pays for gas.
     pub fn payer(&self) -> Address {
         self.0.payer
     }
 
-    /// Everybody who could lose something by these signatures: account, signer and payer, each once.
+    /// Returns every address that could lose something through these signatures: account, signer and payer, each once.
     pub fn exposed(&self) -> Vec<Address> {
         let mut all = vec![self.account()];
         for one in [self.signer(), self.payer()] {
@@ -231,37 +231,36 @@ impl Framed {
         all
     }
 
-    /// The transactions, in order.
+    /// Returns the transactions in order.
     pub fn legs(&self) -> &[FramedLeg] {
         &self.0.legs
     }
 
-    /// The message to be signed for others to settle, where there is one.
+    /// Returns the message to sign for others to settle, if there is one.
     pub fn order(&self) -> Option<&FramedOrder> {
         self.0.order.as_ref()
     }
 
-    /// The most that gas may cost per unit.
+    /// Returns the fee limits per unit of gas.
     pub fn fees(&self) -> FeeBound {
         self.0.fees
     }
 
-    /// The most that gas may cost in all, in wei: every leg to its limit, at the highest fee.
+    /// Returns the maximum gas cost in wei: every transaction at its gas limit and the highest fee.
     pub fn worst_gas(&self) -> U256 {
         let fee = U256::from(self.0.fees.max_fee_per_gas);
         self.0.legs.iter().fold(U256::ZERO, |sum, leg| {
-            // At most 8 · 2^64 · 2^128.
+            // At most 8 · 2^64 · 2^128, so it fits.
             sum.saturating_add(U256::from(leg.gas_limit).saturating_mul(fee))
         })
     }
 
-    /// The hash that a permit carries: it differs as soon as anything that would be signed, or that
-    /// the checks relied on, differs.
+    /// Returns the hash for the permit. It changes with everything that would be signed or that the checks relied on.
     pub fn binding_hash(&self, policy_hash: B256, bounds: &Bounds) -> B256 {
         content::bind(&content::signed(self, bounds), self.binding_rest(policy_hash, bounds))
     }
 
-    /// Hash of everything that a permit binds beside its [`SignedContent`]: proposal, policy, fees.
+    /// Returns the hash of everything that a permit binds besides its [`SignedContent`]: proposal, policy and fees.
     pub fn binding_rest(&self, policy_hash: B256, bounds: &Bounds) -> B256 {
         let mut binding = Binding::new();
         binding.framed(self);

@@ -1,5 +1,5 @@
-//! The seam to the safety-guardian, who must agree to whatever is above the hot lane. Where none
-//! runs, such actions are blocked; a fair exit is a question to the operator then.
+//! Interface of the safety guardian, which must agree to every action above the hot lane. Without a guardian such
+//! actions are blocked, except that a fair exit may proceed with the operator's approval.
 
 use std::fmt;
 
@@ -11,38 +11,38 @@ use super::value::Values;
 use bardo_base::text::SafeText;
 use golem_chain::fork::BalanceShift;
 
-/// Someone who looks at an action with eyes of their own.
+/// Independent reviewer of actions.
 pub trait Guardian: fmt::Debug + Send + Sync {
-    /// What it thinks of the action. An error is no consent.
+    /// Reviews an action. An error does not count as agreement.
     fn review<'a>(&'a self, case: Case<'a>) -> BoxFuture<'a, Result<Opinion, GuardianError>>;
 }
 
-/// What a guardian gets to see.
+/// Inputs of a guardian's review.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
-    /// What would be signed.
+    /// Payload that would be signed.
     pub framed: &'a Framed,
-    /// What it does.
+    /// Simulated effect of the payload.
     pub simulated: &'a Simulated,
-    /// What it costs and brings.
+    /// Dollar values of costs and proceeds.
     pub values: &'a Values,
-    /// Shifts of the account's balances by actions on paper; empty for a real action.
+    /// Changes of the account's balances by paper actions; empty for a real action.
     pub shifts: &'a [BalanceShift],
 }
 
-/// What a guardian thinks.
+/// Result of a guardian's review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opinion {
-    /// Whether it agrees.
+    /// True if the guardian agrees to the action.
     pub agrees: bool,
-    /// Why.
+    /// Explanation for the operator.
     pub why: SafeText,
-    /// Whether a fair exit may go on without its agreement if the operator approves it: it objects to nothing but the
-    /// size, or there is no guardian.
+    /// True if a fair exit may proceed without the guardian's agreement when the operator approves it: the guardian
+    /// objects to the size only, or there is none.
     pub left_to_operator: bool,
 }
 
-/// Why there is no opinion.
+/// Error of a guardian that gave no opinion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the safety-guardian gave no answer: {0}")]
 pub struct GuardianError(pub String);

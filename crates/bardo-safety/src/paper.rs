@@ -1,6 +1,6 @@
-//! The paper ledger: what actions on paper have moved. It is a database of its own beside the real ledger, with the same
-//! tables, so that limits and rates are counted on paper by the same rules and never mix with real ones; this room's own
-//! tables stand in it alone. A balance on paper is the chain's plus what moved on paper.
+//! Paper ledger: the balance changes of simulated actions in paper trading. It is a database of its own next to the
+//! real ledger, with the same tables. So limits and rates apply by the same rules, without mixing with real ones. The
+//! tables of this module exist only there. A paper balance is the on-chain balance plus these changes.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use bardo_store::{Migrations, Store, StoreError};
 use golem_chain::fork::BalanceShift;
 use golem_chain::token::{Token, TokenId};
 
-/// The tables of actions on paper and of the balances that they moved. Amounts are raw units, as decimal text: they take
-/// up to 256 bits.
+/// Migrations of the tables for paper actions and their balance changes. Amounts are raw units in decimal text, since
+/// they take up to 256 bits.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "paper",
     steps: &["
@@ -49,89 +49,89 @@ pub const MIGRATIONS: Migrations = Migrations {
 "],
 };
 
-/// The paper ledger of a network. Cheap to clone.
+/// Paper ledger of one network. Clones share it.
 #[derive(Debug, Clone)]
 pub struct PaperLedger {
     store: Store,
     real: Store,
 }
 
-/// An action as the paper ledger keeps it.
+/// Action in the paper ledger.
 #[derive(Debug, Clone)]
 pub struct PaperAction {
-    /// Milliseconds since the Unix epoch.
+    /// Time of the action, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// The permit that it used.
+    /// Permit that the action used.
     pub permit_id: PermitId,
-    /// The call that it belongs to.
+    /// Tool call that the action belongs to.
     pub call_id: CallId,
-    /// On whose behalf.
+    /// Golem that acted.
     pub golem_id: GolemId,
-    /// The tool's name.
+    /// Name of the tool.
     pub tool: &'static str,
-    /// Expected outcome, in a sentence.
+    /// Expected outcome, as a sentence.
     pub outcome: SafeText,
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Account that acted.
     pub account: Address,
-    /// The block on which it was simulated.
+    /// Number of the block on which the action was simulated.
     pub block: u64,
-    /// Dollars that count as spent.
+    /// Value that counts as spent, in dollars.
     pub spent_usd: String,
-    /// Balances that it moved.
+    /// Balance changes of the action.
     pub moves: Vec<PaperMove>,
 }
 
-/// A balance of the account that moved on paper.
+/// Change of one of the account's balances in paper trading.
 #[derive(Debug, Clone)]
 pub struct PaperMove {
-    /// EIP-155 id of the chain, which a bridge order makes another one.
+    /// EIP-155 id of the chain; the destination for a bridge order's arrival.
     pub chain_id: u64,
     /// Token of the balance.
     pub token: Token,
-    /// Raw units that came in.
+    /// Amount received, in raw units.
     pub came: U256,
-    /// Raw units that went out.
+    /// Amount spent, in raw units.
     pub went: U256,
 }
 
-/// Sum of all moves of an account's token on paper, for a person.
+/// Sum of all paper changes of one token of an account, for display.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PaperPosition {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Account that holds it.
+    /// Account with the balance.
     pub account: String,
-    /// The contract, or `native`.
+    /// Address of the token's contract, or `native`.
     pub token: String,
-    /// The token's symbol.
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// Its decimals.
+    /// Decimals of the token.
     pub decimals: u8,
-    /// Raw units that came in.
+    /// Total received, in raw units.
     pub came_raw: String,
-    /// Raw units that went out.
+    /// Total spent, in raw units.
     pub went_raw: String,
 }
 
 impl PaperLedger {
-    /// The paper ledger in `store`, beside the real one.
+    /// Creates a handle for the paper ledger in `store`, next to the real ledger in `real`.
     pub fn new(store: Store, real: Store) -> Self {
         Self { store, real }
     }
 
-    /// Its database.
+    /// Returns the store with the paper ledger.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The real ledger's database: who was paid before, and what signed orders may take, stands there.
+    /// The real ledger's store, which has the known recipients and the open orders.
     pub(super) fn real(&self) -> &Store {
         &self.real
     }
 
-    /// A number that changes whenever something is done on paper, and when all of it is forgotten.
+    /// Returns a version that changes with every paper action and with a reset.
     ///
     /// # Errors
     /// The database's failure.
@@ -142,7 +142,7 @@ impl PaperLedger {
         })
     }
 
-    /// Shifts of an account's balances on a chain by all actions on paper.
+    /// Returns the changes of an account's balances on a chain by all paper actions.
     ///
     /// # Errors
     /// The database's failure.
@@ -187,10 +187,10 @@ fn shifts(connection: &Connection, chain_id: u64, account: Address) -> Result<Ve
     Ok(moved.into_iter().map(|(token, (came, went))| BalanceShift { token, holder: account, came, went }).collect())
 }
 
-/// Keeps an action, in the transaction that counts it against the limits.
+/// Stores an action, in the transaction that counts it against the limits.
 ///
 /// # Errors
-/// The database's failure; a permit that was used before among them.
+/// The database's failure, also for a permit that was used before.
 pub(super) fn note(transaction: &Transaction<'_>, action: &PaperAction) -> Result<(), StoreError> {
     let (at, block) = (stored(action.at)?, stored(action.block)?);
     let account = action.account.to_string();
@@ -233,7 +233,6 @@ pub(super) fn note(transaction: &Transaction<'_>, action: &PaperAction) -> Resul
     Ok(())
 }
 
-/// Sum of the moves of one token.
 struct Total {
     symbol: String,
     decimals: u8,
@@ -241,7 +240,7 @@ struct Total {
     went: U256,
 }
 
-/// Everything that has moved on paper, by account and token.
+/// Returns the sum of all paper changes, by account and token.
 ///
 /// # Errors
 /// The database's failure.
@@ -278,8 +277,8 @@ pub fn positions(connection: &Connection) -> Result<Vec<PaperPosition>, StoreErr
     all.into_iter().map(position).collect()
 }
 
-/// Forgets everything that was done on paper, and everything that was counted for it. Returns the number of actions. Only
-/// a paper ledger has the tables: on a real one it fails, and nothing is forgotten.
+/// Deletes all paper actions and everything that was counted for them. Returns the number of actions. On a real ledger
+/// it fails without deleting anything, since the tables do not exist there.
 ///
 /// # Errors
 /// The database's failure.

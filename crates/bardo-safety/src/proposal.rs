@@ -1,8 +1,7 @@
-//! What a tool wants done, before any account has put it into bytes: calls, and what they may cost
-//! and must bring.
+//! A tool's proposal, before an account turns it into bytes: calls, and limits on their cost and result.
 //!
-//! A proposal is a claim. Nothing in it is believed: the checks hold the declared bounds against
-//! the policy, and the simulation holds what the framed bytes do against the declared bounds.
+//! A proposal is a claim that nothing relies on. The checks compare the declared bounds with the policy, and the
+//! simulation compares the effect of the prepared bytes with the declared bounds.
 
 use alloy::primitives::{Address, Bytes, U256};
 
@@ -13,103 +12,102 @@ use bardo_base::text::SafeText;
 use bardo_base::units::BasisPoints;
 use golem_chain::token::Token;
 
-/// Bytes a signature takes: `r`, `s`, `v`.
+/// Length of a signature in bytes: `r`, `s`, `v`.
 pub const SIGNATURE_BYTES: usize = 65;
 
-/// What a tool wants done on one chain with one account.
+/// Action that a tool proposes for one account on one chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The tool that asks; set by the executor from its own catalog.
+    /// Tool that proposes the action; set by the executor from its own catalog.
     pub tool: ToolMeta,
-    /// The call it belongs to.
+    /// Tool call that the proposal belongs to.
     pub call_id: CallId,
-    /// On whose behalf.
+    /// Golem that acts.
     pub golem_id: GolemId,
-    /// Whose money: the account that holds what goes out, and gets what comes in.
+    /// Account that pays the outflows and receives the inflows.
     pub account: Address,
-    /// What it is for.
+    /// Purpose of the action.
     pub intent: Intent,
-    /// The calls, in order; each becomes one transaction. None where only an order is signed.
+    /// Calls in order, each of which becomes one transaction; empty if only an order is signed.
     pub legs: Vec<Leg>,
-    /// The most that may leave the account, gas apart. A token that is not here may not leave at all.
+    /// Maximum outflows, gas excluded. A token that is not listed must not leave the account.
     pub outflows: Vec<Flow>,
-    /// What must come in.
+    /// Minimum inflows of the action.
     pub inflows: Vec<Inflow>,
-    /// Every allowance that may stand afterwards and did not, or stood lower, before.
+    /// Every allowance that may be new or higher after the action.
     pub allowances: Vec<AllowanceBound>,
-    /// The figures of a trade, where it is one.
+    /// Figures of a trade; `None` if the action is not one.
     pub trade: Option<Trade>,
-    /// Everybody who is to receive something, the account itself included.
+    /// Every recipient of the action, including the account itself.
     pub recipients: Vec<Address>,
-    /// What is to be signed and handed to somebody who settles it, once all calls are done.
+    /// Order to sign and submit after all calls, for others to settle.
     pub order: Option<Box<SignedOrder>>,
-    /// What will be true afterwards, in one sentence.
+    /// State after the action, in one sentence.
     pub expected_outcome: SafeText,
 }
 
 impl Proposal {
-    /// Whether it gives something for something once, now or through an order that others settle: nobody is left
-    /// anything to take by it but what orders that were signed before may still take.
+    /// Returns true if the action exchanges tokens once, now or through an order that others settle. It leaves no new
+    /// allowance beyond that order.
     pub fn is_trade(&self) -> bool {
         self.trade.is_some() || self.order.is_some()
     }
 }
 
-/// A message that others settle: no transaction of the account's own carries it.
+/// Signed message that others settle, without a transaction of the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedOrder {
-    /// What is signed.
+    /// Typed data to sign.
     pub message: TypedMessage,
-    /// Somebody who holds enough of what the order brings, such as a pool: in the simulation a filler has it from
-    /// there. A wrong one lets the simulation fail, and nothing else.
+    /// Holder of enough of the order's output token, such as a pool, from which the filler takes it in the simulation.
+    /// A wrong holder only makes the simulation fail.
     pub holder: Address,
-    /// What arrives on another chain, where it does.
+    /// Arrival on another chain; `None` for an order on one chain.
     pub arrival: Option<Arrival>,
 }
 
-/// What a bridge order brings, in raw units.
+/// Output of a bridge order on the destination chain, in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// EIP-155 id of the chain it comes to.
+    /// EIP-155 id of the destination chain.
     pub chain_id: u64,
-    /// Which token, as that chain describes it.
+    /// Token, as the destination chain describes it.
     pub token: Token,
-    /// The least.
+    /// Minimum amount that must arrive.
     pub at_least: U256,
-    /// What is thought to come.
+    /// Expected amount that arrives.
     pub expected: U256,
 }
 
-/// What a proposal is for. A claim like the rest: what it exempts from is only ever granted on the
-/// simulated changes.
+/// Purpose of a proposal. It is a claim as well: exemptions depend on the simulated changes only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// One token for another in pools.
+    /// Exchange of one token for another in pools.
     Swap,
-    /// An allowance.
+    /// Grant of an allowance.
     Approve,
-    /// An allowance taken back, wholly or in part.
+    /// Full or partial revocation of an allowance.
     Revoke,
-    /// A transfer to somebody.
+    /// Transfer to a recipient.
     Transfer,
-    /// An order that others may fill.
+    /// Order that others may fill.
     PlaceOrder,
-    /// An order made void.
+    /// Cancellation of an order.
     CancelOrder,
-    /// An order over two chains.
+    /// Order across two chains.
     Bridge,
-    /// What a bridge order did not use, taken back.
+    /// Refund of a bridge order's unused money.
     Refund,
-    /// A change of an on-chain identity.
+    /// Change of an on-chain identity.
     Identity,
-    /// A change of the account's rules in PolicyCage; the operator's alone.
+    /// Change of the account's rules in PolicyCage, for the operator only.
     PolicyCage,
 }
 
 impl Intent {
-    /// The written form, as in events and the ledger.
+    /// Returns the name that events and the ledger contain.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Swap => "swap",
@@ -126,36 +124,36 @@ impl Intent {
     }
 }
 
-/// One call of a plan.
+/// One call of a plan, which becomes one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leg {
-    /// Why it is in the plan.
+    /// Role of the call in the plan.
     pub purpose: Purpose,
-    /// The contract or account called.
+    /// Contract or account to call.
     pub to: Address,
-    /// Wei sent along.
+    /// Native token value of the call, in wei.
     pub value: U256,
-    /// Calldata, with the fork's placeholder signature where a signature belongs.
+    /// Calldata, with the fork's placeholder in place of each signature.
     pub data: Bytes,
-    /// The most gas it may use, in gas units.
+    /// Gas limit, in gas units.
     pub gas_limit: u64,
-    /// Where signatures belong in `data`.
+    /// Positions of signatures in `data`.
     pub slots: Vec<SignatureSlot>,
 }
 
-/// Why a leg is in a plan.
+/// Role of a call in its plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Purpose {
-    /// Gives an allowance that the main leg needs.
+    /// Grants an allowance that the main call needs.
     Approve,
-    /// What it is all about.
+    /// Executes the action itself.
     Main,
-    /// Takes back what is left over.
+    /// Revokes an allowance that is left over.
     CleanUp,
 }
 
 impl Purpose {
-    /// The written form, as in events and the ledger.
+    /// Returns the name that events and the ledger contain.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Approve => "approve",
@@ -165,87 +163,87 @@ impl Purpose {
     }
 }
 
-/// A place in calldata that a signature will fill: [`SIGNATURE_BYTES`] from `offset` on.
+/// Position in calldata for a signature: [`SIGNATURE_BYTES`] from `offset`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureSlot {
-    /// Where it begins in the leg's data, in bytes.
+    /// Start within the call's data, in bytes.
     pub offset: usize,
-    /// What is signed.
+    /// Typed data to sign.
     pub message: TypedMessage,
 }
 
-/// An amount of a token, in raw units.
+/// Amount of a token, in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flow {
-    /// Which token.
+    /// Token that leaves the account.
     pub token: Token,
-    /// The most that may leave.
+    /// Maximum amount that may leave.
     pub amount: U256,
 }
 
-/// What must come in, in raw units.
+/// Required inflow of a token, in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inflow {
-    /// Which token.
+    /// Token that arrives.
     pub token: Token,
-    /// The least.
+    /// Minimum amount that must arrive.
     pub at_least: U256,
-    /// What is thought to come.
+    /// Expected amount that arrives.
     pub expected: U256,
-    /// Who gets it.
+    /// Address that receives the token.
     pub recipient: Address,
 }
 
-/// An allowance as it may stand afterwards, in raw units.
+/// Allowance that may remain after the action, in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowanceBound {
-    /// Which token.
+    /// Token of the allowance.
     pub token: Token,
-    /// Who may take it.
+    /// Address that may take the token.
     pub spender: Address,
-    /// Who keeps the allowance.
+    /// Contract that keeps the allowance.
     pub kind: AllowanceKind,
-    /// The most it may be.
+    /// Maximum of the allowance.
     pub at_most: U256,
 }
 
-/// Who keeps an allowance.
+/// Contract that keeps an allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AllowanceKind {
-    /// The token's own contract; it holds until changed.
+    /// The token's contract; the allowance has no expiry.
     Erc20,
-    /// Permit2.
+    /// The Permit2 contract.
     Permit2 {
-        /// When it ends, in seconds since the Unix epoch.
+        /// Expiry of the allowance, in seconds since the Unix epoch.
         expires_at: u64,
     },
 }
 
-/// The figures of a trade. Amounts in raw units.
+/// Figures of a trade. Amounts in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trade {
-    /// What is given.
+    /// Token that the account gives.
     pub token_in: Token,
-    /// What is wanted.
+    /// Token that the account receives.
     pub token_out: Token,
-    /// What goes in; with `exact_output`, the most that may.
+    /// Input amount; the maximum if `exact_output` is set.
     pub amount_in: U256,
-    /// What is thought to come out.
+    /// Expected output amount.
     pub expected_out: U256,
-    /// The least that may come out.
+    /// Minimum output amount.
     pub min_out: U256,
-    /// The slippage asked for.
+    /// Requested slippage tolerance.
     pub slippage: BasisPoints,
-    /// How far the trade moves the price, rounded up.
+    /// Price impact of the trade, rounded up.
     pub price_impact: BasisPoints,
-    /// The same, rounded down: it is below a whole figure exactly if this is.
+    /// Price impact of the trade, rounded down, for comparisons with a limit in whole basis points.
     pub impact_reached: BasisPoints,
-    /// When the quote was made, in milliseconds since the Unix epoch.
+    /// Time of the quote, in milliseconds since the Unix epoch.
     pub quoted_at: u64,
-    /// The last second in which it may be included, since the Unix epoch.
+    /// Last second in which the trade may be included, since the Unix epoch.
     pub deadline: u64,
-    /// The pools it goes through: their own prices are no witness to its fairness.
+    /// Pools on the route. Their prices are not used to judge the trade.
     pub pools: Vec<Address>,
-    /// Whether the output is what is fixed.
+    /// True if the output amount is fixed, rather than the input.
     pub exact_output: bool,
 }

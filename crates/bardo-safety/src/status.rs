@@ -1,5 +1,5 @@
-//! How the operator's rules stand: every limit with what is used and left of it, for whoever asks before acting.
-//! Nothing here decides anything; the checks read the same ledger again.
+//! State of the policy engine: every limit with its used and remaining part, for display before acting. Nothing here
+//! decides anything; the checks read the same ledger again.
 
 use alloy::primitives::{Address, B256};
 
@@ -12,66 +12,66 @@ use bardo_base::model::{Phase, Rule};
 use bardo_base::units::BasisPoints;
 use bardo_store::Store;
 
-/// How the rules stand for one account on one chain.
+/// State of the limits for one account on one chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
-    /// The stop file, as it is now.
+    /// Current content of the stop file.
     pub stop: InForce,
-    /// The phase it is told for.
+    /// Phase that the limits are scaled for.
     pub phase: Phase,
-    /// The policy's name.
+    /// Name of the policy.
     pub policy: String,
-    /// Counts its changes in this program, from 1.
+    /// Number of policy changes in this process, counted from 1.
     pub policy_version: u64,
-    /// Names it exactly.
+    /// Hash of the policy.
     pub policy_hash: B256,
-    /// What a looser policy would change, while one waits for a decision.
+    /// Changes of a looser policy that awaits the operator's decision; `None` if there is none.
     pub waiting: Option<Vec<Change>>,
-    /// Every cap on dollars.
+    /// Dollar limits on spending.
     pub caps: Vec<CapStatus>,
-    /// Trades in any 60 minutes.
+    /// Number of trades in any 60 minutes.
     pub trades: CountStatus,
-    /// Calls in any 60 seconds.
+    /// Number of calls in any 60 seconds.
     pub calls: CountStatus,
-    /// Milliseconds until the next trade may begin; exits do not wait.
+    /// Time until the next trade may begin, in milliseconds. Exits need not wait.
     pub cooldown_left: u64,
-    /// What failures in a row have come to.
+    /// State of the failure breaker.
     pub breaker: Breaker,
-    /// Failures in a row that open it.
+    /// Number of consecutive failures that opens the breaker.
     pub breaker_limit: u32,
-    /// The most the account was worth; zero where nothing has been seen of it.
+    /// High-water mark of the account; zero if it has not been read yet.
     pub high_water: Micros,
-    /// From which value on the stop-loss lets only exits pass.
+    /// Value at which the stop-loss permits only exits.
     pub stops_at: Micros,
-    /// How far below the highest that is.
+    /// Drawdown from the high-water mark that triggers the stop-loss.
     pub stop_loss: BasisPoints,
 }
 
-/// A cap on dollars.
+/// Dollar limit with its usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapStatus {
-    /// The policy's field.
+    /// Policy field that sets the limit.
     pub rule: Rule,
-    /// Over which time.
+    /// Period to which the limit applies.
     pub span: Span,
-    /// The most.
+    /// Maximum value within the period.
     pub limit: Micros,
-    /// Spent or reserved; nothing for one action.
+    /// Spent or reserved value; zero for a limit on single actions.
     pub used: Micros,
-    /// What is left.
+    /// Remaining value within the period.
     pub left: Micros,
-    /// Milliseconds until some of it is free again; `None` where that is not known, or nothing is used.
+    /// Time until some of it is free again, in milliseconds; `None` if it is unknown or nothing is used.
     pub frees_in: Option<u64>,
 }
 
-/// A limit on how often.
+/// Limit on a count, with its usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountStatus {
-    /// The most.
+    /// Maximum count within the period.
     pub limit: u32,
-    /// Made.
+    /// Count within the period so far.
     pub used: u32,
-    /// What is left.
+    /// Remaining count within the period.
     pub left: u32,
 }
 
@@ -82,10 +82,10 @@ impl CountStatus {
 }
 
 impl OperatorRules {
-    /// How the rules stand for `account` on a chain, in `phase`, with the calls of `caller`.
+    /// Returns the state of the limits for `account` on a chain, in `phase`, with the calls of `caller`.
     ///
     /// # Errors
-    /// [`LedgerError`]: then nothing is known of what is left, and nothing is signed either.
+    /// [`LedgerError`] if the ledger cannot be read; then nothing can be signed either.
     pub fn status(
         &self,
         chain_id: u64,

@@ -1,5 +1,4 @@
-//! The typed data that can be signed: a closed list. A kind that is not here cannot be signed, since
-//! nothing takes a bare hash.
+//! Typed data that can be signed: a closed list. Other types cannot be signed, since no function accepts a bare hash.
 
 use alloy::{
     primitives::{Address, B256, U256},
@@ -11,59 +10,59 @@ use golem_chain::permit2::Domain;
 use golem_protocols::intents::Intent;
 use golem_protocols::uniswap::order::Order;
 
-/// Typed data of a known kind ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)), decoded, never opaque.
+/// Typed data of a known type ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)), decoded and never opaque.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TypedMessage {
-    /// An allowance inside Permit2 for one token (AllowanceTransfer).
+    /// Allowance inside Permit2 for one token (AllowanceTransfer).
     Permit2Allowance {
-        /// The Permit2 contract.
+        /// Address of the Permit2 contract.
         permit2: Address,
-        /// What is signed.
+        /// Typed data to sign.
         permit: PermitSingle,
     },
-    /// A transfer that Permit2 makes once (SignatureTransfer), without a witness.
+    /// Single transfer by Permit2 (SignatureTransfer), without a witness.
     Permit2Transfer {
-        /// The Permit2 contract.
+        /// Address of the Permit2 contract.
         permit2: Address,
-        /// What is signed.
+        /// Typed data to sign.
         permit: PermitTransferFrom,
     },
-    /// A UniswapX order: a transfer that Permit2 makes once, for its reactor, bound to the order as its witness.
-    /// What a cosigner adds is no part of what is signed.
+    /// UniswapX order: a single transfer by Permit2 for the reactor, with the order as its witness. The cosigner's data
+    /// is not part of the signature.
     UniswapxOrder {
-        /// The Permit2 contract.
+        /// Address of the Permit2 contract.
         permit2: Address,
-        /// The order.
+        /// Order that the signature binds.
         order: Box<Order>,
     },
-    /// An ERC-7683 order: a transfer that Permit2 makes once, for the origin's settler, bound to the order.
+    /// ERC-7683 order: a single transfer by Permit2 for the origin's settler, with the order as its witness.
     CrossChainOrder {
-        /// The Permit2 contract.
+        /// Address of the Permit2 contract.
         permit2: Address,
-        /// The order.
+        /// Order that the signature binds.
         intent: Box<Intent>,
     },
 }
 
-/// What whoever holds a signature can take with it.
+/// Amount that a signature permits a spender to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Takes {
-    /// The token's contract.
+    /// Address of the token's contract.
     pub token: Address,
-    /// Who may take it.
+    /// Address that may take the token.
     pub spender: Address,
-    /// At most, raw units.
+    /// Maximum amount, in raw units.
     pub amount: U256,
-    /// When the signature can no longer be handed in, in seconds since the Unix epoch.
+    /// Last second in which the signature can be used, since the Unix epoch.
     pub usable_until: u64,
-    /// Until when what it grants holds, in seconds since the Unix epoch.
+    /// Last second in which the permission is valid, since the Unix epoch.
     pub holds_until: u64,
-    /// Whether its nonce is the next of an order (an allowance), or any that is unused (a transfer).
+    /// True if the nonce must be the next in sequence (allowance); false if any unused one is valid (transfer).
     pub ordered: bool,
 }
 
 impl TypedMessage {
-    /// The hash that is signed, on the chain with this id.
+    /// Returns the hash to sign, on the chain with this id.
     pub fn digest(&self, chain_id: u64) -> B256 {
         match self {
             Self::Permit2Allowance { permit2, permit } => {
@@ -79,7 +78,7 @@ impl TypedMessage {
         }
     }
 
-    /// The contract that will check the signature.
+    /// Returns the contract that verifies the signature.
     pub fn verifier(&self) -> Address {
         match self {
             Self::Permit2Allowance { permit2, .. }
@@ -89,7 +88,7 @@ impl TypedMessage {
         }
     }
 
-    /// What the signature lets somebody take. Times beyond 64 bits mean "for ever" and are cut to that.
+    /// Returns the amounts that the signature permits others to take. Times beyond 64 bits are cut to the maximum.
     pub fn takes(&self) -> Vec<Takes> {
         let takes = match self {
             Self::Permit2Allowance { permit, .. } => Takes {
@@ -128,7 +127,7 @@ impl TypedMessage {
         vec![takes]
     }
 
-    /// The nonce that it uses up in Permit2's bitmap, if it is of the kind that has such a one.
+    /// Returns the nonce in Permit2's bitmap; `None` for a type with sequential nonces.
     pub fn unordered_nonce(&self) -> Option<U256> {
         match self {
             Self::Permit2Allowance { .. } => None,
@@ -138,7 +137,7 @@ impl TypedMessage {
         }
     }
 
-    /// The name of the type that is signed, for a person.
+    /// Returns the name of the signed type, for display.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Permit2Allowance { .. } => "Permit2 PermitSingle",
@@ -148,7 +147,7 @@ impl TypedMessage {
         }
     }
 
-    /// Its fields with their values, in the order in which they are signed, for a person.
+    /// Returns the fields with their values in the order of signing, for display.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Permit2Allowance { permit, .. } => vec![
@@ -203,7 +202,8 @@ impl TypedMessage {
     }
 }
 
-/// Permit2's domain: no version ([its EIP712.sol](https://github.com/Uniswap/permit2/blob/main/src/EIP712.sol)).
+/// EIP-712 domain of Permit2, which has no version
+/// ([EIP712.sol](https://github.com/Uniswap/permit2/blob/main/src/EIP712.sol)).
 fn permit2_domain(permit2: Address, chain_id: u64) -> Eip712Domain {
     eip712_domain! {
         name: "Permit2",

@@ -53,7 +53,7 @@ struct Inner {
     changed: watch::Sender<u64>,
     trail: Option<Trail>,
     elsewhere: OnceLock<Arc<dyn Elsewhere>>,
-    /// Whether approvals need a proof that the operator gave them.
+    /// True if approvals need a proof that the operator gave them.
     takes_proof: AtomicBool,
 }
 
@@ -94,7 +94,7 @@ enum Answered {
 }
 
 impl Answered {
-    /// Whether the answer lets the action run. Such an answer is valid only for the permit that it names.
+    /// Returns true if the answer lets the action run. Such an answer is valid only for the permit that it names.
     fn says_yes(&self) -> bool {
         match self {
             Self::Answer(answer, _) => says_yes(answer),

@@ -161,13 +161,13 @@ impl Grant {
         self.granted
     }
 
-    /// Whether the approval is in time and matches this policy and phase.
+    /// Returns true if the approval is in time and matches this policy and phase.
     pub(super) fn lives(&self, now: Moment, policy: B256, phase: Phase) -> bool {
         self.stands(now) && self.scope.policy == policy && self.scope.phase == phase
     }
 
-    /// Whether neither clock has ended the approval, the wall clock is not before its start, and the Golem's phase has
-    /// not changed since the request.
+    /// Returns true if neither clock has ended the approval, the wall clock is not before its start, and the Golem's
+    /// phase has not changed since the request.
     pub(super) fn stands(&self, now: Moment) -> bool {
         !self.lasts(now).is_zero() && self.own.as_ref().is_none_or(|own| matches!(own.has_changed(), Ok(false)))
     }

@@ -91,7 +91,7 @@ impl Reason {
         }
     }
 
-    /// Whether both name the same limit of the same field, whatever the value.
+    /// Returns true if both name the same limit of the same field, whatever the value.
     pub(super) fn is_limit_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Above { limit, field, .. }, Self::Above { limit: other_limit, field: other_field, .. }) => {
@@ -112,9 +112,9 @@ impl Reason {
         }
     }
 
-    /// Whether an approval that was shown `self` also covers `now`. The same limit of the same field stays covered
-    /// while the value is at most [`RISEN_BPS`] above the one that was shown: the permit binds the amounts, and only
-    /// their price moves. A value too large to count is never covered.
+    /// Returns true if an approval that was shown `self` also covers `now`. The same limit of the same field stays
+    /// covered while the value is at most [`RISEN_BPS`] above the one that was shown: the permit binds the amounts, and
+    /// only their price moves. A value too large to count is never covered.
     pub(super) fn covers(&self, now: &Self) -> bool {
         match (self, now) {
             (Self::Above { value: shown, limit, field }, Self::Above { value, limit: now_limit, field: now_field }) => {

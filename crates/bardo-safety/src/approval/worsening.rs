@@ -120,7 +120,7 @@ pub enum Worsening {
 }
 
 impl Worsening {
-    /// Whether the change is a worse amount of a token.
+    /// Returns true if the change is a worse amount of a token.
     const fn is_an_amount(&self) -> bool {
         match self {
             Self::MoreLeaves { .. } | Self::LessComesIn { .. } | Self::MayTakeMore { .. } => true,
@@ -268,7 +268,7 @@ fn money(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     }
 }
 
-/// Whether a value rose by more than [`RISEN_BPS`]. A value too large to compare counts as risen.
+/// Returns true if a value rose by more than [`RISEN_BPS`]. A value too large to compare counts as risen.
 fn rises(before: Usd, now: Usd) -> bool {
     let (Some(was), Some(is)) = (before.scaled(DOLLAR_DIGITS, Rounding::Down), now.scaled(DOLLAR_DIGITS, Rounding::Up))
     else {
@@ -390,7 +390,7 @@ enum Terms {
     NoWorse,
     /// Only amounts are worse.
     WorseAmounts,
-    /// Another message.
+    /// A different message altogether.
     Other,
 }
 

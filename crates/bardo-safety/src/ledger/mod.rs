@@ -109,7 +109,7 @@ pub enum Outcome {
     },
     /// The transaction was included and reverted.
     Reverted {
-        /// Gas cost.
+        /// Gas cost of the transaction.
         gas: Micros,
     },
     /// The action failed, and it is certain that none of it can be included.

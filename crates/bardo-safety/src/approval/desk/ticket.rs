@@ -62,12 +62,12 @@ pub struct Ticket {
     /// Length of the whole wait.
     pub(super) wait: Duration,
     pub(super) passes_by_itself: bool,
-    /// Whether the wait ended when the permit had expired as well. Then the wait starts again with the next permit.
+    /// True if the wait ended when the permit had expired as well. Then the wait starts again with the next permit.
     pub(super) begins_anew: bool,
     pub(super) over: bool,
     /// Limit that kept the request from being queued; `None` for a queued request.
     pub(super) refused: Option<AskRefused>,
-    /// Whether recording the request in the audit log was attempted.
+    /// True once recording the request in the audit log was attempted.
     pub(super) told: bool,
     /// Standing approval of the answer: lifetime in milliseconds, total, and number.
     pub(super) similar: Option<(u64, Usd, Option<u64>)>,
