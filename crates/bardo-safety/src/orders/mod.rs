@@ -425,7 +425,7 @@ impl Orders {
     }
 
     /// Reads the end of an account's expired orders. Their reservations are released only once the end is stored, and a
-    /// process that runs a single call does not follow orders. Orders that cannot be read within [`SETTLES`] stay as
+    /// process that runs a single call does not follow orders. Orders that cannot be read within `SETTLES` stay as
     /// they are.
     pub async fn settle_expired(&self, account: Address) {
         let orders = self.clone();
