@@ -1,4 +1,4 @@
-//! Interface of the safety guardian, which must agree to every action above the hot lane. Without a guardian such
+//! Interface of the safety-guardian, which must agree to every action above the hot lane. Without a guardian such
 //! actions are blocked, except that a fair exit may proceed with the operator's approval.
 
 use std::fmt;

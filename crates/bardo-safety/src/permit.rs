@@ -89,7 +89,7 @@ pub const MIGRATIONS: Migrations = Migrations {
     ALTER TABLE safety_order ADD COLUMN signed_at INTEGER;
     ALTER TABLE safety_order ADD COLUMN shown INTEGER NOT NULL DEFAULT 1;
 ",
-        // Tokens for which an account has granted an allowance, whoever signed for the account.
+        // Tokens for which an account has granted an allowance, whichever key signed for the account.
         "
     CREATE TABLE safety_allowed (
         chain_id INTEGER NOT NULL,

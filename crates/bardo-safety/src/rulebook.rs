@@ -38,7 +38,7 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
     /// Returns the required level of consent.
     fn consent(&self, framed: &Framed, facts: &Facts) -> ApprovalNeed;
 
-    /// Returns true if the action is above the hot lane, so that the safety guardian must agree.
+    /// Returns true if the action is above the hot lane, so that the safety-guardian must agree.
     fn above_hot_lane(&self, framed: &Framed, facts: &Facts) -> bool;
 
     /// Returns true if automatic approval is permitted for the action.

@@ -342,7 +342,7 @@ impl ApprovalDesk {
         }
     }
 
-    /// Makes a request that is not queued, for an action by hand: the operator answers it together with the command.
+    /// Creates a request that is not queued, for a manual action: the operator answers it together with the command.
     pub fn by_hand(preview: Arc<Preview>) -> ApprovalRequest {
         ApprovalRequest {
             requirement: requirement(&preview),

@@ -29,7 +29,7 @@ pub enum Reason {
         /// Policy field that sets the limit.
         field: SafeText,
     },
-    /// The value is above the limit up to which the safety guardian need not be asked (hot lane).
+    /// The value is above the limit up to which the safety-guardian need not be asked (hot lane).
     HotLane,
     /// The action's value is unknown.
     Untold,

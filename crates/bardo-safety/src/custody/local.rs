@@ -126,7 +126,7 @@ pub(super) fn fits(own: Address, proposal: &Proposal, context: &FrameContext) ->
     Ok(())
 }
 
-/// Returns the leg's signature slots, moved by `shift` bytes and assigned to `signer`.
+/// Returns the signature slots of a call, moved by `shift` bytes and assigned to `signer`.
 pub(super) fn slots(leg: &Leg, signer: Address, shift: usize) -> Vec<FramedSlot> {
     leg.slots
         .iter()
