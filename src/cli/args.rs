@@ -289,8 +289,8 @@ pub(super) enum GolemAction {
         /// Scenario seconds per second [default: headless as fast as possible, otherwise 1]
         #[arg(long, value_name = "X", value_parser = clap::value_parser!(u32).range(1..=100))]
         speed: Option<u32>,
-        /// Run for this number of heartbeats, two seconds apart, whatever the scenario's length; a brain is asked once
-        /// per heartbeat
+        /// Run for this number of heartbeats, two seconds apart, whatever the scenario's length; with a brain, end
+        /// after this number of decisions
         #[arg(long, value_name = "N", requires = "headless", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
         ticks: Option<u64>,
         /// Role of the Golem; `bardo tools --archetype NAME` lists the tools that it may call

@@ -105,7 +105,8 @@ alloy::sol! {
         bytes data;
     }
 
-    /// Contract that opens orders on the origin chain. `Repaid` and everything after it belong to our own settler.
+    /// Contract that opens orders on the origin chain. `Repaid`, `Refunded`, and the functions from `repay` on belong to our
+    /// own settler.
     #[derive(Debug, PartialEq, Eq)]
     interface OriginSettler {
         event Open(bytes32 indexed orderId, ResolvedCrossChainOrder resolvedOrder);
@@ -126,7 +127,7 @@ alloy::sol! {
         function attester() external view returns (address);
     }
 
-    /// Contract that fills orders on the destination chain. `Filled` and everything after it belong to our own settler.
+    /// Contract that fills orders on the destination chain. `Filled` and `filledFor` belong to our own settler.
     #[derive(Debug, PartialEq, Eq)]
     interface DestinationSettler {
         event Filled(

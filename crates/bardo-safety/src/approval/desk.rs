@@ -67,7 +67,7 @@ struct State {
     /// Permits that were rejected after their request was closed.
     late: VecDeque<PermitId>,
     next: u64,
-    /// Highest wall clock reading so far, in milliseconds since the Unix epoch.
+    /// Highest wall clock reading since the last large backward step, in milliseconds since the Unix epoch.
     latest: u64,
     limits: AskLimits,
 }

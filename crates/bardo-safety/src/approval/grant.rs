@@ -1,5 +1,5 @@
-//! Standing approvals. Each covers one Golem, tool, chain and account, the same tokens and recipients, and the same
-//! policy and phase, up to a total and for a limited time.
+//! Standing approvals. Each covers one Golem, tool, chain and account, with the same tokens and recipients, under the
+//! same policy and phase. It has a total and a limited lifetime.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

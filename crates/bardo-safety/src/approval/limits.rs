@@ -96,7 +96,7 @@ fn unwrapped(token: &Token) -> TokenId {
 /// Rejection record of one kind of action.
 #[derive(Debug, Clone, Copy)]
 struct Refused {
-    /// Number of rejections since the last approval.
+    /// Number of rejections without an approval in between, within [`REMEMBERED`] of each other's pause.
     times: usize,
     /// End of the pause, in milliseconds on the monotonic clock.
     until: u64,

@@ -499,9 +499,9 @@ pub fn observe(transaction: &Transaction<'_>, now: u64, party: &Party, equity: M
 }
 
 /// Records an account's current value. The first reading is its high-water mark. Later, the mark rises to the lowest
-/// value read over a period ([`MARK_DWELL`]), so a false price, a flash loan or a temporary gift in one reading cannot
+/// value read over a period ([`MARK_DWELL`]). So a false price, a flash loan or a temporary gift in one reading cannot
 /// raise it. A jump beyond [`MARK_JUMP`] percent must be read at least [`JUMP_READINGS`] times over [`JUMP_DWELL`].
-/// Value that arrived over a bridge is explained by the ledger and raises the mark at once ([`raise_at`]).
+/// Value that arrived over a bridge is known to the ledger and raises the mark at once ([`raise_at`]).
 fn observe_at(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Micros) -> Result<(), LedgerError> {
     let (chain_id, account) = (sql(party.chain_id)?, party.account.to_string());
     let forget = || -> Result<(), LedgerError> {

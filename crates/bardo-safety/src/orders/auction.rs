@@ -1,6 +1,6 @@
 //! On-chain state of a UniswapX order, and the card that shows it. The order is filled if its reactor emits a fill
-//! event, cancelled if Permit2 emits an invalidation of its nonce, and expired once the chain's time is past its
-//! deadline. Until then it is open. A used nonce without such an event may have been used by a fill.
+//! event, and cancelled if Permit2 emits an invalidation of its nonce. It is expired once the chain's time is past its
+//! deadline; until then it is open. A used nonce without such an event may have been used by a fill.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
