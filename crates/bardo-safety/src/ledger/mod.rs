@@ -346,7 +346,7 @@ pub fn settle(
 /// counted, without being counted twice.
 ///
 /// # Errors
-/// [`LedgerError::Unknown`].
+/// [`LedgerError::Unknown`] if the reservation does not exist.
 pub fn hold_again(
     transaction: &Transaction<'_>,
     now: u64,
@@ -438,7 +438,6 @@ pub fn note_recipients(
 ///
 /// # Errors
 /// [`LedgerError`] if the database fails.
-/// [`LedgerError`].
 pub fn recipients(connection: &Connection) -> Result<Vec<Address>, LedgerError> {
     let mut asked = connection.prepare_cached(
         "SELECT DISTINCT recipient FROM ledger_recipient JOIN ledger_reservation ON id = reservation

@@ -283,7 +283,10 @@ pub(super) fn calls(connection: &Connection, now: u64, caller: &GolemId) -> Resu
     Ok(count(calls))
 }
 
-/// Returns the ledger's clock: the latest time that any caller reported.
+/// Returns the ledger's clock: the latest time that any caller reported, in milliseconds since the Unix epoch.
+///
+/// # Errors
+/// [`LedgerError`] if the database fails or the stored time is invalid.
 pub fn clock(connection: &Connection) -> Result<u64, LedgerError> {
     let stored: Option<i64> = connection
         .prepare_cached("SELECT now FROM ledger_clock WHERE one = 1")?

@@ -66,7 +66,7 @@ impl Orders {
             Ok(found) if found == hash => (Stage::Submitted, String::new()),
             Ok(found) => (Stage::Submitting, format!("the service keeps it as {found}, which is another order")),
             Err(error @ ServiceError::Refused(_)) => (Stage::Refused, error.to_string()),
-            // The order certainly did not leave this process: the same bytes may be submitted again.
+            // The service certainly did not accept the order: the same bytes may be submitted again.
             Err(error @ (ServiceError::Unreachable(_) | ServiceError::Busy { .. })) => {
                 (Stage::Signed, error.to_string())
             }
@@ -125,8 +125,8 @@ impl Orders {
 
     /// Submits the orders that were signed and stored but not submitted, by this process or one that was killed. It
     /// skips orders during a stop, and those that are expired or too old. An order that no service has seen is
-    /// withdrawn if it is too old or if a stop of level halt is in force. So lifting a stop does not release orders
-    /// that were signed before it. Returns the number of submissions attempted.
+    /// withdrawn if it is too old or if a stop of level halt or higher is in force. So lifting a stop does not release
+    /// orders that were signed before it. Returns the number of submissions attempted.
     ///
     /// # Errors
     /// The database's failure. Other failures are logged, and the next call tries again.

@@ -400,6 +400,9 @@ pub(crate) fn of_permit(connection: &Connection, permit_id: PermitId) -> Result<
 
 /// Returns the amounts that signed orders of an account may still take on a chain, by token, in raw units. A row counts
 /// only with the account's own signature, since allowances are kept in place for these amounts.
+///
+/// # Errors
+/// The database's failure.
 pub fn promised(
     connection: &Connection,
     chain_id: u64,
@@ -437,6 +440,9 @@ pub(crate) fn coming(
 }
 
 /// Returns the latest order that was signed for this call.
+///
+/// # Errors
+/// The database's failure, or a row that cannot be read.
 pub fn of_call(connection: &Connection, call_id: CallId) -> Result<Option<Record>, StoreError> {
     let row = connection
         .prepare_cached(&format!(

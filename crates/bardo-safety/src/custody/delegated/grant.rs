@@ -95,7 +95,6 @@ impl Grant {
     ///
     /// # Errors
     /// [`GrantError::NoFramework`] or [`GrantError::Limits`] if the chain's address book lacks a contract.
-    /// [`GrantError::NoFramework`], [`GrantError::Limits`].
     pub fn draft(
         network: &Network,
         owner: Address,
