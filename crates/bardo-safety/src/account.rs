@@ -129,7 +129,7 @@ pub enum SignError {
     /// The keys were removed for good.
     #[error("the account is locked: {0}")]
     Revoked(Revoked),
-    /// The account never signs this.
+    /// The account never signs such content.
     #[error("the account refuses to sign: {0}")]
     Refused(String),
     /// The signer did not answer clearly, so it may have signed.

@@ -69,7 +69,7 @@ pub struct PaperAction {
     pub golem_id: GolemId,
     /// Name of the tool.
     pub tool: &'static str,
-    /// Expected outcome, in a sentence.
+    /// Expected outcome, as a sentence.
     pub outcome: SafeText,
     /// EIP-155 id of the chain.
     pub chain_id: u64,

@@ -124,7 +124,7 @@ impl Intent {
     }
 }
 
-/// One call of a plan.
+/// One call of a plan, which becomes one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leg {
     /// Role of the call in the plan.

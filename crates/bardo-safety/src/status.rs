@@ -33,7 +33,7 @@ pub struct Status {
     pub trades: CountStatus,
     /// Limit on calls in any 60 seconds.
     pub calls: CountStatus,
-    /// Milliseconds until the next trade may begin; exits do not wait.
+    /// Time until the next trade may begin, in milliseconds. Exits need not wait.
     pub cooldown_left: u64,
     /// State of the failure breaker.
     pub breaker: Breaker,
