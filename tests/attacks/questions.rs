@@ -96,7 +96,7 @@ fn nonce(url: &str) -> u64 {
 
 fn arguments(url: &str, (tool, params): &(&str, Value)) -> Vec<String> {
     let given = format!("ethereum={url}");
-    ["--rpc", &given, "call", "--approve", "ask", tool, &params.to_string()].map(str::to_owned).to_vec()
+    ["--rpc", &given, "call", "--json", "--approve", "ask", tool, &params.to_string()].map(str::to_owned).to_vec()
 }
 
 impl Victim {

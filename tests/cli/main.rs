@@ -52,6 +52,8 @@ mod quotes;
 #[cfg(unix)]
 mod rare;
 mod schemas;
+#[cfg(unix)]
+mod shell;
 mod tools;
 #[cfg(unix)]
 mod trails;
