@@ -45,11 +45,11 @@ pub struct Plan {
     pub(super) end: TokenAmount,
     pub(super) symbol: SafeText,
     pub(super) told: Vec<String>,
-    /// Order size relative to pool liquidity; `None` if it could not be measured.
+    /// Advice about the order size; `None` if none is needed or nothing could be measured.
     pub(super) size: Option<Measure>,
 }
 
-/// Advice about the order size; `None` if none is needed or nothing could be measured.
+/// Parameters of an auction order.
 pub(super) struct Wish<'a> {
     pub(super) token_in: &'a str,
     pub(super) token_out: &'a str,

@@ -37,7 +37,7 @@ pub enum Trigger {
     Rests,
     /// A stop that forbids all actions is in force.
     Stopped,
-    /// The stop is lifted.
+    /// The stop is lifted, or still allows exits.
     Released,
     /// The Golem's life is over.
     Dies,

@@ -341,8 +341,8 @@ impl Papers {
     }
 }
 
-/// Returns the playbook folder name for a session on these chains: their names in alphabetical order. A name beyond
-/// [`MOST_KEY`] bytes is replaced by its hash.
+/// Returns the playbook folder name for a session on these chains: their names in alphabetical order. A name beyond 120
+/// bytes is replaced by its hash.
 pub fn network_key<'a>(chains: impl IntoIterator<Item = &'a str>) -> String {
     let clean = |name: &str| name.chars().map(|c| if is_key_character(c) { c } else { '_' }).collect::<String>();
     let names: BTreeSet<String> = chains.into_iter().map(clean).filter(|name| !name.is_empty()).collect();
