@@ -1,4 +1,5 @@
-//! Four programs on one data folder at once, at the cap and at the rate: never above, none lost, every nonce once.
+//! Four processes on one data directory at the spending limit and at the rate limit: never exceeded, none lost, every
+//! nonce used once.
 
 use std::collections::BTreeMap;
 use std::process::Child;
@@ -6,18 +7,17 @@ use std::process::Child;
 use crate::fellow;
 use crate::host::{Devnet, Home, ROOMY, run, settled};
 
-/// Swaps that each of the four wants.
+/// Number of swaps that each of the four requests.
 fn wanted() -> usize {
     std::env::var("BARDO_FELLOW_SWAPS").ok().and_then(|text| text.parse().ok()).unwrap_or(60)
 }
 
-/// The rate that lets seven in eight of all that is wanted pass: most are made, with all four at it, and the rest are
-/// refused.
+/// Rate that lets seven in eight of all requests pass: most succeed, and all four processes reach the limit.
 fn rate() -> usize {
     4 * wanted() * 7 / 8
 }
 
-/// Lets four programs loose on one folder, all with this trade; counts how their calls ended.
+/// Runs four processes on one folder with this trade; counts the results of their calls.
 fn four_trading(home: &Home, devnet: &Devnet, trade: fellow::Trade) -> BTreeMap<String, usize> {
     // The folder's first use makes the tables: not four times at once, or it would be that which is tested.
     let children: Vec<Child> = (0..4)

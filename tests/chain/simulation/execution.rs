@@ -479,12 +479,12 @@ pub async fn next_block(exchange: &Exchange) -> NextBlock {
     }
 }
 
-/// Pins, simulates, executes, compares; gives how many of `count` succeeded.
+/// Pins, simulates, executes and compares; returns how many of `count` succeeded.
 async fn run(exchange: &mut Exchange, source: &Source, count: usize) -> usize {
     let mut succeeded = 0;
     for _ in 0..count {
         let attempt = exchange.attempt().await;
-        // On the devnet itself nothing needs to be told.
+        // A fork of the devnet itself needs no declared owners.
         let on_devnet = matches!(source, Source::Devnet(_));
         let next = if on_devnet { NextBlock::default() } else { next_block(exchange).await };
         let fork = Fork::pin(source, BlockId::latest(), next).await.expect("a fork");
