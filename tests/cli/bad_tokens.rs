@@ -3,8 +3,7 @@
 //!
 //! | token | bought | sold |
 //! |---|---|---|
-//! | fee of one percent on transfers | refused if less than the minimum arrives; with enough slippage, the amount that
-//! arrived | the same |
+//! | fee of one percent on transfers | refused if less than the minimum arrives; with enough slippage, the amount that arrived | the same |
 //! | returns no bool | passes | passes |
 //! | has a hostile symbol | refused by its name, which is shown cleaned | the same |
 //! | reverts | refused by the simulation | refused by the simulation |

@@ -2,8 +2,7 @@
 //!
 //! | code | situation |
 //! |---|---|
-//! | `PERMIT_EXPIRED` | the account is busy for too long; no commit in time; a permit of an earlier program; an unknown
-//! permit |
+//! | `PERMIT_EXPIRED` | the account is busy for too long; no commit in time; a permit of an earlier program; an unknown permit |
 //! | `PERMIT_MISMATCH` | the rules change during the approval; a hash of another permit |
 //! | `PERMIT_CONSUMED` | a second commit |
 //! | `SAFETY_CAGE_VIOLATION` | the owner's contract permits less |

@@ -4,8 +4,7 @@
 //! | code | situation |
 //! |---|---|
 //! | `TOKEN_NOT_FOUND`, `TOKEN_LOOKALIKE`, `ROUTING_NO_ROUTE`, `CHAIN_UNKNOWN`, `VALIDATION_FAILED` | a parameter |
-//! | `SAFETY_SPENDING_LIMIT_EXCEEDED`, `SAFETY_TOKEN_NOT_ALLOWED`, `SAFETY_NOT_ALLOWED`, `SAFETY_SLIPPAGE`,
-//! `SAFETY_RATE_LIMITED`, `SAFETY_BALANCE_BREAKER`, `SAFETY_PHASE_BLOCKED` | a policy, alone and in combination |
+//! | `SAFETY_SPENDING_LIMIT_EXCEEDED`, `SAFETY_TOKEN_NOT_ALLOWED`, `SAFETY_NOT_ALLOWED`, `SAFETY_SLIPPAGE`, `SAFETY_RATE_LIMITED`, `SAFETY_BALANCE_BREAKER`, `SAFETY_PHASE_BLOCKED` | a policy, alone and in combination |
 //! | `SAFETY_SIMULATION_FAILED` | the sale exceeds the balance |
 //! | `SAFETY_PRICE_UNKNOWN` | a token without a price source |
 //! | `APPROVAL_REQUIRED`, `APPROVAL_REFUSED`, `APPROVAL_LAPSED` | no operator, a rejection, no answer on a terminal |
@@ -17,8 +16,7 @@
 //! | `IDEMPOTENCY_CONFLICT` | one key for two calls |
 //! | `PERMIT_EXPIRED`, `PERMIT_MISMATCH`, `PERMIT_CONSUMED`, `SAFETY_CAGE_VIOLATION` | covered by `permits` |
 //! | `WALLET_NOT_CONFIGURED` | covered by `figures`, and in all variants by `hands` |
-//! | `ROUTING_INSUFFICIENT_LIQUIDITY` | covered by `figures` for a bridge that nobody can fill: a swap fixes its input,
-//! which can always be quoted |
+//! | `ROUTING_INSUFFICIENT_LIQUIDITY` | covered by `figures` for a bridge that nobody can fill: a swap fixes its input, which can always be quoted |
 //!
 //! The figures of each rule are covered by `figures`.
 
@@ -297,8 +295,8 @@ fn a_swap_whose_price_moves_before_its_block_is_told_so_in_words() {
     let swapping = desk.swapping(json!({}));
     desk.until_pending(1);
     for pool in pools["data"]["pools"].as_array().unwrap().iter().filter(|pool| pool["version"] == "V3") {
-        // The first word of a pool has, from its low end, the square root of the price in 160 bits and the price's tick
-        // in 24 bits, by the layout of its published source: 200 ticks lower the root is multiplied by 1.0001^-100.
+        // The first word of a pool (`slot0`) has the square root of the price in its low 160 bits, then the price's
+        // tick in 24 bits. 200 ticks lower the root is multiplied by 1.0001^-100.
         let word = desk.ask("eth_getStorageAt", json!([pool["pool"], "0x0", "latest"]));
         let (rest, root) = word.as_str().unwrap().trim_start_matches("0x").split_at(24);
         let (rest, tick) = rest.split_at(18);

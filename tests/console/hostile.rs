@@ -1,9 +1,8 @@
 //! Source in which all external text is hostile.
 //!
 //! No [`SafeText`] can contain raw text: all its constructors clean. So a session's messages are serialised to JSON, as
-//! journals and handles do, raw text is inserted wherever any text is possible, and the result is parsed by the same
-//! parser that journals and handles use. Values that are not `SafeText` (parameters, results, figures of orders, audit
-//! entries) reach the console unchanged.
+//! journals and handles do. Raw text is inserted wherever any text is possible, and the usual parser reads the result.
+//! Values that are not `SafeText` (parameters, results, figures of orders, audit entries) reach the console unchanged.
 
 use bardo::base::fabric::{AskReason, Finding, SafetyCheck};
 use std::sync::Arc;

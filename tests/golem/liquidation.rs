@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::last_will::{Watched, databases};
 
-/// Buys UNI for three times the limit per trade, then its prices fall by 22 %.
+/// Scenario that buys UNI for three times the limit per trade, then its prices fall by 22 %.
 const BUYS_AND_DIES: &str = r#"
 name = "short-life"
 about = "It buys thrice and dies."
@@ -48,7 +48,7 @@ at = 90
 do = { phase = { is = "Terminal" } }
 "#;
 
-/// Does nothing, and its prices fall by 22 %, of which it dies. Its moments are stepped, so that the fall waits for the
+/// Scenario that does nothing, and dies when prices fall by 22 %. Its moments are stepped, so that the fall waits for the
 /// test's actions.
 const RESTS_AND_DIES: &str = r#"
 name = "short-life"
@@ -67,7 +67,7 @@ at = 700
 do = { phase = { is = "Terminal" } }
 "#;
 
-/// Does nothing.
+/// Scenario that does nothing.
 const RESTS: &str = r#"
 name = "short-life"
 about = "It does nothing."
@@ -77,7 +77,7 @@ at = 1
 now = "Resting."
 "#;
 
-/// Halts everything by itself.
+/// Scenario that halts everything by itself.
 const STOPS: &str = r#"
 name = "short-life"
 about = "It stops everything."

@@ -43,8 +43,8 @@ struct Session {
 }
 
 impl Session {
-    /// An owner with 1,000 USDC whose account has the framework's code, and a session key with native tokens for gas
-    /// that may make the calls of a swap and lose at most 200 USDC per call.
+    /// An owner with 1,000 USDC whose account has the framework's code, and a session key with native tokens for gas.
+    /// The key may make the calls of a swap, and lose at most 200 USDC per call.
     async fn new() -> Self {
         let world = World::new(4).await;
         let network = world.client.network().clone();

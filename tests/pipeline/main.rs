@@ -6,12 +6,8 @@
 //! | failure | test |
 //! |---|---|
 //! | a composite action escapes approval | `operator::a_composite_action_is_counted_whole` |
-//! | the policy does not read a field that contains an amount |
-//! `refusals::a_tool_that_lies_about_what_it_does_is_refused`, `calldata::calls_are_held_to_what_their_bytes_guarantee`
-//! |
-//! | a thousand concurrent calls of two processes exceed a limit or a rate |
-//! `crowd::a_thousand_commits_of_two_processes_never_pass_a_cap_nor_after_a_restart`, the same with `rate`; `resilience
-//! processes::four_programs_never_pass_the_cap` |
+//! | the policy does not read a field that contains an amount | `refusals::a_tool_that_lies_about_what_it_does_is_refused`, `calldata::calls_are_held_to_what_their_bytes_guarantee` |
+//! | a thousand concurrent calls of two processes exceed a limit or a rate | `crowd::a_thousand_commits_of_two_processes_never_pass_a_cap_nor_after_a_restart`, the same with `rate`; `resilience processes::four_programs_never_pass_the_cap` |
 //! | counters are lost on restart | the same; `operator::caps_hold_over_calls_and_restarts`, `operator::rates_hold_over_calls_and_restarts` |
 //! | twice the daily limit around midnight | `lib ledger::a_day_is_any_24_hours` |
 //! | a breaker never closes | `lib ledger::the_breaker_opens_tries_once_and_closes_again`, `operator::losses_and_failures_stop_trades` |

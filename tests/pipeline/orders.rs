@@ -61,7 +61,7 @@ pub enum Manner {
     Refuses,
     /// Accepts the order and gives no clear answer.
     Mumbles,
-    /// Unreachable.
+    /// Cannot be reached.
     Away,
     /// Asks the caller to wait.
     Busy,

@@ -257,7 +257,7 @@ pub struct Book {
     /// Sends everything by a private relay, and lets a standing approval cover everything.
     pub private: AtomicBool,
     pub always: AtomicBool,
-    /// Known addresses.
+    /// Addresses that the rules know.
     pub acquaintances: Mutex<BTreeSet<Address>>,
     pub ends: Mutex<Vec<End>>,
 }

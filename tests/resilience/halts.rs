@@ -1,5 +1,5 @@
-//! Stopped by another process at every stage of a swap: once the stop file exists only revocations are signed, an
-//! earlier signature is stored or sent only if it was stored already, and the audit log can be read and verified.
+//! Stopped by another process at every stage of a swap. Once the stop file exists, only revocations are signed. An
+//! earlier signature is stored or sent only if it was stored already. The audit log can be read and verified.
 
 use std::process::{Child, Stdio};
 

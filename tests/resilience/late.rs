@@ -37,8 +37,8 @@ async fn connect(url: &str) -> ChainClient {
     panic!("{url} never answers in time");
 }
 
-/// Three payments in sequence, over an endpoint that does `fate` to the requests that `meant` selects; each check
-/// counts them.
+/// Makes three payments in sequence over an endpoint that does `fate` to the requests that `meant` selects, and checks
+/// that each was made once.
 async fn three_payments(fate: Fate, meant: fn(&str, usize) -> bool) {
     let world = World::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();

@@ -1,9 +1,9 @@
-//! The same contracts on two anvils: `bardo call` in its own process places orders of each kind and a bridge order
-//! there, over HTTP throughout, and the devnet's fillers and relayers fill them through the contracts on the anvils.
+//! The same contracts on two anvils. `bardo call` in its own process places orders of each kind and a bridge order
+//! there, over HTTP throughout. The devnet's fillers and relayers fill them through the contracts on the anvils.
 //!
-//! The actors need a devnet chain to read from. So a sandbox runs in parallel, block for block: transactions that the
-//! program sends to an anvil are also given to the sandbox, transactions of the actors there are also given to the
-//! anvil, and each transaction must have the same result on both.
+//! The actors need a devnet chain to read from, so a sandbox runs in parallel, block for block. Transactions that the
+//! program sends to an anvil are also given to the sandbox, and transactions of the actors to the anvil. Each
+//! transaction must have the same result on both.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -96,7 +96,7 @@ async fn orders_and_intents_are_traded_over_http() {
     assert_eq!(service.get("/nothing").await.unwrap(), None);
     assert!(matches!(service.get("/orders?orderId=7").await, Err(ServiceError::Refused(_))));
     drop(served);
-    // It ends as soon as its task has received the signal.
+    // The server ends asynchronously, once its task has received the signal.
     let gone = async {
         while !matches!(orders.submit(&order, &signature).await, Err(ServiceError::Unreachable(_))) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;

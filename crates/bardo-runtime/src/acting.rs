@@ -186,8 +186,8 @@ async fn paper_desk(
     Ok(PaperDesk { pipeline: Pipeline::on_paper(config, paper.clone()), ledger: paper, rules: counting })
 }
 
-/// Bardo's own safety-guardian. It reads chains, prices and the policy file by itself, with its own price sources, so
-/// that faults or cached values of the pipeline's sources do not affect it.
+/// Bardo's own safety-guardian. It reads chains, prices and the policy file by itself. Its price sources are separate,
+/// so faults or cached values of the pipeline's sources do not affect it.
 fn own_guardian(config: &Config, opened: &OpenWorld, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Guardian>, ToolError> {
     let chains = opened.world.chains();
     let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);

@@ -3,8 +3,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `world`, `orders`, `quotes` | connected chains, their order and relayer services, and the quote source of the
-//! tools |
+//! | `world`, `orders`, `quotes` | connected chains, their order and relayer services, and the quote source |
 //! | `account`, `acting`, `policy` | signing account, its pipeline, and its policy |
 //! | `data` | the data directory, and the database of each network |
 //! | `session`, `actor` | a running network and the actor in it |

@@ -144,8 +144,8 @@ enum TakeOverError {
 /// the audit log.
 ///
 /// # Errors
-/// An error if the proof is not valid, the chain's state has changed, transactions of the ledger have no final result,
-/// or a foreign transaction is still pending.
+/// An error if the proof is invalid, the chain's state has changed, a transaction of the ledger has no final result, or
+/// a foreign transaction is still pending.
 pub async fn take_over(
     opened: &OpenWorld,
     ledger: &Ledger,

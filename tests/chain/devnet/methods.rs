@@ -104,9 +104,11 @@ fn without(mut value: Value, names: &[&str]) -> Value {
     value
 }
 
-/// A trace without the parts in which anvil 1.7.1 differs: gas of the outermost frame (anvil gives the rest after the
-/// transaction's own cost, and adds the use of earlier transactions), accounts that did not exist before (anvil lists
-/// them with a zero balance), and names of failures (anvil uses the interpreter's).
+/// A trace without the parts in which anvil 1.7.1 differs:
+/// - gas of the outermost frame: anvil gives the rest after the transaction's own cost, and adds the use of earlier
+///   ones;
+/// - accounts that did not exist before: anvil lists them with a zero balance;
+/// - names of failures: anvil uses the interpreter's.
 fn trace(mut trace: Value) -> Value {
     if let Some(inner) = trace.get_mut("result").filter(|result| result.is_object()) {
         *inner = self::trace(inner.take());

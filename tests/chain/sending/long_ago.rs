@@ -21,8 +21,8 @@ const HOUR: u64 = 3_600;
 /// Untruthful answer, if any.
 type Said = Arc<Mutex<Option<Fate>>>;
 
-/// A chain on which another program has used the nonce of a sent transaction, seen through an endpoint with
-/// configurable answers about the latest state and about states that it has not kept.
+/// A chain on which another program has used the nonce of a sent transaction. Its endpoint has configurable answers
+/// about the latest state, and about states that it has not kept.
 struct LongAgo {
     world: World,
     sender: Sender,

@@ -12,8 +12,7 @@
 //! ledger/embedded-ID/…          the same for a devnet inside one process
 //! ledger/…/playbooks/NETWORK/ID/PLAYBOOK.md   a Golem's playbook, beside the rows that undo its changes
 //! devnets/NAME/                 a devnet that is kept between runs, see [`devnets`]; its ledger is ledger/devnet-ID
-//! shows/ID/                     data directory of one scenario run, removed with it: own stop file, ledger and
-//! playbook
+//! shows/ID/                     data directory of one scenario run, removed with it: stop file, ledger, playbook
 //! queue-secrets/devnet-ID       secret that authenticates the approval queue of that devnet's ledger
 //! ```
 

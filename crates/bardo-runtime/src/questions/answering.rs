@@ -105,9 +105,10 @@ pub fn asked_at(
     questions.collect()
 }
 
-/// Publishes the requests of a process without a session in the ledger's shared queue, until the future is dropped, and
-/// delivers answers of other processes to the approval queue. `heard` is called for each such answer with its success
-/// and a message.
+/// Connects a process without a session to the ledger's shared queue, until the future is dropped.
+///
+/// Publishes the requests of its approval queue, and delivers answers of other processes to it. `heard` is called for
+/// each such answer with its success and a message.
 pub async fn stand_in_line(
     desk: ApprovalDesk,
     shared: Shared,
