@@ -564,7 +564,7 @@ fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
         let (simulated, found) = judged(frame(), success(), changes, &around);
         assert!(!found.is_empty() && !simulated.leaves, "{name}");
     }
-    // Permit2 may take the amounts of open orders, but still not more than before.
+    // Open orders explain the allowance, but Permit2 may take more than before: the action is not an exit only.
     around.promised = [(GIVEN, number(1_500))].into();
     let mut frame = frame();
     frame.proposal.allowances[0].at_most = number(1_500);

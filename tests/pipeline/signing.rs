@@ -29,8 +29,8 @@ const WORDS: &[&str] = &[
     "personal_sign",
 ];
 
-/// Modules that may sign: keys, and the devnet's own actors, whose keys are useless on every other chain. Modules that
-/// may send: the sender. And the devnet itself, which implements methods of these names.
+/// Modules that may sign: keys, and the devnet's own actors, whose keys refuse to sign for any other chain. Modules
+/// that may send: the sender. And the devnet itself, which implements methods of these names.
 const MODULES: &[(&str, &str)] = &[
     ("crates/bardo-safety/src/custody/", "keys, used by a capability alone"),
     ("crates/bardo-sandbox/src/", "inhabitants of the devnet, whose keys refuse every other chain"),

@@ -313,7 +313,7 @@ named! {
         PolicyCage = "policy_cage",
         /// Rejects actions whose simulation on a fork of the present chain differs from their declaration.
         Simulation = "simulation",
-        /// Rejects cross-chain actions while the other chain is degraded.
+        /// Reports contradictions between a chain's endpoints; during one only exits and revocations pass.
         ChainHealth = "chain_health",
     }
 }
