@@ -210,7 +210,7 @@ mod exits_and_failures {
             let tiny = mallory.call(sale("0.00001")).await;
             assert_eq!(tiny.status, Status::Success, "{tiny:#?}");
         }
-        // Her next exit needs approval, and no purchase passes, whoever requests it.
+        // Her next exit needs approval, and no purchase passes, for any Golem.
         let out = mallory.call(sale("0.01")).await;
         assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
         for buyer in [&mallory, &operator] {

@@ -1,4 +1,4 @@
-//! A Golem on a network that is not inside this process: no scenario is played, whoever's money it is.
+//! A Golem on a network that is not inside this process: no scenario is played, with any kind of money.
 
 use std::time::Duration;
 

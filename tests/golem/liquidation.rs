@@ -48,8 +48,8 @@ at = 90
 do = { phase = { is = "Terminal" } }
 "#;
 
-/// Scenario that does nothing, and dies when prices fall by 22 %. Its moments are stepped, so that the fall waits for the
-/// test's actions.
+/// Scenario that does nothing, and dies when prices fall by 22 %. Its moments are stepped, so that the fall waits for
+/// the test's actions.
 const RESTS_AND_DIES: &str = r#"
 name = "short-life"
 about = "It does nothing and dies."

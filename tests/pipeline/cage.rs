@@ -147,7 +147,7 @@ async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
     world.send(cage, clearCall {}).await;
 }
 
-/// Changes of the rules are privileged: whoever may change them could remove them.
+/// Changes of the rules are privileged: a caller that may change them could remove them.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_alone_changes_the_rules_and_nothing_else_with_them() {
     let world = World::new(7).await;

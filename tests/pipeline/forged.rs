@@ -329,7 +329,7 @@ const OF_V3: [Bent; 11] = [
 ];
 
 const OF_PRIORITY: [Bent; 9] = [
-    // Its reactor would accept an order without a cosigner, from whoever fills it first.
+    // Its reactor would accept an order without a cosigner, from the first filler.
     ("no cosigner", |order| priority(order).cosigner = Address::ZERO, "one without a cosigner"),
     ("more input", |order| priority(order).input.amount += U256::from(1), "at most 100 USDC ("),
     ("no input", |order| priority(order).input.amount = U256::ZERO, "the input is zero"),

@@ -138,7 +138,7 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
             true => policy.push_str(&format!("allowed_recipients = [\"{known}\"]\n")),
             false => policy.push_str("allowed_recipients = \"all\"\n"),
         }
-        // Without a rule about the tool, each gift needs approval, whoever the recipient.
+        // Without a rule about the tool, each gift needs approval, for every recipient.
         policy.push_str(&format!("[tools.{}]\nrequires_approval_above_usd = \"1000\"\n", TOOL.name));
         let ruled = Ruled::over(World::new(2).await, &policy);
         let world = &ruled.world;

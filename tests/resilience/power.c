@@ -1,6 +1,7 @@
 /* Preloaded into a program under test: records its operations on the files of one folder in order, so that a test can
- * rebuild the folder as a power cut at any moment might have left it. Shared memory (-shm) is not recorded, because it is
- * rebuilt from the log. Mapped writes to other files would be missed; SQLite makes none in its default configuration. */
+ * rebuild the folder as a power cut at any moment might have left it. Shared memory (-shm) is not recorded, because it
+ * is rebuilt from the log. Mapped writes to other files would be missed; SQLite makes none in its default
+ * configuration. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -57,7 +57,7 @@ impl std::fmt::Display for Lookalike {
 
 /// Returns a match if `symbol` can be mistaken for one of `known`, or is built to deceive.
 ///
-/// A symbol that *equals* a known one is not a lookalike here: tokens with the same symbol are distinguished by address.
+/// A symbol that *equals* a known one is not a lookalike here: addresses distinguish tokens with the same symbol.
 pub fn lookalike<'a>(symbol: &SafeText, known: impl IntoIterator<Item = &'a str>) -> Option<Lookalike> {
     let text = symbol.as_str();
     let shape = shape(text);
