@@ -3,9 +3,10 @@
 //! Not here: what each of them does (see `market`, `keeper`, `faucet`).
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use alloy::primitives::{Address, B256};
+use parking_lot::Mutex;
 
 use super::cast::{Cast, Order, Role, send};
 use super::error::SandboxError;
@@ -92,7 +93,7 @@ impl Residents {
     /// Starts or stops the market, as of the chain's next block.
     pub fn set_market(&self, chain: &Chain, mode: MarketMode) {
         let next = chain.next_context();
-        self.lock().frozen_at = match mode {
+        self.instructions.lock().frozen_at = match mode {
             MarketMode::On => None,
             MarketMode::Off => Some((next.timestamp, next.number)),
         };
@@ -100,12 +101,12 @@ impl Residents {
 
     /// Sends the keeper to rest, or back to work. Unlike [`silence`](Self::silence) it concerns all feeds.
     pub fn set_keeper_rests(&self, rests: bool) {
-        self.lock().keeper_rests = rests;
+        self.instructions.lock().keeper_rests = rests;
     }
 
     /// Pushes prices.
     pub fn shock(&self, shock: Shock) {
-        self.lock().shocks.push(shock);
+        self.instructions.lock().shocks.push(shock);
     }
 
     /// Lets everything but the dollar coins fall by `parts_per_million` over `blocks` from the next block on, for good.
@@ -134,7 +135,7 @@ impl Residents {
 
     /// Stops a feed's heartbeat, or starts it again.
     pub fn silence(&self, asset: Asset, silent: bool) {
-        let mut instructions = self.lock();
+        let mut instructions = self.instructions.lock();
         if silent {
             instructions.silent_feeds.insert(asset);
         } else {
@@ -145,7 +146,7 @@ impl Residents {
     /// Has the keeper throw a feed's fault switch in the next block.
     pub fn set_fault(&self, asset: Asset, fault: FeedFault) {
         if let Some(order) = keeper::fault_order(&self.deployment, asset, fault) {
-            self.lock().orders.push(order);
+            self.instructions.lock().orders.push(order);
         }
     }
 
@@ -161,7 +162,7 @@ impl Residents {
     /// What the market holds `asset` to be worth in the chain's next block.
     pub fn price(&self, chain: &Chain, asset: Asset) -> PriceE8 {
         let next = chain.next_context();
-        let instructions = self.lock();
+        let instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
         price_at(self.seed, asset, self.age(timestamp), block, &instructions.shocks)
     }
@@ -194,7 +195,7 @@ impl Residents {
     /// What the market holds everything to be worth in the chain's next block.
     pub(super) fn prices(&self, chain: &Chain) -> Prices {
         let next = chain.next_context();
-        let instructions = self.lock();
+        let instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
         Prices::at(self.seed, self.age(timestamp), block, &instructions.shocks)
     }
@@ -206,7 +207,7 @@ impl Residents {
 
     fn decide(&self, chain: &Chain) -> Vec<Order> {
         let next = chain.next_context();
-        let mut instructions = self.lock();
+        let mut instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
         let prices = Prices::at(self.seed, self.age(timestamp), block, &instructions.shocks);
         let mut decided = Vec::new();
@@ -226,10 +227,5 @@ impl Residents {
         // Faults are thrown last, after what was to be written before them.
         decided.append(&mut instructions.orders);
         decided
-    }
-
-    /// Nothing panics while it holds this lock, and what it guards is sound at every moment.
-    fn lock(&self) -> MutexGuard<'_, Instructions> {
-        self.instructions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

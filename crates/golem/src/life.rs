@@ -4,9 +4,10 @@
 mod mind;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -119,7 +120,7 @@ impl Voice {
     /// Lets the body react, and says what it shows now.
     fn react(&self, call: Option<CallId>, trigger: Trigger) {
         let (from, to) = {
-            let mut sprite = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sprite = self.shown.lock();
             (sprite.state(), sprite.take(call, trigger))
         };
         if let Some(to) = to {
@@ -129,14 +130,14 @@ impl Voice {
 
     pub(super) fn say(&self, kind: EventKind) {
         if let EventKind::Vitals(vitals) = &kind {
-            *self.vitals.lock().unwrap_or_else(PoisonError::into_inner) = Some((**vitals).clone());
+            *self.vitals.lock() = Some((**vitals).clone());
         }
         self.fabric.emit(&self.golem_id, None, kind);
     }
 
     /// What was told of its vitals last.
     pub(super) fn vitals(&self) -> Option<Vitals> {
-        self.vitals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.vitals.lock().clone()
     }
 }
 

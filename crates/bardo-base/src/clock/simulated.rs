@@ -4,11 +4,12 @@
 //! what the other does there does not depend on it either.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{oneshot, watch};
 
 use super::Clock;
@@ -56,7 +57,7 @@ impl Hall {
 
 impl Shared {
     fn hall(&self) -> MutexGuard<'_, Hall> {
-        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hall.lock()
     }
 
     /// Wakes who is next, where nobody is busy, and says whether everybody rests.

@@ -7,9 +7,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 use super::event::{Event, EventKind, FabricFault, FabricGap};
@@ -126,9 +127,9 @@ impl Fabric {
         let at = self.inner.clock.now_millis();
         // Made before the lock is taken: nobody waits for an allocation. Its number is given under the lock.
         let mut event = Arc::new(Event { seq: 0, at, golem_id: golem_id.clone(), call_id, kind });
-        let mut state = shared.lock();
+        let mut state = shared.state.lock();
         while state.journaling && state.pending.len() >= PENDING_LIMIT {
-            state = shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            shared.progress.wait(&mut state);
         }
         let seq = state.next;
         // Nobody else has it yet.
@@ -150,7 +151,7 @@ impl Fabric {
     /// A receiver of everything from now on, allowed to fall `window` events behind before it is
     /// told of a gap; never more than the ring holds.
     pub fn subscribe(&self, window: usize) -> Receiver {
-        let state = self.inner.shared.lock();
+        let state = self.inner.shared.state.lock();
         let window = window.clamp(1, state.ring_limit) as u64;
         Receiver { shared: self.inner.shared.clone(), next: state.next, window }
     }
@@ -160,7 +161,7 @@ impl Fabric {
     pub fn history(&self, after: u64) -> Result<History, JournalError> {
         let shared = &*self.inner.shared;
         let (ring, last, offset) = {
-            let state = shared.lock();
+            let state = shared.state.lock();
             let first = state.ring.front().map_or(state.next, |event| event.seq);
             let ring: Vec<_> = state.ring.iter().filter(|event| event.seq > after).cloned().collect();
             let last = state.next - 1;
@@ -194,7 +195,7 @@ impl Fabric {
     /// Waits until the disk holds everything emitted before this. Blocks.
     pub fn flush(&self) -> Result<(), JournalError> {
         let shared = &*self.inner.shared;
-        let mut state = shared.lock();
+        let mut state = shared.state.lock();
         let target = state.next - 1;
         state.sync_wanted = state.sync_wanted.max(target);
         shared.work.notify_one();
@@ -205,13 +206,13 @@ impl Fabric {
             if !state.journaling || state.synced >= target {
                 return Ok(());
             }
-            state = shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            shared.progress.wait(&mut state);
         }
     }
 
     /// Why the journal is no longer written, if it is not.
     pub fn fault(&self) -> Option<JournalError> {
-        self.inner.shared.lock().failed.clone()
+        self.inner.shared.state.lock().failed.clone()
     }
 }
 
@@ -223,7 +224,7 @@ impl fmt::Debug for Fabric {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        self.shared.state.lock().closed = true;
         self.shared.work.notify_all();
         self.shared.arrived.notify_waiters();
         if let Some(writer) = self.writer.take() {
@@ -255,7 +256,7 @@ impl Receiver {
     }
 
     fn take(&mut self, into: &mut Vec<Arc<Event>>, limit: usize) -> Taken {
-        let state = self.shared.lock();
+        let state = self.shared.state.lock();
         let behind = state.next - self.next;
         if behind == 0 {
             return if state.closed { Taken::Closed } else { Taken::Nothing };
@@ -313,11 +314,6 @@ impl Shared {
             journal_path,
         }
     }
-
-    /// A panic while the lock was held leaves whole values behind: nothing between two of them can.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl State {
@@ -338,9 +334,9 @@ fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
     let mut batch = Vec::new();
     loop {
         let closed = {
-            let mut state = shared.lock();
+            let mut state = shared.state.lock();
             while state.pending.is_empty() && state.synced >= state.sync_wanted && !state.closed {
-                state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                shared.work.wait(&mut state);
             }
             std::mem::swap(&mut batch, &mut state.pending);
             if state.closed {
@@ -351,7 +347,7 @@ fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
         shared.progress.notify_all();
         let sync = |journal: &mut Journal| {
             let (wanted, upto) = {
-                let state = shared.lock();
+                let state = shared.state.lock();
                 (state.sync_wanted > state.synced, state.next - 1 - state.pending.len() as u64)
             };
             if wanted { journal.sync().map(|()| Some(upto)) } else { Ok(None) }
@@ -359,7 +355,7 @@ fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
         let written = journal.append(&batch).and_then(|index| Ok((index, sync(&mut journal)?)));
         match written {
             Ok((index, synced)) => {
-                let mut state = shared.lock();
+                let mut state = shared.state.lock();
                 state.index.extend(index);
                 if let Some(upto) = synced {
                     state.synced = state.synced.max(upto);
@@ -377,7 +373,7 @@ fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
 
 /// The journal failed: nothing more is queued for it, and everyone is told.
 fn give_up(shared: &Shared, journal: &Journal, batch: &[Arc<Event>], reason: &std::io::Error, clock: &dyn Clock) {
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     let first_lost = batch.first().or(state.pending.first()).map_or(state.next, |event| event.seq);
     let error = JournalError::Write { path: journal.path().to_owned(), reason: reason.to_string(), first_lost };
     let message = SafeText::clean(&error.to_string(), 400);

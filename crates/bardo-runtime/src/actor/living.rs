@@ -1,10 +1,10 @@
 //! The Golem in the session's seat: its eight tools over the seat's executor, and a life of its own.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{Actor, Script, Seat};
@@ -64,13 +64,8 @@ impl Living {
     /// The same with a brain of its own: where there is one it decides, and no scenario is played.
     #[must_use]
     pub fn led_by(self, brain: Option<Box<dyn Brain>>) -> Self {
-        *self.lock() = brain;
+        *self.brain.lock() = brain;
         self
-    }
-
-    /// Its brain. Nothing panics while it holds this lock.
-    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Brain>>> {
-        self.brain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How the show goes, from now on.
@@ -82,7 +77,7 @@ impl Living {
 impl Actor for Living {
     fn script(&self) -> Option<Script> {
         // A brain has no cues.
-        let plays = self.lock().is_none();
+        let plays = self.brain.lock().is_none();
         plays.then(|| Script { scenario: self.scenario.clone(), played: self.played.clone(), asked_at: 0 })
     }
 
@@ -105,7 +100,11 @@ impl Actor for Living {
 impl Living {
     /// When its phases are entered. Only a show is short enough to need a shorter dwell.
     fn phases(&self) -> PhaseRules {
-        if self.plays && self.lock().is_none() { PhaseRules::DEFAULT.dwelling(SHOW_DWELL) } else { PhaseRules::DEFAULT }
+        if self.plays && self.brain.lock().is_none() {
+            PhaseRules::DEFAULT.dwelling(SHOW_DWELL)
+        } else {
+            PhaseRules::DEFAULT
+        }
     }
 
     async fn lead(self: Box<Self>, seat: Seat) -> Result<(), String> {
@@ -132,7 +131,7 @@ impl Living {
         })
         .map_err(|error| told(&error))?;
         let phases = self.phases();
-        let brain = self.lock().take();
+        let brain = self.brain.lock().take();
         let config = LifeConfig {
             pi,
             world: seat.world,

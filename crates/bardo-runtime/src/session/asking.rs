@@ -1,8 +1,6 @@
 //! Questions that no action asks: a looser policy, a lower stop, the end of paper mode, a breaker to be closed. The
 //! operator's own wish lays them down; only their yes, to exactly what was shown, carries it out.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use super::keys::STAY;
 use alloy::primitives::{Address, B256};
 use bardo_base::fabric::AskReason;
@@ -15,6 +13,7 @@ use bardo_safety::policy::Pending;
 use bardo_safety::stop::InForce;
 use bardo_session::market::Money;
 use bardo_session::questions::{About, AnswerKind, Confirm, Offered, PolicyAsked, PolicyChange, Question, QuestionKey};
+use parking_lot::{Mutex, MutexGuard};
 
 /// What a question of the session's own is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +79,7 @@ pub(super) struct OwnQuestions {
 
 impl OwnQuestions {
     fn state(&self) -> MutexGuard<'_, (u64, Vec<Laid>)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Lays one down; asking the same again changes nothing.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
 use super::asking::OwnQuestions;
@@ -158,7 +159,7 @@ pub(super) async fn boot(
         rules: acting.as_ref().map(|_| rules),
         own: OwnQuestions::default(),
         offers: Offers::default(),
-        tally: Arc::new(std::sync::Mutex::new(Tally::default())),
+        tally: Arc::new(Mutex::new(Tally::default())),
         holdings: watch::Sender::new(Vec::new()),
         stop: watch::Sender::new(None),
         in_force: watch::Sender::new(None),
@@ -166,13 +167,13 @@ pub(super) async fn boot(
         revocation,
         on_death: config.on_death.value,
         has_own_time: options.time.is_some(),
-        halted: std::sync::Mutex::default(),
+        halted: Mutex::default(),
         cues: watch::Sender::new(None),
         steps: tokio::sync::Semaphore::new(0),
         step_by_step: options.time.is_some_and(|time| time.step),
         leaving: watch::Sender::new(false),
         running: Arc::new(AtomicU64::new(0)),
-        decided: std::sync::Mutex::default(),
+        decided: Mutex::default(),
         selling: AtomicBool::new(false),
         phase,
         phase_now,

@@ -1,9 +1,10 @@
 //! Stops, which wait for nothing. Every command passes by here first: what stops is carried out as it arrives, however
 //! long the session is busy with the network, the ledger or a slow console; the rest goes on in its order.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -59,19 +60,19 @@ impl Brake {
         let raised = self.file.raise_own(level, reason, "operator", self.clock.now_millis());
         let (in_force, set) = raised.map_err(|error| error.to_string())?;
         if let Some(set) = set.filter(|set| in_force != InForce::Stop(set.clone())) {
-            self.beneath.lock().unwrap_or_else(PoisonError::into_inner).push(set);
+            self.beneath.lock().push(set);
         }
         Ok(in_force)
     }
 
     /// The stops that were set beneath another one since this was asked last.
     pub(super) fn take_beneath(&self) -> Vec<Stop> {
-        std::mem::take(&mut *self.beneath.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.beneath.lock())
     }
 
     /// The refusals that came with a stop since this was asked last.
     pub(super) fn take_refusals(&self) -> Vec<(PermitId, SafeText)> {
-        std::mem::take(&mut *self.refusals.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.refusals.lock())
     }
 
     /// Makes a choice of one's own hold, or raises the ladder where there is none. Where the choice is lower it is set
@@ -226,7 +227,7 @@ impl Front {
         if let Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason }, .. } = &sent.command {
             // Known before the stop is, so that whoever sees the stop finds it.
             if let QuestionKey::Action(permit) = key {
-                let mut refusals = self.brake.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut refusals = self.brake.refusals.lock();
                 refusals.push((*permit, reason.clone()));
             }
             // Where it fails, it fails again where the answer is given, and that says so.

@@ -2,9 +2,10 @@
 //! that a person could give.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::MutexGuard;
 use tokio::sync::watch;
 
 use super::stage::Stage;
@@ -136,9 +137,9 @@ impl Cues {
 }
 
 impl Stage {
-    /// The chains that a show lets make no blocks. Nothing panics while it holds this lock.
+    /// The chains that a show lets make no blocks.
     pub(super) fn halted(&self) -> MutexGuard<'_, std::collections::BTreeSet<u64>> {
-        self.halted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.halted.lock()
     }
 
     fn devnets(&self) -> Result<&[bardo_sandbox::SandboxChain], String> {

@@ -1,10 +1,11 @@
 //! Writes by hand in two steps: previewed and held, then committed by permit and hash. So what the operator looked at is
 //! what is signed: the same bytes within the same bounds, or nothing.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use alloy::primitives::B256;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::stage::Stage;
@@ -38,9 +39,9 @@ struct Held {
 }
 
 impl Offers {
-    /// Does something with those that are not over. Nothing panics while it holds this lock.
+    /// Does something with those that are not over.
     fn with<T>(&self, change: impl FnOnce(&mut Vec<Held>) -> T) -> T {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         held.retain(|held| !held.offer.is_over());
         change(&mut held)
     }

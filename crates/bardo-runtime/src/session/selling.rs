@@ -9,11 +9,12 @@
 
 mod parts;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use alloy::primitives::Address;
+use parking_lot::MutexGuard;
 
 use super::asking::Own;
 use super::stage::Stage;
@@ -131,9 +132,9 @@ fn wanted(found: &InForce, halts_as: &SafeText, decided: Option<&SafeText>, mone
 }
 
 impl Stage {
-    /// The stop that the operator has laid down by a yes to selling. Nothing panics while it holds this lock.
+    /// The stop that the operator has laid down by a yes to selling.
     fn decided(&self) -> MutexGuard<'_, Option<SafeText>> {
-        self.decided.lock().unwrap_or_else(PoisonError::into_inner)
+        self.decided.lock()
     }
 
     /// Lowers the Golem's own halt to flatten by the operator's yes; holdings are sold under it.

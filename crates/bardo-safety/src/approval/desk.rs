@@ -6,10 +6,11 @@ mod ticket;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use alloy::primitives::B256;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Transaction;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -149,7 +150,7 @@ impl ApprovalDesk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.state.lock()
     }
 
     fn tell_watchers(&self) {

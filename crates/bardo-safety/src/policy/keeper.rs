@@ -2,10 +2,11 @@
 //! waits for a decision, and a file that cannot be read changes nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use alloy::primitives::B256;
+use parking_lot::Mutex;
 
 use super::{Change, Policy, PolicyError, Preset, read};
 
@@ -98,7 +99,7 @@ impl Keeper {
 
     /// What holds now. Does not look at the file.
     pub fn current(&self) -> Adopted {
-        self.lock().adopted.clone()
+        self.state.lock().adopted.clone()
     }
 
     /// Reads the file again if it has changed. To be called before every preview and every commit: it costs one look at
@@ -111,7 +112,7 @@ impl Keeper {
         loop {
             let stamp = stamp(&self.path);
             let readings = {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 if stamp == state.stamp {
                     // What was read under this stamp is in force or waits, whatever stood in its place meanwhile.
                     state.broken = None;
@@ -129,7 +130,7 @@ impl Keeper {
 
     /// Takes a reading of the file, unless another was taken since `readings` were; `None` then.
     fn take(&self, readings: u64, stamp: Option<Stamp>, read: Result<Option<Policy>, PolicyError>) -> Option<Followed> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.readings != readings {
             return None;
         }
@@ -139,7 +140,7 @@ impl Keeper {
     /// Goes on from what held when the last program ended: what the file has loosened since waits for a decision, as if
     /// it had been loosened just now. To be called once, before anything relies on it.
     pub fn resume(&self, held: Policy) -> Followed {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let written = state.written.clone();
         state.adopted.policy = Arc::new(held);
         state.weigh(written)
@@ -147,12 +148,12 @@ impl Keeper {
 
     /// Why the file cannot be read, where it could not be when it was looked at last.
     pub fn broken(&self) -> Option<PolicyError> {
-        self.lock().broken.clone()
+        self.state.lock().broken.clone()
     }
 
     /// The looser policy that waits for a decision, if one does.
     pub fn pending(&self) -> Option<Pending> {
-        let state = self.lock();
+        let state = self.state.lock();
         let written = state.written.hash();
         let waits = written != state.adopted.policy.hash() && state.refused != Some(written);
         waits.then(|| Pending { policy: state.written.clone(), changes: state.adopted.policy.changes(&state.written) })
@@ -161,7 +162,7 @@ impl Keeper {
     /// Takes the waiting policy, by the operator's yes to exactly the one with this hash. `None` where
     /// another one, or none, is waiting by now.
     pub fn accept(&self, hash: B256) -> Option<Adopted> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let written = state.written.clone();
         if written.hash() != hash || hash == state.adopted.policy.hash() {
             return None;
@@ -173,16 +174,12 @@ impl Keeper {
     /// Leaves the waiting policy with this hash where it is, by the operator's no: it is not asked about again until the
     /// file changes. `false` where another one, or none, is waiting by now.
     pub fn refuse(&self, hash: B256) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let waits = state.written.hash() == hash && hash != state.adopted.policy.hash();
         if waits {
             state.refused = Some(hash);
         }
         waits
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,11 +9,12 @@
 mod local;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy::primitives::{Address, B256, Bytes, Signature, U256, U512, keccak256};
 use alloy::sol_types::{SolCall, SolValue};
+use parking_lot::Mutex;
 
 pub use local::LocalRelayers;
 
@@ -299,7 +300,7 @@ impl Relayers {
             amount_in: intent.data.inputAmount,
             token_out: intent.data.outputToken,
         };
-        let mut board = self.lock();
+        let mut board = self.board.lock();
         if board.posted.contains_key(&id) {
             return Ok(id);
         }
@@ -332,7 +333,7 @@ impl Relayers {
 
     /// The bids for a known intent.
     pub fn bids_for(&self, id: B256) -> Option<Vec<RelayerBid>> {
-        let board = self.lock();
+        let board = self.board.lock();
         board.posted.get(&id).map(|posted| posted.bids.iter().map(|(_, bid)| bid.clone()).collect())
     }
 
@@ -340,7 +341,7 @@ impl Relayers {
     pub(super) fn act(&self, chain: &Chain, prices: &Prices) -> Vec<cast::Order> {
         let here = chain.rules().chain_id;
         let mut orders = Vec::new();
-        let mut board = self.lock();
+        let mut board = self.board.lock();
         let Board { posted, sent, stocked, approved } = &mut *board;
         let mut open: Vec<_> = posted.iter_mut().filter(|(_, posted)| !posted.over).collect();
         open.sort_by_key(|(_, posted)| posted.number);
@@ -458,11 +459,6 @@ impl Relayers {
             orders.push(cast::Order::call(relayer.role, settler, call.abi_encode(), FILL_GAS, "delivering an intent"));
             return;
         }
-    }
-
-    /// Nothing panics while it holds this lock, and what it guards is sound at every moment.
-    fn lock(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

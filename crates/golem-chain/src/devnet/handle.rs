@@ -4,12 +4,13 @@
 //! Everything that touches the chain runs on its thread, one thing after another: closures given
 //! to [`Devnet::run`], JSON-RPC requests, and the making of blocks.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use alloy::eips::BlockId;
+use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, broadcast, oneshot, watch};
@@ -350,7 +351,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // The thread may be gone already; then there is nothing to stop.
         let _ = self.commands.send(Command::Stop);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread
             && std::thread::current().id() != self.thread_id
         {

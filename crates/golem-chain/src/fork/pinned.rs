@@ -12,7 +12,7 @@
 use std::{
     cell::RefCell,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
 };
@@ -22,6 +22,7 @@ use alloy::{
     primitives::{Address, B256, U256, b256, map::HashSet, uint},
     rpc::types::Header,
 };
+use parking_lot::Mutex;
 use revm::{
     database_interface::DatabaseRef,
     state::{AccountInfo, Bytecode},
@@ -31,7 +32,7 @@ use serde_json::{Value, json};
 use super::{
     Fork, ForkError, Options, Simulation,
     call::Call,
-    remote::{Remote, decoded, locked, not_of_its_type, quantity},
+    remote::{Remote, decoded, not_of_its_type, quantity},
     run::{Effort, Place, run},
     verify::{Verification, Verified},
 };
@@ -176,7 +177,7 @@ impl PinnedState {
         effort: &Effort,
         place: Place,
     ) -> Option<Speculated> {
-        let data = locked(&self.data).clone();
+        let data = self.data.lock().clone();
         let reads = self.remote.limits().reads;
         let touched = self.remote.witnesses().map(|_| RefCell::default());
         let view = Speculation { data: &data, guess: U256::ZERO, missed: RefCell::default(), touched, limit: reads };
@@ -219,7 +220,7 @@ impl PinnedState {
     /// Fetches what of `wanted` is not cached, in one round trip.
     async fn fetch(&self, mut wanted: Wanted) -> Result<(), ForkError> {
         {
-            let data = locked(&self.data);
+            let data = self.data.lock();
             wanted.accounts.retain(|account| !data.accounts.contains_key(account));
             wanted.slots.retain(|slot| !data.slots.contains_key(slot));
             wanted.hashes.retain(|number| !data.hashes.contains_key(number));
@@ -294,7 +295,7 @@ impl PinnedState {
             let header = header.ok_or(ForkError::UnknownBlock { block: BlockId::number(number) })?;
             fetched.hashes.insert(number, header.hash);
         }
-        let mut data = locked(&self.data);
+        let mut data = self.data.lock();
         // Under the lock, so that nobody reads a value before it counts as unchecked. A check that began earlier
         // does not speak for it, and one that is never made leaves it so.
         if by_number || !fetched.hashes.is_empty() {

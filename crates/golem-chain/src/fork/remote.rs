@@ -7,7 +7,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -19,6 +19,7 @@ use alloy::{
     rpc::{client::BatchRequest, json_rpc::RpcRecv, types::Header},
 };
 use futures::future::try_join_all;
+use parking_lot::Mutex;
 use revm::state::Bytecode;
 use serde_json::{Value, json};
 
@@ -229,7 +230,7 @@ impl Remote {
     }
 
     fn state_of(self: &Arc<Self>, header: Header) -> Arc<PinnedState> {
-        let mut blocks = locked(&self.blocks);
+        let mut blocks = self.blocks.lock();
         blocks.retain(|state| !state.is_gone());
         if let Some(known) = blocks.iter().find(|state| state.hash() == header.hash) {
             return Arc::clone(known);
@@ -261,7 +262,7 @@ impl Remote {
 
     /// Code of `account` that need not be fetched again for block `number`.
     pub(super) fn settled_code(&self, account: Address, number: u64) -> Option<(Bytecode, B256)> {
-        let codes = locked(&self.codes);
+        let codes = self.codes.lock();
         let known = codes.get(&account)?;
         (known.settled && known.first_seen <= number).then(|| (known.code.clone(), known.hash))
     }
@@ -269,18 +270,18 @@ impl Remote {
     /// Whether code need not be compared again for block `number`: it is settled, and all endpoints have confirmed it.
     pub(super) fn is_confirmed(&self, account: Address, number: u64) -> bool {
         let settled = self.settled_code(account, number).map(|(_, hash)| hash);
-        settled.is_some() && locked(&self.confirmed).get(&account).copied() == settled
+        settled.is_some() && self.confirmed.lock().get(&account).copied() == settled
     }
 
     /// Remembers code that two or more endpoints have confirmed, and none contradicts.
     pub(super) fn confirm_code(&self, account: Address, hash: B256) {
-        locked(&self.confirmed).insert(account, hash);
+        self.confirmed.lock().insert(account, hash);
     }
 
     /// Forgets code that a majority of endpoints contradicts.
     pub(super) fn forget_code(&self, account: Address) {
-        locked(&self.codes).remove(&account);
-        locked(&self.confirmed).remove(&account);
+        self.codes.lock().remove(&account);
+        self.confirmed.lock().remove(&account);
     }
 
     /// Remembers code that was fetched, and gives back an analysed copy if it is a known one.
@@ -290,7 +291,7 @@ impl Remote {
         number: u64,
         bytes: Bytes,
     ) -> Result<(Bytecode, B256), ForkError> {
-        let mut codes = locked(&self.codes);
+        let mut codes = self.codes.lock();
         if let Some(known) = codes.get_mut(&account)
             && known.code.original_byte_slice() == bytes.as_ref()
         {
@@ -327,11 +328,6 @@ pub(super) fn quantity(answer: &Value, what: &str) -> Result<U256, ForkError> {
 
 pub(super) fn not_of_its_type(what: &str) -> ForkError {
     ForkError::Malformed { what: format!("the answer to {what} is not of its type") }
-}
-
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while holding one of these locks; if it did, the maps would still be whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 //! the same, it is another plan's, and what was signed with its nonce since can never happen.
 
 use std::pin::pin;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256};
@@ -314,8 +313,7 @@ impl Sender {
     /// Whether endpoints have contradicted themselves about this transaction's receipt for [`RECEIPT_GRACE`].
     fn has_lasted(&self, hash: B256) -> bool {
         let now = self.0.clock.steady_millis();
-        // Nothing panics while it holds this lock.
-        let mut since = self.0.contradicted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.0.contradicted.lock();
         let passed = now.saturating_sub(*since.entry(hash).or_insert(now));
         since.retain(|_, first| now.saturating_sub(*first) < FORGOTTEN_AFTER);
         passed >= RECEIPT_GRACE

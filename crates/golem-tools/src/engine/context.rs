@@ -1,8 +1,9 @@
 //! What a tool gets to work with: the world outside, and a way to say how far it is.
 
 use bardo_base::text::SafeText;
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::world::World;
 use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
@@ -92,7 +93,7 @@ impl CallContext {
 
     /// Says something of this call, unless it is over.
     pub(super) fn say(&self, kind: EventKind) {
-        let over = self.call.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = self.call.over.lock();
         if !*over {
             self.call.fabric.emit(&self.call.golem_id, Some(self.call.call_id), kind);
         }
@@ -100,7 +101,7 @@ impl CallContext {
 
     /// Says the last words of this call.
     pub(super) fn finish(&self, last: impl IntoIterator<Item = EventKind>) {
-        let mut over = self.call.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut over = self.call.over.lock();
         if !*over {
             for kind in last {
                 self.call.fabric.emit(&self.call.golem_id, Some(self.call.call_id), kind);

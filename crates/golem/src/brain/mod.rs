@@ -15,10 +15,10 @@ pub mod process;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
@@ -247,8 +247,7 @@ enum Breathes {
 
 impl Breath {
     fn take(&self, words: usize) -> Breathes {
-        // Nothing panics while it holds this lock.
-        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spent = self.spent.lock();
         let now = Instant::now();
         let (since, before) = match *spent {
             Some((since, before)) if now.duration_since(since) < MINUTE => (since, before),

@@ -1,7 +1,8 @@
 //! A hand-written HTTP server that does wrong on demand and remembers what it was asked.
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -61,7 +62,7 @@ impl Server {
                         Reaction::Body(result(&question, json!(format!("{chain_id:#x}"))))
                     } else {
                         let index = {
-                            let mut log = log.lock().unwrap();
+                            let mut log = log.lock();
                             log.push(question.clone());
                             log.len() - 1
                         };
@@ -82,7 +83,7 @@ impl Server {
 
     /// How many requests came, chain id questions not counted.
     pub(super) fn count(&self) -> usize {
-        self.seen.lock().unwrap().len()
+        self.seen.lock().len()
     }
 }
 

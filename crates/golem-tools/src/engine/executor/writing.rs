@@ -2,10 +2,11 @@
 //! commits. All of it on a task of its own. Until something is being signed the caller can cancel it, by a word or by
 //! going away; from then on it runs to its end, and its answer is kept under its key even if nobody waits.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::B256;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -61,7 +62,7 @@ enum Stage {
 
 impl Leave {
     fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Goes on to a stage, unless it was called off.

@@ -4,10 +4,11 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::confinement::launch::{Report, Specification};
@@ -237,7 +238,7 @@ impl Running {
 
     /// The last it said on stderr.
     pub(super) fn complaint(&self) -> SafeText {
-        let kept = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.complaints.lock();
         let last = kept.split(|byte| *byte == b'\n').rfind(|line| !line.iter().all(u8::is_ascii_whitespace));
         SafeText::clean_bytes(last.unwrap_or_default(), 200)
     }
@@ -306,7 +307,7 @@ fn listen(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
         if read == 0 {
             return;
         }
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = kept.lock();
         kept.extend_from_slice(piece.get(..read).unwrap_or_default());
         let over = kept.len().saturating_sub(KEPT);
         kept.drain(..over);
@@ -346,7 +347,7 @@ mod tests {
         let said: Vec<u8> = (0..10_000).flat_map(|number| format!("line {number}\n").into_bytes()).collect();
         let kept = Mutex::new(Vec::new());
         listen(said.as_slice(), &kept);
-        let kept = kept.into_inner().unwrap();
+        let kept = kept.into_inner();
         assert_eq!(kept.len(), 2_048);
         assert!(kept.ends_with(b"line 9998\nline 9999\n"));
     }
