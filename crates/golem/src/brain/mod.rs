@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use model::{ModelBrain, ModelSetup, Style};
-use process::confinement::launch::refusal;
+use model::{ModelBrain, ModelError, ModelSetup, Style};
+use process::confinement::NotIsolated;
 use process::confinement::{self, Confinement};
 use process::{CommandLine, ProcessBrain, ProcessLimits};
 
@@ -105,13 +105,13 @@ pub enum BrainError {
     #[error("golem.brain ({origin}): {why}")]
     Unisolated {
         /// What is missing, and what to do.
-        why: String,
+        why: NotIsolated,
         /// Who asked.
         origin: String,
     },
     /// The model cannot be asked.
     #[error("golem.brain is model: {0}")]
-    Model(String),
+    Model(ModelError),
 }
 
 impl Choice {
@@ -135,7 +135,7 @@ impl Choice {
                 let confinement = confinement(config);
                 let available = confinement::available();
                 if !available.is_isolated() && !confinement.allow_unisolated {
-                    return Err(BrainError::Unisolated { why: refusal(&available), origin: origin() });
+                    return Err(BrainError::Unisolated { why: NotIsolated(available), origin: origin() });
                 }
                 Ok(Self::Process(line, limits, confinement))
             }
@@ -195,7 +195,7 @@ fn confinement(config: &Config) -> Confinement {
 }
 
 fn model(settings: &GolemSettings) -> Result<ModelBrain, BrainError> {
-    let lacks = |what: &str| BrainError::Model(format!("set golem.{what} in the configuration file"));
+    let lacks = |what| BrainError::Model(ModelError::Unset(what));
     let (Some(url), Some(name)) = (&settings.model_url, &settings.model_name) else {
         return Err(lacks(if settings.model_url.is_none() { "model_url" } else { "model_name" }));
     };

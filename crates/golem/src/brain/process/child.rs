@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::confinement::launch::{Report, Specification};
-use super::confinement::{Confinement, Isolation, launch, plan};
+use super::confinement::{Confinement, Isolation, LaunchError, PlanError, launch, plan};
 use super::protocol::MOST_LINE;
 use bardo_base::removal;
 use bardo_base::text::SafeText;
@@ -79,6 +79,40 @@ impl CommandLine {
     }
 }
 
+/// Why a program does not run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StartError {
+    /// It needs what stays closed, or is not there.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// No folder of its own can be made.
+    #[error("no scratch folder for the brain: {0}")]
+    Scratch(#[source] std::io::Error),
+    /// Temporary files are kept in a protected folder.
+    #[error("the folder for temporary files lies in one that stays closed; set TMPDIR elsewhere")]
+    ScratchProtected,
+    /// Its launcher does not start.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// Nothing can serve its pipes.
+    #[error("no thread for its pipes: {0}")]
+    Thread(#[source] std::io::Error),
+    /// Its launcher refuses to start it.
+    #[error("`{program}` is not started: {why}")]
+    Refused {
+        /// The program's name.
+        program: SafeText,
+        /// The launcher's reason.
+        why: SafeText,
+    },
+    /// Its launcher says nothing in time.
+    #[error("`{program}` does not start: its launcher does not report")]
+    NoReport {
+        /// The program's name.
+        program: SafeText,
+    },
+}
+
 /// A folder of the program's own, removed when it has ended. Empty until then, it is removed when this is dropped.
 #[derive(Debug)]
 struct Scratch(PathBuf);
@@ -129,28 +163,31 @@ impl Running {
     /// Starts a program, confined, and waits until it runs.
     ///
     /// # Errors
-    /// In words, why it does not start.
-    pub(super) async fn start(line: &CommandLine, confinement: &Confinement) -> Result<(Self, Isolation), String> {
+    /// [`StartError`].
+    pub(super) async fn start(line: &CommandLine, confinement: &Confinement) -> Result<(Self, Isolation), StartError> {
         let mut running = Self::launch(line, confinement)?;
         let report = match tokio::time::timeout(LAUNCH_TIMEOUT, running.next()).await {
             Ok(Some(Out::Line(line))) => serde_json::from_slice(&line).ok(),
             Ok(Some(Out::TooLong | Out::End(_)) | None) | Err(_) => None,
         };
+        let named = || SafeText::clean(&line.program, 300);
         match report {
             Some(Report::Starting { isolation, process }) => {
                 running.group = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
                 Ok((running, isolation))
             }
-            Some(Report::Refused { why }) => Err(format!("`{}` is not started: {why}", line.program)),
-            None => Err(format!("`{}` does not start: its launcher does not report", line.program)),
+            Some(Report::Refused { why }) => {
+                Err(StartError::Refused { program: named(), why: SafeText::clean(&why, 300) })
+            }
+            None => Err(StartError::NoReport { program: named() }),
         }
     }
 
-    fn launch(line: &CommandLine, confinement: &Confinement) -> Result<Self, String> {
-        let allowed = plan(&line.program, &line.arguments, confinement).map_err(|error| error.to_string())?;
-        let scratch = Scratch::make().map_err(|error| format!("no scratch folder for the brain: {error}"))?;
+    fn launch(line: &CommandLine, confinement: &Confinement) -> Result<Self, StartError> {
+        let allowed = plan(&line.program, &line.arguments, confinement)?;
+        let scratch = Scratch::make().map_err(StartError::Scratch)?;
         if confinement.protected.iter().any(|folder| scratch.0.starts_with(folder)) {
-            return Err("the folder for temporary files lies in one that stays closed; set TMPDIR elsewhere".to_owned());
+            return Err(StartError::ScratchProtected);
         }
         let paths = |set: std::collections::BTreeSet<PathBuf>| set.into_iter().collect::<Vec<_>>();
         let mut write = paths(allowed.write);
@@ -176,7 +213,7 @@ impl Running {
             command.env(name, &scratch.0);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("the launcher does not start: {error}"))?;
+        let mut child = command.spawn().map_err(LaunchError::Spawn)?;
         let (send, out) = mpsc::channel(LINES_WAITING);
         let (words, said) = mpsc::channel(WORDS_WAITING);
         let complaints = Arc::new(Mutex::new(Vec::new()));
@@ -191,12 +228,11 @@ impl Running {
             complaints: Arc::clone(&complaints),
             listener: None,
         };
-        let failed = |error: std::io::Error| format!("no thread for its pipes: {error}");
         let named = || thread::Builder::new().name("brain".to_owned());
         if let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) {
-            named().spawn(move || write_lines(stdin, said)).map_err(failed)?;
-            named().spawn(move || read(stdout, &send)).map_err(failed)?;
-            running.listener = Some(named().spawn(move || listen(stderr, &complaints)).map_err(failed)?);
+            named().spawn(move || write_lines(stdin, said)).map_err(StartError::Thread)?;
+            named().spawn(move || read(stdout, &send)).map_err(StartError::Thread)?;
+            running.listener = Some(named().spawn(move || listen(stderr, &complaints)).map_err(StartError::Thread)?);
         }
         Ok(running)
     }

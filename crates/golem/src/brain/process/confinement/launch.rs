@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
 use serde::{Deserialize, Serialize};
 
-use super::{Isolation, rules};
+use super::{Isolation, LaunchError, NotIsolated, rules};
 
 /// Hidden name of the supervisor.
 pub const SUPERVISE: &str = "__run-confined";
@@ -75,7 +75,7 @@ pub enum Report {
 pub fn dispatch() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let (role, specification) = (arguments.next()?, arguments.next());
-    let launch: fn(&Specification) -> Result<ExitCode, String> = match role.to_str() {
+    let launch: fn(&Specification) -> Result<ExitCode, LaunchError> = match role.to_str() {
         Some(SUPERVISE) => supervise,
         Some(ENTER) => enter,
         _ => return None,
@@ -83,32 +83,30 @@ pub fn dispatch() -> Option<ExitCode> {
     let read = |text: &OsStr| text.to_str().and_then(|text| serde_json::from_str(text).ok());
     let launched = match specification.as_deref().and_then(read) {
         Some(specification) => launch(&specification),
-        None => Err("the launcher was called without a specification".to_owned()),
+        None => Err(LaunchError::NoSpecification),
     };
     Some(launched.unwrap_or_else(|why| {
-        report(&Report::Refused { why });
+        report(&Report::Refused { why: why.to_string() });
         ExitCode::from(NOT_LAUNCHED)
     }))
 }
 
 /// The command that starts the supervisor, without pipes and environment.
-pub(in super::super) fn command(specification: &Specification) -> Result<Command, String> {
-    let text = serde_json::to_string(specification).map_err(|error| format!("a path is not UTF-8: {error}"))?;
+pub(in super::super) fn command(specification: &Specification) -> Result<Command, LaunchError> {
+    let text = serde_json::to_string(specification).map_err(LaunchError::Specification)?;
     let mut command = Command::new(launcher()?);
     command.args([SUPERVISE, &text]);
     Ok(command)
 }
 
 /// Bardo's binary: this process's own. Tests and examples run beside it, one folder deeper.
-fn launcher() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|error| format!("Bardo's own binary is not known: {error}"))?;
+fn launcher() -> Result<PathBuf, LaunchError> {
+    let own = std::env::current_exe().map_err(LaunchError::OwnBinary)?;
     if cfg!(debug_assertions)
         && own.parent().and_then(Path::file_name).is_some_and(|name| name == "deps" || name == "examples")
     {
         let beside = own.parent().and_then(Path::parent).map(|folder| folder.join("bardo"));
-        return beside.filter(|path| path.is_file()).ok_or_else(|| {
-            "brain processes are launched by the `bardo` binary, which is not built; run `cargo build`".to_owned()
-        });
+        return beside.filter(|path| path.is_file()).ok_or(LaunchError::NotBuilt);
     }
     // The link stays valid while an update replaces the file.
     Ok(if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { own })
@@ -135,32 +133,32 @@ fn close_inherited() {
     }
 }
 
-fn common() -> Result<(), String> {
+fn common() -> Result<(), LaunchError> {
     close_inherited();
     let none = Rlimit { current: Some(0), maximum: Some(0) };
-    rustix::process::setrlimit(Resource::Core, none).map_err(|error| format!("core dumps stay on: {error}"))
+    rustix::process::setrlimit(Resource::Core, none).map_err(LaunchError::CoreDumps)
 }
 
 /// Runs beside the program until it ends; ends it when Bardo has ended.
-fn supervise(specification: &Specification) -> Result<ExitCode, String> {
+fn supervise(specification: &Specification) -> Result<ExitCode, LaunchError> {
     common()?;
-    rustix::process::setsid().map_err(|error| format!("no new session: {error}"))?;
+    rustix::process::setsid().map_err(LaunchError::Session)?;
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .map_err(|error| format!("the supervisor's memory is not private: {error}"))?;
-    let text = serde_json::to_string(specification).map_err(|error| error.to_string())?;
+        .map_err(LaunchError::Memory)?;
+    let text = serde_json::to_string(specification).map_err(LaunchError::Specification)?;
     let mut command = Command::new(launcher()?);
     // A group of its own, which the program cannot leave: it is ended by that.
     command.args([ENTER, &text]).process_group(0);
-    let child = command.spawn().map_err(|error| format!("the launcher does not start: {error}"))?;
-    let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("the launcher has no process id")?;
+    let child = command.spawn().map_err(LaunchError::Spawn)?;
+    let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(LaunchError::NoProcessId)?;
     // The pipes are the program's: Bardo sees it close them.
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
-    let null = null.map_err(|error| format!("/dev/null: {error}"))?;
+    let null = null.map_err(LaunchError::Null)?;
     let quiet = rustix::stdio::dup2_stdin(&null)
         .and_then(|()| rustix::stdio::dup2_stdout(&null))
         .and_then(|()| rustix::stdio::dup2_stderr(&null));
-    quiet.map_err(|error| format!("the program's pipes cannot be left to it: {error}"))?;
+    quiet.map_err(LaunchError::Pipes)?;
     let parent = i32::try_from(specification.parent).ok().and_then(Pid::from_raw);
     let end = move || {
         // It may have ended by itself.
@@ -181,7 +179,7 @@ fn supervise(specification: &Specification) -> Result<ExitCode, String> {
         }
     };
     end();
-    let status = waited.map_err(|error| format!("the program cannot be waited for: {error}"))?;
+    let status = waited.map_err(LaunchError::Wait)?;
     let Some(status) = status else { return Ok(ExitCode::from(NOT_LAUNCHED)) };
     // Ends as the program did.
     if let Some(signal) = status.terminating_signal().and_then(Signal::from_named_raw) {
@@ -192,20 +190,19 @@ fn supervise(specification: &Specification) -> Result<ExitCode, String> {
 }
 
 /// Becomes the program.
-fn enter(specification: &Specification) -> Result<ExitCode, String> {
+fn enter(specification: &Specification) -> Result<ExitCode, LaunchError> {
     common()?;
     let supervisor = rustix::process::getppid();
     let isolation = rules::restrict(specification)?;
     if !isolation.is_isolated() && !specification.allow_unisolated {
-        return Err(refusal(&isolation));
+        return Err(NotIsolated(isolation).into());
     }
     #[cfg(target_os = "linux")]
     {
         // After the capabilities: dropping them clears it.
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(|error| format!("the program cannot be bound to its supervisor: {error}"))?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(LaunchError::Bind)?;
         if rustix::process::getppid() != supervisor {
-            return Err("the supervisor has ended".to_owned());
+            return Err(LaunchError::SupervisorEnded);
         }
     }
     report(&Report::Starting { isolation, process: std::process::id() });
@@ -214,12 +211,4 @@ fn enter(specification: &Specification) -> Result<ExitCode, String> {
     // The report is out; the rest is said as a program would.
     let _unread = writeln!(std::io::stderr(), "`{}` does not start: {error}", specification.program.display());
     Ok(ExitCode::from(NOT_LAUNCHED))
-}
-
-/// Why a brain process is not started without isolation, and what to do.
-pub fn refusal(isolation: &Isolation) -> String {
-    format!(
-        "{isolation}. Such a program could act as you. Use a system with Landlock, another brain, or set \
-         golem.allow_unisolated_brain = true."
-    )
 }
