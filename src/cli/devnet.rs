@@ -23,24 +23,34 @@ const SHORTEST_BLOCK: Duration = Duration::from_millis(100);
 /// Longer ones look like a chain that hangs.
 const LONGEST_BLOCK: Duration = Duration::from_secs(3_600);
 
+/// Why an argument is no block time.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+pub(super) enum BlockTimeError {
+    /// No number with a unit.
+    #[error("write it as 1s, 500ms, or 0 for one block per transaction")]
+    Form,
+    /// Below [`SHORTEST_BLOCK`] or above [`LONGEST_BLOCK`].
+    #[error("between 100ms and 3600s; {}", Self::Form)]
+    Range,
+}
+
 /// Reads a block time: a number with `ms` or `s`, or 0 for a block per transaction.
-pub(super) fn block_time(text: &str) -> Result<Pace, String> {
-    const FORM: &str = "write it as 1s, 500ms, or 0 for one block per transaction";
+pub(super) fn block_time(text: &str) -> Result<Pace, BlockTimeError> {
     if text == "0" {
         return Ok(Pace::OnTransaction);
     }
     let (digits, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(digits), _) => (digits, 1),
         (None, Some(digits)) => (digits, 1_000),
-        (None, None) => return Err(FORM.into()),
+        (None, None) => return Err(BlockTimeError::Form),
     };
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(FORM.into());
+        return Err(BlockTimeError::Form);
     }
     let interval = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit)).map(Duration::from_millis);
     match interval.filter(|interval| (SHORTEST_BLOCK..=LONGEST_BLOCK).contains(interval)) {
         Some(interval) => Ok(Pace::Every(interval)),
-        None => Err(format!("between 100ms and 3600s; {FORM}")),
+        None => Err(BlockTimeError::Range),
     }
 }
 

@@ -27,6 +27,7 @@ use super::orders::record;
 use super::policy::{Adopted, ChainId, Keeper, Policy, Spender, TokenRef};
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
 use super::stop::{InForce, StopError, StopFile};
+use super::value::Doubt;
 use super::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::id::GolemId;
@@ -251,7 +252,7 @@ impl OperatorRules {
 
     /// What is used of the caps, and what is on its way over bridges: both of one moment, for an order that ends in
     /// between would take its money out of one and not yet have moved the mark in the other.
-    fn usage(&self, policy: &Policy, framed: &Framed, facts: &Facts) -> Result<(Usage, Micros), String> {
+    fn usage(&self, policy: &Policy, framed: &Framed, facts: &Facts) -> Result<(Usage, Micros), Doubt> {
         let tokens = request(framed, facts, policy.rules().max_unfed_usd).map(|wish| wish.tokens).unwrap_or_default();
         let cool_off = policy.caps(facts.phase, false).cool_off;
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
@@ -262,10 +263,10 @@ impl OperatorRules {
             let away = away::worth(&away::of(&moment, framed, facts));
             Ok((used, away, record::coming(&moment, chain_id, account)?))
         });
-        let (mut usage, away, coming) = found.map_err(|error: LedgerError| error.to_string())?;
+        let (mut usage, away, coming) = found.map_err(|error: LedgerError| Doubt::because(error))?;
         for (token, given) in coming {
             let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(token) };
-            let given = Micros::of(given, Rounding::Up).map_err(|error| error.to_string())?;
+            let given = Micros::of(given, Rounding::Up).map_err(Doubt::because)?;
             usage.coming.insert((chain_id, token), given);
         }
         Ok((usage, away))
@@ -295,7 +296,7 @@ impl Rulebook for OperatorRules {
         let network = self.network(framed.proposal().chain_id);
         // Where nobody tells, nothing is on its way.
         let away = found.as_ref().map(|(_, away)| *away).unwrap_or_default();
-        let usage = found.as_ref().map(|(usage, _)| usage).map_err(String::as_str);
+        let usage = found.as_ref().map(|(usage, _)| usage);
         self.anchor();
         operators(framed, facts, &Standing::new(&policy, usage, network, framed, facts).with_away(away))
     }

@@ -69,11 +69,11 @@ fn unknown(doubt: &Doubt) -> Verdict {
 }
 
 /// Without the ledger nothing is known of what was spent.
-pub(super) fn no_ledger(check: Check, why: &str) -> Verdict {
+pub(super) fn no_ledger(check: Check, why: &Doubt) -> Verdict {
     let violation = Violation::new(
         RuleName::Ledger,
         "what was spent before must be known",
-        why.to_owned(),
+        why.to_string(),
         "the same once the ledger can be read",
     );
     Verdict::because(check, ErrorCode::StoreUnavailable, why, vec![violation])

@@ -19,7 +19,7 @@ pub struct Standing<'a> {
     /// What holds.
     pub policy: &'a Policy,
     /// What has been used; an error where the ledger does not tell.
-    pub usage: Result<&'a Usage, &'a str>,
+    pub usage: Result<&'a Usage, &'a Doubt>,
     /// The chain the frame is for; `None` where it is not one that is configured.
     pub network: Option<&'a Network>,
     /// The policy's limits in this phase.
@@ -32,7 +32,7 @@ impl<'a> Standing<'a> {
     /// How a frame stands to the policy.
     pub fn new(
         policy: &'a Policy,
-        usage: Result<&'a Usage, &'a str>,
+        usage: Result<&'a Usage, &'a Doubt>,
         network: Option<&'a Network>,
         framed: &Framed,
         facts: &Facts,
