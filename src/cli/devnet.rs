@@ -24,7 +24,7 @@ const SHORTEST_BLOCK: Duration = Duration::from_millis(100);
 const LONGEST_BLOCK: Duration = Duration::from_secs(3_600);
 
 /// Why an argument is no block time.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BlockTimeError {
     /// No number with a unit.
     #[error("write it as 1s, 500ms, or 0 for one block per transaction")]
@@ -200,7 +200,7 @@ mod tests {
         for wrong in
             ["", "1", "s", "ms", "-1s", "1.5s", "1m", "99ms", "3601s", "99999999999999999999s", "18446744073709551615s"]
         {
-            assert!(block_time(wrong).unwrap_err().contains("1s, 500ms"), "{wrong}");
+            assert!(block_time(wrong).unwrap_err().to_string().contains("1s, 500ms"), "{wrong}");
         }
     }
 }

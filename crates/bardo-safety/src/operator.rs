@@ -235,10 +235,13 @@ impl OperatorRules {
     /// Moves the anchor to where the trail ends on disk. It may lag; that it could not be moved is for
     /// the log, since what it witnesses is there all the same.
     fn anchor(&self) {
-        let moved = self.store.read(audit::head).map_err(|error: AuditError| error.to_string());
-        let moved = moved.and_then(|head| self.anchor.advance(head).map_err(|error| error.to_string()));
-        if let Err(error) = moved {
-            tracing::warn!("{error}");
+        match self.store.read(audit::head) {
+            Ok(head) => {
+                if let Err(error) = self.anchor.advance(head) {
+                    tracing::warn!("{error}");
+                }
+            }
+            Err::<_, AuditError>(error) => tracing::warn!("{error}"),
         }
     }
 

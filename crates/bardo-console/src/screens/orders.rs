@@ -144,6 +144,24 @@ impl Model {
     }
 }
 
+/// Why nothing can be done about an order now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Unavailable {
+    #[error("this order is over; there is nothing to cancel")]
+    OrderOver,
+    #[error("this bridge order is over; there is nothing to take back")]
+    BridgeOver,
+    #[error("this build cannot cancel orders")]
+    NoCancelTool,
+    #[error("this build cannot take bridge money back")]
+    NoRefundTool,
+    #[error("the money can be taken back once its time is over and nobody delivered")]
+    NotExpired,
+    /// The settler pays back only later; when.
+    #[error("the settler waits for the news of a delivery in the last moment: {0}")]
+    RefundAhead(String),
+}
+
 impl Orders {
     /// What the filter lets through: the open ones first, each part with the newest first.
     fn entries<'k>(&self, known: &Known<'k>) -> Vec<Entry<'k>> {
@@ -197,7 +215,7 @@ impl Orders {
     }
 
     /// What can be done about an entry, as a question. A tool that this build does not have is not offered.
-    fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, String> {
+    fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, Unavailable> {
         let has = |name: &str| known.ready.and_then(|ready| ready.tools.iter().find(|tool| tool.name.as_str() == name));
         let params = |tool: &str, id: String, chain: String| {
             let mut params = Map::new();
@@ -214,11 +232,11 @@ impl Orders {
         match entry {
             Entry::Auction(_, order) => {
                 if order.status.is_final() {
-                    return Err("this order is over; there is nothing to cancel".to_owned());
+                    return Err(Unavailable::OrderOver);
                 }
                 // What no service has confirmed may have reached one all the same: the signature is what is made void.
                 let tool = "uniswapx_cancel_order";
-                has(tool).ok_or("this build cannot cancel orders")?;
+                has(tool).ok_or(Unavailable::NoCancelTool)?;
                 let hash = order.order_hash.to_string();
                 let facts = vec![
                     Row::new(
@@ -234,12 +252,12 @@ impl Orders {
             }
             Entry::Bridge(_, intent) => {
                 if is_over(intent) {
-                    return Err("this bridge order is over; there is nothing to take back".to_owned());
+                    return Err(Unavailable::BridgeOver);
                 }
                 let id = intent.intent_id.to_string();
                 if is_voidable(intent) {
                     let tool = "uniswapx_cancel_order";
-                    has(tool).ok_or("this build cannot cancel orders")?;
+                    has(tool).ok_or(Unavailable::NoCancelTool)?;
                     let facts = vec![
                         Row::new(
                             format!(
@@ -257,16 +275,13 @@ impl Orders {
                     return Ok(Ask::new("Cancel this bridge order?", facts, vec![way]));
                 }
                 if intent.status != IntentStatus::Expired {
-                    return Err("the money can be taken back once its time is over and nobody delivered".to_owned());
+                    return Err(Unavailable::NotExpired);
                 }
                 if let Some(from) = refund_ahead(intent, known.moment()) {
-                    return Err(format!(
-                        "the settler waits for the news of a delivery in the last moment: {}",
-                        refund_words(from, known.moment())
-                    ));
+                    return Err(Unavailable::RefundAhead(refund_words(from, known.moment())));
                 }
                 let tool = "intent_refund";
-                has(tool).ok_or("this build cannot take bridge money back")?;
+                has(tool).ok_or(Unavailable::NoRefundTool)?;
                 let facts = vec![
                     Row::new(
                         format!("{} {} locked on {}", intent.amount_in, intent.token_in.symbol, intent.source_chain),
@@ -302,7 +317,7 @@ impl Orders {
                 self.ask = Some(ask.opened(known.machine_millis));
                 Vec::new()
             }
-            Err(why) => notice(&why),
+            Err(why) => notice(&why.to_string()),
         }
     }
 

@@ -9,8 +9,10 @@ use tokio::sync::watch;
 
 use super::{Actor, Script, Seat};
 use crate::data::DataFolder;
+use bardo_base::error::ToolError;
 use bardo_base::fabric::{EventKind, GolemThought};
 use bardo_base::text::SafeText;
+use golem::archetype::ArchetypeError;
 use golem::brain::Brain;
 use golem::life::{LifeConfig, Played, live};
 use golem::memory::{Memory, Papers, network_key};
@@ -18,7 +20,7 @@ use golem::phase::PhaseRules;
 use golem::pi::{PiConfig, PiSession};
 use golem::scenario::Scenario;
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::Catalog;
+use golem_tools::engine::{Catalog, CatalogError};
 
 /// Time between two heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -87,7 +89,7 @@ impl Actor for Living {
             if let Err(why) = self.lead(seat).await {
                 // Nobody is left to wait for.
                 played.send_modify(|played| {
-                    played.missed.push(why.clone());
+                    played.missed.push(why.to_string());
                     (played.done, played.cued) = (true, true);
                 });
                 let text = SafeText::clean(&format!("I cannot live here: {why}"), 400);
@@ -95,6 +97,20 @@ impl Actor for Living {
             }
         })
     }
+}
+
+/// Why a Golem does not live here.
+#[derive(Debug, thiserror::Error)]
+enum LeadError {
+    /// The tools contradict each other.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// Its role cannot be used.
+    #[error(transparent)]
+    Archetype(#[from] ArchetypeError),
+    /// Its memory or its signing account fails.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
 }
 
 impl Living {
@@ -107,9 +123,8 @@ impl Living {
         }
     }
 
-    async fn lead(self: Box<Self>, seat: Seat) -> Result<(), String> {
-        let told = |error: &dyn std::fmt::Display| error.to_string();
-        let all = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| told(&error))?;
+    async fn lead(self: Box<Self>, seat: Seat) -> Result<(), LeadError> {
+        let all = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
         let home = DataFolder::at(seat.stop_file.path().parent().unwrap_or(Path::new("")));
         let ledger = seat.store.path().parent().unwrap_or(Path::new("")).to_owned();
         let network = network_key(seat.world.chain_names());
@@ -128,8 +143,7 @@ impl Living {
             clock: seat.clock.clone(),
             fabric: seat.fabric.clone(),
             golem_id: seat.golem_id.clone(),
-        })
-        .map_err(|error| told(&error))?;
+        })?;
         let phases = self.phases();
         let brain = self.brain.lock().take();
         let config = LifeConfig {
@@ -150,7 +164,7 @@ impl Living {
             lifespan_seconds: self.lifespan_seconds,
             brain,
         };
-        live(config, self.scenario).await.map_err(|error| told(&error))
+        Ok(live(config, self.scenario).await?)
     }
 }
 

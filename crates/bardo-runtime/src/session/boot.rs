@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
 use super::asking::OwnQuestions;
+use super::error::BootError;
 use super::offers::Offers;
 use super::stage::Stage;
 use super::tally::Tally;
@@ -17,7 +18,6 @@ use crate::{Hands, account, open_telling};
 use bardo_base::chance::Chance;
 use bardo_base::clock::Clock;
 use bardo_base::config::Config;
-use bardo_base::error::ToolError;
 use bardo_base::fabric::{Fabric, FabricConfig};
 use bardo_base::id::GolemId;
 use bardo_base::model::Phase;
@@ -41,19 +41,19 @@ pub(super) const CALLS_PER_MINUTE: u32 = 60;
 /// Brings everything up.
 ///
 /// # Errors
-/// In a sentence, what does not work and what to do.
+/// [`BootError`].
 pub(super) async fn boot(
     config: &Config,
     options: &SessionOptions,
     clock: Arc<dyn Clock>,
     brake: Brake,
     news: mpsc::Sender<News>,
-) -> Result<Stage, String> {
+) -> Result<Stage, BootError> {
     let folder = DataFolder::of(config);
-    folder.create().map_err(|error| error.to_string())?;
-    let journal = folder.new_journal(&*clock).map_err(|error| error.to_string())?;
+    folder.create()?;
+    let journal = folder.new_journal(&*clock)?;
     let fabric = FabricConfig { ring: RING, journal: Some(journal.clone()), clock: clock.clone() };
-    let fabric = Fabric::new(fabric).map_err(|error| error.to_string())?;
+    let fabric = Fabric::new(fabric)?;
     let sandbox = SandboxConfig {
         seed: options.seed,
         start_time: clock.now_seconds(),
@@ -73,25 +73,24 @@ pub(super) async fn boot(
         let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress, &lasts))));
     };
     let opened = open_telling(config, move || sandbox, clock.clone(), report).await;
-    let mut opened = opened.map_err(|error| error.to_string())?;
-    let ledger = folder.open_ledger(&opened).await.map_err(|error| error.to_string())?;
-    let told = |error: ToolError| error.message().to_owned();
-    let rules = crate::rules(config, &opened, &ledger).await.map_err(told)?;
+    let mut opened = opened?;
+    let ledger = folder.open_ledger(&opened).await?;
+    let rules = crate::rules(config, &opened, &ledger).await?;
     opened.world = opened.world.under(Arc::clone(&rules));
     if options.time.is_some() {
         if opened.sandbox.is_none() {
-            return Err("only a devnet inside this process can have a time of its own".to_owned());
+            return Err(BootError::OwnTime);
         }
         opened.world.chance = Chance::seeded(options.seed);
     }
     let (phase, phase_now) = watch::channel(Phase::Thriving);
     let mut revocation = None;
-    let acting = match account::pick(config, &opened.world).map_err(told)? {
+    let acting = match account::pick(config, &opened.world)? {
         None => None,
         Some(picked) => {
-            let mut account = account::locked(&picked, &opened, &ledger).map_err(told)?;
+            let mut account = account::locked(&picked, &opened, &ledger)?;
             if let (Some(entry), Some(password)) = (picked.key(), &options.password) {
-                account = account::unlock(config, entry, password.clone(), &ledger).await.map_err(told)?;
+                account = account::unlock(config, entry, password.clone(), &ledger).await?;
             }
             let (guardian, paper) = (options.guardian.clone(), options.paper);
             let phase = phase_now.clone();
@@ -99,18 +98,18 @@ pub(super) async fn boot(
             let approve = options.approve;
             let hands = Hands { phase, approve, guardian, paper, may_turn: true, looks_only, ..Hands::of(account) };
             let made = crate::acting(config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
-            Some(made.await.map_err(told)?)
+            Some(made.await?)
         }
     };
     if let (false, Some(account)) = (options.watch, opened.world.account) {
         // A program that was killed while it sold has left its plan, which lets parts pass that nothing else would.
-        rules.end_left_liquidations(account, clock.now_millis()).await.map_err(|error| error.to_string())?;
+        rules.end_left_liquidations(account, clock.now_millis()).await?;
     }
-    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string())?;
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
     // Whoever starts a program with a session in it has looked at the roles before; here they may have changed since.
-    let roles = crate::roles(config, &catalog).map_err(|error| error.to_string())?;
+    let roles = crate::roles(config, &catalog)?;
     let role = &config.golem.archetype.value;
-    let reach = roles.reach(role, &catalog).map_err(|error| error.to_string())?;
+    let reach = roles.reach(role, &catalog)?;
     let network = identity(&opened);
     let sandbox = opened.sandbox;
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
@@ -140,7 +139,7 @@ pub(super) async fn boot(
         // Before the program runs. This session knows by itself that no yes from elsewhere counts; the other programs on
         // this ledger know it by this row, which a program of the same user could take out again. So it keeps one that
         // answers questions as it finds them, and not one that is set on it: only another user, or a container, does that.
-        shared.lead().await.map_err(|error| error.to_string())?;
+        shared.lead().await?;
     }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
     Ok(Stage {

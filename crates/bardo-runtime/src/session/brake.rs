@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::doing::Outcome;
+use super::error::CommandError;
 use super::tell;
 use crate::data::DataFolder;
 use bardo_base::clock::Clock;
@@ -15,7 +17,7 @@ use bardo_base::config::Config;
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_safety::stop::{InForce, Stop, StopFile};
+use bardo_safety::stop::{InForce, Stop, StopError, StopFile};
 use bardo_session::handle::{Command, News, Sent};
 use bardo_session::questions::{OperatorAnswer, QuestionKey};
 
@@ -56,9 +58,9 @@ impl Brake {
     }
 
     /// Raises the ladder; the answer says what is in force now.
-    pub(super) fn raise(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
+    pub(super) fn raise(&self, level: StopLevel, reason: &str) -> Result<InForce, StopError> {
         let raised = self.file.raise_own(level, reason, "operator", self.clock.now_millis());
-        let (in_force, set) = raised.map_err(|error| error.to_string())?;
+        let (in_force, set) = raised?;
         if let Some(set) = set.filter(|set| in_force != InForce::Stop(set.clone())) {
             self.beneath.lock().push(set);
         }
@@ -77,12 +79,12 @@ impl Brake {
 
     /// Makes a choice of one's own hold, or raises the ladder where there is none. Where the choice is lower it is set
     /// beneath the hold first, so that between the two nothing is let through. What was higher beneath it stays.
-    pub(super) fn choose(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
+    pub(super) fn choose(&self, level: StopLevel, reason: &str) -> Result<InForce, StopError> {
         let in_force = self.raise(level, reason)?;
         let own = self.own.borrow().clone();
         let in_force = match own.filter(|own| in_force == InForce::Stop(own.clone())) {
             // Where it fails it holds on, and can still be chosen about.
-            Some(own) if level < own.level => self.file.release(&own).map_err(|error| error.to_string())?,
+            Some(own) if level < own.level => self.file.release(&own)?,
             // Somebody else's: one's own may lie beneath it, and is then still to be released.
             _ if in_force.is_hold() => return Ok(in_force),
             _ => in_force,
@@ -92,22 +94,22 @@ impl Brake {
     }
 
     /// Stops new signatures at once, and remembers the stop as one's own.
-    pub(super) fn hold(&self) -> Result<(), String> {
+    pub(super) fn hold(&self) -> Result<(), StopError> {
         let own = self.own.borrow().clone();
         if own.is_some_and(|own| self.file.read() == InForce::Stop(own)) {
             return Ok(());
         }
         let set = self.file.hold(HOLD_REASON, "operator", self.clock.now_millis());
-        if let Some(set) = set.map_err(|error| error.to_string())? {
+        if let Some(set) = set? {
             self.own.send_replace(Some(set));
         }
         Ok(())
     }
 
     /// Takes back one's own hold, and no other stop.
-    pub(super) fn release(&self) -> Result<String, String> {
-        let own = self.own.borrow().clone().ok_or("there is no hold of this console")?;
-        let now = self.file.release(&own).map_err(|error| error.to_string())?;
+    pub(super) fn release(&self) -> Result<String, CommandError> {
+        let own = self.own.borrow().clone().ok_or(CommandError::NoHold)?;
+        let now = self.file.release(&own)?;
         self.own.send_replace(None);
         Ok(match now {
             InForce::None => "the hold is released".to_owned(),
@@ -119,12 +121,12 @@ impl Brake {
     }
 
     /// Carries a command out that is about the stop ladder and needs no decision; `None`: it is another.
-    pub(super) fn obey(&self, command: &Command) -> Option<Result<String, String>> {
+    pub(super) fn obey(&self, command: &Command) -> Outcome {
         let done = match command {
-            Command::Hold => self.hold().map(|()| "held: nothing new is signed".to_owned()),
+            Command::Hold => self.hold().map(|()| "held: nothing new is signed".to_owned()).map_err(Into::into),
             Command::ReleaseHold => self.release(),
             Command::Raise { level, reason } => {
-                let raised = self.choose(*level, reason.as_str());
+                let raised = self.choose(*level, reason.as_str()).map_err(Into::into);
                 raised.map(|now| {
                     let told = format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str));
                     match now.level() {
@@ -156,7 +158,7 @@ impl Brake {
     }
 
     /// The stop that comes with a refusal: whatever becomes of the answer, nothing is signed after it.
-    pub(super) fn refuse_all(&self, reason: &SafeText) -> Result<InForce, String> {
+    pub(super) fn refuse_all(&self, reason: &SafeText) -> Result<InForce, StopError> {
         let reason = if reason.is_empty() { "refused, and everything stopped" } else { reason.as_str() };
         let raised = self.raise(StopLevel::Halt, reason);
         self.rung.notify_one();
@@ -195,7 +197,7 @@ impl Front {
             }
             match on.try_send(sent) {
                 Ok(()) => {}
-                Err(TrySendError::Full(_)) => say(&news, Err("not done: too much waits already".to_owned())),
+                Err(TrySendError::Full(_)) => say(&news, Err(CommandError::Busy)),
                 Err(TrySendError::Closed(_)) => return,
             }
         }
@@ -203,7 +205,7 @@ impl Front {
 
     /// Obeys a command of a console that only watches, provided that it raises the stop file or releases that console's own
     /// hold: all sessions of the data folder obey the file. `None` for any other command, which the session refuses.
-    fn stop_from_aside(&self, command: &Command) -> Option<Result<String, String>> {
+    fn stop_from_aside(&self, command: &Command) -> Outcome {
         match command {
             Command::Hold | Command::ReleaseHold | Command::Raise { .. } => {
                 // It has raised the stop itself: nobody else may be there to put that on record.
@@ -216,7 +218,7 @@ impl Front {
 
     /// What came of a stop; `None` where the command is for the queue. One that both refuses and stops has stopped here,
     /// and goes on for its answer.
-    fn stops(&self, sent: &Sent) -> Option<Result<String, String>> {
+    fn stops(&self, sent: &Sent) -> Outcome {
         let ours = sent.golem_id == self.golem_id || sent.golem_id == GolemId::operator();
         if !ours {
             return None;
@@ -239,10 +241,10 @@ impl Front {
 }
 
 /// Tells the console, and does not wait for it.
-fn say(news: &mpsc::Sender<News>, told: Result<String, String>) {
+fn say(news: &mpsc::Sender<News>, told: Result<String, CommandError>) {
     let (done, words) = match told {
         Ok(words) => (true, words),
-        Err(words) => (false, words),
+        Err(error) => (false, error.to_string()),
     };
     let told = News::Told { done, words: SafeText::clean(&words, 400) };
     if let Err(TrySendError::Full(told)) = news.try_send(told) {

@@ -7,6 +7,7 @@ use alloy::primitives::Address;
 
 use super::asking::Own;
 use super::asking::policy_requirement;
+use super::error::{CommandError, SteerError};
 use super::keys::STAY;
 use super::selling::Cause;
 use super::stage::{Lines, Stage};
@@ -14,7 +15,7 @@ use super::tell;
 use super::watching::Watched;
 use crate::actor::Script;
 use crate::data::{DataFolder, LedgerKind};
-use crate::questions::answering;
+use crate::questions::answering::{self, NotTaken};
 use crate::questions::shared::Heard;
 use crate::reauthentication;
 use bardo_base::id::{GolemId, PermitId};
@@ -40,11 +41,8 @@ const MOST_SECONDS: u64 = 30 * 86_400;
 /// Blocks over which prices fall or rise.
 const SHOCK_BLOCKS: u64 = 10;
 
-/// Said to whatever would begin anew.
-const ENDS: &str = "nothing new begins: the session ends";
-
 /// What there is to say of a command: it was carried out, or not. `None`: other news says it.
-type Outcome = Option<Result<String, String>>;
+pub(super) type Outcome = Option<Result<String, CommandError>>;
 
 impl Stage {
     /// Carries a command out; the way to leave, where it is one.
@@ -61,17 +59,15 @@ impl Stage {
         let outcome = if ours {
             match (self.watch_only, &sent.command) {
                 (false, _) | (true, Command::Look { .. }) => self.command(sent.command, lines).await,
-                (true, _) => Some(Err(
-                    "this console only watches: Ctrl-X stops, and nothing else can be changed from it".to_owned(),
-                )),
+                (true, _) => Some(Err(CommandError::WatchOnly)),
             }
         } else {
-            Some(Err(format!("no Golem called {} lives here", sent.golem_id)))
+            Some(Err(CommandError::OtherGolem(sent.golem_id)))
         };
         if let Some(told) = outcome {
             let (done, words) = match told {
                 Ok(words) => (true, words),
-                Err(words) => (false, words),
+                Err(error) => (false, error.to_string()),
             };
             tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
         }
@@ -83,25 +79,25 @@ impl Stage {
         match command {
             Command::Call { ticket, tool, params, dry_run, idempotency_key } => {
                 if *self.leaving.borrow() {
-                    return Some(Err(ENDS.to_owned()));
+                    return Some(Err(CommandError::Ends));
                 }
                 self.call(ticket, Call { idempotency_key, dry_run, ..Call::new(tool, Input::Json(params)) }).await;
                 None
             }
-            Command::Offer { .. } | Command::Commit { .. } if *self.leaving.borrow() => Some(Err(ENDS.to_owned())),
+            Command::Offer { .. } | Command::Commit { .. } if *self.leaving.borrow() => Some(Err(CommandError::Ends)),
             Command::Offer { ticket, tool, params } => {
                 self.offer(ticket, Call::new(tool, Input::Json(params))).await;
                 None
             }
             Command::Commit { ticket, permit_id, simulation_hash } => {
-                self.commit(ticket, permit_id, simulation_hash).await.err().map(Err)
+                self.commit(ticket, permit_id, simulation_hash).await.err().map(|error| Err(error.into()))
             }
             Command::Cancel { call_id } => {
                 let cancelled = self.operator.cancel(call_id) || self.golem.cancel(call_id);
                 Some(if cancelled {
                     Ok("cancelled: nothing was signed".to_owned())
                 } else {
-                    Err("it cannot be cancelled: it is over, or being signed".to_owned())
+                    Err(CommandError::NotCancelled)
                 })
             }
             Command::Answer { key, answer, confirmation, password } => {
@@ -112,24 +108,24 @@ impl Stage {
             Command::AskToLower { level } => Some(self.ask_to_lower(level)),
             Command::AskToLeavePaper => {
                 let on = self.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
-                Some(on.then(|| self.lay(Own::LeavePaper)).ok_or_else(|| "paper mode is not on".to_owned()))
+                Some(on.then(|| self.lay(Own::LeavePaper)).ok_or(CommandError::NoPaper))
             }
             Command::EnterPaper => Some(match &self.paper {
                 Some(paper) => {
                     paper.turn(true);
                     Ok("paper mode: everything is done on paper, nothing is signed".to_owned())
                 }
-                None => Err("nothing can be signed here in any case".to_owned()),
+                None => Err(CommandError::NoSigner),
             }),
             Command::AskToResetBreaker => Some(self.ask_to_reset()),
             Command::Say { words } => {
                 let said = lines.words.try_send(words);
                 // The answer, or that there is none, comes as the agent's own words.
-                said.err().map(|_| Err("nobody listens at the moment".to_owned()))
+                said.err().map(|_| Err(CommandError::NobodyListens))
             }
             Command::RevokeGrant { number } => {
                 let revoked = self.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
-                Some(revoked.then(|| "revoked".to_owned()).ok_or_else(|| "there is none of that number".to_owned()))
+                Some(revoked.then(|| "revoked".to_owned()).ok_or(CommandError::NoGrant))
             }
             Command::Look { ticket, query } => {
                 let stage = Arc::clone(self);
@@ -139,31 +135,29 @@ impl Stage {
                 });
                 None
             }
-            Command::Devnet(control) => Some(self.devnet(control).await),
+            Command::Devnet(control) => Some(self.devnet(control).await.map_err(CommandError::from)),
             Command::Scenario { name } => Some(self.show(&name, lines)),
             Command::Step if self.step_by_step => {
                 self.steps.add_permits(1);
                 None
             }
-            Command::Step => {
-                Some(Err("this show goes by itself; bardo golem run --step plays one moment at a time".to_owned()))
-            }
-            Command::Replay(_) => Some(Err("this is no recording: what happens here happens now".to_owned())),
+            Command::Step => Some(Err(CommandError::GoesByItself)),
+            Command::Replay(_) => Some(Err(CommandError::NoRecording)),
             Command::Leave(_) => None,
         }
     }
 
     /// Lets a show begin in the place of the present one.
-    fn show(&self, name: &str, lines: &Lines) -> Result<String, String> {
+    fn show(&self, name: &str, lines: &Lines) -> Result<String, CommandError> {
         if self.sandbox.is_none() {
-            return Err("shows are played on a devnet inside this process, and nowhere else".to_owned());
+            return Err(CommandError::NoShowsHere);
         }
-        let scenario = scenario::find(name).map_err(|error| error.to_string())?;
+        let scenario = scenario::find(name)?;
         if scenario.tick.is_some() && !self.has_own_time {
-            return Err(format!("this show has a time of its own: leave, and play it by bardo --scenario {name}"));
+            return Err(CommandError::OwnTime(name.to_owned()));
         }
         let asked_at = self.clock.steady_millis();
-        lines.shows.try_send(scenario.clone()).map_err(|_| "nobody here plays shows any more".to_owned())?;
+        lines.shows.try_send(scenario.clone()).map_err(|_| CommandError::NoPlayer)?;
         let waits = self.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
         let told = match waits {
             true => format!("the show {name} begins once the Golem's open question is answered"),
@@ -194,7 +188,7 @@ impl Stage {
         answer: OperatorAnswer,
         confirmation: Confirmation,
         password: Option<Password>,
-    ) -> Result<String, String> {
+    ) -> Result<String, CommandError> {
         let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
         if let OperatorAnswer::RefuseAndStop { reason } = &answer {
             // It has come before the answer already; what failed there is said here.
@@ -220,7 +214,7 @@ impl Stage {
                 };
                 let laid =
                     self.shared.answer(permit, &answer, &confirmation, &by, self.clock.now_millis(), proof).await;
-                laid.map(|()| answering::said(&answer)).map_err(|error| error.to_string())
+                laid.map(|()| answering::said(&answer)).map_err(CommandError::from)
             }
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
             QuestionKey::Own(number) => self.answer_own(number, &answer, password).await,
@@ -239,9 +233,9 @@ impl Stage {
         answer: OperatorAnswer,
         confirmation: Confirmation,
         proof: Option<OperatorProof>,
-    ) -> Result<String, String> {
-        let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
-        answering::answer(desk, permit, answer, confirmation, proof)
+    ) -> Result<String, CommandError> {
+        let desk = self.desk.as_ref().ok_or(CommandError::NoQueue)?;
+        Ok(answering::answer(desk, permit, answer, confirmation, proof)?)
     }
 
     /// Reports rows of the shared queue that do not verify: to the operator, and in the audit log.
@@ -269,7 +263,7 @@ impl Stage {
         let answered = heard.iter().map(|heard| heard.permit_id).collect();
         for Heard { permit_id, answer, confirmation, by } in heard {
             let taken = match self.only_here(answer.kind()) {
-                Some(why) => Err(why.to_owned()),
+                Some(why) => Err(NotTaken::OnlyThere(why).into()),
                 None => self.answer_action(permit_id, answer, confirmation, None),
             };
             let (done, words) = match taken {
@@ -322,8 +316,8 @@ impl Stage {
     }
 
     /// What approving another process's question has to be authorised as.
-    pub(super) fn approving(&self, permit_id: PermitId) -> Result<Authorisation, String> {
-        let account = self.world.account.ok_or("there is no account here whose password could be checked")?;
+    pub(super) fn approving(&self, permit_id: PermitId) -> Result<Authorisation, CommandError> {
+        let account = self.world.account.ok_or(CommandError::NoPassword)?;
         Ok(Authorisation::Approve { permit_id, account })
     }
 
@@ -332,15 +326,15 @@ impl Stage {
         &self,
         wanted: Authorisation,
         password: Option<Password>,
-    ) -> Result<OperatorProof, String> {
+    ) -> Result<OperatorProof, CommandError> {
         let folder = self.data_folder();
         let keys = reauthentication::of(&folder).keys_for(&wanted, self.on_devnet());
-        let keys = keys.map_err(|error| error.to_string())?.into_iter().map(|key| key.name);
+        let keys = keys?.into_iter().map(|key| key.name);
         let passwords = password.map(|password| keys.map(|name| (name, password.clone())).collect());
         let trails = [Trail::new(self.ledger.store.clone(), self.clock.clone())];
         let passwords = passwords.unwrap_or_default();
         let proving = reauthentication::prove(&folder, &trails, wanted, self.on_devnet(), passwords, &*self.clock);
-        proving.await.map_err(|error| error.to_string())
+        Ok(proving.await?)
     }
 
     async fn answer_policy(
@@ -349,26 +343,26 @@ impl Stage {
         answer: &OperatorAnswer,
         confirmation: &Confirmation,
         password: Option<Password>,
-    ) -> Result<String, String> {
-        let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
+    ) -> Result<String, CommandError> {
+        let rules = self.rules.as_ref().ok_or(CommandError::NoPolicy)?;
         let now = self.clock.now_millis();
         match answer.kind() {
             AnswerKind::Once => {
-                policy_requirement(hash, self.money()).check(confirmation).map_err(|why| why.to_string())?;
+                policy_requirement(hash, self.money()).check(confirmation)?;
                 let proof = self.prove(Authorisation::AcceptPolicy { hash }, password).await?;
                 let accepted = rules.accept(hash, "operator", self.clock.now_millis(), proof).await;
-                match accepted.map_err(|error| error.to_string())? {
+                match accepted? {
                     Some(adopted) => Ok(format!("the policy holds now, as version {}", adopted.version)),
-                    None => Err("another policy, or none, is waiting by now: look again".to_owned()),
+                    None => Err(CommandError::OtherPolicy),
                 }
             }
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
                 // The file is the operator's own: what it says has no effect until it says something else.
-                rules.refuse(hash, "operator", now).await.map_err(|error| error.to_string())?;
+                rules.refuse(hash, "operator", now).await?;
                 let file = rules.keeper().path().display();
                 Ok(format!("what holds goes on holding; {file} says otherwise until you mend it"))
             }
-            AnswerKind::Similar | AnswerKind::Smaller => Err("a policy is taken whole, or not".to_owned()),
+            AnswerKind::Similar | AnswerKind::Smaller => Err(CommandError::WholePolicy),
         }
     }
 
@@ -377,41 +371,42 @@ impl Stage {
         number: u64,
         answer: &OperatorAnswer,
         password: Option<Password>,
-    ) -> Result<String, String> {
-        let over = "this question is over";
-        let wanted = self.own.get(number).ok_or(over)?.authorisation(self.signer());
+    ) -> Result<String, CommandError> {
+        let wanted = self.own.get(number).ok_or(CommandError::QuestionOver)?.authorisation(self.signer());
         // Before it is taken up: after a wrong password it is still asked.
         let proof = match answer.kind() {
             AnswerKind::Once => Some(self.prove(wanted.clone(), password).await?),
             AnswerKind::Refuse | AnswerKind::RefuseAndStop | AnswerKind::Similar | AnswerKind::Smaller => None,
         };
-        let own = self.own.take(number).ok_or(over)?;
+        let own = self.own.take(number).ok_or(CommandError::QuestionOver)?;
         let proof = match (answer.kind(), proof) {
             (AnswerKind::Once, Some(proof)) => proof,
-            (AnswerKind::Once, None) => return Err("it was not confirmed by the operator".to_owned()),
+            (AnswerKind::Once, None) => return Err(CommandError::NotConfirmed),
             (AnswerKind::Refuse | AnswerKind::RefuseAndStop, _) => return Ok("it stays as it is".to_owned()),
-            (AnswerKind::Similar | AnswerKind::Smaller, _) => return Err("it can be done once, or not".to_owned()),
+            (AnswerKind::Similar | AnswerKind::Smaller, _) => return Err(CommandError::OnceOnly),
         };
         let redeem = |proof: OperatorProof| {
             let redeemed = proof.redeem_on(self.on_devnet(), &wanted, self.clock.now_millis());
-            redeemed.map(drop).map_err(|error| error.to_string())
+            redeemed.map(drop)
         };
         match own {
             Own::Lower { from, to, .. } => {
                 let now = self.clock.now_millis();
                 let reason = "lowered by the operator's decision";
                 let lowered = self.brake.file.lower(&from, to, reason, "operator", now, proof);
-                let lowered = lowered.map_err(|error| error.to_string())?;
                 let told =
-                    lowered.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
+                    lowered?.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
                 Ok(if self.keys_revoked() { format!("{told}; {STAY}") } else { told })
             }
             Own::LeavePaper => {
-                let paper = self.paper.as_ref().ok_or("nothing can be signed here in any case")?;
+                let paper = self.paper.as_ref().ok_or(CommandError::NoSigner)?;
                 redeem(proof)?;
                 // What an earlier run has left was not touched so far; it is looked after before anything new is signed.
                 if let Some(pipeline) = &self.pipeline {
-                    pipeline.recover().await.map_err(|refusal| format!("paper mode stays on: {}", refusal.message))?;
+                    pipeline
+                        .recover()
+                        .await
+                        .map_err(|refusal| CommandError::PaperStays(SafeText::clean(&refusal.message, 400)))?;
                 }
                 // What was shown as a rehearsal is not there to be said yes to any more.
                 self.offers.clear();
@@ -443,22 +438,22 @@ impl Stage {
                 if !matches!(error, StopError::Changed) {
                     self.own.ask(Own::SellUnderHalt { from }, self.clock.now_millis());
                 }
-                error.to_string()
+                error.into()
             }),
             Own::ResetBreaker { .. } => {
-                let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
+                let rules = self.rules.as_ref().ok_or(CommandError::NoPolicy)?;
                 let reset = rules.reset_breaker("operator", self.clock.now_millis(), proof).await;
-                reset.map_err(|error| error.to_string())?;
+                reset?;
                 Ok("the failure breaker is closed".to_owned())
             }
         }
     }
 
-    fn ask_to_lower(&self, to: Option<StopLevel>) -> Result<String, String> {
+    fn ask_to_lower(&self, to: Option<StopLevel>) -> Result<String, CommandError> {
         let found = self.brake.file.read();
         let level = found.level();
         if level.is_none() || to >= level {
-            return Err("no higher stop is in force".to_owned());
+            return Err(CommandError::NoHigherStop);
         }
         let said = match &found {
             InForce::Stop(stop) => format!("{}: {}", stop.by, stop.reason),
@@ -473,16 +468,16 @@ impl Stage {
         }))
     }
 
-    fn ask_to_reset(&self) -> Result<String, String> {
-        let policy = self.keeper.as_ref().ok_or("no policy is followed here")?.current().policy;
-        let account = self.world.account.ok_or("there is no account here")?;
-        let chain = self.world.chains().first().ok_or("there is no chain here")?.network().chain_id;
+    fn ask_to_reset(&self) -> Result<String, CommandError> {
+        let policy = self.keeper.as_ref().ok_or(CommandError::NoPolicy)?.current().policy;
+        let account = self.world.account.ok_or(CommandError::NoAccount)?;
+        let chain = self.world.chains().first().ok_or(CommandError::NoChain)?.network().chain_id;
         let cool_off = policy.caps(*self.phase_now.borrow(), false).cool_off;
         let now = self.clock.now_millis();
         let read = self.ledger.store.read(|connection| ledger::usage(connection, now, chain, account, [], cool_off));
-        let usage = read.map_err(|error: LedgerError| error.to_string())?;
+        let usage = read.map_err(|error: LedgerError| CommandError::from(error))?;
         match super::looking::breaker(usage.breaker) {
-            BreakerNow::Closed { .. } => Err("the failure breaker is closed".to_owned()),
+            BreakerNow::Closed { .. } => Err(CommandError::BreakerClosed),
             BreakerNow::Open { failures, .. } => Ok(self.lay(Own::ResetBreaker { failures })),
             BreakerNow::OneTrial => Ok(self.lay(Own::ResetBreaker { failures: 0 })),
         }
@@ -494,12 +489,11 @@ impl Stage {
         "this needs a decision: it waits with the others (a)".to_owned()
     }
 
-    async fn devnet(&self, control: DevnetControl) -> Result<String, String> {
-        let sandbox = self.sandbox.as_ref().ok_or("only a devnet inside this process can be steered")?;
-        let gone = |error: golem_chain::devnet::DevnetGone| error.to_string();
+    async fn devnet(&self, control: DevnetControl) -> Result<String, SteerError> {
+        let sandbox = self.sandbox.as_ref().ok_or(SteerError::NoDevnet)?;
         let of = |chain_id: u64| {
             let found = sandbox.chains().iter().find(|chain| chain.devnet.chain_id() == chain_id);
-            found.ok_or_else(|| format!("the devnet has no chain {chain_id}"))
+            found.ok_or(SteerError::NoChain(chain_id))
         };
         match control {
             DevnetControl::Mine { chain_id, blocks } => {
@@ -507,15 +501,15 @@ impl Stage {
                 let blocks = blocks.clamp(1, MOST_BLOCKS);
                 let mut number = 0;
                 for _ in 0..blocks {
-                    number = chain.devnet.mine().await.map_err(gone)?.number();
+                    number = chain.devnet.mine().await?.number();
                 }
                 Ok(format!("{blocks} made, up to #{number}"))
             }
             DevnetControl::Advance { chain_id, seconds } => {
                 let chain = of(chain_id)?;
                 let seconds = seconds.min(MOST_SECONDS);
-                chain.devnet.run(move |chain| chain.increase_time(seconds)).await.map_err(gone)?;
-                chain.devnet.mine().await.map_err(gone)?;
+                chain.devnet.run(move |chain| chain.increase_time(seconds)).await?;
+                chain.devnet.mine().await?;
                 Ok(format!("{seconds} s have passed on chain {chain_id}"))
             }
             DevnetControl::Market { on } => {
@@ -534,7 +528,7 @@ impl Stage {
                             residents.spike(chain, parts, SHOCK_BLOCKS);
                         }
                     };
-                    chain.devnet.run(shock).await.map_err(gone)?;
+                    chain.devnet.run(shock).await?;
                 }
                 Ok(format!("prices {} by {} bps over {SHOCK_BLOCKS} blocks", if crash { "fall" } else { "rise" }, bps))
             }
@@ -542,7 +536,7 @@ impl Stage {
                 for chain in sandbox.chains() {
                     let pace = std::time::Duration::from_millis(chain.deployment.plan.block_millis);
                     let mining = if running { Mining::Interval(pace) } else { Mining::Manual };
-                    chain.devnet.set_mining(mining).await.map_err(gone)?;
+                    chain.devnet.set_mining(mining).await?;
                 }
                 Ok(format!("blocks come {}", if running { "by the clock" } else { "only when asked" }))
             }

@@ -37,7 +37,7 @@ impl Stage {
         let limits = self.limits(&policy);
         let (limits, fault) = match limits {
             Ok(limits) => (limits, watched.policy_fault.clone().or_else(|| self.keys_fault())),
-            Err(why) => (None, Some(SafeText::clean(&why, 300))),
+            Err(error) => (None, Some(SafeText::clean(&error.to_string(), 300))),
         };
         let own = self.brake.own.borrow().clone();
         let stop = match self.in_force.borrow().as_ref() {
@@ -82,7 +82,7 @@ impl Stage {
         }
     }
 
-    fn limits(&self, policy: &Policy) -> Result<Option<Limits>, String> {
+    fn limits(&self, policy: &Policy) -> Result<Option<Limits>, LedgerError> {
         let Some((account, chain)) = self.world.account.zip(self.world.chains().first()) else { return Ok(None) };
         let caps = policy.caps(*self.phase_now.borrow(), false);
         let (now, chain_id) = (self.clock.now_millis(), chain.network().chain_id);
@@ -92,7 +92,7 @@ impl Stage {
                 .called_by(connection, &self.golem_id)?;
             Ok::<_, LedgerError>((usage, ledger::held(connection)?))
         });
-        let (usage, held) = read.map_err(|error| error.to_string())?;
+        let (usage, held) = read?;
         let most = |span: Span| {
             let of_span = caps.spend.iter().filter(|cap| cap.span == span);
             of_span.map(|cap| cap.limit).min().map(Micros::dollars)

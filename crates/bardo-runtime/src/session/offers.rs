@@ -8,6 +8,7 @@ use alloy::primitives::B256;
 use parking_lot::Mutex;
 use serde_json::json;
 
+use super::error::{CommandError, OfferError};
 use super::stage::Stage;
 use super::tell;
 use crate::questions::{Listed, Told, mirror};
@@ -60,13 +61,13 @@ impl Offers {
     }
 
     /// The one of this permit, if that was given with this hash.
-    fn take(&self, permit_id: PermitId, simulation_hash: B256) -> Result<Offer, String> {
+    fn take(&self, permit_id: PermitId, simulation_hash: B256) -> Result<Offer, OfferError> {
         self.with(|held| {
             let at = held.iter().position(|held| held.offer.permit_id() == permit_id);
-            let at = at.ok_or("this offer is over: preview it again")?;
+            let at = at.ok_or(OfferError::Over)?;
             match held.get(at).map(|held| &held.offer) {
                 Some(offer) if offer.preview().permit.simulation_hash == simulation_hash => Ok(held.remove(at).offer),
-                _ => Err("what was shown is not what this permit was given for: nothing was signed".to_owned()),
+                _ => Err(OfferError::Changed),
             }
         })
     }
@@ -126,7 +127,7 @@ impl Stage {
         ticket: u64,
         permit_id: PermitId,
         simulation_hash: B256,
-    ) -> Result<(), String> {
+    ) -> Result<(), OfferError> {
         let offer = self.offers.take(permit_id, simulation_hash)?;
         tell(&self.news, News::Began { ticket, call_id: offer.call_id() }).await;
         let stage = Arc::clone(self);
@@ -180,30 +181,29 @@ impl Stage {
         answer: &OperatorAnswer,
         confirmation: Confirmation,
         password: Option<Password>,
-    ) -> Result<String, String> {
-        let over = "this offer is over: preview it again";
+    ) -> Result<String, CommandError> {
         match answer.kind() {
             AnswerKind::Once => {}
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
-                let Held { offer, .. } = self.offers.answered(permit_id).ok_or(over)?;
+                let Held { offer, .. } = self.offers.answered(permit_id).ok_or(OfferError::Over)?;
                 offer.take_back().await;
                 return Ok("withdrawn: nothing was signed".to_owned());
             }
             AnswerKind::Similar | AnswerKind::Smaller => {
-                return Err("an action by hand can be done once, or not".to_owned());
+                return Err(OfferError::OnceOnly.into());
             }
         }
         // Before it is taken up: after something that was not read, or a wrong password, it still waits.
         let (requirement, takes_proof) = self
             .offers
             .look(permit_id, |offer| (requirement(offer.preview()), self.offer_takes_proof(offer.preview())))
-            .ok_or(over)?;
-        requirement.check(&confirmation).map_err(|why| format!("not approved: {why}"))?;
+            .ok_or(OfferError::Over)?;
+        requirement.check(&confirmation).map_err(OfferError::from)?;
         let proof = match takes_proof {
             true => Some(self.prove(self.approving(permit_id)?, password).await?),
             false => None,
         };
-        let Held { ticket, offer } = self.offers.answered(permit_id).ok_or(over)?;
+        let Held { ticket, offer } = self.offers.answered(permit_id).ok_or(OfferError::Over)?;
         tell(&self.news, News::Began { ticket, call_id: offer.call_id() }).await;
         let stage = Arc::clone(self);
         stage.running.fetch_add(1, Ordering::SeqCst);

@@ -18,6 +18,7 @@ use parking_lot::MutexGuard;
 
 use super::asking::Own;
 use super::stage::Stage;
+use bardo_base::error::ToolError;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
@@ -222,8 +223,11 @@ impl Stage {
             match self.held_on(chain, account).await {
                 Ok(held) => found.extend(held),
                 Err(error) => {
-                    let words =
-                        format!("What is held on {} could not be read, and is not sold: {error}", chain.network());
+                    let words = format!(
+                        "What is held on {} could not be read, and is not sold: {}",
+                        chain.network(),
+                        error.message()
+                    );
                     self.tally().remark(&words);
                     self.tell_last(&words);
                 }
@@ -233,17 +237,17 @@ impl Stage {
         found
     }
 
-    async fn held_on<'a>(&self, chain: &'a WorldChain, account: Address) -> Result<Vec<Holding<'a>>, String> {
+    async fn held_on<'a>(&self, chain: &'a WorldChain, account: Address) -> Result<Vec<Holding<'a>>, ToolError> {
         let listed = chain.network().book.tokens().iter().filter(|token| !EXITS.contains(&token.symbol.as_str()));
         let listed: Vec<Address> = listed.map(|token| token.address).collect();
-        let found = chain.held(account, &listed).await.map_err(|error| error.message().to_owned())?;
+        let found = chain.held(account, &listed).await?;
         let mut held = Vec::new();
         for (address, found) in listed.into_iter().zip(found) {
             match found {
                 Held::Amount(amount) => {
                     let token = TokenId::Erc20(address);
                     let held = self.world.balance(chain.network().chain_id, account, token, amount);
-                    if held.map_err(|error| error.message().to_owned())?.is_zero() {
+                    if held?.is_zero() {
                         continue;
                     }
                 }
@@ -256,7 +260,7 @@ impl Stage {
                     continue;
                 }
             }
-            let token = chain.token(&address.to_string()).await.map_err(|error| error.message().to_owned())?;
+            let token = chain.token(&address.to_string()).await?;
             held.push(Holding { chain, token, address });
         }
         Ok(held)

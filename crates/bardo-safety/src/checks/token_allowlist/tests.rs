@@ -11,6 +11,7 @@ use crate::policy::parse;
 use crate::proposal::{AllowanceBound, AllowanceKind, Arrival, Flow, SignedOrder};
 use crate::sample;
 use crate::typed::TypedMessage;
+use crate::value::Doubt;
 use alloy::sol_types::SolCall as _;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::AcrossOrderData;
