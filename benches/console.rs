@@ -1,6 +1,6 @@
-//! What the console costs: a whole frame of each screen at two sizes, drawn and made into bytes (goal: under 0.6 ms), each card, events folded
-//! into what screens show, the real program's way from its start to its first frame (goal: under 100 ms), and the share
-//! of a core it takes while the demo runs.
+//! Cost of the console: a whole frame of each screen at two sizes, including the output bytes (goal: under 0.6 ms);
+//! each card; folding events into the screens' state; the time from the program's start to its first frame (goal: under
+//! 100 ms); and the share of a core that the running demo uses.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hint::black_box;
@@ -42,7 +42,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Size};
 use serde_json::{Value, json};
 
-/// Events of a run of swaps: eight of each call.
+/// Events of a run of swaps, eight for each call.
 fn events(calls: u64) -> Vec<Arc<Event>> {
     let mut all = Vec::new();
     let (data, hints) = samples::quote_answer(true, 0.3);
@@ -200,7 +200,7 @@ fn snapshot() -> Snapshot {
     }
 }
 
-/// What the Golem says of itself, and calls that were decided on, after the swaps.
+/// Events after the swaps: the Golem's state, and calls with a decision.
 fn life(first: u64) -> Vec<Arc<Event>> {
     let text = |words: &str| SafeText::clean(words, 200);
     let permit_id = PermitId::random();
@@ -280,7 +280,7 @@ fn life(first: u64) -> Vec<Arc<Event>> {
     (first..).zip(kinds).map(event).collect()
 }
 
-/// As many entries of the trail as the screen asks for.
+/// As many audit log entries as the screen requests.
 fn trail() -> News {
     let text = |words: &str| SafeText::clean(words, 60);
     let bodies = [
@@ -314,8 +314,8 @@ fn frames(criterion: &mut Criterion) {
     feed.equity = (0..4_320)
         .map(|at| (samples::START_MILLIS + at * 200, format!("253{:02}.25", at % 100).parse().unwrap_or_default()))
         .collect::<VecDeque<_>>();
-    // The whole picture, header and hints included, as the program draws it and makes bytes of it: each frame after one
-    // in which the newest block is another.
+    // The whole screen, including header and hints, drawn and converted to bytes. Each frame follows one with a
+    // different latest block.
     let mut state = State::new(Size { width: 200, height: 50 }, samples::NOW.millis + 400_000, true);
     let tools = Catalog::new(ALL_TOOL_DEFS.iter().copied());
     let tools = tools.iter().flat_map(Catalog::iter).map(|entry| tool_info(entry)).collect();
@@ -385,7 +385,7 @@ fn folding(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The program in a pseudo-terminal, in a folder of its own.
+/// The program in a pseudo-terminal, with a data folder of its own.
 struct Running {
     child: Box<dyn Child + Send + Sync>,
     reader: Option<Box<dyn Read + Send>>,
@@ -409,7 +409,7 @@ impl Running {
         Some(Self { child, reader: Some(reader), _pair: pair, _home: home })
     }
 
-    /// Reads until the first synchronized update is closed: the first frame is there.
+    /// Reads until the first synchronized update ends, which completes the first frame.
     fn first_frame(&mut self) -> Option<()> {
         const END_OF_UPDATE: &[u8] = b"\x1b[?2026l";
         let reader = self.reader.as_mut()?;
@@ -421,7 +421,7 @@ impl Running {
         Some(())
     }
 
-    /// Ticks of processor time that each kind of thread has used, by the thread's name.
+    /// Processor time of each kind of thread in clock ticks, by the thread's name.
     fn ticks(&self) -> BTreeMap<String, u64> {
         let mut used = BTreeMap::new();
         let Some(id) = self.child.process_id() else { return used };
@@ -430,7 +430,7 @@ impl Running {
             let Ok(stat) = std::fs::read_to_string(thread.path().join("stat")) else { continue };
             let Some((head, tail)) = stat.rsplit_once(')') else { continue };
             let name = head.split_once('(').map_or("", |(_, name)| name).to_owned();
-            // After the name: state is the first field, user and system time the 12th and 13th.
+            // After the name, the state is the first field; user and system time are the 12th and 13th.
             let times = tail.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
             *used.entry(name).or_default() += times.sum::<u64>();
         }
@@ -440,7 +440,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nothing is left to be asked of it.
+        // The process is no longer needed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -465,16 +465,17 @@ fn first_frame(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Processor time while the demo runs, by thread, over so many seconds. No criterion measure: it is a share, not a time.
+/// Processor time of the running demo, by thread, over `WATCHED`. It is printed instead of measured by criterion,
+/// since it is a share and not a duration.
 fn processor_share(_: &mut Criterion) {
     const BOOT: Duration = Duration::from_secs(15);
     const WATCHED: Duration = Duration::from_secs(20);
-    // `cargo test` runs benches to see that they work, and not to measure.
+    // `cargo test` runs benches only to check that they work.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
     let Some(mut running) = Running::start(&[]) else { return };
-    // What is written must be read, or the program waits for its terminal.
+    // The output must be read; otherwise the program blocks on its terminal.
     let Some(mut reader) = running.reader.take() else { return };
     std::thread::spawn(move || {
         let mut buffer = [0; 65_536];

@@ -1,6 +1,5 @@
-//! The embedded devnet: both chains from nothing, a quote through `eth_call`, and a transaction from
-//! sending to receipt; in process, over the loopback server, and beside anvil (`BARDO_ANVIL`, where
-//! set) carrying the same state.
+//! The embedded devnet: building both chains, a quote through `eth_call`, and a transaction from sending to receipt.
+//! Measured in process, over the loopback server, and with anvil (`BARDO_ANVIL`, if set) on the same state.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -38,7 +37,7 @@ fn boot(criterion: &mut Criterion) {
     group.bench_function("both chains ready", |bencher| {
         bencher.iter(|| Sandbox::boot(black_box(&config(Pace::Manual)), &|_| {}).expect("a sandbox"));
     });
-    // What counts is their ratio: the deployments of the larger chain, and reading what they leave.
+    // Compares the deployments on the larger chain with reading their result from the snapshot.
     group.bench_function("genesis by deployment", |bencher| {
         bencher.iter(|| furnished_anew(black_box(&ETHEREUM), &|_| {}).expect("a chain"));
     });
@@ -47,7 +46,7 @@ fn boot(criterion: &mut Criterion) {
     });
 }
 
-/// Signs and sends one transfer of a wei after another, each waited for.
+/// Signs and sends transfers of one wei, each after the receipt of the previous one.
 struct Sender {
     provider: DynProvider,
     key: alloy::signers::local::PrivateKeySigner,
@@ -87,7 +86,7 @@ impl Sender {
     }
 }
 
-/// Measures a quote and a send through `provider`.
+/// Measures a quote and a transaction through `provider`.
 fn measure(
     criterion: &mut Criterion,
     runtime: &Runtime,

@@ -1,4 +1,4 @@
-//! What a tool call costs without the tool (goal: under 20 µs), and the catalog with its exports.
+//! Cost of a tool call without the tool itself (goal: under 20 µs), and of the catalog with its exports.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The parameters of a quote.
+/// Parameters of a quote.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Params {
@@ -88,7 +88,7 @@ fn engine(criterion: &mut Criterion) {
         acting: None,
     });
     let text = Nothing::example().to_string();
-    // As a Golem and the console call: from a task of the runtime.
+    // From a task of the runtime, like calls of a Golem or the console.
     criterion.bench_function("a call without the tool", |bencher| {
         bencher.iter_custom(|rounds| {
             let (executor, text) = (executor.clone(), text.clone());
@@ -102,7 +102,7 @@ fn engine(criterion: &mut Criterion) {
             runtime.block_on(runtime.spawn(calling)).expect("the calls")
         });
     });
-    // As `bardo call` does: from a thread outside, which two wakings bring in and out.
+    // From a thread outside the runtime, like `bardo call`, which adds two thread wake-ups.
     criterion.bench_function("the same from a thread of its own", |bencher| {
         bencher.iter(|| runtime.block_on(executor.call(Call::new("nothing", Input::Text(text.clone())))));
     });

@@ -1,4 +1,4 @@
-//! Events per second through the fabric to three receivers, the journal included. Goal: 1,000,000.
+//! Events per second through the fabric to three receivers and the journal. Goal: 1,000,000.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 
 const EVENTS: u64 = 200_000;
 
-/// What a quote says: a start, three steps, an end.
+/// Events of one quote: a start, three steps, an end.
 fn quote() -> Vec<EventKind> {
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1.5", "chain": "ethereum"});
     let step =
@@ -38,7 +38,7 @@ fn quote() -> Vec<EventKind> {
     ]
 }
 
-/// As many events as are told, made before the clock runs.
+/// All events of a measurement, created before it starts.
 fn events() -> Vec<EventKind> {
     quote().into_iter().cycle().take(EVENTS as usize).collect()
 }

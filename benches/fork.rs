@@ -1,5 +1,5 @@
-//! Fork simulation of a V3 swap, changes included: warm on the devnet's own state, and cold over
-//! JSON-RPC on loopback, where the round trips are what counts and are printed.
+//! Fork simulation of a V3 swap, including its state changes: warm on the devnet's own state, and cold over JSON-RPC on
+//! loopback. For the cold case the round trips dominate, so their number is printed.
 
 use std::hint::black_box;
 
@@ -49,7 +49,7 @@ fn swap(criterion: &mut Criterion) {
         amountOutMinimum: U256::from(1),
         sqrtPriceLimitX96: U160::ZERO,
     };
-    // Wrapped and approved beforehand, so that the swap alone is measured.
+    // Wrapping and approval come first, so that only the swap is measured.
     let prepare = [
         Call::new(trader, weth, Weth9::depositCall {}.abi_encode()).with_value(amount),
         Call::new(trader, weth, Erc20::approveCall { spender: router, value: U256::MAX }.abi_encode()),

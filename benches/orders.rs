@@ -1,5 +1,5 @@
-//! Orders: built, hashed, signed, cosigned against, resolved; a ledger with a thousand of them open, followed over blocks
-//! of the devnet; and the screen that shows them.
+//! Orders: building, hashing, signing, cosigning and resolving; a ledger with a thousand open orders, followed over
+//! blocks of the devnet; and the screen that shows them.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ mod world;
 
 use world::{World, devnet};
 
-/// How many are followed.
+/// Number of open orders to follow.
 const OPEN: u64 = 1_000;
 
 const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
@@ -65,7 +65,7 @@ fn draft(kind: OrderKind, nonce: u64) -> Draft {
     }
 }
 
-/// An order of a kind as a filler gets it, in the midst of its auction at second 1,400 and block 20.
+/// An order of a kind as a filler receives it, in the middle of its auction at second 1,400 and block 20.
 fn cosigned(kind: OrderKind, party: &Party) -> Order {
     let mut order = Draft { cosigner: party.address(), ..draft(kind, 1) }.order().expect("an order");
     match &mut order {
@@ -106,7 +106,7 @@ fn orders(criterion: &mut Criterion) {
             bench.iter(|| Order::decode(kind, black_box(&encoded)).unwrap())
         });
     }
-    // With the cosigner's signature, which every resolution checks as the reactor does.
+    // With the cosigner's signature, which every resolution verifies as the reactor does.
     for kind in [OrderKind::DutchV2, OrderKind::DutchV3, OrderKind::Priority] {
         let order = cosigned(kind, &party);
         let at =
@@ -116,7 +116,7 @@ fn orders(criterion: &mut Criterion) {
             bench.iter(|| black_box(&order).resolve(black_box(&at)).unwrap())
         });
     }
-    // The first Dutch order needs no cosigner, so that resolving alone is measured.
+    // A first-version Dutch order needs no cosigner, so only the resolution is measured.
     let order = draft(OrderKind::Dutch, 1).order().unwrap();
     let at = At { chain_id: 31_337, timestamp: 1_400, block: 9, base_fee: 7, priority_fee: 0, filler: Address::ZERO };
     criterion.bench_function("a Dutch order resolved", |bench| bench.iter(|| black_box(&order).resolve(&at).unwrap()));
@@ -126,8 +126,8 @@ fn orders(criterion: &mut Criterion) {
     });
 }
 
-/// As many open orders in the world's ledger, as if each had been signed and handed in: none of them can be filled,
-/// since no service knows them.
+/// Stores [`OPEN`] open orders in the ledger, as if each had been signed and submitted. None can be filled, since no
+/// service has them.
 async fn open_orders(world: &World) {
     let (permit2, account) = (world.contract(Contract::Permit2), world.account());
     let (reactor, cosigner) = (world.contract(Contract::V2DutchReactor), world.contract(Contract::OrderCosigner));
@@ -188,8 +188,8 @@ async fn open_orders(world: &World) {
     written.await.expect("rows");
 }
 
-/// What a block costs with that many orders open: each looked at on the chain and at the service, and what has changed of
-/// it written down durably and told.
+/// Cost of a block with [`OPEN`] open orders: each is polled on the chain and at the service, and changes are stored
+/// durably and published.
 fn followed(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let world = runtime.block_on(World::new(3));
@@ -230,7 +230,7 @@ fn followed(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A frame of the screen of orders with that many of them told.
+/// A frame of the orders screen with [`OPEN`] orders.
 fn screen(criterion: &mut Criterion) {
     let Ok((theme, _)) = Theme::load("dark", None) else { return };
     let (page, mut feed) = (Page::default(), Feed::default());

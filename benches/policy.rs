@@ -1,5 +1,5 @@
-//! What the operator's decision about one framed swap costs, without disk and without simulation: every
-//! check that is not the slippage guard, on facts gathered before (goal: under 2 µs).
+//! Cost of the policy decision about one prepared swap, without disk and simulation: every check except the slippage
+//! guard, on inputs gathered before (goal: under 2 µs).
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

@@ -1,6 +1,6 @@
-//! The best route over 10, 50 and 200 pools: warm, each pool quoted before, as it has been from the second quote of a
-//! block on; and cold, in a set that nothing was asked of yet. A quote with all its reading, over the pools of a devnet in
-//! the same process. And the own router beside Uniswap's smart-order-router.
+//! The best route over 10, 50 and 200 pools. Warm: every pool was quoted before, as from the second quote of a block
+//! on. Cold: in a new set of pools. Also a complete quote with all reads, over the pools of a devnet in this process,
+//! and our router compared with Uniswap's smart-order-router.
 
 #[path = "../tests/support/mainnet.rs"]
 mod mainnet;
@@ -29,14 +29,14 @@ fn token(index: usize) -> Address {
     Address::from_word(U256::from(index + 1).into())
 }
 
-/// All pairs of so many tokens, five pools a pair: one V2 and four V3 tiers of twenty positions.
+/// All pairs of `tokens` tokens, with five pools per pair: one V2 pool, and four V3 fee tiers with twenty positions.
 fn pools(count: usize, tokens: usize) -> Vec<Pool> {
     let mut pools = Vec::new();
     for kind in 0..5 {
         for a in 0..tokens {
             for b in a + 1..tokens {
                 let at = pools.len() + 1000;
-                // Depth and price differ from pool to pool, by arithmetic rather than chance.
+                // Depth and price differ between pools deterministically.
                 let depth = 10u128.pow(21) * (1 + (at as u128 * 7) % 13);
                 let skew = (at as i32 * 37) % 61 - 30;
                 pools.push(pool(Address::from_word(U256::from(at).into()), token(a), token(b), kind, depth, skew));
@@ -116,7 +116,7 @@ fn cold(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A quote of a reader that knows nothing yet: the pools found, their ticks read, the route taken.
+/// A quote from an empty cache: find the pools, read their ticks, choose the route.
 fn read_and_quoted(criterion: &mut Criterion) {
     let config = SandboxConfig {
         seed: 1,
@@ -145,8 +145,8 @@ fn read_and_quoted(criterion: &mut Criterion) {
     });
 }
 
-/// The own router against Uniswap's, on the same pools: a table. Both are started here, where `.ci/tools/install` has said
-/// where they are.
+/// Prints a comparison of our router with Uniswap's on the same pools. Both are started here, at the paths that
+/// `.ci/tools/install` has set.
 fn beside_the_sidecar(_: &mut Criterion) {
     let (Ok(anvil), Ok(sidecar)) = (std::env::var("BARDO_ANVIL"), std::env::var("BARDO_SIDECAR")) else {
         println!("no sidecar: run eval \"$(.ci/tools/install)\" first to see the own router beside Uniswap's");
@@ -155,7 +155,7 @@ fn beside_the_sidecar(_: &mut Criterion) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let mainnet = mainnet::start(&anvil, std::path::Path::new(&sidecar)).await;
-        // Once for the caches of both, once for the table.
+        // The first run fills the caches of both; the second produces the table.
         let _ = side_by_side::rows(&mainnet).await;
         println!("{}", side_by_side::table(&side_by_side::rows(&mainnet).await));
     });

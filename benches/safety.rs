@@ -1,7 +1,7 @@
-//! The whole pipeline of a swap, from the proposal to the signature: fee bounds, framing, facts,
-//! checks, simulation, permit, the second look, the durable reservation with its nonce, the
-//! signature over permit and transaction. Beside it the `eth_call` of the same swap, in process and,
-//! where `BARDO_ANVIL` is set, to anvil over HTTP: the goal is no more than two of those.
+//! The whole pipeline of a swap from the proposal to the signature: fee bounds, payload, check inputs, checks,
+//! simulation, permit, repeated checks, the durable reservation with its nonce, and the signatures of permit and
+//! transaction. For comparison, the `eth_call` of the same swap, in process and, if `BARDO_ANVIL` is set, to anvil over
+//! HTTP. Goal: at most twice the time of that call.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -28,7 +28,8 @@ mod world;
 
 use world::{ASKED, World};
 
-/// Signs as custody does, notes when, and hands nothing out: so the chain stays as it is.
+/// Account that signs as custody does and records the time, but returns no signature, so that the chain stays
+/// unchanged.
 #[derive(Debug)]
 struct UpToTheSignature {
     wallet: Arc<world::Wallet>,
@@ -60,7 +61,7 @@ impl Account for UpToTheSignature {
 fn pipeline(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let world = runtime.block_on(World::new(1));
-    // What a wallet that trades has long since done: Permit2 may move its USDC.
+    // Like a wallet that has traded before: Permit2 may move its USDC.
     runtime.block_on(async {
         let permit = world.preview(world.approval(5_000_000_000)).await.expect("no objection").permit.permit_id;
         let committed = world.pipeline.commit(permit, Consent::None).await.expect("no objection");
@@ -93,7 +94,7 @@ fn pipeline(criterion: &mut Criterion) {
         bencher.iter_custom(|times| total(|(_, all, _)| *all, times));
     });
 
-    // The same swap as it would be sent, with its real permit in it.
+    // The same swap as it would be sent, with its real Permit2 signature.
     let (_, _, signed) = runtime.block_on(once());
     let request = TransactionRequest::default()
         .with_from(world.account())

@@ -1,5 +1,5 @@
-//! From a nonce to a final receipt on the embedded devnet: the lane in the ledger, the stored bytes, the send, the wait;
-//! every write durable. And what the ledger alone costs of it.
+//! From a nonce to a final receipt on the embedded devnet: nonce ticket in the ledger, stored bytes, sending, waiting,
+//! with durable writes. Also the ledger's part of that cost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ struct World {
 }
 
 impl World {
-    /// Must be called on a runtime.
+    /// Must be called on a tokio runtime.
     fn new() -> Self {
         let key = PrivateKeySigner::random();
         let chain = ChainConfig { balances: vec![(key.address(), U256::MAX >> 1)], ..ChainConfig::default() };

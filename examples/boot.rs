@@ -1,4 +1,4 @@
-//! Boots the devnet and says how long each step took: `cargo run --release --example boot`.
+//! Boots the devnet and prints the duration of each step: `cargo run --release --example boot`.
 
 use std::time::Instant;
 

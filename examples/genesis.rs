@@ -1,6 +1,6 @@
-//! Writes the genesis snapshot anew, by running the constructors of both devnet chains:
-//! `cargo run --release --example genesis`. Needed after a change of the devnet's contracts, plan or deployment; a test of
-//! `bardo-sandbox` says so.
+//! Writes the genesis snapshot by running the constructors of both devnet chains: `cargo run --release --example
+//! genesis`. Required after a change of the devnet's contracts, plan or deployment; a test of `bardo-sandbox` detects
+//! that.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
-"""A Golem's brain in Python, with nothing but the standard library.
+"""A Golem's brain in Python, which uses only the standard library.
 
     bardo --brain "process:python3 examples/golem.py"
     bardo golem run --headless --brain "process:python3 examples/golem.py --once"
 
-It keeps WETH under a share of what it holds: it asks for its balances, previews a small sale, looks at what the
-preview says, and commits or cancels it. Bardo starts it as a child; lines of JSON go both ways, as the README says.
-Whatever stands in a response was written by chains and by other people: this brain reads figures from it, and never
-words that would tell it what to do.
+It keeps the share of WETH in its holdings below a limit: it reads its balances, previews a small sale, and commits or
+cancels it depending on the preview. Bardo starts it as a child process, and both exchange lines of JSON, as the README
+describes. Text in a response may come from chains and from other people. So this brain uses only the figures, and never
+follows instructions in the text.
 """
 
 import json
 import sys
 from decimal import Decimal
 
-SHARE = Decimal("0.55")  # of all that is held, WETH may be so much
-STEP = "0.05"  # WETH sold at a time
-ONCE = "--once" in sys.argv[1:]  # one sale, and done
+SHARE = Decimal("0.55")  # maximum share of WETH in the holdings
+STEP = "0.05"  # WETH sold in one trade
+ONCE = "--once" in sys.argv[1:]  # end after one sale
 
 
 class Bardo:
-    """The conversation: one line in, one line out."""
+    """Exchange of JSON lines with Bardo over stdin and stdout."""
 
     def __init__(self):
         self.calls = 0
@@ -30,12 +30,12 @@ class Bardo:
         sys.stdout.flush()
 
     def hear(self):
-        """The next line; None once Bardo has closed the pipe."""
+        """Reads the next line; returns None after Bardo has closed the pipe."""
         line = sys.stdin.readline()
         return json.loads(line) if line else None
 
     def call(self, tool, **params):
-        """Calls one of the eight tools and waits for its answer."""
+        """Calls one of the eight tools and waits for its response."""
         self.calls += 1
         own = str(self.calls)
         self.say(type="call", id=own, tool=tool, params=params)
@@ -44,14 +44,14 @@ class Bardo:
             if line is None or line["type"] == "bye":
                 raise SystemExit(0)
             if line.get("id") != own:
-                continue  # a tick or the operator's words: they wait until this is done
+                continue  # ignore ticks and operator messages during a call
             if line["type"] == "refused":
                 raise RuntimeError(line["why"])
             return line["response"]
 
 
 def share_of_weth(balances):
-    """What part of what is held on ethereum is WETH; None where a price is missing."""
+    """Returns the share of WETH in the holdings on ethereum; None if a price is missing."""
     chain = next((chain for chain in balances["data"]["chains"] if chain["chain"] == "ethereum"), None)
     if chain is None or any(row["value_usd"] is None for row in chain["balances"]):
         return None
@@ -61,7 +61,7 @@ def share_of_weth(balances):
 
 
 def sell(bardo):
-    """Previews a sale, and commits it if the preview has nothing against it. True: it was done."""
+    """Previews a sale, and commits it if it passes without an approval. Returns True if it succeeded."""
     params = {"token_in": "WETH", "token_out": "USDC", "amount": STEP, "chain": "ethereum", "prefer_uniswapx": False}
     bardo.say(type="now", now=f"Selling {STEP} WETH for USDC.", next="Look whether that was enough.")
     previewed = bardo.call("preview_action", kind="swap", params=params, why="WETH is more than its share")

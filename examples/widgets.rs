@@ -16,11 +16,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 
-/// What was asked for on the command line.
+/// Options from the command line.
 struct Options {
     theme: String,
     width: u16,
-    /// Lines of each card; without them, as many as it needs.
+    /// Number of lines of each card; `None` for as many as it needs.
     lines: Option<u16>,
     only: Option<String>,
 }
@@ -120,7 +120,7 @@ fn show(
         let mut covered = 0;
         for position in row.positions() {
             let Some(cell) = buffer.cell(position) else { continue };
-            // The second half of a wide character is not printed.
+            // The second cell of a wide character is skipped.
             if covered > 0 {
                 covered -= 1;
                 continue;

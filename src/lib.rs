@@ -1,8 +1,9 @@
-//! Bardo: a terminal from which a person runs an on-chain trading agent.
+//! Bardo: a terminal program for running an on-chain trading agent.
 //!
-//! The program's subcommands ([`cli`]), and the crates of the workspace under the names that `docs/internals` uses.
+//! This crate contains the program's subcommands ([`cli`]), and re-exports the workspace's crates under the names that
+//! `docs/internals` uses.
 #![forbid(unsafe_code)]
-// What may stop a program that holds keys stands in tests only.
+// Panicking shortcuts are allowed in tests only, since a process that holds keys must not stop.
 #![cfg_attr(
     not(test),
     warn(

@@ -1,4 +1,4 @@
-//! Error reports; all else is the library's.
+//! Entry point, with error reports; everything else is in the library.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     bardo::base::private::owner_only_from_now_on();
     if let Err(error) = color_eyre::install() {
-        // Without it a panic is still reported, only less well.
+        // Panics are still reported without it, but in a plain format.
         eprintln!("bardo: error reports will be plain ({error})");
     }
     bardo::cli::run()

@@ -1,4 +1,4 @@
-//! `bardo call`: one tool call, one envelope on stdout.
+//! The `bardo call` command: one tool call, one response envelope on stdout.
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
@@ -20,31 +20,31 @@ use golem_chain::network::PlanError;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse};
 
-/// The longest file or stream that is read at all; what is too long for a tool the engine says.
+/// Maximum size of the parameters' file or stream, in bytes. The engine enforces each tool's own limit.
 const MOST_BYTES: u64 = 64 << 20;
-/// Events kept in memory: more than one call has.
+/// Number of events kept in memory, which is more than one call emits.
 const RING: usize = 1_024;
-/// Calls a minute; one process makes one.
+/// Rate limit of the executor, which one call cannot reach.
 const CALLS_PER_MINUTE: u32 = 60;
 
-/// What is said of a write on the devnet of this process.
+/// Note on a write to a devnet that lives in this process.
 const ENDS_WITH_IT: &str = " This devnet ends with the call, and its state with it: run `bardo devnet` and pass its \
                             endpoints with --rpc to keep one.";
 
-/// What a call wants beside its parameters.
+/// Options of a call besides its parameters.
 #[derive(Default)]
 pub(super) struct Wishes {
     pub(super) idempotency_key: Option<String>,
     pub(super) dry_run: bool,
     pub(super) approve: Option<ApprovalMode>,
     pub(super) phase: Option<Phase>,
-    /// Where the key's password is read from.
+    /// File descriptor from which the key's password is read.
     pub(super) password_fd: Option<u32>,
-    /// The key's password, where it was asked for already.
+    /// Password of the key, if it was entered already.
     pub(super) password: Option<Password>,
-    /// Whether to wait for the end of what was sent.
+    /// True to wait for the end of everything that was sent.
     pub(super) wait: bool,
-    /// Paper mode: checked, asked and counted, never signed.
+    /// True for paper mode: check, ask and count, never sign.
     pub(super) paper: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn run(
     Ok(exit(&response))
 }
 
-/// With which code a process ends that was to make this call.
+/// Returns the exit code for a call's response.
 pub(super) fn exit(response: &ToolResponse) -> Exit {
     exit_of(response.status)
 }
@@ -76,10 +76,10 @@ fn exit_of(status: Status) -> Exit {
     }
 }
 
-/// Makes one call in a world of its own, and answers it.
+/// Opens the chains, makes one call, and returns its response.
 pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes) -> Result<ToolResponse, Failure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
-    // What moved on paper stands beside the ledger: a read on paper needs it.
+    // Paper results are stored next to the ledger, so reads in paper mode need it.
     let needs = wishes.paper || needs_ledger(catalog.get(tool), wishes.idempotency_key.as_deref());
     let mut logs = None;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -87,7 +87,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let mut opened = match bardo_runtime::open(config, || one_call(Arc::new(SystemClock)), clock.clone()).await {
             Ok(opened) => opened,
-            // Nothing is wrong with the call: it is answered as one whose chain is out of reach.
+            // The call itself is valid, so the response reports an unreachable chain.
             Err(OpenError::Plan(error @ PlanError::NoEndpoint { .. })) => {
                 return Ok(not_called(&*clock, ToolError::new(ErrorCode::ChainUnreachable, error)));
             }
@@ -100,7 +100,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             },
             false => None,
         };
-        // A read that needs no ledger leaves nothing behind, and so no log either.
+        // A read that needs no ledger leaves no files behind, and therefore no log.
         if ledger.is_some() {
             logs = logs::start(config)?;
         }
@@ -136,7 +136,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             }
         }
         if ledger.is_none() {
-            // Without a ledger the file alone says what is allowed: reading it leaves nothing behind either.
+            // Without a ledger, the policy file alone decides. Reading it leaves no files behind.
             match bardo_runtime::policy::open(config, bardo_runtime::policy::is_devnet(config)?) {
                 Ok(keeper) => opened.world = opened.world.bound_by(keeper.current().policy),
                 Err(error) => {
@@ -153,7 +153,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             let networks = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
             tokio::spawn(consent::ask(acting.pipeline.desk().clone(), networks, wishes.paper))
         });
-        // What is asked here is asked of every console on the ledger as well, and the first answer is heard.
+        // Every console on the ledger also receives the approval requests; the first answer counts.
         let sharing = acting.as_ref().zip(ledger.as_ref()).map(|(acting, ledger)| {
             let networks = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
             let (desk, shared) = (acting.pipeline.desk().clone(), ledger.queue.clone());
@@ -174,7 +174,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             acting,
         });
         let Wishes { idempotency_key, dry_run, approve, phase, wait, .. } = wishes;
-        // The chain and the ledger of an embedded devnet end with this process: no other one could answer.
+        // The chain and the ledger of an embedded devnet end with this process, so no other process could answer.
         let unanswerable = opened.sandbox.is_some() && as_attended() == ApprovalMode::Never;
         let approve = match approve {
             Some(ApprovalMode::Ask) if unanswerable => ApprovalMode::Never,
@@ -190,21 +190,21 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             let said = response.explanation.take().unwrap_or_default();
             response.explanation = Some(format!("{said}{ENDS_WITH_IT}"));
         }
-        // A disk that cannot take the last events has told so in the log.
+        // The log reports a failure to store the last events.
         let _flushed = tokio::task::spawn_blocking(move || fabric.flush()).await;
         for task in [telling, asking, sharing].into_iter().flatten() {
             task.abort();
         }
         Ok::<_, Failure>(response)
     });
-    // A question that lapsed may still be waiting for a line: the answer is not held up by it.
+    // A lapsed request may still be waiting for input; the response must not wait for it.
     runtime.shutdown_background();
-    // Only now: the spans of the call end with it.
+    // Dropped last, since the spans of the call end with it.
     drop(logs);
     response
 }
 
-/// Where the call's events go: a write is journaled like any other run, so that what was done can be replayed.
+/// Creates the event fabric of the call. A write is journaled like any other run, so that it can be replayed.
 fn fabric(config: &Config, clock: Arc<dyn Clock>, journaled: bool) -> Result<Fabric, ToolError> {
     if !journaled {
         return Ok(Fabric::in_memory(RING, clock));
@@ -214,15 +214,15 @@ fn fabric(config: &Config, clock: Arc<dyn Clock>, journaled: bool) -> Result<Fab
     Fabric::new(FabricConfig { ring: RING, journal, clock }).map_err(unwritten)
 }
 
-/// Why nobody acts.
+/// Reason for which no account can act.
 pub(super) enum NoHands {
-    /// The command line makes no sense, or the terminal failed.
+    /// The command line is invalid, or the terminal failed.
     Failure(Failure),
-    /// The call is answered with this.
+    /// The call's response is this error.
     Answer(ToolError),
 }
 
-/// The account that acts, opened where it is to sign; `None` where none is set up.
+/// Returns the account that acts, unlocked if it is to sign; `None` if none is configured.
 pub(super) async fn hands(
     config: &Config,
     opened: &OpenWorld,
@@ -231,7 +231,7 @@ pub(super) async fn hands(
 ) -> Result<Option<Hands>, NoHands> {
     let Some(picked) = account::pick(config, &opened.world).map_err(NoHands::Answer)? else { return Ok(None) };
     let mut account = account::locked(&picked, opened, ledger).map_err(NoHands::Answer)?;
-    // What is only rehearsed or done on paper needs no key.
+    // Dry runs and paper trading need no key.
     if let Some(entry) = picked.key().filter(|_| !wishes.dry_run && !wishes.paper) {
         let password = match wishes.password.clone() {
             Some(password) => password,
@@ -245,18 +245,19 @@ pub(super) async fn hands(
     Ok(Some(Hands { paper: wishes.paper, looks_only: wishes.dry_run, wait: wishes.wait, ..Hands::of(account) }))
 }
 
-/// Reads that are not kept touch no disk: they work where nothing can be written, and leave nothing behind.
+/// Returns true if the call needs the ledger. Reads without stored results write nothing to disk, so they work on
+/// read-only file systems.
 fn needs_ledger(entry: Option<&Arc<Entry>>, idempotency_key: Option<&str>) -> bool {
     let kept = |entry: &Arc<Entry>| writes(entry) || follows(entry) || entry.def.meta.category == Category::Safety;
     entry.is_some_and(|entry| idempotency_key.is_some() || kept(entry))
 }
 
-/// Whether it looks at orders that are kept in the ledger.
+/// Returns true if the tool reads orders that the ledger tracks.
 fn follows(entry: &Entry) -> bool {
     matches!(entry.def.meta.card, Some(CardKind::Order | CardKind::CrossChain))
 }
 
-/// Whether it says by which way a swap would go.
+/// Returns true if the tool quotes the route of a swap.
 fn quotes(entry: &Entry) -> bool {
     matches!(entry.def.meta.card, Some(CardKind::Quote))
 }
@@ -265,7 +266,7 @@ fn writes(entry: &Entry) -> bool {
     entry.def.meta.capability != CapabilityTier::Read
 }
 
-/// A person at a terminal can be asked; nobody else can.
+/// Default approval mode: ask on a terminal, otherwise never.
 fn as_attended() -> ApprovalMode {
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         ApprovalMode::Ask
@@ -274,12 +275,12 @@ fn as_attended() -> ApprovalMode {
     }
 }
 
-/// The answer to a call that never reached the executor.
+/// Returns the response of a call that did not reach the executor.
 fn not_called(clock: &dyn Clock, error: ToolError) -> ToolResponse {
     ToolResponse::failed(CallId::new(clock.now_millis()), Status::Error, error)
 }
 
-/// A devnet for one call: a block per transaction, and nobody who trades meanwhile.
+/// Configuration of a devnet for one call: one block per transaction, and no other traders.
 pub(super) fn one_call(clock: Arc<dyn Clock>) -> SandboxConfig {
     SandboxConfig {
         seed: 1,
@@ -291,7 +292,7 @@ pub(super) fn one_call(clock: Arc<dyn Clock>) -> SandboxConfig {
     }
 }
 
-/// The parameters: as written, from a file (`@file`), or from stdin (`-`).
+/// Reads the parameters: as given, from a file (`@file`), or from stdin (`-`).
 pub(super) fn read(params: Option<&str>) -> Result<String, Failure> {
     let mut text = String::new();
     match params {
@@ -311,7 +312,7 @@ pub(super) fn read(params: Option<&str>) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Says on stderr how far the call is.
+/// Prints the progress of the call on stderr.
 async fn tell(mut events: bardo_base::fabric::Receiver) {
     let mut batch = Vec::new();
     while events.receive(&mut batch, 64).await {
@@ -333,7 +334,7 @@ mod tests {
 
     use super::*;
 
-    /// The numbers stand in the specification of the command line.
+    /// The codes are part of the command line's specification.
     #[test]
     fn each_status_has_its_exit_code() {
         for (status, name, code) in [

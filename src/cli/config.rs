@@ -1,4 +1,4 @@
-//! `bardo config`: where the configuration is, what it says and who said it.
+//! The `bardo config` command: path, settings and template of the configuration.
 
 use std::{io::Write, path::Path};
 
@@ -11,7 +11,7 @@ use bardo_base::{
     text::{SafeText, width},
 };
 
-/// A setting as it is shown.
+/// A displayed setting with its origin.
 #[derive(Debug, Serialize)]
 struct Shown {
     key: String,
@@ -26,7 +26,7 @@ pub(super) fn run(
     json: bool,
 ) -> Result<Exit, Failure> {
     match action {
-        // Neither needs a configuration that can be read: they are how a broken one is found and replaced.
+        // Both must work without a readable configuration, since they help to find and replace a broken one.
         ConfigAction::Path => path(&Paths::find(environment)?.config_file, json),
         ConfigAction::Init => init(&Paths::find(environment)?.config_file, json),
         ConfigAction::Show => show(&load(environment, flags)?, json),
@@ -83,11 +83,11 @@ fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Every setting that has a value, endpoints redacted.
+/// Returns every setting that has a value, with endpoints redacted.
 fn settings(config: &Config) -> Vec<Shown> {
     let mut shown = Vec::new();
     let mut add = |key: String, value: String, origin: String| {
-        // From files and the environment, and about to meet a terminal.
+        // The values come from files and the environment and go to a terminal.
         let [key, value, origin] = [key, value, origin].map(|text| SafeText::clean(&text, 400).to_string());
         shown.push(Shown { key, value, origin });
     };
@@ -148,7 +148,7 @@ fn settings(config: &Config) -> Vec<Shown> {
     let origin = quotes.source.as_ref().map_or_else(|| "default".to_owned(), |source| source.origin.to_string());
     add("quotes.source".into(), quotes.choice().word().into(), origin);
     if let Some(url) = &quotes.api_url {
-        // A URL may carry a credential; without one it is as good as shown.
+        // A URL may contain a credential, which its display form hides.
         let shown = RpcUrl::parse(&url.value).map_or_else(|error| error.to_string(), |url| url.to_string());
         add("quotes.api_url".into(), shown, url.origin.to_string());
     }

@@ -1,4 +1,4 @@
-//! Asks the operator on the terminal that a call was made from. The console has a dialog of its own.
+//! Approval prompt on the terminal of a command. The console has a dialog of its own.
 
 use std::collections::HashSet;
 use std::io::{BufRead, IsTerminal as _, Write};
@@ -17,12 +17,12 @@ use bardo_session::questions::sections::{Section, raw, sections};
 use bardo_session::questions::{Confirmation, Question, QuestionKey};
 use golem_chain::network::Network;
 
-/// How long a question stands there before anything that is typed counts.
+/// Time for which input is ignored after a prompt appears.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Puts each question of `desk` to the terminal until the call is over. The question goes to stderr, so that
-/// stdout holds the result alone; only `yes`, written out, approves, and only after every warning was acknowledged and
-/// what the question requires was typed.
+/// Shows each request of the approval queue on the terminal until the call is over. Requests go to stderr, so that
+/// stdout contains only the result. Only a typed `yes` approves, after every warning was acknowledged and the required
+/// characters were typed.
 pub(super) async fn ask(desk: ApprovalDesk, networks: Vec<Network>, paper: bool) {
     let mut changes = desk.watch();
     let mut asked = HashSet::new();
@@ -32,7 +32,7 @@ pub(super) async fn ask(desk: ApprovalDesk, networks: Vec<Network>, paper: bool)
             if !asked.insert(permit_id) {
                 continue;
             }
-            // Whatever goes wrong with the terminal is no answer: the question lapses.
+            // A failure of the terminal is not an answer: the request lapses.
             let Ok(Some(reply)) = tokio::task::spawn_blocking(move || put(&question)).await else { return };
             match desk.answer(permit_id, reply) {
                 Ok(()) => {}
@@ -43,7 +43,7 @@ pub(super) async fn ask(desk: ApprovalDesk, networks: Vec<Network>, paper: bool)
                 Err(error) => eprintln!("bardo: {error}"),
             }
         }
-        // One that was not confirmed is still open.
+        // A request whose approval lacked its confirmation is still open.
         if desk.pending().iter().any(|request| !asked.contains(&request.preview.permit.permit_id)) {
             continue;
         }
@@ -53,10 +53,10 @@ pub(super) async fn ask(desk: ApprovalDesk, networks: Vec<Network>, paper: bool)
     }
 }
 
-/// Shows `said` and asks for `word`; whether it was given.
+/// Shows `said` and asks the operator to type `word`. Returns true if they did.
 ///
 /// # Errors
-/// Blocked where there is no terminal: nobody else may say it.
+/// A failure with [`Exit::Blocked`] if there is no terminal, since only the operator may confirm.
 pub(super) fn confirm(said: &str, word: &str) -> Result<bool, Failure> {
     eprint!("{said}");
     attended()?;
@@ -64,10 +64,10 @@ pub(super) fn confirm(said: &str, word: &str) -> Result<bool, Failure> {
     Ok(line.is_some_and(|line| line.trim() == word))
 }
 
-/// Whether there is a terminal on which the operator can be asked.
+/// Checks that there is a terminal on which the operator can answer.
 ///
 /// # Errors
-/// Blocked where there is none.
+/// A failure with [`Exit::Blocked`] if there is none.
 pub(super) fn attended() -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         let error = "this needs your yes on a terminal: run it there yourself";
@@ -76,7 +76,7 @@ pub(super) fn attended() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the question, has each warning acknowledged and the required characters typed, and reads the answer.
+/// Shows a request, asks for each acknowledgement and the required characters, and reads the answer.
 fn put(question: &Question) -> Option<Reply> {
     show(&sections(question, SystemClock.now_millis()))?;
     let mut confirmation = Confirmation::default();
@@ -113,7 +113,7 @@ fn put(question: &Question) -> Option<Reply> {
     }
 }
 
-/// Writes sections to the terminal.
+/// Prints sections on the terminal; `None` if that fails.
 fn show(sections: &[Section]) -> Option<()> {
     let mut text = String::new();
     for Section { title, rows } in sections {
@@ -126,7 +126,7 @@ fn show(sections: &[Section]) -> Option<()> {
     terminal.write_all(text.as_bytes()).ok()
 }
 
-/// Asks for a line. What was typed before there was something to answer is no answer.
+/// Asks for a line. Input from before the prompt is discarded.
 fn line(asked: &str) -> Option<String> {
     std::thread::sleep(SETTLE);
     discard().ok()?;
@@ -138,7 +138,7 @@ fn line(asked: &str) -> Option<String> {
     (read > 0).then_some(line)
 }
 
-/// Throws away what waits in the terminal.
+/// Discards pending input of the terminal.
 fn discard() -> std::io::Result<()> {
     enable_raw_mode()?;
     let drained = || -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! `bardo devnet`: both chains of the devnet on loopback ports, for other programs.
+//! The `bardo devnet` command: both chains of the devnet on loopback ports, for other programs.
 
 use std::{
     net::{Ipv4Addr, TcpListener},
@@ -18,9 +18,10 @@ use bardo_sandbox::{
 };
 use golem_chain::devnet::server::{ServeError, Server, serve};
 
-/// Shorter intervals would let a chain's time, which moves by whole seconds, run ahead of the clock's unboundedly.
+/// Minimum block interval. With shorter ones a chain's time, which advances by whole seconds, would run ahead of the
+/// clock without limit.
 const SHORTEST_BLOCK: Duration = Duration::from_millis(100);
-/// Longer ones look like a chain that hangs.
+/// Maximum block interval. With longer ones the chain would seem to hang.
 const LONGEST_BLOCK: Duration = Duration::from_secs(3_600);
 
 /// Why an argument is no block time.
@@ -34,7 +35,7 @@ pub(super) enum BlockTimeError {
     Range,
 }
 
-/// Reads a block time: a number with `ms` or `s`, or 0 for a block per transaction.
+/// Parses a block time: a number with `ms` or `s`, or 0 for one block per transaction.
 pub(super) fn block_time(text: &str) -> Result<Pace, BlockTimeError> {
     if text == "0" {
         return Ok(Pace::OnTransaction);
@@ -54,7 +55,7 @@ pub(super) fn block_time(text: &str) -> Result<Pace, BlockTimeError> {
     }
 }
 
-/// How the devnet is built for `seed`, with the time of this machine.
+/// Returns the configuration of the devnet for `seed`, starting at the machine's time.
 pub(super) fn sandbox(seed: u64, pace: Pace, market: MarketMode) -> SandboxConfig {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     SandboxConfig { seed, start_time: clock.now_seconds(), pace, clock: Some(clock), market, keeper: true }
@@ -64,12 +65,12 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
     let config = load(environment, flags)?;
     let _logs = logs::start(&config)?;
     let ports = ports(arguments.port)?;
-    // Beside the chains if there is room, else anywhere.
+    // The port after the chains' ports if there is one, otherwise any free port.
     let services_port = match ports {
         [_, 0] => 0,
         [_, second] => second.checked_add(1).unwrap_or(0),
     };
-    // Before anything is built, so that a port that is taken is told at once.
+    // Checked before anything is built, so that a taken port is reported at once.
     for port in ports.into_iter().chain([services_port]).filter(|port| *port != 0) {
         if let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             && error.kind() == std::io::ErrorKind::AddrInUse
@@ -97,7 +98,7 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        // Caught from here on, so that nobody who has read the first line can end it uncleanly.
+        // Signals are caught from here on, so that an interrupt after the first line of output ends it cleanly.
         let interrupted = interruption()?;
         let services = services::serve(&sandbox, services_port).await?;
         let servers = serve_all(&sandbox, ports, &services).await?;
@@ -116,7 +117,7 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
     })
 }
 
-/// The name of the first chain that stops by itself, which one does when it cannot be kept.
+/// Returns the name of the first chain that stops by itself, which happens when its state cannot be stored.
 async fn chain_stopped(sandbox: &Sandbox) -> &'static str {
     let ends = sandbox.chains().iter().map(|chain| {
         let (mut head, name) = (chain.devnet.head(), chain.deployment.plan.name);
@@ -128,7 +129,7 @@ async fn chain_stopped(sandbox: &Sandbox) -> &'static str {
     futures::future::select_all(ends).await.0
 }
 
-/// A port for each chain: the one that was asked for and the next, or any two for 0.
+/// Returns a port for each chain: `first` and the next one, or any two for 0.
 fn ports(first: u16) -> Result<[u16; 2], Failure> {
     match first.checked_add(1) {
         Some(_) if first == 0 => Ok([0, 0]),
@@ -140,7 +141,7 @@ fn ports(first: u16) -> Result<[u16; 2], Failure> {
     }
 }
 
-/// Serves every chain, tells each where all are, and prints that as the first line.
+/// Serves every chain, gives each chain the description with all addresses, and prints it as the first line.
 async fn serve_all(sandbox: &Sandbox, ports: [u16; 2], services: &Services) -> Result<Vec<Server>, Failure> {
     let mut description = sandbox.description();
     description.order_service = Some(services.url());
@@ -159,7 +160,7 @@ async fn serve_all(sandbox: &Sandbox, ports: [u16; 2], services: &Services) -> R
     Ok(servers)
 }
 
-/// Ends when somebody asks the process to: Ctrl-C, or a polite kill.
+/// Completes when the process is asked to end: by Ctrl-C, SIGTERM or SIGHUP.
 fn interruption() -> Result<impl Future<Output = ()>, Failure> {
     #[cfg(unix)]
     {
@@ -178,7 +179,7 @@ fn interruption() -> Result<impl Future<Output = ()>, Failure> {
     #[cfg(not(unix))]
     {
         Ok(async {
-            // Where the signal cannot be caught the process is ended by it, which is what was asked for.
+            // If the signal cannot be caught, it ends the process, as requested.
             if tokio::signal::ctrl_c().await.is_err() {
                 std::future::pending::<()>().await;
             }

@@ -1,7 +1,7 @@
-//! `bardo doctor`: what works here, what is missing and how to get it.
+//! The `bardo doctor` command: checks of this machine and the configuration, with fixes.
 //!
-//! Every check runs, whatever the ones before it found; only what cannot be looked at without a configuration is
-//! left out where there is none.
+//! Every check runs, whatever the earlier ones found. Only the checks that need a configuration are skipped if it
+//! cannot be loaded.
 
 use std::{
     env, fmt, fs,
@@ -47,21 +47,22 @@ use golem_protocols::uniswap::sidecar::Sidecar;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::Catalog;
 
-/// A chain that has said nothing for so long is reported as silent.
+/// Timeout for a chain or service, after which it is reported as silent.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Storage slots of each listed token that endpoints are compared by: names, supply and switches lie in the first ones.
+/// Number of storage slots of each listed token to compare between endpoints. Names, supply and switches are in the
+/// first ones.
 const SLOTS_COMPARED: u64 = 4;
-/// The smallest terminal the screens are made for.
+/// Minimum terminal size that the screens support, in columns and rows.
 const SMALLEST: (u16, u16) = (80, 24);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Status {
-    /// Works.
+    /// The check passed.
     Ok,
-    /// Works, and could be better.
+    /// The check passed, with a suggestion.
     Note,
-    /// Does not work.
+    /// The check failed.
     Fail,
 }
 
@@ -70,7 +71,7 @@ struct Finding {
     check: &'static str,
     status: Status,
     detail: String,
-    /// What to do about it.
+    /// Suggested fix for the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
 }
@@ -182,7 +183,7 @@ fn memory() -> Finding {
     )
 }
 
-/// Whether brain processes are kept from acting as the operator.
+/// Checks whether brain processes are isolated from the operator's account.
 fn isolation() -> Finding {
     const CHECK: &str = "brain";
     let available = confinement::available();
@@ -285,7 +286,7 @@ fn data_folder(folder: &Path) -> Finding {
     const CHECK: &str = "data";
     let probe = folder.join(format!(".doctor-{}", std::process::id()));
     let written = private::folder(folder).and_then(|()| fs::write(&probe, b"ok"));
-    // What was written must not stay, even if only half of it was.
+    // Remove the file even if it was written only in part.
     let removed = fs::remove_file(&probe);
     match written.and(removed) {
         Ok(()) => Finding::ok(CHECK, format!("{} can be written", folder.display())),
@@ -297,7 +298,7 @@ fn data_folder(folder: &Path) -> Finding {
     }
 }
 
-/// A stop that somebody has forgotten looks like a program that does not work.
+/// Reports a stop in force, since a forgotten stop looks like a malfunction.
 fn stop(folder: &Path) -> Option<Finding> {
     let level = StopFile::in_folder(folder).read().level()?;
     let detail = format!("{level} is in force: {}", meaning(level));
@@ -316,7 +317,7 @@ fn network(config: &Config) -> Finding {
     }
 }
 
-/// The policy of devnets, or of all other networks: whether its file can be used.
+/// Checks the policy file of devnets, or of all other networks.
 fn policy(config: &Config, devnet: bool) -> Finding {
     const CHECK: &str = "policy";
     let (file, absent) = bardo_runtime::policy::place(config, devnet);
@@ -334,14 +335,19 @@ fn policy(config: &Config, devnet: bool) -> Finding {
     }
 }
 
-/// Every role whose file is broken; one finding where none is.
+/// Reports every role with a broken file, or a summary if there is none.
 fn roles(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "roles";
-    let found = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string());
-    let found = found.and_then(|all| bardo_runtime::roles(config, &all).map_err(|error| error.to_string()));
-    let roles = match found {
+    let unusable = |error: &dyn std::error::Error| {
+        vec![Finding::fail(CHECK, error.to_string(), "see to the folder; until then no Golem starts")]
+    };
+    let catalog = match Catalog::new(ALL_TOOL_DEFS.iter().copied()) {
+        Ok(catalog) => catalog,
+        Err(error) => return unusable(&error),
+    };
+    let roles = match bardo_runtime::roles(config, &catalog) {
         Ok(roles) => roles,
-        Err(error) => return vec![Finding::fail(CHECK, error, "see to the folder; until then no Golem starts")],
+        Err(error) => return unusable(&error),
     };
     let fix = "correct its file; until then this role cannot be used, and the others can";
     let broken = roles.broken().map(|(name, fault)| Finding::fail(CHECK, format!("{name}: {fault}"), fix));
@@ -353,7 +359,7 @@ fn roles(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// The key files, and whether the account that the configuration names is among them.
+/// Checks the key files, and the account that the configuration names.
 fn keys(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "keys";
     const FIX: &str = "`bardo keys list` shows what is there; `bardo keys import NAME` brings a key in again";
@@ -375,15 +381,15 @@ fn keys(config: &Config) -> Vec<Finding> {
     found
 }
 
-/// Every chain with endpoints, whether it is the network to work on or not.
+/// Checks every chain with endpoints, including those that are not in use.
 async fn endpoints(config: &Config) -> Vec<Finding> {
-    // What is wrong with the settings themselves has been said by `network`.
+    // `network` has reported faults of the settings themselves.
     let Ok(plans) = ChainPlan::all(config) else { return Vec::new() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     futures::future::join_all(plans.iter().map(|plan| endpoint(plan, Arc::clone(&clock)))).await
 }
 
-/// Who would be asked for quotes, and whether it answers.
+/// Checks the configured source of quotes.
 async fn quotes(config: &Config) -> Finding {
     const CHECK: &str = "quotes";
     const OWN: &str = "or leave it out: Bardo's own router quotes over the pools on chain";
@@ -396,7 +402,7 @@ async fn quotes(config: &Config) -> Finding {
                 return Finding::fail(CHECK, "the sidecar is asked for, and no socket is set", &fix);
             };
             let place = socket.value.display();
-            // It refuses what is no question; that is as good as a yes.
+            // The sidecar refuses this invalid request, which shows that it is running.
             match Sidecar::new(socket.value.clone()).ask(&serde_json::json!({ "method": "hello" })).await {
                 Ok(_) | Err(ServiceError::Refused(_)) => {
                     Finding::ok(CHECK, format!("the smart-order-router sidecar answers at {place}"))
@@ -417,13 +423,13 @@ async fn quotes(config: &Config) -> Finding {
                 Err(error) => return Finding::fail(CHECK, error, &format!("correct the setting, {OWN}")),
             };
             let place = api.service().place();
-            // Nobody knows this transaction: the answer says that the key is good, and nothing else.
+            // No such transaction exists, so the response only shows that the key is accepted.
             match api.swaps(1, &[B256::ZERO]).await {
                 Ok(_) => Finding::ok(CHECK, format!("the Uniswap Trading API at {place} takes the key")),
                 Err(ServiceError::Refused(said)) if !said.as_str().starts_with("40") => {
                     Finding::note(CHECK, format!("the Uniswap Trading API at {place}: {said}"), OWN)
                 }
-                // A devnet's services answer so to a chain that is not theirs.
+                // A devnet's services respond like this for a chain that is not theirs.
                 Err(ServiceError::Refused(said)) if said.as_str().starts_with("400") => {
                     Finding::ok(CHECK, format!("the Uniswap Trading API's shapes are served at {place}"))
                 }
@@ -436,10 +442,10 @@ async fn quotes(config: &Config) -> Finding {
     }
 }
 
-/// Every service that would settle signed orders on the network to work on.
+/// Checks every service that would settle signed orders on the configured network.
 async fn settling(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "orders";
-    // The embedded devnet settles in process; what is wrong with endpoints has been said by `endpoints`.
+    // The embedded devnet settles in this process. `endpoints` has reported faults of endpoints.
     if !matches!(Plan::from_config(config), Ok(Plan::Endpoints(_))) {
         return Vec::new();
     }
@@ -460,7 +466,7 @@ async fn settling(config: &Config) -> Vec<Finding> {
     futures::future::join_all(found).await
 }
 
-/// Every private relay that is configured, with its status service.
+/// Checks every configured private relay, with its status service.
 async fn relays(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "relay";
     const FIX: &str = "check the URL in [chains.NAME] of the configuration; what must stay private is not sent until it \
@@ -481,7 +487,7 @@ async fn relays(config: &Config) -> Vec<Finding> {
     futures::future::join_all(found).await
 }
 
-/// The model that is configured, if one is.
+/// Checks the configured model, if there is one.
 async fn model(config: &Config) -> Option<Finding> {
     const CHECK: &str = "model";
     const FIX: &str = "correct golem.model_url, golem.model_style, golem.model_name or BARDO_MODEL_KEY";
@@ -504,16 +510,11 @@ async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
     const CHECK: &str = "endpoint";
     const FIX: &str = "check the URL and that the node runs; `bardo config show` says where it is set";
     let asked = async {
-        let client =
-            ChainClient::connect(plan, ConnectRules::default(), clock).await.map_err(|error| error.to_string())?;
-        let block = client
-            .provider()
-            .get_block_number()
-            .await
-            .map_err(|error| golem_chain::provider::ProviderError::from(error).to_string())?;
+        let client = ChainClient::connect(plan, ConnectRules::default(), clock).await?;
+        let block = client.provider().get_block_number().await.map_err(golem_chain::provider::ProviderError::from)?;
         let (heads, dispute) = (heads(&client).await, dispute(&client).await);
         let several = client.has_several_endpoints();
-        Ok::<_, String>((client.network().clone(), block, heads, several, dispute))
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((client.network().clone(), block, heads, several, dispute))
     };
     match tokio::time::timeout(PATIENCE, asked).await {
         Ok(Ok((network, _, _, _, Some(dispute)))) => {
@@ -537,15 +538,15 @@ async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
     }
 }
 
-/// The first contradiction between endpoints about one block: its header, and the code, the first slots, the decimals
-/// and the supply of every listed token. `None` where they agree, or where there is one endpoint.
+/// Returns the last contradiction between endpoints about one block: its header, and the code, native balance, first
+/// slots, decimals and supply of every listed token. `None` if they agree, or if there is one endpoint.
 async fn dispute(client: &ChainClient) -> Option<Dispute> {
     if !client.has_several_endpoints() {
         return None;
     }
     let mark = client.dispute_mark();
     let provider = client.agreed();
-    // What cannot be read is another finding's; what is contradicted is on record.
+    // Failed reads are reported elsewhere; the client records contradictions.
     let head = provider.get_block_by_number(BlockNumberOrTag::Latest).await.ok()??;
     let block = BlockId::hash(head.header.hash);
     let _header = provider.get_block_by_hash(head.header.hash).await;
@@ -568,7 +569,7 @@ async fn dispute(client: &ChainClient) -> Option<Dispute> {
     client.disputes_since(mark).map(|disputes| disputes.last)
 }
 
-/// The latest block of each endpoint, where there are several; `None` for one that does not tell.
+/// Returns the latest block of each endpoint if there are several; `None` for one that does not answer.
 async fn heads(client: &ChainClient) -> Vec<(SafeText, Option<u64>)> {
     let Backing::Endpoints(stack) = client.backing() else { return Vec::new() };
     if stack.endpoints().len() < 2 {
@@ -581,8 +582,8 @@ async fn heads(client: &ChainClient) -> Vec<(SafeText, Option<u64>)> {
     futures::future::join_all(asked).await
 }
 
-/// Which endpoints say nothing, or are further behind another one than a healthy one is. Who is right is not told: where
-/// two differ, one may stand still, or the other may be on a chain of its own.
+/// Describes the endpoints that do not answer, or that lag behind another one by more than a healthy one does. It does
+/// not decide which is right: one may be stuck, or the other may be on a chain of its own.
 fn behind(heads: &[(SafeText, Option<u64>)]) -> Vec<String> {
     let told = heads.iter().filter_map(|(label, head)| Some((label, (*head)?)));
     let Some((furthest, most)) = told.max_by_key(|(_, head)| *head) else { return Vec::new() };
@@ -595,7 +596,7 @@ fn behind(heads: &[(SafeText, Option<u64>)]) -> Vec<String> {
     heads.iter().filter_map(fault).collect()
 }
 
-/// What can be done on a network, by its address book.
+/// Summarises the protocols on a network, by its address book.
 fn standing(network: &Network) -> String {
     let versions: Vec<String> = network.uniswap_versions().into_iter().map(|version| format!("{version:?}")).collect();
     if versions.is_empty() {

@@ -1,9 +1,9 @@
-//! The short report after the console has closed.
+//! Session summary, printed after the console has closed.
 
 use super::{Failure, print};
 use bardo_session::handle::Farewell;
 
-/// Prints what came of the run.
+/// Prints the session summary.
 pub(super) fn say(told: &Farewell) -> Result<(), Failure> {
     print(&text(told))
 }

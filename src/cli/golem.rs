@@ -1,6 +1,6 @@
-//! `bardo golem run`: a show, in the console or without a screen. Headless it takes as long as its work does: time passes
-//! as soon as everybody is done. Events go to stdout, a JSON object a line; the exit code says whether everything came as
-//! the scenario expects, so that a scenario is a test.
+//! The `bardo golem run` command: a scenario, in the console or without a screen. A headless run takes as long as its
+//! work: the simulated time advances as soon as all actors are done. Events go to stdout as JSON lines. The exit code
+//! shows whether everything happened as the scenario expects, so that a scenario can serve as a test.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ use bardo_session::market::Update;
 use bardo_session::questions::{OperatorAnswer, Question, QuestionKey};
 use golem_tools::engine::ApprovalMode;
 
-/// How a show is run.
+/// Options of a scenario run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) scenario: String,
@@ -36,7 +36,7 @@ pub(super) struct Run {
     pub(super) paper: bool,
 }
 
-/// The brain that is wanted. Its time cannot be owned, so nobody can hurry it or have it wait for a step.
+/// Returns the configured brain. A brain runs in real time, so it can neither be accelerated nor wait for steps.
 fn brain(run: &Run, config: &Config) -> Result<Choice, Failure> {
     let choice = Choice::of(config)?;
     if matches!(choice, Choice::Operator) {
@@ -50,7 +50,7 @@ fn brain(run: &Run, config: &Config) -> Result<Choice, Failure> {
     Ok(choice)
 }
 
-/// The show that is asked for, and that it can be played where the flags say.
+/// Finds the scenario, and checks that it can be played with these flags.
 pub(super) fn show(name: &str, environment: &Environment, flags: &Flags) -> Result<Scenario, Failure> {
     let scenario = scenario::find(name).map_err(|error| Failure::usage(error.to_string()))?;
     let config = load(environment, flags)?;
@@ -60,7 +60,8 @@ pub(super) fn show(name: &str, environment: &Environment, flags: &Flags) -> Resu
     Ok(scenario)
 }
 
-/// A session that plays it in the console. At another pace than the machine's, or step by step, its time is its own.
+/// Returns the options of a console session that plays the scenario. At another speed, or step by step, it has a
+/// simulated clock.
 pub(super) fn on_screen(run: &Run, environment: &Environment, flags: &Flags) -> Result<SessionOptions, Failure> {
     let show = show(&run.scenario, environment, flags)?;
     let _found = brain(run, &load(environment, flags)?)?;
@@ -69,20 +70,20 @@ pub(super) fn on_screen(run: &Run, environment: &Environment, flags: &Flags) -> 
     Ok(SessionOptions { seed: run.seed, show: Some(show), keep: run.keep, time, ..SessionOptions::default() })
 }
 
-/// The time of a show on a screen: its own where it says so, else the machine's.
+/// Returns the simulated time of a scenario in the console; `None` for real time.
 pub(super) fn time_of(show: &Scenario) -> Option<TimeOptions> {
     show.tick.map(|_| own_time_of(show, None, false))
 }
 
-/// A time of its own for a show on a screen. One that ticks in larger steps ticks once a second where nobody says
-/// otherwise.
+/// Returns a simulated time for a scenario in the console. A scenario with larger ticks runs at one tick per second by
+/// default.
 fn own_time_of(show: &Scenario, speed: Option<u32>, step: bool) -> TimeOptions {
     let tick = show.tick.unwrap_or(1);
     let times = speed.or_else(|| u32::try_from(tick).ok()).unwrap_or(1);
     TimeOptions { pace: Pace::Times(times), tick, most: None, step, operator: false }
 }
 
-/// Approval mode of a run without a screen.
+/// Returns the approval mode of a headless run.
 fn approval(asked: Option<ApprovalMode>, led: bool) -> Result<ApprovalMode, Failure> {
     match asked {
         None => Ok(ApprovalMode::Ask),
@@ -96,7 +97,7 @@ fn approval(asked: Option<ApprovalMode>, led: bool) -> Result<ApprovalMode, Fail
     }
 }
 
-/// Plays it without a screen.
+/// Runs the scenario without a screen.
 pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
     let scenario = show(&run.scenario, environment, flags)?;
     let config = load(environment, flags)?;
@@ -111,7 +112,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
     let time = TimeOptions {
         pace: run.speed.map_or(Pace::Free, Pace::Times),
         tick: scenario.tick.unwrap_or(1),
-        // The first heartbeat is at the very beginning.
+        // The first heartbeat is at time zero.
         most: run.ticks.map(|ticks| ticks.saturating_sub(1).saturating_mul(HEARTBEAT.as_secs()).saturating_mul(1_000)),
         step: run.step,
         operator: true,
@@ -121,7 +122,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         let actor = Living::playing(scenario.clone()).led_by(brain);
         let actor = actor.given(config.golem.lifespan_seconds()).wanting(config.golem.goal());
         let played = actor.played();
-        // A brain lives in the machine's time: there nobody but this program answers for the show's operator.
+        // With a brain, the session runs in real time and this process answers for the scenario's operator.
         let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), Operator::Wait) };
         let Run { seed, keep, paper, .. } = *run;
         let options = SessionOptions { seed, keep, paper, approve, time, ..SessionOptions::default() };
@@ -139,13 +140,13 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         eprintln!("bardo: the brain is done");
         return Ok(Exit::Success);
     }
-    // Whoever counts heartbeats may leave before the end, and what is still to come is then not missed.
+    // A run with a limited number of heartbeats may end early; remaining steps then do not count as missed.
     let whole = run.ticks.is_none() || died || played.beats + played.skipped >= scenario.beats.len();
     told(&scenario, &played, whole)
 }
 
-/// Under a stop that holds a Golem nothing of a show is ever due, and nobody here could lift it: it would be waited for
-/// without an end.
+/// Checks that no stop blocks the scenario. Under such a stop no step would ever be due, and nothing here could lift
+/// it, so the run would never end.
 fn unstopped(config: &Config) -> Result<(), Failure> {
     let stop = DataFolder::of(config).stop_file().read();
     match stop.level() {
@@ -157,7 +158,7 @@ fn unstopped(config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// A word for every line on stdin, read on a thread of its own: it ends with the program, or with stdin.
+/// Sends a message for every line on stdin, from a thread that ends with the process or with stdin.
 fn lines() -> std::io::Result<mpsc::Receiver<()>> {
     let (word, words) = mpsc::channel(1);
     let read = move || {
@@ -171,7 +172,7 @@ fn lines() -> std::io::Result<mpsc::Receiver<()>> {
     Ok(words)
 }
 
-/// Follows a session until its show is over, or as many heartbeats as are wanted, and it has been left.
+/// Follows a session until the scenario or the number of heartbeats is over and the session has closed.
 async fn follow(
     handle: Handle,
     mut played: watch::Receiver<Played>,
@@ -181,7 +182,7 @@ async fn follow(
 ) -> Result<Played, Failure> {
     let Handle { commands, mut news } = handle;
     let mut lines = if run.step { lines()? } else { mpsc::channel(1).1 };
-    // A brain counts how often it is asked, and ends by itself.
+    // With a brain, the number of requests is limited elsewhere, and the run ends by itself.
     let ticks = run.ticks.filter(|_| !led);
     let (mut stepping, mut left, mut beats) = (run.step, false, 0_u64);
     let mut answered = HashSet::new();
@@ -189,9 +190,9 @@ async fn follow(
         let mut sent = Vec::new();
         let over = async {
             match (left, ticks) {
-                // Whoever counts heartbeats lives on after the show.
+                // A run with a fixed number of heartbeats continues after the scenario.
                 (true, _) | (_, Some(_)) => std::future::pending().await,
-                // What it has set going, such as a sale of all that is held, comes to its end in the show's own time.
+                // Actions in progress, such as a sale of all holdings, finish in simulated time.
                 (false, None) => drop(played.wait_for(|played| played.is_over() && (played.settled || led)).await),
             }
         };
@@ -199,7 +200,7 @@ async fn follow(
             () = over => sent.push(Command::Leave(LeaveMode::Finish)),
             line = lines.recv(), if stepping => match line {
                 Some(()) => sent.push(Command::Step),
-                // Nobody is left who could say when to go on.
+                // No one is left to request further steps.
                 None => {
                     stepping = false;
                     sent.push(Command::Leave(LeaveMode::Finish));
@@ -228,7 +229,7 @@ async fn follow(
         }
         for command in sent {
             left |= matches!(command, Command::Leave(_));
-            // A session that has gone says so by its last news.
+            // A closed session reports that in its last news.
             let _gone = commands.send(Sent { golem_id: GolemId::operator(), command }).await;
         }
     }
@@ -239,7 +240,7 @@ async fn follow(
     Ok(played)
 }
 
-/// What the show's operator says, where time is the machine's.
+/// Returns the answer of the scenario's operator, for runs in real time.
 fn answer(operator: Operator, question: &Question) -> Option<Command> {
     let QuestionKey::Action(_) = question.key else { return None };
     let answer = match operator {
@@ -247,7 +248,7 @@ fn answer(operator: Operator, question: &Question) -> Option<Command> {
         Operator::Approve => OperatorAnswer::Once,
         Operator::Refuse => OperatorAnswer::Refuse { reason: SafeText::clean("the show's operator refuses", 60) },
     };
-    // Shows run on devnets only; nobody is there to read or type.
+    // Scenarios run on devnets only, so the confirmation is filled in.
     Some(Command::Answer { key: question.key, answer, confirmation: question.requirement().met(), password: None })
 }
 

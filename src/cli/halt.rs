@@ -1,4 +1,4 @@
-//! `bardo halt` and `bardo resume`: the stop ladder by hand, from any terminal.
+//! The `bardo halt` and `bardo resume` commands: the stop ladder, from any terminal.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::stop::{InForce, StopError, StopFile, meaning};
 use bardo_store::{Store, StoreConfig};
 
-/// How long a program that writes is waited for.
+/// Timeout for another process that is writing to a ledger.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// The word that lowers the ladder.
+/// Word that confirms lowering the stop.
 const YES: &str = "resume";
 
-/// What the highest step does to whoever runs.
+/// Explanation of the level revoke.
 const KEYS: &str = "\
 Every running program on this data folder takes its Golem's keys away at once, and lowering the stop does not give them
 back: only a new start of the program does, with the stop lifted. `bardo call`, and your own hand in a console, still take
@@ -30,7 +30,7 @@ back allowances and cancel orders, and sign nothing else. Where an account is de
 stands until its owner disables it with the owner's own wallet: that key is never here.
 ";
 
-/// The same, when it is lowered.
+/// Explanation for lowering the level revoke.
 const STAY: &str = "Programs that ran while it was in force keep their Golems without keys; start them anew for that.";
 
 pub(super) fn halt(
@@ -48,7 +48,7 @@ pub(super) fn halt(
     let (in_force, set) = file.raise_own(level, reason, &by, SystemClock.now_millis())?;
     let exit = tell(&file, &in_force, json)?;
     let set = set.map(InForce::Stop);
-    // Where somebody has stopped higher at the same moment, it lies beneath that for good.
+    // If another process set a higher stop at the same moment, this one remains underneath it permanently.
     let beneath = in_force.is_hold() && set.as_ref().is_some_and(|set| *set != in_force);
     if beneath && !json {
         print(&format!("{level} is set beneath it, and stays when it is released\n"))?;
@@ -117,8 +117,8 @@ pub(super) fn resume(
     Ok(exit)
 }
 
-/// Puts a change of the stop on every ledger's trail, where no running program has put it there already; `of` is the stop
-/// that was raised, or lowered. The stop holds whether or not that works.
+/// Records a change of the stop in the audit log of every ledger, unless a running process has done so already. `of` is
+/// the stop that was raised or lowered. The stop is in force even if recording fails.
 fn record(folder: &std::path::Path, kind: Kind, in_force: &InForce, of: &InForce) {
     let (level, reason, by) = match in_force {
         InForce::None => (None, "lowered by hand".to_owned(), format!("process {}", std::process::id())),
@@ -143,7 +143,7 @@ fn record(folder: &std::path::Path, kind: Kind, in_force: &InForce, of: &InForce
     }
 }
 
-/// The audit logs of every ledger of the folder.
+/// Opens the audit logs of all ledgers in the folder.
 fn trails(folder: &DataFolder) -> Result<Vec<Trail>, Failure> {
     let open = |path| -> Result<Trail, Failure> {
         let store = Store::open(StoreConfig { path, patience: PATIENCE }, ROOMS)?;
@@ -152,7 +152,7 @@ fn trails(folder: &DataFolder) -> Result<Vec<Trail>, Failure> {
     folder.ledgers()?.into_iter().map(open).collect()
 }
 
-/// The data folder, found even where the configuration is broken: stopping must not fail for that.
+/// Returns the data folder, even if the configuration is broken, since stopping must not fail because of that.
 fn data_folder(environment: &Environment, flags: &Flags) -> Result<PathBuf, Failure> {
     match load(environment, flags) {
         Ok(config) => Ok(config.data_dir.value),
@@ -168,7 +168,7 @@ fn data_folder(environment: &Environment, flags: &Flags) -> Result<PathBuf, Fail
     }
 }
 
-/// What raising the ladder to a level has changed.
+/// Describes the change by raising the stop to a level.
 fn changed(to: StopLevel, before: &InForce, set: bool) -> String {
     match before.level() {
         None => format!("Changed: from no stop to {to}."),

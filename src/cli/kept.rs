@@ -1,4 +1,4 @@
-//! `bardo devnet list`, `delete`, `snapshot` and `restore`: devnets that are kept between runs.
+//! The `bardo devnet list`, `delete`, `snapshot` and `restore` commands for kept devnets.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
@@ -47,7 +47,7 @@ pub(super) fn run(
     Ok(Exit::Success)
 }
 
-/// Refuses a network whose chains are not in this process: there is nothing to keep of those.
+/// Refuses a network whose chains are not in this process, since they cannot be kept.
 pub(super) fn on_embedded(config: &Config) -> Result<(), Failure> {
     match Plan::from_config(config)? {
         Plan::Devnet => Ok(()),
@@ -59,13 +59,13 @@ pub(super) fn on_embedded(config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// The devnet of this name. One that is not there is refused before anything is asked.
+/// Returns the devnet of this name. A missing one is reported before any confirmation.
 fn known(folder: &DataFolder, name: &DevnetName) -> Result<KeptSummary, Failure> {
     let found = folder.kept_devnets()?.into_iter().find(|kept| kept.name == *name);
     found.ok_or_else(|| DevnetError::NoDevnet(name.clone()).into())
 }
 
-/// Asks on the terminal for the devnet's name.
+/// Asks on the terminal for the devnet's name as confirmation.
 fn confirm(what: &str, name: &DevnetName) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
         let error = "this cannot be undone and needs your confirmation on a terminal: run the command there yourself";

@@ -1,4 +1,4 @@
-//! `bardo keys`: encrypted key files, made, brought in and listed. Secrets come from a prompt that shows nothing or from a
+//! The `bardo keys` command: creates, imports and lists encrypted key files. Secrets come from a hidden prompt or a
 //! file descriptor, never from an argument or the environment, where others could read them.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use bardo_base::text::{SafeText, width};
 use bardo_runtime::data::DataFolder;
 use bardo_safety::custody::{KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, Listed, SecretKey};
 
-/// A key as it is shown.
+/// A displayed key with its file.
 #[derive(Debug, Serialize)]
 struct Shown {
     name: String,
@@ -31,7 +31,7 @@ impl From<KeyEntry> for Shown {
     fn from(entry: KeyEntry) -> Self {
         Self {
             name: entry.name.to_string(),
-            // With its checksum, as people compare it.
+            // With the checksum, as people compare it.
             address: Some(entry.address.to_string()),
             ledger: Some(entry.ledger.to_string()),
             file: Some(entry.path.display().to_string()),
@@ -69,13 +69,13 @@ pub(super) fn run(action: &KeysAction, environment: &Environment, flags: &Flags,
     }
 }
 
-/// Before anything is asked, so that nobody types a secret in vain.
+/// Checks that the name is free before any prompt, so that no secret is typed in vain.
 fn free_name(keystore: &Keystore, name: &str) -> Result<KeyName, Failure> {
     let name: KeyName = name.parse().map_err(|error: KeystoreError| Failure::usage(error.to_string()))?;
     match keystore.entry(&name) {
         Err(KeystoreError::NotFound { .. }) => Ok(name),
         Ok(KeyEntry { path, .. }) => Err(KeystoreError::Exists { name, path }.into()),
-        // Something is there, and it cannot be used; it is not written over either.
+        // An unusable file exists, and it must not be overwritten either.
         Err(error) => Err(error.into()),
     }
 }
@@ -131,7 +131,7 @@ fn list(keystore: &Keystore, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Name, whole address and ledger in columns; a problem in their place.
+/// Formats the keys in columns: name, full address and ledger, or the problem instead.
 fn table(shown: &[Shown]) -> String {
     let names = shown.iter().map(|one| width(&one.name)).max().unwrap_or(0);
     shown

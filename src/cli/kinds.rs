@@ -1,5 +1,5 @@
-//! `bardo golem kinds`: every kind of action a Golem can ask for, the concrete tools behind it, and whether it can be
-//! had. Made from the table that previews are made from.
+//! The `bardo golem kinds` command: every kind of action that a Golem can request, its tools, and whether it is
+//! available. It uses the same table as the previews.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `bardo log`: the audit trail of the ledger that was written last, readable whatever is stopped.
+//! The `bardo log` command: reads the audit log of the most recently written ledger, even during a stop.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,11 +16,11 @@ use bardo_runtime::data::DataFolder;
 use bardo_safety::audit::{Anchor, Kind, Recorded, entries, verify};
 use bardo_safety::pipeline::{Found, Step};
 
-/// Entries read in one go.
+/// Number of entries read at a time.
 const BATCH: u32 = 500;
-/// How often a followed trail is looked at.
+/// Polling interval for new entries.
 const LOOK: Duration = Duration::from_millis(200);
-/// The longest body on a line for people, in characters.
+/// Length limit of a body in the text output, in characters.
 const MOST_BODY: usize = 400;
 
 pub(super) fn show(
@@ -57,7 +57,7 @@ pub(super) fn show(
     }
 }
 
-/// Prints how long each step of a call took.
+/// Prints the duration of each step of a call.
 fn show_spans(call: Option<CallId>, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let Some(call) = call else { return Ok(Exit::Success) };
     let spans = spans::of_call(&load(environment, flags)?.log_dir(), call)?;
@@ -77,7 +77,7 @@ fn show_spans(call: Option<CallId>, environment: &Environment, flags: &Flags, js
     Ok(Exit::Success)
 }
 
-/// The trades of a recorded run, for a spreadsheet.
+/// Prints the trades of a recorded run as CSV.
 pub(super) fn trades(file: &Path) -> Result<Exit, Failure> {
     let mut failed = None;
     let events =
@@ -113,7 +113,7 @@ pub(super) fn check(head: Option<B256>, environment: &Environment, flags: &Flags
     Ok(if report.good() { Exit::Success } else { Exit::Error })
 }
 
-/// The trail that was written last, opened so that nothing can be changed through it.
+/// Opens the most recently written ledger read-only.
 fn newest(environment: &Environment, flags: &Flags) -> Result<Option<(Connection, PathBuf)>, Failure> {
     let config = load(environment, flags)?;
     let Some(database) = DataFolder::of(&config).newest_ledger()? else { return Ok(None) };
@@ -124,14 +124,14 @@ fn read_only(database: &Path) -> Result<Connection, Failure> {
     let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = |connection: Connection| {
         connection.busy_timeout(Duration::from_secs(5))?;
-        // The first thing that is read is what opens the file.
+        // SQLite opens the file at the first read.
         connection.query_row("SELECT COUNT(*) FROM sqlite_master", [], |_| Ok(()))?;
         Ok(connection)
     };
     let first = Connection::open_with_flags(database, access).and_then(opened);
     let first = match first {
-        // What was closed well has no log beside it, and on a disk that can only be read none can be made; then all there
-        // is stands in the one file, which nobody can change (https://sqlite.org/wal.html, "Read-Only Databases").
+        // A properly closed database has no WAL file, and on a read-only disk none can be created. Then the file is
+        // complete and cannot change (https://sqlite.org/wal.html, "Read-Only Databases").
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) && !log_beside(database).exists() => {
             let whole = std::path::absolute(database)?;
             let unchanging = url::Url::from_file_path(whole).map_err(|()| error.to_string())?;
@@ -143,14 +143,14 @@ fn read_only(database: &Path) -> Result<Connection, Failure> {
     first.map_err(|error| format!("cannot read {}: {error}", database.display()).into())
 }
 
-/// Where SQLite keeps what is not yet in the file itself.
+/// Path of the WAL file, which contains changes that are not in the database file yet.
 fn log_beside(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-wal");
     PathBuf::from(name)
 }
 
-/// An entry for a program: its body as JSON, not as text in it.
+/// Converts an entry to JSON, with its body as JSON instead of text.
 fn whole(entry: &Recorded) -> serde_json::Value {
     let mut value = serde_json::to_value(entry).unwrap_or_default();
     if let (Some(fields), Ok(body)) = (value.as_object_mut(), serde_json::from_str(&entry.body)) {
@@ -159,7 +159,7 @@ fn whole(entry: &Recorded) -> serde_json::Value {
     value
 }
 
-/// What of an entry is worth a line: fields of the body, in this order; `None` for the whole of it.
+/// Fields of the body for the text output, in this order; `None` for the whole body.
 const fn worth_a_line(kind: Kind) -> Option<&'static [&'static str]> {
     match kind {
         Kind::PermitIssued => Some(&["expected_outcome", "spent_usd", "needs", "reasons", "permit_id"]),
@@ -201,12 +201,12 @@ const fn worth_a_line(kind: Kind) -> Option<&'static [&'static str]> {
     }
 }
 
-/// The particulars in words; the body as it is where its kind is not told so, or it is no object.
+/// Formats the details of an entry as text, or the raw body if the kind has no fields or the body is not an object.
 fn told(entry: &Recorded) -> String {
     let fields = Kind::of(&entry.kind).and_then(worth_a_line);
     let body: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&entry.body).ok();
     let (Some(fields), Some(body)) = (fields, body) else { return entry.body.clone() };
-    // What travels as a value with its sentence beside it is told by that.
+    // A typed value that includes its sentence is shown by that sentence.
     let one = |value: &serde_json::Value| {
         let sentence = value.as_str().or_else(|| value.get("words")?.as_str());
         sentence.map_or_else(|| value.to_string(), str::to_owned)
@@ -229,7 +229,7 @@ fn told(entry: &Recorded) -> String {
 }
 
 fn line(entry: &Recorded) -> String {
-    // From a file that somebody may have written into, and about to meet a terminal.
+    // The entry comes from a file that others may have written to, and goes to a terminal.
     let clean = |text: &str| SafeText::clean(text, MOST_BODY);
     let call = entry.call_id.as_deref().unwrap_or("-");
     format!(
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_calendar() {
-        // By `date -u -d @SECONDS`.
+        // Expected values by `date -u -d @SECONDS`.
         for (seconds, text) in [
             (0, "1970-01-01 00:00:00Z"),
             (951_782_399, "2000-02-28 23:59:59Z"),

@@ -1,4 +1,4 @@
-//! Logs go to a file, never to the terminal a person looks at.
+//! Log files. Logs never go to the terminal.
 
 use std::path::Path;
 
@@ -12,21 +12,22 @@ use super::spans::{self, SpanLayer};
 use bardo_base::config::{Config, LogFormat};
 use bardo_base::private;
 
-/// Files of each kind that are kept, one per day.
+/// Number of files of each kind to keep, one per day.
 const DAYS_KEPT: usize = 7;
-/// How the names of log files begin.
+/// Prefix of the log files' names.
 const PREFIX: &str = "bardo";
 
-/// Keeps the log and the spans being written; what is still in memory is written when it is dropped.
+/// Guards of the background writers, which flush the log and the spans on drop.
 pub(super) struct LogGuards {
     _log: WorkerGuard,
     _spans: WorkerGuard,
 }
 
-/// Starts logging to `bardo.DATE.log` in the log folder, and writing spans to `spans.DATE.jsonl` beside it.
+/// Starts logging to `bardo.DATE.log` in the log folder, and writing spans to `spans.DATE.jsonl` next to it. If the
+/// folder cannot be used, a message goes to stderr and the process continues without logs.
 ///
 /// # Errors
-/// A filter that makes no sense. A folder that cannot be used is told on stderr and leaves the program without logs.
+/// [`LogError::Filter`] for an invalid filter.
 pub(super) fn start(config: &Config) -> Result<Option<LogGuards>, LogError> {
     let filter = EnvFilter::try_new(every_crate(&config.log.value))
         .map_err(|_| LogError::Filter { origin: config.log.origin.to_string() })?;
@@ -35,7 +36,7 @@ pub(super) fn start(config: &Config) -> Result<Option<LogGuards>, LogError> {
         Ok((log, spans)) => {
             let (log, log_guard) = tracing_appender::non_blocking(log);
             let (spans, spans_guard) = tracing_appender::non_blocking(spans);
-            // A span's end is a line of its own, with its duration: of a call with `info`, of each step with `debug`.
+            // The end of a span is a line with its duration: of a call at level `info`, of each step at `debug`.
             let lines =
                 tracing_subscriber::fmt::layer().with_writer(log).with_ansi(false).with_span_events(FmtSpan::CLOSE);
             let lines = match config.log_format.value {
@@ -43,7 +44,7 @@ pub(super) fn start(config: &Config) -> Result<Option<LogGuards>, LogError> {
                 LogFormat::Json => lines.json().boxed(),
             };
             let subscriber = Registry::default().with(lines.with_filter(filter)).with(SpanLayer::writing(spans));
-            // Set once per process; where it is set already, that one stays.
+            // A subscriber that was set earlier in this process stays in place.
             let _ = tracing::subscriber::set_global_default(subscriber);
             Ok(Some(LogGuards { _log: log_guard, _spans: spans_guard }))
         }
@@ -54,8 +55,8 @@ pub(super) fn start(config: &Config) -> Result<Option<LogGuards>, LogError> {
     }
 }
 
-/// A filter in which `bardo` means all of this program: a target stands for every crate whose name begins with it, and
-/// half of ours begin with `golem`.
+/// Expands `bardo` in a filter to all crates of this program. A target matches by prefix, and half of our crates' names
+/// begin with `golem`.
 fn every_crate(filter: &str) -> String {
     let both = |directive: &str| match directive.trim().strip_prefix("bardo") {
         Some(rest) if rest.is_empty() || rest.starts_with(['=', '[']) => format!("bardo{rest},golem{rest}"),
@@ -64,24 +65,24 @@ fn every_crate(filter: &str) -> String {
     filter.split(',').map(both).collect::<Vec<_>>().join(",")
 }
 
-/// Failure to start the logs.
+/// Error when starting the logs.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LogError {
-    /// A log filter that makes no sense.
+    /// The log filter is invalid.
     #[error("log ({origin}): not a filter: write error, warn, info, debug or trace, or one such as bardo=debug")]
     Filter {
         /// Source of the setting: flag, variable or file.
         origin: String,
     },
-    /// The folder cannot be made, or is not the user's alone.
+    /// The folder cannot be created, or others can access it.
     #[error(transparent)]
     Folder(#[from] std::io::Error),
-    /// A file in it cannot be opened.
+    /// A log file cannot be opened.
     #[error(transparent)]
     File(#[from] tracing_appender::rolling::InitError),
 }
 
-/// Today's log file and span file.
+/// Opens today's log file and span file.
 fn files(data: &Path, folder: &Path) -> Result<(RollingFileAppender, RollingFileAppender), LogError> {
     private::folder(data)?;
     private::folder(folder)?;

@@ -1,10 +1,9 @@
-//! Subcommands: parse, call, print. No rule of the product lives here.
+//! Subcommands: they parse, call and print. Business rules live elsewhere.
 //!
-//! Nothing but a command's result goes to stdout; what it has to say besides goes to stderr, and logs to a file.
+//! Only a command's result goes to stdout. Messages go to stderr, and logs to a file.
 
-/// Writes a line for people to stderr. Unlike the standard macro, which panics there, it leaves a reader that has gone
-/// (`bardo … 2>&1 | head`) alone: there is nobody to tell. Control characters are escaped: the name of a file that somebody
-/// else chose is in many an error.
+/// Writes a line for people to stderr. Unlike the standard macro it does not panic if the reader is gone (`bardo … 2>&1
+/// | head`). Control characters are escaped, since many errors contain file names that others chose.
 macro_rules! eprintln {
     ($($what:tt)*) => {{
         use std::io::Write as _;
@@ -61,18 +60,18 @@ use golem_chain::network::PlanError;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::Catalog;
 
-/// How a command ended, as the process says it.
+/// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Exit {
-    /// Done.
+    /// The command succeeded.
     Success = 0,
-    /// Not done.
+    /// The command failed.
     Error = 1,
-    /// Asked in a way that makes no sense.
+    /// The command line is invalid.
     Usage = 2,
-    /// A rule stands against it.
+    /// A rule blocks the command.
     Blocked = 3,
-    /// The operator refused, or did not answer.
+    /// The operator rejected the command, or did not answer.
     Rejected = 4,
 }
 
@@ -82,7 +81,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not do what it was asked to, and with which code it ends.
+/// Error of a command, with the exit code.
 #[derive(Debug)]
 struct Failure {
     exit: Exit,
@@ -102,13 +101,13 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
 }
 
 impl Failure {
-    /// Asked in a way that makes no sense.
+    /// Creates the failure for an invalid command line.
     fn usage(message: String) -> Self {
         Self { exit: Exit::Usage, error: message.into() }
     }
 }
 
-/// The text with its control and format characters escaped, line breaks and tabs apart.
+/// Escapes control and format characters in a text, except line breaks and tabs.
 fn without_controls(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -124,22 +123,22 @@ fn without_controls(text: &str) -> String {
     shown
 }
 
-/// Parses the command line, runs what it asks for, and reports what went wrong on stderr.
+/// Parses the command line, runs the command, and reports errors on stderr.
 pub fn run() -> ExitCode {
-    // Before anything else is opened: the launcher gives up its rights and becomes another program.
+    // Must come first: the launcher drops its privileges and executes another program.
     if let Some(exit) = launch::dispatch() {
         return exit;
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are results and go to stdout; clap knows which is which.
+            // Help and version are results and go to stdout; clap distinguishes them from errors.
             let asked_for = !error.use_stderr();
             let printed = error.print();
             return if asked_for && printed.is_ok() { Exit::Success } else { Exit::Usage }.into();
         }
     };
-    // A devnet's keys are everybody's, and whoever measures it looks into it.
+    // A devnet's keys are public, and profilers must be able to read its memory.
     if !matches!(cli.command, Some(Command::Devnet(_))) {
         privacy::keep_memory_private();
     }
@@ -243,7 +242,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     }
 }
 
-/// How the console is to look, as far as flags say so.
+/// Display options of the console, from flags.
 struct Look {
     theme: Option<String>,
     no_motion: bool,
@@ -252,12 +251,12 @@ struct Look {
 }
 
 impl Look {
-    /// The console's options: flags, and what the configuration says of keys.
+    /// Combines the flags with the configuration's key bindings into the console's options.
     fn options(self, config: &Config, may_suspend: bool) -> Result<ConsoleOptions, Failure> {
         let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
         let wanted = config.keys.iter().map(|(name, keys)| (name.as_str(), keys.value.as_str()));
         let keys = Keymap::with(wanted).map_err(|error| {
-            // Of two on one key both lines are named, where both are the operator's.
+            // For two commands on one key, name both lines if both are in the operator's file.
             let named = error.names().into_iter().filter_map(|name| config.keys.get(name));
             let mut lines: Vec<usize> = named
                 .filter_map(|keys| match keys.origin {
@@ -280,27 +279,27 @@ impl Look {
     }
 }
 
-/// Opens the console on the network that the configuration asks for, or on a show.
+/// Opens the console on the configured network, or with a scenario.
 fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, Failure> {
-    // A brain that cannot be had is better told here than by a Golem without one, and so are roles that cannot be used:
-    // nothing else has been started yet, and stderr keeps the lines that a way from role to role is drawn in.
+    // Report an unavailable brain or an unusable role here: nothing has been started yet, and stderr keeps the line breaks
+    // of the error, which may draw a path from role to role.
     let _found = Choice::of(&config)?;
     known_role(&config)?;
-    // Stopping the process stops the Golem: only where it trades with play money.
-    // A network that cannot be worked on is better said here than by a console without one.
+    // Suspending the process stops the Golem, so it is allowed only with play money. This also reports an unusable
+    // network before the console opens.
     let may_suspend = bardo_runtime::policy::is_devnet(&config)?;
     let scenarios = scenario::names().map(|name| SafeText::clean(name, 40)).collect();
     let session = SessionOptions { watch: look.watch, paper: look.paper, scenarios, ..session };
     let options = look.options(&config, may_suspend)?;
     let _logs = logs::start(&config)?;
-    // Asked for before the console opens: nothing of it ever comes near what is drawn.
+    // Asked before the console opens, so that the password never gets near the screen's content.
     let password = key_password(&config, &session)?;
     let session = SessionOptions { password, ..session };
     let source: Source = Box::new(move || Session::open(config, session));
     shown(bardo_console::run(&options, source), farewell::say)
 }
 
-/// Checks that the role that is asked for is there and can be used.
+/// Checks that the configured role exists and can be used.
 fn known_role(config: &Config) -> Result<(), Failure> {
     let roles = bardo_runtime::roles(config, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
     let asked = &config.golem.archetype;
@@ -313,9 +312,9 @@ fn known_role(config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// The password of the key that would sign, where one is named for a network on which it counts.
+/// Returns the password of the signing key, if a key is configured for a network that needs one.
 fn key_password(config: &Config, session: &SessionOptions) -> Result<Option<Password>, Failure> {
-    // What only looks or rehearses needs no key.
+    // Read-only and paper sessions need no key.
     if session.watch || session.paper || bardo_runtime::policy::is_devnet(config).unwrap_or(false) {
         return Ok(None);
     }
@@ -333,7 +332,7 @@ fn replay(config: &Config, file: PathBuf, speed: u32, look: Look) -> Result<Exit
     shown(bardo_console::run(&options, source), |_| Ok(()))
 }
 
-/// How the program ends after the console.
+/// Converts the end of the console into the command's result.
 fn shown(
     came: Result<Option<Farewell>, bardo_console::ConsoleError>,
     say: impl FnOnce(&Farewell) -> Result<(), Failure>,
@@ -347,7 +346,7 @@ fn shown(
     }
 }
 
-/// Writes a result. A reader that has gone (`bardo … | head`) is no error worth words.
+/// Writes a result to stdout. A closed pipe (`bardo … | head`) is not an error.
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -356,12 +355,12 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a result as JSON, one object.
+/// Writes a result to stdout as one JSON value.
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// The configuration with the given flags over it.
+/// Loads the configuration, overridden by the flags.
 fn load(environment: &Environment, flags: &Flags) -> Result<Config, Failure> {
     Ok(Config::load(environment, flags)?)
 }
@@ -375,7 +374,7 @@ mod tests {
         for (keys, at) in [
             ("freeze = \"F5\"\n# between\npause = \"F5\"", ":3 and 5: F5 would be both"),
             ("freeze = \"F5\"\nzoom = \"nokey\"", ":4: keys.zoom: `nokey` is no key"),
-            // The other one is not the operator's, and stands in no file.
+            // The other binding is the built-in one, which has no line in the file.
             ("freeze = \"/\"", ":3: / would be both"),
         ] {
             let home = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! `bardo paper`: what has moved in paper mode on every network of the data folder, and forgetting it. It works beside a
-//! running session, which reads the paper ledger anew for every action.
+//! The `bardo paper` command: shows or resets the paper trading of every network in the data folder. It works while a
+//! session is running, since a session reads the paper ledger for every action.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ pub(super) fn run(action: PaperAction, environment: &Environment, flags: &Flags,
     Ok(Exit::Success)
 }
 
-/// The network's ledger, by its folder's name.
+/// Returns the name of the ledger's folder, which identifies the network.
 fn name(ledger: &Path) -> String {
     let folder = ledger.parent().and_then(Path::file_name);
     folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()

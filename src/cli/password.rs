@@ -1,12 +1,12 @@
-//! Asks for the passwords that something takes which lets more through.
+//! Password prompts for commands that permit more.
 
 use super::{Exit, Failure, secret};
 use bardo_base::secret::Password;
 use bardo_safety::custody::{KeyName, KeystoreError, Reauthentication, ReauthenticationError};
 use bardo_safety::operator_proof::Authorisation;
 
-/// The passwords that `wanted` takes: from descriptor `fd`, one line for each key in the order of their names, or typed.
-/// None where it takes none.
+/// Returns the passwords that `wanted` requires, from descriptor `fd` with one line per key in order of name, or from
+/// prompts. Empty if it requires none.
 pub(super) fn ask(
     gate: &Reauthentication,
     wanted: &Authorisation,
@@ -19,7 +19,7 @@ pub(super) fn ask(
     Ok(keys.into_iter().map(|key| key.name).zip(texts.into_iter().map(|text| secret::password(&text))).collect())
 }
 
-/// A refused proof, as the command ends.
+/// Converts a rejected proof into the command's failure.
 pub(super) fn refused(error: ReauthenticationError) -> Failure {
     let exit = match error {
         ReauthenticationError::Key(KeystoreError::Password { .. }) | ReauthenticationError::Missing { .. } => {

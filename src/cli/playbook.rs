@@ -1,5 +1,5 @@
-//! `bardo golem playbook`: what a Golem has changed in its playbook, and taking a change back. It works beside a running
-//! Golem, which reads its papers anew whenever it searches them.
+//! The `bardo golem playbook` command: shows or undoes a Golem's changes to its playbook. It works while the Golem is
+//! running, since it reloads its documents for every search.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_runtime::data::DataFolder;
 
-/// Characters of a text on a line for people.
+/// Length limit of a text in the output, in characters.
 const MOST: usize = 100;
 
 pub(super) fn run(
@@ -37,7 +37,7 @@ pub(super) fn run(
         };
     };
     let ledger = store.path().parent().unwrap_or(Path::new("")).to_owned();
-    // Each change names the network whose playbook it belongs to.
+    // Each change names the network of its playbook.
     let papers = Papers::new(folder.strategy(&golem_id), &ledger, &network_key([]), &golem_id);
     let memory = Memory::new(store, golem_id);
     match action {

@@ -1,4 +1,4 @@
-//! `bardo policy`: what an agent may do here, who said so and who sees to it.
+//! The `bardo policy` command: the fields of the policy, their origin and their enforcement.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,16 +57,16 @@ pub(super) fn run(
     }
 }
 
-/// Which of the two policies is meant, and who said so.
+/// Selection of one of the two policies, with its basis.
 #[derive(Debug, Clone, Copy)]
 struct Meant {
     devnet: bool,
-    /// Whether an endpoint said what it serves; else only the name tells.
+    /// True if an endpoint reported the type of network; false if only its name is known.
     asked: bool,
 }
 
-/// The policy that would hold for a call to the same network: `--rpc ethereum=URL` means the real chain or a devnet, and
-/// only the endpoint can say.
+/// Selects the policy that applies to a call on the same network. `--rpc ethereum=URL` may mean the real chain or a
+/// devnet, which only the endpoint can tell.
 fn meant(config: &Config) -> Result<Meant, Failure> {
     if Plan::from_config(config)? == Plan::Devnet {
         return Ok(Meant { devnet: true, asked: false });
@@ -81,7 +81,7 @@ fn meant(config: &Config) -> Result<Meant, Failure> {
     Ok(Meant { devnet: chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet), asked: true })
 }
 
-/// What the policy makes of a call: a dry run of it, told from the policy's side.
+/// Prints the policy's result for a call, from a dry run.
 fn check(config: &Config, tool: &str, params: Option<&str>, phase: Option<Phase>, json: bool) -> Result<Exit, Failure> {
     let input = Input::Text(call::read(params)?);
     let approve = Some(ApprovalMode::Never);
@@ -142,8 +142,8 @@ fn check(config: &Config, tool: &str, params: Option<&str>, phase: Option<Phase>
     Ok(exit)
 }
 
-/// The rules of the chains that are configured, with their ledger. What they say is the operator's own affair, so a
-/// devnet inside this process, whose ledger ends with it, is none.
+/// Opens the policy engine of the configured chains with their ledger. A devnet inside this process is refused, since
+/// its ledger ends with the process.
 async fn rules(config: &Config) -> Result<(Arc<OperatorRules>, OpenWorld, Ledger), Failure> {
     if Plan::from_config(config)? == Plan::Devnet {
         let error = "the devnet inside a process takes its policy file as it is when it starts, and keeps a ledger of its \
@@ -157,7 +157,7 @@ async fn rules(config: &Config) -> Result<(Arc<OperatorRules>, OpenWorld, Ledger
     Ok((rules, opened, ledger))
 }
 
-/// Puts a loosened file into force, or leaves it without effect.
+/// Accepts a looser policy file, or rejects it.
 fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -184,7 +184,7 @@ fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<Exi
             return Err(Failure { exit: Exit::Rejected, error: error.into() });
         }
         let proof = prove(config, &ledger, Authorisation::AcceptPolicy { hash }, password_fd).await?;
-        // The approval was for what was shown.
+        // The approval covers only the policy that was shown.
         match rules.accept(hash, &by, SystemClock.now_millis(), proof).await? {
             Some(adopted) => print(&format!("{} holds now\n", adopted.policy.name()))?,
             None => {
@@ -196,7 +196,7 @@ fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<Exi
     })
 }
 
-/// Sets back what has stopped trading.
+/// Resets the failure breaker or a high-water mark.
 fn reset(config: &Config, what: Reset, password_fd: Option<u32>) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -234,7 +234,7 @@ fn reset(config: &Config, what: Reset, password_fd: Option<u32>) -> Result<Exit,
     })
 }
 
-/// Asks for the passwords that `wanted` takes on this ledger's networks, and checks them.
+/// Asks for the passwords that `wanted` requires on this ledger's networks, and checks them.
 async fn prove(
     config: &Config,
     ledger: &Ledger,
@@ -248,7 +248,7 @@ async fn prove(
     proved.map_err(password::refused)
 }
 
-/// The categories of which tools are installed.
+/// Returns the categories of the installed tools, sorted.
 fn installed() -> Vec<Category> {
     let mut all: Vec<_> = ALL_TOOL_DEFS.iter().map(|tool| tool.meta.category).collect();
     all.sort_unstable();
@@ -296,8 +296,8 @@ fn show(config: &Config, meant: Meant, policy: &Policy, json: bool) -> Result<Ex
     Ok(Exit::Success)
 }
 
-/// The policy as a file that says the same: its preset, and every field with what it means, its value and who enforces
-/// it, commented out where the preset says so anyway.
+/// Prints the policy as an equivalent file: its preset, then every field with its description, value and enforcement. A
+/// field with the preset's value is commented out.
 fn explain(policy: &Policy, asked: Option<&str>, json: bool) -> Result<Exit, Failure> {
     let installed = installed();
     let fields = policy.fields();

@@ -1,4 +1,5 @@
-//! `bardo policy cage`: the account's rules in the contract PolicyCage, compared with the policy, set from it, cleared.
+//! The `bardo policy cage` command: compares the account's rules in the PolicyCage contract with the policy, and sets
+//! or clears them.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use bardo_safety::pipeline::State;
 use bardo_safety::policy::Policy;
 use golem_chain::network::{Network, NetworkKind, Plan};
 
-/// Events kept in memory: more than one change has.
+/// Number of events kept in memory, which is more than one change emits.
 const RING: usize = 256;
 
 pub(super) fn run(config: &Config, action: &CageAction, paper: bool, json: bool) -> Result<Exit, Failure> {
@@ -46,7 +47,7 @@ pub(super) fn run(config: &Config, action: &CageAction, paper: bool, json: bool)
     runtime.block_on(change(config, clear, password_fd))
 }
 
-/// Prints what the chains have and how it compares with the policy.
+/// Prints the rules on every chain, compared with the policy.
 async fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;
@@ -65,14 +66,14 @@ async fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Sets or clears the rules on every chain where that changes something.
+/// Sets or clears the rules on every chain where they differ from the wanted state.
 async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Result<Exit, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = bardo_runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;
     let ledger = DataFolder::of(config).open_ledger(&opened).await?;
     let rules = bardo_runtime::rules(config, &opened, &ledger).await?;
     let address = account::pick(config, &opened.world)?.ok_or_else(no_account)?.address();
-    // What holds: a loosened file that waits for its decision loosens nothing on the chain either.
+    // The policy in force: a looser file that awaits a decision must not loosen the rules on the chain either.
     let policy = rules.policy();
     let mut wanted = Vec::new();
     for state in policy_cage::states(&opened, address, &policy).await? {
@@ -144,7 +145,7 @@ async fn acting(
     Ok(bardo_runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
 }
 
-/// How the command ends where the change was not made.
+/// Converts the error of a change into the command's failure.
 fn refused(error: ToolError) -> Failure {
     let exit = match error.code() {
         ErrorCode::ApprovalRefused | ErrorCode::ApprovalLapsed => Exit::Rejected,
@@ -154,7 +155,7 @@ fn refused(error: ToolError) -> Failure {
     Failure { exit, error: error.into() }
 }
 
-/// What became of a change that was not made.
+/// Describes the state of a change that did not complete.
 fn ended(state: &State) -> String {
     match state {
         State::Unclear => "no block has it yet; `bardo log --follow` tells of it".to_owned(),
@@ -208,7 +209,7 @@ fn in_words(opened: &OpenWorld, state: &CageState, policy: &Policy) -> String {
     text
 }
 
-/// The rules in short.
+/// Summarises the rules as text.
 fn limits(title: &str, rules: &Rules, network: &Network) -> String {
     let symbol = |token: Address| match token.is_zero() {
         true => network.native_symbol.to_owned(),
@@ -269,7 +270,7 @@ fn in_json(opened: &OpenWorld, state: &CageState) -> Value {
     })
 }
 
-/// The rules, with raw amounts as decimal strings; no limit is null.
+/// Converts the rules to JSON, with raw amounts as decimal strings and null for no limit.
 fn rules_in_json(rules: &Rules, network: Option<&Network>) -> Value {
     let raw = |limit: u128| (limit != u128::MAX).then(|| limit.to_string());
     let symbol = |token: Address| match (token.is_zero(), network) {

@@ -1,8 +1,8 @@
-//! What this process holds is nobody else's: keys, passwords and the environment's secrets lie in its memory, and
-//! programs of the same user may otherwise read it, a Golem's brain among them. It also keeps keys out of core dumps.
+//! Memory protection. This process has keys, passwords and the environment's secrets in its memory, and other programs
+//! of the same user could read it, including a Golem's brain. The protection also keeps keys out of core dumps.
 
-/// Has the system refuse other programs of this user the memory and the environment of this one. Where that cannot be
-/// had, it runs all the same: `bardo doctor` says so.
+/// Makes the operating system deny other programs of this user access to the memory and environment of this process. A
+/// failure is not fatal; `bardo doctor` reports it.
 pub(super) fn keep_memory_private() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable) {
@@ -10,7 +10,7 @@ pub(super) fn keep_memory_private() {
     }
 }
 
-/// Whether [`keep_memory_private`] holds.
+/// Returns true if [`keep_memory_private`] is in effect.
 pub(super) fn is_memory_private() -> bool {
     #[cfg(target_os = "linux")]
     let private = rustix::process::dumpable_behavior() == Ok(rustix::process::DumpableBehavior::NotDumpable);

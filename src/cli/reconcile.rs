@@ -1,5 +1,5 @@
-//! `bardo reconcile`: what the chain says of the account and what the ledger says; with the operator's yes, the chain is
-//! taken to be right, gaps are filled and allowances that were left over are taken back.
+//! The `bardo reconcile` command: compares the account on the chain with the ledger. With the operator's approval it
+//! continues from the chain's nonces, fills gaps and revokes leftover allowances.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use golem_chain::network::Plan;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{Acting, ToolDef};
 
-/// The word that takes the chain to be right.
+/// Word that confirms the chain's state.
 const YES: &str = "reconcile";
-/// The word that sends something.
+/// Word that confirms sending transactions.
 const SEND: &str = "send";
 
 pub(super) fn run(
@@ -47,7 +47,7 @@ pub(super) fn run(
         let ledger = DataFolder::of(&config).open_ledger(&opened).await?;
         let picked = account::pick(&config, &opened.world)?.ok_or_else(no_account)?;
         let address = picked.address();
-        // What has come to its end is written down first; nothing is sent before there is a yes to it.
+        // Finished actions are recorded first; nothing is sent before the operator approves it.
         let hands = Hands { looks_only: true, ..Hands::of(account::locked(&picked, &opened, &ledger)?) };
         let looking = acting(&config, &opened, &ledger, &clock, hands).await?;
         looking.pipeline.recover_unsent().await.map_err(|refusal| refusal.error())?;
@@ -84,7 +84,7 @@ async fn acting(
     Ok(bardo_runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
 }
 
-/// The account's password, asked for once.
+/// Passwords of the account's key, asked for once.
 struct Passwords {
     fd: Option<u32>,
     read: Option<Vec<(KeyName, Password)>>,
@@ -104,7 +104,7 @@ impl Passwords {
     }
 }
 
-/// Asks whether the chain is right, and takes its word.
+/// Asks whether the chain's state is right, and adopts it.
 async fn agree(
     (config, opened, ledger, clock): (&Config, &OpenWorld, &Ledger, &Arc<dyn Clock>),
     standing: &Standing,
@@ -144,8 +144,8 @@ async fn agree(
     print(&format!("{}: goes on with nonce {}\n", standing.chain, standing.chain_next))
 }
 
-/// What else leaves with the first thing that is sent, in lines: whoever acts on this ledger sends again what an earlier
-/// run has signed, and hands in its orders.
+/// Lists everything else that will be sent with the first transaction: transactions and orders that an earlier run has
+/// signed.
 fn again(looking: &Acting) -> Result<String, Failure> {
     let waiting = looking.pipeline.to_send_again().map_err(|refusal| refusal.error())?;
     let orders = match looking.pipeline.orders() {
@@ -161,7 +161,7 @@ fn again(looking: &Acting) -> Result<String, Failure> {
     Ok(lines.chain(orders).collect())
 }
 
-/// Asks whether to send what takes allowances back and fills gaps, and sends it.
+/// Asks for confirmation, then sends the transactions that revoke allowances and fill gaps.
 async fn send(
     config: &Config,
     opened: &OpenWorld,
@@ -218,7 +218,7 @@ async fn send(
     Ok(())
 }
 
-/// The tool in whose name it is sent.
+/// Returns the tool under whose name the transactions are sent.
 fn revoking() -> Result<&'static ToolDef, Failure> {
     let found = ALL_TOOL_DEFS.iter().copied().find(|tool| tool.meta.name == "token_revoke");
     found.ok_or_else(|| Failure { exit: Exit::Error, error: "this build cannot take allowances back".into() })

@@ -1,5 +1,5 @@
-//! `bardo golem roles`: every role that a Golem can have, and every broken one with the reason. `bardo golem protocol`: the
-//! schemas of what agents read and write.
+//! The `bardo golem roles` command: every role of a Golem, and the broken ones with the reason. The `bardo golem
+//! protocol` command: the schemas of the messages that agents exchange.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Resul
     Ok(Exit::Success)
 }
 
-/// Prints the published schemas: one as it is in `assets/schemas`, or all in one object.
+/// Prints the published schemas: a single one in the form of `assets/schemas`, or all in one object.
 pub(super) fn protocol(schema: Option<ProtocolSchema>) -> Result<Exit, Failure> {
     let made = |schema| match schema {
         ProtocolSchema::Envelope => schema::envelope(),

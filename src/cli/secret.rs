@@ -1,4 +1,4 @@
-//! A secret from a person or another program: a prompt that shows nothing of it, or a file descriptor.
+//! Input of secrets from a person or another program: a hidden prompt, or a file descriptor.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
@@ -11,7 +11,7 @@ use super::Failure;
 use bardo_base::secret::{LONGEST_SECRET, Password};
 use bardo_safety::custody::for_a_new_key;
 
-/// A secret: from descriptor `fd` up to the first line's end, or typed at a prompt.
+/// Reads a secret: the first line of descriptor `fd`, or input at a prompt.
 pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, Failure> {
     match fd {
         Some(fd) => from_descriptor(fd, what),
@@ -19,7 +19,7 @@ pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, Fai
     }
 }
 
-/// A password to encrypt with; at a prompt it is asked for twice.
+/// Reads a password for encryption. A prompt asks for it twice.
 pub(super) fn new_password(fd: Option<u32>, what: &str) -> Result<Password, Failure> {
     let password = for_a_new_key(password(&read(fd, what)?))?;
     if fd.is_none() && !password.is(&self::password(&from_prompt("the same again")?)) {
@@ -32,10 +32,10 @@ pub(super) fn password(text: &Zeroizing<String>) -> Password {
     Password::new(text.as_str().to_owned())
 }
 
-/// Several secrets: from descriptor `fd`, one line each, or typed one after the other.
+/// Reads several secrets: one line each from descriptor `fd`, or input at consecutive prompts.
 pub(super) fn read_all(fd: Option<u32>, what: &[String]) -> Result<Vec<Zeroizing<String>>, Failure> {
     let Some(fd) = fd.filter(|_| !what.is_empty()) else { return what.iter().map(|what| from_prompt(what)).collect() };
-    // Opened once: a file that is opened again begins at its first line.
+    // Opened once, since a file that is opened again starts at its first line.
     let file = open(fd, "passwords")?;
     what.iter().map(|what| line(&file, fd, what)).collect()
 }
@@ -49,7 +49,7 @@ fn failed(fd: u32, what: &str, error: &dyn std::fmt::Display) -> Failure {
 }
 
 fn open(fd: u32, what: &str) -> Result<File, Failure> {
-    // Opening it by its path needs no unsafe code; a pipe or a file opened so is the same pipe or file.
+    // Opening by path avoids unsafe code and gives the same pipe or file.
     let file = File::open(format!("/dev/fd/{fd}")).map_err(|error| failed(fd, what, &error))?;
     if file.is_terminal() {
         return Err(failed(fd, what, &"it is a terminal, which would show it; leave the option out to be asked"));
@@ -57,12 +57,12 @@ fn open(fd: u32, what: &str) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// The next line of a descriptor.
+/// Reads the next line of a descriptor.
 fn line(file: &File, fd: u32, what: &str) -> Result<Zeroizing<String>, Failure> {
     let failed = |error: &dyn std::fmt::Display| failed(fd, what, error);
     let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST_SECRET + 1));
     let mut file = file.take(LONGEST_SECRET as u64 + 1);
-    // A byte at a time: what follows the line is somebody else's.
+    // One byte at a time, since the bytes after the line are for other readers.
     loop {
         let mut byte = [0u8; 1];
         match file.read(&mut byte).map_err(|error| failed(&error))? {
@@ -84,7 +84,7 @@ fn line(file: &File, fd: u32, what: &str) -> Result<Zeroizing<String>, Failure> 
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// Gives the terminal back, whatever happens.
+/// Guard that restores the terminal's mode on drop.
 struct Raw;
 
 impl Raw {
@@ -96,7 +96,7 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // Nothing more could be done about a terminal that does not take it.
+        // There is no way to recover from a terminal that refuses.
         let _ = disable_raw_mode();
         let _ = writeln!(io::stderr());
     }
@@ -107,11 +107,11 @@ fn from_prompt(what: &str) -> Result<Zeroizing<String>, Failure> {
         let text = format!("there is no terminal to ask for the {what} at: give it by a file descriptor (see --help)");
         return Err(Failure::usage(text));
     }
-    // Before the question, or what is typed at once would be shown.
+    // Raw mode must start before the prompt; otherwise early input would be displayed.
     let _raw = Raw::enter()?;
     eprint!("{what}: ");
     io::stderr().flush()?;
-    // Room for the longest, so that no copy is left behind where it grew.
+    // Full capacity from the start, so that growing leaves no copies in memory.
     let mut typed = Zeroizing::new(String::with_capacity(LONGEST_SECRET));
     loop {
         let Event::Key(key) = next_event()? else { continue };

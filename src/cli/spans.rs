@@ -1,4 +1,4 @@
-//! Spans of calls: kept as JSON lines beside the log, whatever its format and filter, and read back by `bardo log --call`.
+//! Spans of calls, stored as JSON lines next to the log, whatever its format and filter. `bardo log --call` reads them.
 //!
 //! Only the fields in [`FIELDS`] are written: ids and words of the program itself, never text from outside.
 
@@ -23,41 +23,41 @@ use bardo_base::format::utc;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 
-/// How the names of span files begin.
+/// Prefix of the span files' names.
 pub(super) const PREFIX: &str = "spans";
-/// How they end.
+/// Suffix of the span files' names.
 pub(super) const SUFFIX: &str = "jsonl";
-/// Fields that are kept of a span.
+/// Fields of a span that are written.
 const FIELDS: [&str; 6] = ["call_id", "permit_id", "chain_id", "tx_hash", "tool", "status"];
-/// The longest line that is read back, in bytes.
+/// Maximum length of a line to read, in bytes.
 const MOST_LINE: usize = 4_096;
-/// The longest value that is shown, in characters: more than a hash has.
+/// Length limit of a displayed value, in characters; longer than a hash.
 const MOST_VALUE: usize = 80;
 
-/// One step of a call that has ended.
+/// Completed step of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SpanRecord {
     /// Name of the step.
     pub span: String,
-    /// Call that it belongs to.
+    /// Tool call that the step belongs to.
     pub call_id: CallId,
-    /// When it began, in microseconds since the Unix epoch.
+    /// Start of the step, in microseconds since the Unix epoch.
     pub began_us: u64,
-    /// How long it took, in microseconds.
+    /// Duration of the step, in microseconds.
     pub duration_us: u64,
-    /// Number of steps around it.
+    /// Number of enclosing steps.
     pub depth: usize,
-    /// Ids and words beside: those of [`FIELDS`] but the call.
+    /// Further fields: those of [`FIELDS`] except the call's id.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub fields: Map<String, Value>,
 }
 
-/// Writes every span of a call as it ends.
+/// Layer that writes every span of a call at its end.
 pub(super) struct SpanLayer {
     out: NonBlocking,
 }
 
-/// A span that is going on.
+/// Span in progress.
 struct Open {
     at: SystemTime,
     began: Instant,
@@ -89,14 +89,14 @@ impl Visit for Fields {
     }
 }
 
-/// Whether it is a span of this program's own crates.
+/// Returns true for a span of this program's own crates.
 fn is_own(metadata: &Metadata<'_>) -> bool {
     let own = ["bardo", "golem"].iter().any(|name| metadata.target().starts_with(name));
     metadata.is_span() && own && *metadata.level() <= Level::DEBUG
 }
 
 impl SpanLayer {
-    /// The layer over this writer.
+    /// Creates the layer with this writer.
     pub fn writing<S>(out: NonBlocking) -> impl Layer<S> + Send + Sync
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -126,7 +126,7 @@ where
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
-        // Its own id of a call, else that of the nearest span around it. What belongs to no call is not kept.
+        // The span's own call id, or else that of the nearest enclosing span. Spans outside of calls are not written.
         let call_id = span.scope().find_map(|around| {
             let extensions = around.extensions();
             extensions.get::<Open>()?.fields.0.get("call_id")?.as_str()?.parse().ok()
@@ -146,16 +146,17 @@ where
         };
         if let Ok(mut line) = serde_json::to_vec(&record) {
             line.push(b'\n');
-            // A disk that is full takes no span, and no action waits for it.
+            // If the disk is full, the span is lost; no action waits for it.
             let _written = self.out.clone().write_all(&line);
         }
     }
 }
 
-/// The spans of one call, in the order in which they began; of steps that began together the outer one first.
+/// Returns the spans of one call in order of their start; of steps that started together, the outer one comes first.
+/// Invalid lines are skipped, and a missing folder has no spans.
 ///
 /// # Errors
-/// The system's. A folder that is not there has none; lines that make no sense are passed over.
+/// The error of the operating system.
 pub(super) fn of_call(folder: &Path, call: CallId) -> io::Result<Vec<SpanRecord>> {
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -181,9 +182,9 @@ pub(super) fn of_call(folder: &Path, call: CallId) -> io::Result<Vec<SpanRecord>
     Ok(found)
 }
 
-/// A span as a line for people.
+/// Formats a span as a line of text.
 pub(super) fn line(record: &SpanRecord) -> String {
-    // From a file that somebody may have written into, and about to meet a terminal.
+    // The span comes from a file that others may have written to, and goes to a terminal.
     let clean = |text: &str| SafeText::clean(text, MOST_VALUE).to_string();
     let fields = record.fields.iter().map(|(name, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

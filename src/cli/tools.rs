@@ -1,4 +1,4 @@
-//! `bardo tools`: what can be called, for people and for other programs.
+//! The `bardo tools` command: the available tools, for people and for other programs.
 
 use super::{Exit, Failure, args::ToolsFormat, load, print, print_json};
 use ::golem::archetype::ArchetypeError;
@@ -32,7 +32,7 @@ pub(super) fn run(
     show(entries, name, format)
 }
 
-/// The categories of a profile, and which of them hold no tool yet.
+/// Lists the categories of a profile, and those without a tool.
 fn sets(profile: Profile, catalog: &Catalog) -> String {
     let holds = |category: Category| {
         let filter = Filter { category: Some(category), ..Filter::default() };
@@ -45,7 +45,7 @@ fn sets(profile: Profile, catalog: &Catalog) -> String {
     format!("{profile}: {}{lacking}\n\n", words(&with))
 }
 
-/// The tools of a role. The operator's own archetypes count, and all of them must be right.
+/// Lists the tools of a role, including the operator's own roles.
 pub(super) fn of_archetype(
     role: &str,
     category: Option<Category>,
@@ -82,9 +82,9 @@ fn show(entries: Vec<&Entry>, name: Option<&str>, format: ToolsFormat) -> Result
     Ok(Exit::Success)
 }
 
-/// The longest row of the table.
+/// Maximum width of a table row, in characters.
 const ROW_CHARS: usize = 140;
-/// What the columns between name and description take, gaps included.
+/// Width of the columns between name and description, including gaps.
 const COLUMNS_CHARS: usize = 44;
 
 fn table(entries: &[&Entry]) -> String {
@@ -105,7 +105,7 @@ fn table(entries: &[&Entry]) -> String {
     text
 }
 
-/// The first clause of a description, short enough for a row.
+/// Returns the first clause of a description, cut to fit a row.
 fn in_short(description: &str, most: usize) -> String {
     let first = description.split(['.', ':']).next().unwrap_or(description);
     if first.chars().count() <= most {

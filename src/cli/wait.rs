@@ -1,5 +1,5 @@
-//! `--wait`: stays until what a call has set going has reached its end. On a devnet inside this process it makes the
-//! blocks itself, since nobody else would.
+//! The `--wait` option: waits until everything that a call has started has ended. On a devnet inside this process it
+//! produces the blocks itself.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use bardo_sandbox::Sandbox;
 use golem_tools::engine::{Status, ToolResponse};
 use golem_tools::trading::filled;
 
-/// Beside the time an order has, for the chain to tell how it ended.
+/// Time added to an order's remaining time, in which the chain can confirm its end.
 const GRACE: Duration = Duration::from_secs(120);
 
-/// Between blocks made here.
+/// Interval between blocks produced here.
 const BETWEEN_BLOCKS: Duration = Duration::from_secs(1);
 
-/// Waits for the end of every order of the call, and answers with how they ended.
+/// Waits for the end of every order of the call, and updates the response.
 pub(super) async fn until_ended(
     orders: &Orders,
     sandbox: Option<&Sandbox>,
@@ -35,7 +35,7 @@ pub(super) async fn until_ended(
         let nudge = || async {
             tokio::time::sleep(BETWEEN_BLOCKS).await;
             for chain in sandbox.into_iter().flat_map(Sandbox::chains) {
-                // A chain that is gone tells so at the next look.
+                // A failed chain is reported at the next poll.
                 let _made = chain.devnet.mine().await;
             }
         };
@@ -47,8 +47,8 @@ pub(super) async fn until_ended(
     response
 }
 
-/// The last second in which something good can come of it, since the Unix epoch: a bridge order that is locked in time
-/// can be delivered for longer than it can be locked.
+/// Returns the last second in which the order can succeed, since the Unix epoch. A locked bridge order can still be
+/// delivered after the deadline for locking.
 fn last_second(record: &Record) -> u64 {
     match &record.message {
         TypedMessage::CrossChainOrder { intent, .. } => u64::from(intent.fill_deadline).max(record.usable_until()),
@@ -82,12 +82,13 @@ fn ended(orders: &Orders, mut response: ToolResponse, record: &Record) -> ToolRe
     response
 }
 
-/// Whether its time is over and its money lies in the settler: nothing is to be sent again, it is to be taken back.
+/// Returns true if the order expired with its money locked in the settler. It must then be refunded rather than sent
+/// again.
 fn is_locked(record: &Record) -> bool {
     record.status == OrderState::Bridge(Bridge::Expired) && record.is_live()
 }
 
-/// The status of an answer whose order stands so.
+/// Returns the response's status and error for the order's end.
 fn how_it_ended(record: &Record) -> (Status, Option<ToolError>) {
     match record.status {
         OrderState::Auction(Auction::Filled) | OrderState::Bridge(Bridge::Filled) => (Status::Success, None),
@@ -98,7 +99,7 @@ fn how_it_ended(record: &Record) -> (Status, Option<ToolError>) {
             );
             (Status::Error, Some(error))
         }
-        // Not what was wanted, and nothing is lost.
+        // The order did not succeed, but nothing is lost.
         OrderState::Auction(
             Auction::Pending
             | Auction::Open

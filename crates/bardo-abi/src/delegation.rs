@@ -1,8 +1,8 @@
-//! The delegation framework 1.3.0 (ERC-7710), <https://github.com/MetaMask/delegation-framework>: who lets whom do what, and
-//! the call that makes use of it.
+//! Delegation framework 1.3.0 (ERC-7710), <https://github.com/MetaMask/delegation-framework>: delegations, and the call
+//! that redeems them.
 
 alloy::sol! {
-    /// A limit on a delegation.
+    /// Limit on a delegation, enforced by a contract.
     #[derive(Debug, PartialEq, Eq)]
     struct Caveat {
         address enforcer;
@@ -10,7 +10,7 @@ alloy::sol! {
         bytes args;
     }
 
-    /// Somebody's leave for somebody else to act as them.
+    /// Permission for a delegate to act as the delegator.
     #[derive(Debug, PartialEq, Eq)]
     struct Delegation {
         address delegate;
@@ -21,7 +21,7 @@ alloy::sol! {
         bytes signature;
     }
 
-    /// What is called, and what is asked about a delegation.
+    /// Contract that validates, redeems and disables delegations.
     #[derive(Debug, PartialEq, Eq)]
     interface DelegationManager {
         function redeemDelegations(bytes[] permissionContexts, bytes32[] modes, bytes[] executionCallDatas) external;
@@ -31,23 +31,23 @@ alloy::sol! {
         function paused() external view returns (bool);
     }
 
-    /// An account whose code knows the manager.
+    /// Account whose code accepts calls from a delegation manager.
     interface DeleGator {
         function delegationManager() external view returns (address);
     }
 }
 
-/// The same as they are signed: without a caveat's `args` and without the signature.
+/// Signed form of the structs: without a caveat's `args` and without the signature.
 pub mod typed {
     alloy::sol! {
-        /// A limit on a delegation, as it is signed.
+        /// Limit on a delegation, as signed.
         #[derive(Debug, PartialEq, Eq)]
         struct Caveat {
             address enforcer;
             bytes terms;
         }
 
-        /// A delegation, as it is signed.
+        /// Permission for a delegate, as signed.
         #[derive(Debug, PartialEq, Eq)]
         struct Delegation {
             address delegate;

@@ -1,7 +1,7 @@
-//! Tokens: ERC-20 with its metadata, wrapped ether, and the open minting of the devnet's tokens.
+//! Tokens: ERC-20 with metadata, wrapped ether, and the open minting of the devnet's tokens.
 
 alloy::sol! {
-    /// ERC-20, <https://eips.ethereum.org/EIPS/eip-20>.
+    /// ERC-20 with metadata, <https://eips.ethereum.org/EIPS/eip-20>.
     #[derive(Debug, PartialEq, Eq)]
     interface Erc20 {
         event Transfer(address indexed from, address indexed to, uint256 value);
@@ -24,7 +24,7 @@ alloy::sol! {
         function nonces(address owner) external view returns (uint256);
     }
 
-    /// Wrapped ether, beyond ERC-20.
+    /// Functions of wrapped ether beyond ERC-20.
     #[derive(Debug, PartialEq, Eq)]
     interface Weth9 {
         event Deposit(address indexed dst, uint256 wad);
@@ -34,7 +34,7 @@ alloy::sol! {
         function withdraw(uint256 wad) external;
     }
 
-    /// What the devnet's own tokens have beyond ERC-20: anyone may mint.
+    /// Minting of the devnet's own tokens, which is open to anyone.
     #[derive(Debug, PartialEq, Eq)]
     interface OpenMint {
         function mint(address to, uint256 value) external;

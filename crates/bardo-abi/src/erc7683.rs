@@ -1,11 +1,11 @@
-//! ERC-7683 in its first form (structs of January 2025), with Across's order data, and our own settlers.
-//! The draft has since become a resolver design; whatever follows it has only this file and `intents` to change.
+//! ERC-7683 in its first form (structs of January 2025), with Across's order data, and our own settlers. The draft has
+//! since become a resolver design. Adopting it would change only this file and `intents`.
 //!
-//! Sources: <https://eips.ethereum.org/EIPS/eip-7683>; `AcrossOrderData` and its Permit2 witness as in
-//! Across's `ERC7683Permit2Lib`.
+//! Sources: <https://eips.ethereum.org/EIPS/eip-7683>; `AcrossOrderData` and its Permit2 witness as in Across's
+//! `ERC7683Permit2Lib`.
 
 alloy::sol! {
-    /// An order that anybody may open with the user's signature.
+    /// Order that anyone may open with the user's signature.
     #[derive(Debug, PartialEq, Eq)]
     struct GaslessCrossChainOrder {
         address originSettler;
@@ -26,7 +26,7 @@ alloy::sol! {
         bytes orderData;
     }
 
-    /// A token on a chain, how much of it, and for whom.
+    /// Amount of a token on a chain, with its recipient.
     #[derive(Debug, PartialEq, Eq)]
     struct Output {
         bytes32 token;
@@ -35,7 +35,7 @@ alloy::sol! {
         uint256 chainId;
     }
 
-    /// What a filler is to do on a destination.
+    /// Instruction for the filler on a destination chain.
     #[derive(Debug, PartialEq, Eq)]
     struct FillInstruction {
         uint256 destinationChainId;
@@ -43,7 +43,7 @@ alloy::sol! {
         bytes originData;
     }
 
-    /// An order as every filler can read it.
+    /// Resolved form of an order, which every filler can read.
     #[derive(Debug, PartialEq, Eq)]
     struct ResolvedCrossChainOrder {
         address user;
@@ -56,7 +56,7 @@ alloy::sol! {
         FillInstruction[] fillInstructions;
     }
 
-    /// The order data: one token for another, on another chain.
+    /// Across's order data: one token in exchange for another on another chain.
     #[derive(Debug, PartialEq, Eq)]
     struct AcrossOrderData {
         address inputToken;
@@ -71,7 +71,7 @@ alloy::sol! {
         bytes message;
     }
 
-    /// What the destination is told of an order.
+    /// Order data that the destination receives.
     #[derive(Debug, PartialEq, Eq)]
     struct RelayData {
         bytes32 depositor;
@@ -88,7 +88,7 @@ alloy::sol! {
         bytes message;
     }
 
-    /// Another service's order data, which is recognised and not used.
+    /// Order data of another service, which is recognised but not used.
     #[derive(Debug, PartialEq, Eq)]
     struct OrderData {
         bytes32 sender;
@@ -105,7 +105,8 @@ alloy::sol! {
         bytes data;
     }
 
-    /// Where orders are opened. From `Repaid` on it is our own settler's.
+    /// Contract that opens orders on the origin chain. `Repaid`, `Refunded`, and the functions from `repay` on belong to our
+    /// own settler.
     #[derive(Debug, PartialEq, Eq)]
     interface OriginSettler {
         event Open(bytes32 indexed orderId, ResolvedCrossChainOrder resolvedOrder);
@@ -126,7 +127,7 @@ alloy::sol! {
         function attester() external view returns (address);
     }
 
-    /// Where orders are filled. From `Filled` on it is our own settler's.
+    /// Contract that fills orders on the destination chain. `Filled` and `filledFor` belong to our own settler.
     #[derive(Debug, PartialEq, Eq)]
     interface DestinationSettler {
         event Filled(
@@ -144,10 +145,10 @@ alloy::sol! {
     }
 }
 
-/// The order as Permit2 binds a transfer to it: its data typed instead of as bytes.
+/// Order as the witness of a Permit2 transfer, with typed order data instead of bytes.
 pub mod witness {
     alloy::sol! {
-        /// The order data.
+        /// Across's order data, typed.
         #[derive(Debug, PartialEq, Eq)]
         struct AcrossOrderData {
             address inputToken;
@@ -162,7 +163,7 @@ pub mod witness {
             bytes message;
         }
 
-        /// The order.
+        /// Order that anyone may open, with typed data.
         #[derive(Debug, PartialEq, Eq)]
         struct GaslessCrossChainOrder {
             address originSettler;
@@ -177,11 +178,11 @@ pub mod witness {
     }
 }
 
-/// The event in the form that some settlers still emit: the destination's chain id has 64 bits there, so that the
-/// event has another hash.
+/// Older form of the `Open` event, which some settlers still emit. The destination's chain id has 64 bits there, so the
+/// event has another signature hash.
 pub mod older {
     alloy::sol! {
-        /// A token on a chain, how much of it, and for whom.
+        /// Amount of a token on a chain, with its recipient.
         #[derive(Debug, PartialEq, Eq)]
         struct Output {
             bytes32 token;
@@ -190,7 +191,7 @@ pub mod older {
             uint256 chainId;
         }
 
-        /// What a filler is to do on a destination.
+        /// Instruction for the filler on a destination chain.
         #[derive(Debug, PartialEq, Eq)]
         struct FillInstruction {
             uint64 destinationChainId;
@@ -198,7 +199,7 @@ pub mod older {
             bytes originData;
         }
 
-        /// An order as every filler can read it.
+        /// Resolved form of an order, which every filler can read.
         #[derive(Debug, PartialEq, Eq)]
         struct ResolvedCrossChainOrder {
             address user;
@@ -211,7 +212,7 @@ pub mod older {
             FillInstruction[] fillInstructions;
         }
 
-        /// Where orders are opened.
+        /// Contract that opens orders on the origin chain.
         #[derive(Debug, PartialEq, Eq)]
         interface OriginSettler {
             event Open(bytes32 indexed orderId, ResolvedCrossChainOrder resolvedOrder);

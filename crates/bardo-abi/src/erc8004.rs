@@ -1,11 +1,11 @@
-//! ERC-8004, <https://eips.ethereum.org/EIPS/eip-8004>: registries of agents, of what was said of them and of what
-//! was checked about them. After the ABIs of `erc-8004/erc-8004-contracts`.
+//! ERC-8004, <https://eips.ethereum.org/EIPS/eip-8004>: registries of agents, of feedback about them and of their
+//! validations. Based on the ABIs of `erc-8004/erc-8004-contracts`.
 
-// The calls of these interfaces have as many arguments as they have.
+// The number of arguments is given by the contracts.
 #![allow(clippy::too_many_arguments)]
 
 alloy::sol! {
-    /// What the new wallet signs to become an agent's wallet.
+    /// Typed data that a new wallet signs to become an agent's wallet.
     #[derive(Debug, PartialEq, Eq)]
     struct AgentWalletSet {
         uint256 agentId;
@@ -14,14 +14,14 @@ alloy::sol! {
         uint256 deadline;
     }
 
-    /// One entry of an agent's metadata.
+    /// Entry of an agent's metadata.
     #[derive(Debug, PartialEq, Eq)]
     struct MetadataEntry {
         string metadataKey;
         bytes metadataValue;
     }
 
-    /// Agents as ERC-721 tokens with a registration file and metadata.
+    /// Registry of agents as ERC-721 tokens, with a registration file and metadata.
     #[derive(Debug, PartialEq, Eq)]
     interface IdentityRegistry {
         event Registered(uint256 indexed agentId, string agentURI, address indexed owner);
@@ -46,7 +46,7 @@ alloy::sol! {
         function safeTransferFrom(address from, address to, uint256 tokenId) external;
     }
 
-    /// What clients said of agents.
+    /// Registry of clients' feedback about agents.
     #[derive(Debug, PartialEq, Eq)]
     interface ReputationRegistry {
         event NewFeedback(
@@ -83,7 +83,7 @@ alloy::sol! {
         function getIdentityRegistry() external view returns (address);
     }
 
-    /// What validators were asked about agents, and what they answered.
+    /// Registry of validation requests about agents and their responses.
     #[derive(Debug, PartialEq, Eq)]
     interface ValidationRegistry {
         event ValidationRequest(address indexed validatorAddress, uint256 indexed agentId, string requestURI, bytes32 indexed requestHash);

@@ -1,4 +1,5 @@
-//! Price feeds: the read side of Chainlink's aggregator, and the switches of the devnet's own feed contract.
+//! Price feeds: the read functions of Chainlink's aggregator, and the fault injection of the devnet's own feed
+//! contract.
 
 alloy::sol! {
     /// Chainlink's AggregatorV3Interface. Times are in seconds; the answer has `decimals` decimals.
@@ -15,8 +16,8 @@ alloy::sol! {
             returns (uint80 roundId, int256 answer, uint256 startedAt, uint256 updatedAt, uint80 answeredInRound);
     }
 
-    /// What a Chainlink proxy and the aggregator behind it have beyond [`Aggregator`]: an aggregator never answers beyond
-    /// its bounds, so that an answer at one of them says nothing of the market.
+    /// Functions of a Chainlink proxy and its aggregator beyond [`Aggregator`]. An aggregator never answers beyond its
+    /// bounds, so an answer at a bound does not show the market price.
     #[derive(Debug, PartialEq, Eq)]
     interface BoundedAggregator {
         function aggregator() external view returns (address);
@@ -24,10 +25,10 @@ alloy::sol! {
         function maxAnswer() external view returns (int256);
     }
 
-    /// `assets/contracts/src/PriceFeed.sol`, what it has beyond [`Aggregator`].
+    /// Functions of `assets/contracts/src/PriceFeed.sol` beyond [`Aggregator`].
     #[derive(Debug, PartialEq, Eq)]
     interface PriceFeed {
-        /// None; pushes dropped; reads give a forced answer with a fresh time; reads revert.
+        /// Injected fault: none; pushes are dropped; reads return a forced answer with a fresh time; reads revert.
         enum Fault { None, Frozen, Forced, Broken }
 
         event FaultChanged(Fault fault, int256 forcedAnswer);
@@ -42,7 +43,7 @@ alloy::sol! {
         function setFault(Fault fault, int192 forcedAnswer) external;
     }
 
-    /// The contract that writes all feeds of a chain, in the same file.
+    /// Contract in the same file that writes all feeds of a chain.
     #[derive(Debug, PartialEq, Eq)]
     interface FeedKeeper {
         error NotOperator(address sender);
@@ -50,7 +51,7 @@ alloy::sol! {
 
         function operator() external view returns (address);
         function push(address[] feeds, int192[] answers) external;
-        /// `fault` is a `PriceFeed.Fault`.
+        /// Sets a feed's fault; `fault` is a `PriceFeed.Fault`.
         function setFault(address feed, uint8 fault, int192 forcedAnswer) external;
     }
 }

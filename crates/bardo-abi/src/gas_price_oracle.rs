@@ -1,11 +1,11 @@
-//! The OP stack's GasPriceOracle: what a rollup asks for putting a transaction on its base chain.
+//! GasPriceOracle of the OP stack: a rollup's fee for publishing a transaction on its base chain.
 
 use alloy::sol;
 
 sol! {
-    /// A predeployed contract of every OP stack rollup.
+    /// Predeployed contract of every OP stack rollup.
     interface GasPriceOracle {
-        /// What is asked for a transaction, in wei; `data` is the transaction without its signature, encoded.
+        /// Returns the fee in wei; `data` is the encoded transaction without its signature.
         function getL1Fee(bytes data) external view returns (uint256 fee);
     }
 }

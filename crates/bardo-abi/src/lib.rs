@@ -1,6 +1,7 @@
-//! Every `sol!` in one place: the parts of the contracts' interfaces that Bardo calls or decodes.
+//! All `sol!` bindings: the parts of the contracts' interfaces that Bardo calls or decodes.
 //!
-//! Not here: addresses (see `chain::network`), bytecode (see `sandbox::contracts`), or any behaviour.
+//! Not here: addresses (see `golem_chain::network`), bytecode (see `bardo_sandbox::contracts`), and behaviour of any
+//! kind.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

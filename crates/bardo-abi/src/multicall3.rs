@@ -1,7 +1,7 @@
-//! Multicall3.
+//! Multicall3, <https://github.com/mds1/multicall3>.
 
 alloy::sol! {
-    /// Many calls in one, and a few facts about the chain.
+    /// Several calls in one, and a few properties of the chain.
     #[derive(Debug, PartialEq, Eq)]
     interface Multicall3 {
         struct Call3 {

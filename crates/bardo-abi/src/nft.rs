@@ -1,4 +1,4 @@
-//! Tokens that are not ERC-20: single ones (ERC-721) and kinds of them (ERC-1155), and approval for everything.
+//! Tokens other than ERC-20: ERC-721 and ERC-1155, and their approvals for all tokens.
 
 alloy::sol! {
     /// ERC-721, <https://eips.ethereum.org/EIPS/eip-721>.

@@ -6,48 +6,48 @@ alloy::sol! {
     /// bitmap of used nonces).
     #[derive(Debug, PartialEq, Eq, Hash)]
     interface Permit2 {
-        /// What a signed allowance grants of one token.
+        /// Terms of a signed allowance for one token.
         struct PermitDetails {
             address token;
             uint160 amount;
             uint48 expiration;
             uint48 nonce;
         }
-        /// A signed allowance of one token.
+        /// Signed allowance for one token.
         struct PermitSingle {
             PermitDetails details;
             address spender;
             uint256 sigDeadline;
         }
-        /// Signed allowances of several tokens for one spender.
+        /// Signed allowances for several tokens and one spender.
         struct PermitBatch {
             PermitDetails[] details;
             address spender;
             uint256 sigDeadline;
         }
-        /// The most that a signed transfer may take of one token.
+        /// Maximum that a signed transfer may take of one token.
         struct TokenPermissions {
             address token;
             uint256 amount;
         }
-        /// A signed transfer, as calldata carries it: the spender is not in it, but it is signed.
+        /// Signed transfer, as in calldata: the signature covers the spender, which is not in the struct.
         struct PermitTransferFrom {
             TokenPermissions permitted;
             uint256 nonce;
             uint256 deadline;
         }
-        /// A signed transfer of several tokens.
+        /// Signed transfer of several tokens, as in calldata.
         struct PermitBatchTransferFrom {
             TokenPermissions[] permitted;
             uint256 nonce;
             uint256 deadline;
         }
-        /// What the spender takes of it, and for whom.
+        /// Amount that the spender takes under a signed transfer, and its recipient.
         struct SignatureTransferDetails {
             address to;
             uint256 requestedAmount;
         }
-        /// A token and who may take it.
+        /// Token and spender of an allowance.
         struct TokenSpenderPair {
             address token;
             address spender;
@@ -80,11 +80,11 @@ pub mod typed {
     pub use super::Permit2::{PermitDetails, PermitSingle};
 
     alloy::sol! {
-        /// A token and how much of it.
+        /// Token and maximum amount of a transfer.
         #[derive(Debug, PartialEq, Eq, Hash)]
         struct TokenPermissions { address token; uint256 amount; }
 
-        /// Lets `spender` take `permitted` once. In calldata the spender is left out: it is the caller.
+        /// Signed permission for `spender` to take `permitted` once. Calldata omits the spender, which is the caller.
         #[derive(Debug, PartialEq, Eq, Hash)]
         struct PermitTransferFrom { TokenPermissions permitted; address spender; uint256 nonce; uint256 deadline; }
     }

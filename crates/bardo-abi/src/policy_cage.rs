@@ -1,11 +1,11 @@
-//! PolicyCage, Bardo's own contract: what an owner allows a delegate to do. Source in
+//! PolicyCage, Bardo's own contract, which limits the actions of an owner's delegate. Source in
 //! `assets/contracts/src/PolicyCage.sol`.
 
 alloy::sol! {
-    /// The owner's side, what can be read, and the refusals.
+    /// Functions of the owner, read functions, hooks and errors.
     #[derive(Debug, PartialEq, Eq)]
     interface PolicyCage {
-        /// An asset that may be held; amounts in raw units, `type(uint128).max` for no bound.
+        /// Asset that may be held. Amounts are in raw units; `type(uint128).max` means no limit.
         struct AssetRule {
             address token;
             address feed;
@@ -14,12 +14,12 @@ alloy::sol! {
             uint128 maxPerDay;
             uint128 maxPosition;
         }
-        /// A function that may be called; the zero selector stands for plain sends of the coin.
+        /// Function that may be called. The zero selector means a plain transfer of the native token.
         struct CallRule {
             address target;
             bytes4 selector;
         }
-        /// All that an owner allows.
+        /// Complete rules of an owner.
         struct Rules {
             AssetRule[] assets;
             CallRule[] calls;

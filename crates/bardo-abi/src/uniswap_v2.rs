@@ -1,7 +1,7 @@
-//! Uniswap V2: factory, pair, router.
+//! Uniswap V2: factory, pair and router, <https://github.com/Uniswap/v2-core>.
 
 alloy::sol! {
-    /// The factory: one pair per two tokens.
+    /// Factory with one pair for any two tokens.
     #[derive(Debug, PartialEq, Eq)]
     interface UniswapV2Factory {
         event PairCreated(address indexed token0, address indexed token1, address pair, uint256 count);
@@ -12,7 +12,7 @@ alloy::sol! {
         function createPair(address tokenA, address tokenB) external returns (address pair);
     }
 
-    /// A pair: constant product, 0.3 % fee.
+    /// Pair with a constant product and a fee of 0.3 %.
     #[derive(Debug, PartialEq, Eq)]
     interface UniswapV2Pair {
         event Mint(address indexed sender, uint256 amount0, uint256 amount1);
@@ -36,7 +36,7 @@ alloy::sol! {
         function totalSupply() external view returns (uint256);
     }
 
-    /// Router 02.
+    /// Router of V2, second version.
     #[derive(Debug, PartialEq, Eq)]
     interface UniswapV2Router02 {
         function factory() external view returns (address);

@@ -1,7 +1,7 @@
 //! Uniswap V3: factory, pool, position manager, quoter, tick lens, SwapRouter02.
 
 alloy::sol! {
-    /// The factory: one pool per two tokens and fee. Fees are in hundredths of a basis point.
+    /// Factory with one pool for any two tokens and fee. Fees are in hundredths of a basis point.
     #[derive(Debug, PartialEq, Eq)]
     interface UniswapV3Factory {
         event PoolCreated(
@@ -15,7 +15,7 @@ alloy::sol! {
         function enableFeeAmount(uint24 fee, int24 tickSpacing) external;
     }
 
-    /// A pool.
+    /// Pool with concentrated liquidity.
     #[derive(Debug, PartialEq, Eq)]
     interface UniswapV3Pool {
         event Initialize(uint160 sqrtPriceX96, int24 tick);
@@ -82,7 +82,7 @@ alloy::sol! {
         function increaseObservationCardinalityNext(uint16 observationCardinalityNext) external;
     }
 
-    /// Positions as ERC-721 tokens.
+    /// Position manager, with positions as ERC-721 tokens.
     #[derive(Debug, PartialEq, Eq)]
     interface NonfungiblePositionManager {
         struct MintParams {
@@ -121,7 +121,7 @@ alloy::sol! {
         function tokenURI(uint256 tokenId) external view returns (string);
     }
 
-    /// Quotes by running a swap and reverting it.
+    /// Quoter that runs a swap and reverts it.
     #[derive(Debug, PartialEq, Eq)]
     interface QuoterV2 {
         struct QuoteExactInputSingleParams {
@@ -159,7 +159,7 @@ alloy::sol! {
         );
     }
 
-    /// Reads all initialised ticks of one word of the bitmap.
+    /// Lens that reads all initialised ticks in one word of the bitmap.
     #[derive(Debug, PartialEq, Eq)]
     interface TickLens {
         struct PopulatedTick {
@@ -172,7 +172,7 @@ alloy::sol! {
             returns (PopulatedTick[] populatedTicks);
     }
 
-    /// Router over V2 and V3. Its exact-input structs have no deadline; a multicall carries it.
+    /// Router for V2 and V3. The structs have no deadline; `multicall` takes it.
     #[derive(Debug, PartialEq, Eq)]
     interface SwapRouter02 {
         struct ExactInputSingleParams {

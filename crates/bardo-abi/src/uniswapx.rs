@@ -1,8 +1,8 @@
-//! UniswapX, <https://github.com/Uniswap/UniswapX>: orders as signed (EIP-712), orders as a reactor takes
-//! them (with what a cosigner added), the reactors and the quoter.
+//! UniswapX, <https://github.com/Uniswap/UniswapX>: orders as signed (EIP-712), orders in the reactors' encoding (with
+//! the cosigner's data), the reactors and the quoter.
 
 alloy::sol! {
-    /// What every order has: its reactor, whose it is, a Permit2 nonce, a deadline and an optional check of its own.
+    /// Common fields of all orders: reactor, swapper, Permit2 nonce, deadline and an optional validation contract.
     #[derive(Debug, PartialEq, Eq)]
     struct OrderInfo {
         address reactor;
@@ -13,7 +13,7 @@ alloy::sol! {
         bytes additionalValidationData;
     }
 
-    /// An input whose amount rises over time.
+    /// Input with an amount that rises over time.
     #[derive(Debug, PartialEq, Eq)]
     struct DutchInput {
         address token;
@@ -21,7 +21,7 @@ alloy::sol! {
         uint256 endAmount;
     }
 
-    /// An output whose amount falls over time; the token zero is the native coin.
+    /// Output with an amount that falls over time; the zero address is the native token.
     #[derive(Debug, PartialEq, Eq)]
     struct DutchOutput {
         address token;
@@ -30,7 +30,7 @@ alloy::sol! {
         address recipient;
     }
 
-    /// The first Dutch order, as signed.
+    /// Dutch order of the first version, as signed.
     #[derive(Debug, PartialEq, Eq)]
     struct ExclusiveDutchOrder {
         OrderInfo info;
@@ -44,7 +44,7 @@ alloy::sol! {
         DutchOutput[] outputs;
     }
 
-    /// The first Dutch order, as its reactor takes it.
+    /// Dutch order of the first version, in the reactor's encoding.
     #[derive(Debug, PartialEq, Eq)]
     struct EncodedExclusiveDutchOrder {
         OrderInfo info;
@@ -56,7 +56,7 @@ alloy::sol! {
         DutchOutput[] outputs;
     }
 
-    /// A V2 Dutch order, as signed.
+    /// V2 Dutch order, as signed.
     #[derive(Debug, PartialEq, Eq)]
     struct V2DutchOrder {
         OrderInfo info;
@@ -67,7 +67,7 @@ alloy::sol! {
         DutchOutput[] baseOutputs;
     }
 
-    /// What the cosigner of a V2 Dutch order adds; amounts of zero override nothing.
+    /// Cosigner's data of a V2 Dutch order; an amount of zero overrides nothing.
     #[derive(Debug, PartialEq, Eq, Default)]
     struct V2CosignerData {
         uint256 decayStartTime;
@@ -78,7 +78,7 @@ alloy::sol! {
         uint256[] outputAmounts;
     }
 
-    /// A V2 Dutch order, as its reactor takes it.
+    /// V2 Dutch order, in the reactor's encoding.
     #[derive(Debug, PartialEq, Eq)]
     struct EncodedV2DutchOrder {
         OrderInfo info;
@@ -89,15 +89,15 @@ alloy::sol! {
         bytes cosignature;
     }
 
-    /// Points of a decay curve: up to 16 block distances of 16 bits each, the first in the lowest bits, and how
-    /// much is taken off the start amount at each.
+    /// Points of a decay curve: up to 16 block distances of 16 bits each, the first in the lowest bits, and the
+    /// reduction of the start amount at each.
     #[derive(Debug, PartialEq, Eq, Default)]
     struct NonlinearDutchDecay {
         uint256 relativeBlocks;
         int256[] relativeAmounts;
     }
 
-    /// An input of a V3 Dutch order.
+    /// Input of a V3 Dutch order.
     #[derive(Debug, PartialEq, Eq)]
     struct V3DutchInput {
         address token;
@@ -107,7 +107,7 @@ alloy::sol! {
         uint256 adjustmentPerGweiBaseFee;
     }
 
-    /// An output of a V3 Dutch order.
+    /// Output of a V3 Dutch order.
     #[derive(Debug, PartialEq, Eq)]
     struct V3DutchOutput {
         address token;
@@ -118,7 +118,7 @@ alloy::sol! {
         uint256 adjustmentPerGweiBaseFee;
     }
 
-    /// A V3 Dutch order, as signed.
+    /// V3 Dutch order, as signed.
     #[derive(Debug, PartialEq, Eq)]
     struct V3DutchOrder {
         OrderInfo info;
@@ -128,7 +128,7 @@ alloy::sol! {
         V3DutchOutput[] baseOutputs;
     }
 
-    /// What the cosigner of a V3 Dutch order adds; amounts of zero override nothing.
+    /// Cosigner's data of a V3 Dutch order; an amount of zero overrides nothing.
     #[derive(Debug, PartialEq, Eq, Default)]
     struct V3CosignerData {
         uint256 decayStartBlock;
@@ -138,7 +138,7 @@ alloy::sol! {
         uint256[] outputAmounts;
     }
 
-    /// A V3 Dutch order, as its reactor takes it.
+    /// V3 Dutch order, in the reactor's encoding.
     #[derive(Debug, PartialEq, Eq)]
     struct EncodedV3DutchOrder {
         OrderInfo info;
@@ -150,7 +150,7 @@ alloy::sol! {
         bytes cosignature;
     }
 
-    /// An input of a Priority order; scaled by ten-millionths per wei of priority fee.
+    /// Input of a Priority order, scaled in ten-millionths per wei of priority fee.
     #[derive(Debug, PartialEq, Eq)]
     struct PriorityInput {
         address token;
@@ -158,7 +158,7 @@ alloy::sol! {
         uint256 mpsPerPriorityFeeWei;
     }
 
-    /// An output of a Priority order.
+    /// Output of a Priority order, scaled in ten-millionths per wei of priority fee.
     #[derive(Debug, PartialEq, Eq)]
     struct PriorityOutput {
         address token;
@@ -167,7 +167,7 @@ alloy::sol! {
         address recipient;
     }
 
-    /// A Priority order, as signed.
+    /// Priority order, as signed.
     #[derive(Debug, PartialEq, Eq)]
     struct PriorityOrder {
         OrderInfo info;
@@ -178,13 +178,13 @@ alloy::sol! {
         PriorityOutput[] outputs;
     }
 
-    /// What the cosigner of a Priority order adds: a block before the auction's own from which it may fill.
+    /// Cosigner's data of a Priority order: a block before the auction's own start from which it may be filled.
     #[derive(Debug, PartialEq, Eq, Default)]
     struct PriorityCosignerData {
         uint256 auctionTargetBlock;
     }
 
-    /// A Priority order, as its reactor takes it.
+    /// Priority order, in the reactor's encoding.
     #[derive(Debug, PartialEq, Eq)]
     struct EncodedPriorityOrder {
         OrderInfo info;
@@ -197,14 +197,14 @@ alloy::sol! {
         bytes cosignature;
     }
 
-    /// An encoded order with the swapper's signature.
+    /// Encoded order with the swapper's signature.
     #[derive(Debug, PartialEq, Eq)]
     struct SignedOrder {
         bytes order;
         bytes sig;
     }
 
-    /// What an order takes at one moment, and the most it could.
+    /// Input of an order at one point in time, and its maximum.
     #[derive(Debug, PartialEq, Eq)]
     struct InputToken {
         address token;
@@ -212,7 +212,7 @@ alloy::sol! {
         uint256 maxAmount;
     }
 
-    /// What an order pays at one moment.
+    /// Output of an order at one point in time.
     #[derive(Debug, PartialEq, Eq)]
     struct OutputToken {
         address token;
@@ -220,7 +220,7 @@ alloy::sol! {
         address recipient;
     }
 
-    /// An order at one moment.
+    /// Order with its amounts at one point in time.
     #[derive(Debug, PartialEq, Eq)]
     struct ResolvedOrder {
         OrderInfo info;
@@ -230,7 +230,8 @@ alloy::sol! {
         bytes32 hash;
     }
 
-    /// A reactor: checks an order, takes the input from the swapper, lets the filler act, pays the outputs from it.
+    /// Contract that validates an order, takes the input from the swapper, calls the filler, and pays the outputs from
+    /// the filler.
     #[derive(Debug, PartialEq, Eq)]
     interface Reactor {
         event Fill(bytes32 indexed orderHash, address indexed filler, address indexed swapper, uint256 nonce);
@@ -241,7 +242,7 @@ alloy::sol! {
         function executeBatchWithCallback(SignedOrder[] orders, bytes callbackData) external payable;
     }
 
-    /// Runs an order against its reactor and reverts it, to say what it would take and pay.
+    /// Contract that runs an order against its reactor and reverts it, to return its current amounts.
     #[derive(Debug, PartialEq, Eq)]
     interface OrderQuoter {
         function quote(bytes order, bytes sig) external returns (ResolvedOrder result);

@@ -1,8 +1,8 @@
-//! Uniswap's Universal Router: its entry points. The inputs of its commands are plain ABI tuples, which
-//! `uniswap::router` writes and reads.
+//! Entry points of Uniswap's Universal Router. The inputs of its commands are plain ABI tuples, which `uniswap::router`
+//! encodes and decodes.
 
 alloy::sol! {
-    /// The Universal Router, <https://github.com/Uniswap/universal-router>, 2.0 and later.
+    /// Universal Router, <https://github.com/Uniswap/universal-router>, 2.0 and later.
     #[derive(Debug, PartialEq, Eq)]
     interface UniversalRouter {
         function execute(bytes commands, bytes[] inputs) external payable;

@@ -1,4 +1,4 @@
-//! The one loop: wait for anything, take in everything that is ready, then draw once.
+//! Event loop of the console: waits for any event, handles every event that is ready, then draws once.
 
 use std::io;
 use std::task::Poll;
@@ -23,13 +23,13 @@ use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::text::SafeText;
 use bardo_session::handle::{Farewell, News, Sent};
 
-/// Ready events taken in before a frame that is due gets its turn.
+/// Maximum number of ready events handled before a due frame is drawn.
 const MOST_AT_ONCE: usize = 1024;
 
-/// The longest paste that is looked at, in characters.
+/// Maximum length of a paste, in characters; the rest is cut.
 const LONGEST_PASTE: usize = 4_096;
 
-/// What woke the loop.
+/// Event that ends one wait of the loop.
 enum Woken {
     Terminal(Option<io::Result<Event>>),
     News(Option<News>),
@@ -38,24 +38,27 @@ enum Woken {
     Panic,
 }
 
-/// Everything the loop owns.
+/// State of the event loop.
 struct Console {
     state: State,
     theme: Theme,
     guard: TerminalGuard,
     screen: Screen,
     frames: FrameScheduler,
-    /// Asked for by a key or a signal: how to stop this process.
+    /// Function that stops this process, set when a key or a signal asks to suspend it.
     stop: Option<fn() -> io::Result<()>>,
-    /// The terminal is given back, and nothing is drawn, until SIGCONT.
+    /// Set from suspension until SIGCONT: the terminal is restored, and nothing is drawn.
     away: bool,
-    /// Where commands go.
+    /// Channel for commands to the session.
     commands: mpsc::Sender<Sent>,
-    /// The terminal has gone, or the process is to end: nothing is drawn any more.
+    /// Set when the terminal is gone or the process has to end: nothing more is drawn.
     dark: bool,
 }
 
-/// Runs until the operator leaves, a signal says so, or the terminal is gone.
+/// Runs the console until the operator leaves, a signal ends it, or the terminal is gone.
+///
+/// # Errors
+/// A [`ConsoleError`] if signals cannot be received, the terminal fails, or a thread panicked.
 pub(super) async fn run(
     guard: TerminalGuard,
     theme: Theme,
@@ -76,7 +79,7 @@ pub(super) async fn run(
         commands,
         dark: false,
     };
-    // The first frame comes before anything that takes time.
+    // The first frame is drawn before anything slow starts.
     console.frames.request(Instant::now());
     console.draw_if_due()?;
     let mut handle = source();
@@ -92,7 +95,7 @@ pub(super) async fn run(
             update = handle.news.recv(), if listening => Woken::News(update),
             () = sleep_until(timer) => Woken::Timer,
         };
-        // What is due by time alone is done, too: a quote that follows the typing, a question about a chain's health.
+        // Every wakeup also handles what depends on time alone, such as debounced quotes and chain health checks.
         let due = console.state.update(Input::Time(now_millis()));
         if console.carry_out(due)? {
             return Ok(console.state.farewell.take().map(|farewell| *farewell));
@@ -112,7 +115,7 @@ pub(super) async fn run(
                 }
                 Woken::News(Some(news)) => console.input(Input::News(Box::new(news)))?,
                 Woken::Signal(asked) => console.signal(asked)?,
-                // The terminal has gone: what is signed is settled before this ends.
+                // The terminal is gone: signed transactions are settled before the session ends.
                 Woken::Terminal(None | Some(Err(_))) => console.terminate()?,
                 Woken::Terminal(Some(Ok(event))) => console.event(event)?,
             };
@@ -121,7 +124,8 @@ pub(super) async fn run(
             }
             taken += 1;
             if taken < MOST_AT_ONCE {
-                // Asked with this task's own waker: the stream keeps the first it is given until it has used it.
+                // Polls with this task's own waker, because the stream keeps the first waker that it gets until it has
+                // used it.
                 let event = match console.dark {
                     true => None,
                     false => match futures::poll!(events.next()) {
@@ -133,7 +137,7 @@ pub(super) async fn run(
             }
         }
         if let Some(stop) = console.stop.take() {
-            // One that came before the stop is no sign of an end to it.
+            // A SIGCONT that came before this stop does not end it.
             signals.forget_continue();
             console.guard.leave_for_now();
             console.away = true;
@@ -144,7 +148,8 @@ pub(super) async fn run(
 }
 
 impl Console {
-    /// When to wake although nothing came: a frame waits for the cap, or something on the screen moves by itself.
+    /// Time of the next wakeup without an event: the next due frame or the next change of a moving element. `None` if
+    /// nothing is due, while suspended, or without a terminal.
     fn wake_at(&self) -> Option<Instant> {
         let moves = self
             .state
@@ -166,7 +171,7 @@ impl Console {
         let (state, theme) = (&self.state, &self.theme);
         let bytes = self.screen.frame(state.size, |area, buffer| view::draw(state, theme, area, buffer));
         if terminal::write_frame(&bytes.map_err(ConsoleError::Terminal)?).is_err() {
-            // Nobody can be shown anything any more; what is signed is settled all the same.
+            // Nothing can be shown any more, but signed transactions are still settled.
             self.terminate()?;
             return Ok(());
         }
@@ -175,7 +180,7 @@ impl Console {
         Ok(())
     }
 
-    /// Ends the session without a terminal; true: there is nothing to wait for.
+    /// Ends the session after the terminal is gone. Returns true if the loop can end at once.
     fn terminate(&mut self) -> Result<bool, ConsoleError> {
         if !self.dark {
             self.dark = true;
@@ -184,7 +189,7 @@ impl Console {
         self.input(Input::Terminate)
     }
 
-    /// Takes in what the terminal says; true: leave.
+    /// Handles a terminal event. Returns true if the loop must end.
     fn event(&mut self, event: Event) -> Result<bool, ConsoleError> {
         self.notice_size();
         let input = match event {
@@ -204,10 +209,10 @@ impl Console {
         self.input(input)
     }
 
-    /// Takes in a new size before the terminal's own word of it: a key may come first, and what it is meant for is no
-    /// longer on the screen as it was drawn.
+    /// Applies a new terminal size before its resize event arrives. A key can arrive first, and the layout that it was
+    /// meant for is then no longer on the screen.
     fn notice_size(&mut self) {
-        // A terminal that does not tell its size still has the one it told last.
+        // If the terminal does not report its size, the last known size stays.
         if let Ok(size) = size_now()
             && size != self.state.size
         {
@@ -217,14 +222,14 @@ impl Console {
         }
     }
 
-    /// Hands an input to the state and does what it wants done; true: leave.
+    /// Passes an input to the state and carries out its effects. Returns true if the loop must end.
     fn input(&mut self, input: Input) -> Result<bool, ConsoleError> {
         let effects = self.state.update(input);
         self.frames.request(Instant::now());
         self.carry_out(effects)
     }
 
-    /// Does what the state wants done; true: leave.
+    /// Carries out effects of the state. Returns true if the loop must end.
     fn carry_out(&mut self, effects: Vec<Effect>) -> Result<bool, ConsoleError> {
         let mut leave = false;
         for effect in effects {
@@ -236,7 +241,7 @@ impl Console {
                 Effect::Send(sent) => self.send(sent),
                 Effect::Copy(text) => self.copy(&text),
                 Effect::Write { name, text } => self.write(&name, &text),
-                // A terminal that does not take it is asked again by the next frame.
+                // A failed write is not reported here: the next frame writes to the same terminal and reports it.
                 Effect::Attention(how) if !self.away && !self.dark => drop(terminal::write_frame(how.bytes())),
                 Effect::Attention(_) => {}
             }
@@ -244,14 +249,14 @@ impl Console {
         Ok(leave)
     }
 
-    /// Commands that cannot be handed over are not carried out, and that is said.
+    /// Sends a command to the session. If the channel is full or closed, shows that the command was not carried out.
     fn send(&mut self, sent: Sent) {
         if self.commands.try_send(sent).is_err() {
             self.state.say("not done: the session does not listen");
         }
     }
 
-    /// By OSC 52: the terminal itself has the clipboard, also over a remote shell.
+    /// Copies through OSC 52: the terminal owns the clipboard, so this also works over a remote shell.
     fn copy(&mut self, text: &str) {
         let mut bytes = Vec::new();
         let copied = crossterm::queue!(bytes, CopyToClipboard::to_clipboard_from(text));
@@ -260,7 +265,7 @@ impl Console {
         }
     }
 
-    /// Into the folder the console was started from; a file that is there already stays.
+    /// Writes a file into the current directory. An existing file is never overwritten.
     fn write(&mut self, name: &str, text: &str) {
         let written = std::fs::OpenOptions::new()
             .write(true)
@@ -273,7 +278,7 @@ impl Console {
         }
     }
 
-    /// Does what a signal asks; true: leave.
+    /// Handles a signal. Returns true if the loop must end.
     fn signal(&mut self, asked: Asked) -> Result<bool, ConsoleError> {
         match asked {
             Asked::Leave => return self.terminate(),
@@ -283,7 +288,8 @@ impl Console {
         Ok(false)
     }
 
-    /// Takes the terminal again and draws everything: the shell has written over it, and it may have a new size.
+    /// Takes the terminal again after a stop and redraws everything: the shell wrote over it, and its size may have
+    /// changed.
     fn come_back(&mut self) -> Result<(), ConsoleError> {
         self.away = false;
         self.guard.take_again().map_err(ConsoleError::Terminal)?;
@@ -308,7 +314,7 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-/// Milliseconds since the Unix epoch; a clock before it reads as 0.
+/// Milliseconds since the Unix epoch; 0 if the system clock is before it.
 pub(super) fn now_millis() -> u64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
     elapsed.map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))

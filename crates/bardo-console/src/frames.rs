@@ -1,13 +1,13 @@
-//! When to draw: on request, never faster than the cap, all requests between two frames becoming one.
+//! Frame scheduler: draws on request, at most once per interval, and merges all requests between two frames.
 //!
-//! Time is handed in, so that tests own it. Without a request there is no frame, and no timer either.
+//! Callers pass the time in, so tests control it. Without a request there is no frame and no timer.
 
 use std::time::{Duration, Instant};
 
-/// Sixty frames a second at most.
+/// Shortest time between two frames: 60 frames per second.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_nanos(16_666_667);
 
-/// Collects requests for frames and says when the next one is due.
+/// Collects frame requests and computes when the next frame is due.
 #[derive(Debug, Default)]
 pub struct FrameScheduler {
     last: Option<Instant>,
@@ -15,18 +15,18 @@ pub struct FrameScheduler {
 }
 
 impl FrameScheduler {
-    /// Asks for a frame at `at` or soon after. An earlier request stands.
+    /// Requests a frame at `at` or soon after. An earlier request stays in force.
     pub fn request(&mut self, at: Instant) {
         self.wanted = Some(self.wanted.map_or(at, |wanted| wanted.min(at)));
     }
 
-    /// When the next frame is due; `None` while nobody asked for one.
+    /// Time of the next frame; `None` without a request.
     pub fn due(&self) -> Option<Instant> {
         let wanted = self.wanted?;
         Some(self.last.map_or(wanted, |last| wanted.max(last + SHORTEST_INTERVAL)))
     }
 
-    /// Whether to draw now; if so, every request up to now is answered.
+    /// Returns true if a frame is due at `now`, and then clears all requests.
     pub fn take(&mut self, now: Instant) -> bool {
         let due = self.due().is_some_and(|due| due <= now);
         if due {

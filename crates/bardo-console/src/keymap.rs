@@ -1,8 +1,8 @@
-//! One table of keys: it decides what a key does, what the hint bar shows, and what `?` lists.
+//! Key bindings: one table decides what a key does, what the hint bar shows, and what the `?` help lists.
 //!
-//! A key means one thing per context; what is bound in [`Context::Anywhere`] holds in every context that does not bind
-//! the key itself. [`conflicts`] finds what is bound twice. Keys of a text field are not here: there every printable
-//! key is text.
+//! A key has one meaning per context. A binding in [`Context::Anywhere`] applies in every context that does not bind
+//! the key itself. [`conflicts`] finds keys that are bound twice. Keys of text fields are not in the table: there every
+//! printable key is text.
 
 mod custom;
 mod here;
@@ -16,167 +16,167 @@ use bardo_session::questions::AnswerKind;
 pub use custom::{Keymap, KeymapError, Row, name_of};
 pub use here::help_on;
 
-/// Where a binding holds.
+/// Layer of the console in which a binding applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Context {
-    /// In every layer that does not bind the key itself.
+    /// Every layer that does not bind the key itself.
     Anywhere,
-    /// On a screen, under all layers.
+    /// A screen without a layer above it.
     Page,
-    /// While the help is open.
+    /// The help overlay.
     Help,
-    /// While the question before leaving is open.
+    /// The dialog that confirms leaving the console.
     Quit,
-    /// While the session ends.
+    /// The shutdown view, while the session settles.
     Leaving,
-    /// In a decision.
+    /// An approval request that waits for an answer.
     Decision,
-    /// In a decision whose question has ended: no printable key does anything, because it may belong to a word that
-    /// was being typed.
+    /// An approval request that has ended. No printable key acts here, because it may belong to a word that the
+    /// operator was still typing.
     Ended,
-    /// While a decision's text is typed, and in the prompt and the palette: only keys that are no text.
+    /// The text field of an approval request, the prompt and the palette: only keys that are not text.
     Typing,
-    /// After a hold, while it is not decided what to make of it.
+    /// The overlay after Ctrl-X stopped new signatures, until the operator chooses what follows.
     Hold,
-    /// In the whole story of a call, and in other pages of text.
+    /// The details page of a call, and other pages of text.
     Story,
-    /// In a question whether something is to be cancelled or revoked.
+    /// The confirmation dialog before a cancellation or revocation.
     Confirm,
 }
 
-/// What a key asks for.
+/// Command that a key triggers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Ask before leaving.
+    /// Opens the dialog that confirms leaving.
     AskToQuit,
-    /// Settle what is signed, then leave.
+    /// Leaves after all signed transactions are settled.
     QuitFinish,
-    /// Pick: make open orders void, then leave.
+    /// Chooses to cancel open orders before leaving.
     QuitCancel,
-    /// Leave now.
+    /// Leaves at once.
     QuitNow,
-    /// Open the help.
+    /// Opens the help overlay.
     Help,
-    /// Close the topmost layer; on the page: leave zoom.
+    /// Closes the topmost layer; on a screen, ends the zoom.
     Back,
-    /// Close the topmost layer, or ask before leaving when there is none.
+    /// Closes the topmost layer; without one, asks before leaving.
     CloseOrQuit,
-    /// Switch to a screen.
+    /// Switches to another screen.
     GoTo(ScreenId),
-    /// Give the keys to the next panel.
+    /// Moves the focus to the next panel.
     NextPanel,
-    /// Give the keys to the panel before.
+    /// Moves the focus to the previous panel.
     PreviousPanel,
-    /// One row down.
+    /// Moves down one row.
     Down,
-    /// One row up.
+    /// Moves up one row.
     Up,
-    /// One column to the left.
+    /// Moves left one column.
     Left,
-    /// One column to the right.
+    /// Moves right one column.
     Right,
-    /// To the first row.
+    /// Goes to the first row.
     Top,
-    /// To the last row.
+    /// Goes to the last row.
     Bottom,
-    /// Half a page down.
+    /// Moves down half a page.
     HalfPageDown,
-    /// Half a page up.
+    /// Moves up half a page.
     HalfPageUp,
-    /// Open what is selected.
+    /// Opens the selected item.
     Open,
-    /// Filter.
+    /// Starts typing a filter.
     Filter,
-    /// To the next match.
+    /// Goes to the next match.
     NextMatch,
-    /// To the match before.
+    /// Goes to the previous match.
     PreviousMatch,
-    /// Tell the Golem something, or type a command.
+    /// Opens the prompt: a message to the Golem or a command.
     Prompt,
-    /// Find a command.
+    /// Opens the command palette.
     Palette,
-    /// Open the oldest decision.
+    /// Opens the oldest waiting approval request.
     Decide,
-    /// Pause the Golem; again asks to resume.
+    /// Pauses the Golem; when it is paused, asks to resume it.
     Pause,
-    /// The focused panel alone, or all again.
+    /// Shows only the focused panel, or all panels again.
     Zoom,
-    /// Check the whole trail.
+    /// Verifies the whole audit log.
     Verify,
-    /// A shorter time range.
+    /// Uses a shorter time range.
     ShorterRange,
-    /// A longer time range.
+    /// Uses a longer time range.
     LongerRange,
-    /// Follow the newest.
+    /// Follows the newest entry.
     Follow,
-    /// Copy what is selected.
+    /// Copies the selected item.
     Copy,
-    /// Show where what is selected can be looked at.
+    /// Shows the block explorer address of the selected item.
     Explorer,
-    /// Cancel or revoke what is selected: asks first.
+    /// Asks whether to cancel or revoke the selected item.
     CancelSelected,
-    /// Export what is shown.
+    /// Exports the rows that are shown.
     Export,
-    /// Stop new signatures at once.
+    /// Blocks new signatures at once.
     Hold,
-    /// Make the hold a halt.
+    /// Changes the hold to a halt.
     HoldHalt,
-    /// Let only exits pass.
+    /// Changes the hold so that only exits pass.
     HoldExitOnly,
-    /// Release one's own hold.
+    /// Releases the operator's own hold.
     HoldRelease,
-    /// Pick an answer of a decision.
+    /// Chooses an answer to an approval request.
     Pick(AnswerKind),
-    /// Pick what is asked about, where there is one way to go.
+    /// Chooses approval, where there is only one way to approve.
     PickYes,
-    /// Do what is picked.
+    /// Carries out the chosen answer or action.
     DoIt,
-    /// Mark the next unread warning as read.
+    /// Marks the next unread warning as read.
     MarkRead,
-    /// Show the raw call.
+    /// Shows or hides the raw call.
     RawCall,
-    /// The next question.
+    /// Goes to the next approval request.
     NextQuestion,
-    /// The view stands still, or follows again.
+    /// Freezes the view, or follows events again.
     Freeze,
-    /// One event further in a recording.
+    /// Advances a recording by one event.
     ReplayStep,
-    /// A recording twice as fast.
+    /// Doubles the speed of a recording.
     ReplayFaster,
-    /// A recording half as fast.
+    /// Halves the speed of a recording.
     ReplaySlower,
-    /// Draw everything anew.
+    /// Redraws the whole screen.
     Redraw,
-    /// Stop the process, back to the shell.
+    /// Suspends the process and returns to the shell.
     Suspend,
 }
 
-/// One key with its modifiers.
+/// Key with its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Which key.
+    /// Key code as crossterm reports it.
     pub code: KeyCode,
-    /// What is held with it. Shift is not counted for characters: it is in the character.
+    /// Modifiers that are held. Shift is removed for characters and for back tab, because the code already implies it.
     pub modifiers: KeyModifiers,
 }
 
 impl Key {
-    /// A key without modifiers.
+    /// Key without modifiers.
     pub const fn plain(code: KeyCode) -> Self {
         Self { code, modifiers: KeyModifiers::NONE }
     }
 
-    /// A character.
+    /// Character key without modifiers.
     pub const fn char(character: char) -> Self {
         Self::plain(KeyCode::Char(character))
     }
 
-    /// A character with Ctrl.
+    /// Character key with Ctrl.
     pub const fn ctrl(character: char) -> Self {
         Self { code: KeyCode::Char(character), modifiers: KeyModifiers::CONTROL }
     }
 
-    /// The character it types, where it types one.
+    /// Character that the key types; `None` for other keys and with modifiers.
     pub fn text(self) -> Option<char> {
         match self.code {
             KeyCode::Char(character) if self.modifiers.is_empty() => Some(character),
@@ -188,7 +188,7 @@ impl Key {
 impl From<KeyEvent> for Key {
     fn from(event: KeyEvent) -> Self {
         let mut modifiers = event.modifiers;
-        // Terminals disagree on whether Shift comes with `G`, and with Shift-Tab.
+        // Terminals disagree on whether Shift is reported with `G` and with Shift-Tab.
         if matches!(event.code, KeyCode::Char(_) | KeyCode::BackTab) {
             modifiers.remove(KeyModifiers::SHIFT);
         }
@@ -216,18 +216,18 @@ impl fmt::Display for Key {
     }
 }
 
-/// One row of the table.
+/// Row of the key binding table.
 #[derive(Debug, Clone, Copy)]
 pub struct Binding {
-    /// Where it holds.
+    /// Context in which the binding applies.
     pub context: Context,
-    /// The keys that do it; the first is the one that hints show.
+    /// Keys that trigger the action; hints show the first one.
     pub keys: &'static [Key],
-    /// What they do.
+    /// Action that the keys trigger.
     pub action: Action,
-    /// One or two words for the hint bar; empty: not in the bar.
+    /// One or two words for the hint bar; empty if the bar does not show it.
     pub hint: &'static str,
-    /// One line for the help.
+    /// One line for the help overlay.
     pub help: &'static str,
 }
 
@@ -256,7 +256,7 @@ const ESC_OR_Q: &[Key] = &[Key::plain(KeyCode::Esc), Key::char('q')];
 use Action as Do;
 use Context as In;
 
-/// The table. Its order is the order of hints and help.
+/// Built-in key bindings, in the order of hints and help.
 pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char('a')], Do::Decide, "decide", "open the oldest decision; opening decides nothing"),
     bind(In::Page, ENTER, Do::Open, "open", "open what is selected"),
@@ -329,7 +329,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Decision, BOTTOM, Do::Bottom, "", "to the last line"),
     bind(In::Decision, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
     bind(In::Decision, HALF_UP, Do::HalfPageUp, "", "half a page up"),
-    // The line of hints has room for its answers, and for nothing beside them.
+    // The hint bar has room only for the answers.
     bind(In::Decision, HELP, Do::Help, "", "this help"),
     bind(In::Decision, ESC_OR_Q, Do::Back, "later", "later: give no answer now"),
     bind(In::Ended, CLOSE, Do::Back, "close", "close the ended decision"),
@@ -385,7 +385,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Anywhere, &[Key::ctrl('z')], Do::Suspend, "", "stop Bardo and its chains, back to the shell (`fg`)"),
 ];
 
-/// What is bound twice in one context, and actions that two rows of one context claim.
+/// Lists keys that are bound twice in one context and actions with two rows in one context.
 pub fn conflicts(table: &[Binding]) -> Vec<String> {
     let mut found = Vec::new();
     for (at, row) in table.iter().enumerate() {

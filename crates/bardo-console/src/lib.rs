@@ -1,7 +1,7 @@
-//! The full-screen program: state (pure), view (pure), keys, terminal.
+//! Full-screen console: state (pure), view (pure), keys and terminal.
 //!
-//! [`run`] takes the terminal, draws at once, then opens a session and lets it tell its news. The state
-//! ([`state`]) is changed by one reducer, drawn by [`view`], and neither knows a terminal, a clock or a chain.
+//! [`run`] takes the terminal, draws at once, then opens a session and receives its news. One reducer changes the state
+//! ([`state`]) and [`view`] draws it. Neither accesses a terminal, a clock or a chain.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -43,38 +43,39 @@ use state::State;
 use terminal::TerminalGuard;
 use theme::{Depth, Theme, ThemeError};
 
-/// What the operator chose.
+/// Options of the console that the operator sets.
 #[derive(Debug, Clone, Default)]
 pub struct ConsoleOptions {
-    /// A theme's name; without one, what suits the terminal.
+    /// Name of the theme; `None` selects one that suits the terminal.
     pub theme: Option<String>,
-    /// Where the operator's own themes are.
+    /// Folder of the operator's own themes; `None` if there is none.
     pub theme_folder: Option<PathBuf>,
-    /// Nothing moves by itself: no clock, no ages, no spinner. The variable `NO_MOTION` says the same.
+    /// Disables everything that moves by itself: clock, ages, spinner. The environment variable `NO_MOTION` has the
+    /// same effect.
     pub no_motion: bool,
-    /// Nothing can be changed from it.
+    /// Read-only mode: the console can stop new signatures, and change nothing else.
     pub watch: bool,
-    /// Whether Ctrl-Z may stop the process, and the Golem with it.
+    /// Allows Ctrl-Z to suspend the process, and with it the Golem.
     pub may_suspend: bool,
-    /// Which key does what.
+    /// Active key bindings of the console.
     pub keys: Keymap,
-    /// How a decision that waits calls for attention.
+    /// Signal that the terminal gives when an approval request waits.
     pub attention: Attention,
 }
 
-/// Why the console could not open or had to close.
+/// Error that kept the console from opening or made it close.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
-    /// Output goes to a file or a pipe.
+    /// Standard output is a file or a pipe.
     #[error("the console needs a terminal, and standard output is none; to run the devnet without one: `bardo devnet`")]
     NotATerminal,
-    /// The theme asked for cannot be used.
+    /// The requested theme cannot be used.
     #[error(transparent)]
     Theme(#[from] ThemeError),
-    /// The terminal did not do what it was asked.
+    /// An operation on the terminal failed.
     #[error("the terminal does not answer: {0}")]
     Terminal(#[source] io::Error),
-    /// The threads it runs on could not be started.
+    /// The async runtime could not be started.
     #[error("the console's threads could not be started: {0}")]
     Runtime(#[source] io::Error),
     /// A thread panicked; its report has been printed.
@@ -83,16 +84,18 @@ pub enum ConsoleError {
 }
 
 impl ConsoleError {
-    /// Whether the console was asked for in a way that cannot work, rather than failed at it.
+    /// Returns true if the console was called in a way that cannot work, as opposed to a failure at run time.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::NotATerminal | Self::Theme(_))
     }
 }
 
-/// Opens the console on `source` and runs until the operator leaves. The terminal is whole again on every way out.
+/// Opens the console on `source` and runs until the operator leaves. The terminal is restored on every exit path.
+/// Returns the session summary, if the session sent one.
 ///
 /// # Errors
-/// A [`ConsoleError`]; the terminal has been given back by then.
+/// A [`ConsoleError`] if the terminal, the theme or the runtime cannot be used, or if a thread panicked. The terminal
+/// has been restored by then.
 pub fn run(options: &ConsoleOptions, source: Source) -> Result<Option<Farewell>, ConsoleError> {
     if !io::stdout().is_terminal() {
         return Err(ConsoleError::NotATerminal);
@@ -118,7 +121,7 @@ pub fn run(options: &ConsoleOptions, source: Source) -> Result<Option<Farewell>,
     });
     let guard = TerminalGuard::enter().map_err(ConsoleError::Terminal)?;
     let result = runtime.block_on(event_loop::run(guard, theme.at_depth(depth), state, source));
-    // A boot that is still under way need not be waited for.
+    // A session that is still starting is not waited for.
     runtime.shutdown_background();
     result
 }

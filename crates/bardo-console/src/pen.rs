@@ -1,4 +1,4 @@
-//! Drawing by role into a buffer: text that never leaves its line, rows with two ends, columns, frames.
+//! Drawing by role into a buffer: text that stays within its line, two-ended rows, columns and frames.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -7,64 +7,64 @@ use ratatui::style::Modifier;
 use crate::theme::{Role, Theme};
 use bardo_base::text::{fit, width};
 
-/// A piece of text and what it means.
+/// Text with the role that sets its style.
 pub type Piece = (String, Role);
 
-/// A buffer and the theme it is drawn with.
+/// Buffer with the theme that it is drawn with.
 #[derive(Debug)]
 pub struct Pen<'a> {
-    /// Where it is drawn.
+    /// Buffer that receives the cells.
     pub buffer: &'a mut Buffer,
-    /// How roles look.
+    /// Theme that maps roles to styles.
     pub theme: &'a Theme,
 }
 
-/// Which end of its column a text stands at.
+/// Alignment of a text in its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Words.
+    /// Left-aligned, for words.
     Left,
-    /// Figures.
+    /// Right-aligned, for figures.
     Right,
 }
 
-/// One cell of a row in columns.
+/// One column of a row.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// What it says.
+    /// Text to draw; cut to the width.
     pub text: String,
-    /// What it means.
+    /// Role that sets the style.
     pub role: Role,
-    /// Its columns on the terminal.
+    /// Width in terminal columns.
     pub width: u16,
-    /// Which end it stands at.
+    /// Alignment of the text in its column.
     pub side: Side,
 }
 
 impl Cell {
-    /// Words.
+    /// Left-aligned cell, for words.
     pub fn left(text: impl Into<String>, role: Role, width: u16) -> Self {
         Self { text: text.into(), role, width, side: Side::Left }
     }
 
-    /// A figure.
+    /// Right-aligned cell, for figures.
     pub fn right(text: impl Into<String>, role: Role, width: u16) -> Self {
         Self { text: text.into(), role, width, side: Side::Right }
     }
 }
 
-/// Columns that `pieces` take together.
+/// Total width of `pieces`, in terminal columns.
 pub fn pieces_width(pieces: &[Piece]) -> usize {
     pieces.iter().map(|(text, _)| width(text)).sum()
 }
 
-/// Line `at` of `area`, or an empty place if there is no such line.
+/// Line `at` of `area`, or an empty area if there is no such line.
 pub fn line(area: Rect, at: u16) -> Rect {
     if at < area.height { Rect { y: area.y + at, height: 1, ..area } } else { Rect { height: 0, width: 0, ..area } }
 }
 
 impl Pen<'_> {
-    /// Fills `area` with the ground of a role, and nothing else.
+    /// Fills `area` with blanks in the style of a role.
     pub fn fill(&mut self, area: Rect, role: Role) {
         let area = area.intersection(self.buffer.area);
         if area.is_empty() {
@@ -74,7 +74,7 @@ impl Pen<'_> {
         let mut ground = ratatui::buffer::Cell::EMPTY;
         ground.set_style(self.theme.style(role));
         let left = usize::from(area.x - self.buffer.area.x);
-        // Whole pieces of rows at once: the ground of everything is drawn for every picture.
+        // Writes whole row slices at once, because every frame fills the whole screen.
         for y in area.top()..area.bottom() {
             let from = usize::from(y - self.buffer.area.y) * columns + left;
             if let Some(row) = self.buffer.content.get_mut(from..from + usize::from(area.width)) {
@@ -83,7 +83,7 @@ impl Pen<'_> {
         }
     }
 
-    /// Draws `text` at column `x` of a line, cut at the line's end; returns the column after it.
+    /// Draws `text` at column `x` of a line, cut at the line's end. Returns the column after it.
     pub fn text(&mut self, line: Rect, x: u16, text: &str, role: Role) -> u16 {
         let line = line.intersection(self.buffer.area);
         if line.is_empty() || x >= line.right() || x < line.x {
@@ -92,11 +92,11 @@ impl Pen<'_> {
         let room = line.right() - x;
         let shown = fit(text, usize::from(room));
         let mut style = self.theme.style(role);
-        // What stands on a faint line is not faint for that.
+        // Text on a dim line is not dim itself.
         if !style.add_modifier.contains(Modifier::DIM) {
             style = style.remove_modifier(Modifier::DIM);
         }
-        // Most of what is drawn is ASCII: a character, a cell, and nothing to be found out about either.
+        // Fast path: most text is ASCII, where every character is one cell wide.
         if shown.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             let mut end = x;
             for letter in shown.chars() {
@@ -111,7 +111,7 @@ impl Pen<'_> {
         end
     }
 
-    /// Draws pieces one after another from the line's start; returns the column after them.
+    /// Draws pieces one after another from the start of the line. Returns the column after them.
     pub fn pieces(&mut self, line: Rect, pieces: &[Piece]) -> u16 {
         let mut x = line.x;
         for (text, role) in pieces {
@@ -120,18 +120,18 @@ impl Pen<'_> {
         x
     }
 
-    /// Draws a row with two ends. Where both do not fit, the right end goes.
+    /// Draws a row with a left and a right end. If both do not fit, only the left end is drawn.
     pub fn row(&mut self, line: Rect, left: &[Piece], right: &[Piece]) {
         let (left_width, right_width) = (pieces_width(left), pieces_width(right));
         self.pieces(line, left);
         if right_width > 0 && left_width + 1 + right_width <= usize::from(line.width) {
-            // Not wider than the line, so it fits the type.
+            // The width is at most that of the line, so the conversion cannot fail.
             let right_width = u16::try_from(right_width).unwrap_or(0);
             self.pieces(Rect { x: line.right() - right_width, width: right_width, ..line }, right);
         }
     }
 
-    /// Draws cells side by side, one column between them. A cell that begins beyond the line is not drawn.
+    /// Draws cells side by side with one blank column between them. Cells that begin beyond the line are not drawn.
     pub fn cells(&mut self, line: Rect, cells: &[Cell]) {
         let mut x = line.x;
         for cell in cells {
@@ -149,18 +149,18 @@ impl Pen<'_> {
         }
     }
 
-    /// Draws a rule across a line, with a title and something at its right end.
+    /// Draws a horizontal rule with a title and a text at its right end.
     pub fn rule(&mut self, line: Rect, title: &[Piece], right: &[Piece], role: Role) {
         self.ruled(line, title, right, role, [RIGHT | LEFT, RIGHT | LEFT]);
     }
 
-    /// Draws a rule from one side of a frame to the other, joined to both, with a title and something at its right end.
+    /// Draws a rule across a frame, joined to both sides, with a title and a text at its right end.
     pub fn division(&mut self, line: Rect, title: &[Piece], right: &[Piece], role: Role) {
         self.ruled(line, title, right, role, [UP | DOWN | RIGHT, UP | DOWN | LEFT]);
     }
 
-    /// Draws a frame with a title and something at the right end of its upper edge. Where it lies on the edge of
-    /// another frame the two are joined, so panels that share an edge look like one drawing.
+    /// Draws a frame with a title and a text at the right end of its upper edge. Frames that share an edge are joined,
+    /// so the panels look like one drawing.
     pub fn frame(&mut self, area: Rect, title: &[Piece], right: &[Piece], role: Role) {
         if area.width < 2 || area.height < 2 {
             return;
@@ -189,13 +189,13 @@ impl Pen<'_> {
             }
             spaced
         };
-        // A dash stands between a corner and a word.
+        // One dash stays between a corner and the text.
         let inset = if line.width > 4 { 2 } else { 1 };
         let inner = Rect { x: line.x + inset, width: line.width - 2 * inset, ..line };
         self.row(inner, &spaced(title), &spaced(right));
     }
 
-    /// A line across, from one end to the other.
+    /// Draws a horizontal line from one end to the other.
     fn edges(&mut self, line: Rect, role: Role, [first, last]: [u8; 2]) {
         self.edge(line.x, line.y, first, role);
         for x in line.x + 1..line.right() - 1 {
@@ -204,11 +204,11 @@ impl Pen<'_> {
         self.edge(line.right() - 1, line.y, last, role);
     }
 
-    /// One cell of a line, joined to the lines that are there already. What has the focus keeps its colour.
+    /// Draws one cell of a line and joins it to lines that are already there. An edge in the focus colour keeps it.
     fn edge(&mut self, x: u16, y: u16, arms: u8, role: Role) {
         let (style, focus) = (self.theme.style(role), self.theme.style(Role::BorderFocus));
         let Some(cell) = self.buffer.cell_mut((x, y)) else { return };
-        // Most of a line is drawn where nothing stands: what is ASCII is no line.
+        // Most line cells are drawn on empty ground. ASCII symbols are never lines, so they skip the search.
         let joined = JOINS.iter().filter(|_| !cell.symbol().is_ascii());
         let before = joined.into_iter().find(|(_, symbol)| *symbol == cell.symbol()).map_or(0, |(arms, _)| *arms);
         let Some((_, symbol)) = JOINS.iter().find(|(joined, _)| *joined == before | arms) else { return };
@@ -219,13 +219,13 @@ impl Pen<'_> {
     }
 }
 
-/// The arms of a cell of a line: where it goes on.
+/// Directions in which a line cell continues, as bits.
 const UP: u8 = 1;
 const RIGHT: u8 = 2;
 const DOWN: u8 = 4;
 const LEFT: u8 = 8;
 
-/// What a cell with these arms looks like.
+/// Line symbols by their directions.
 const JOINS: [(u8, &str); 11] = [
     (RIGHT | LEFT, "─"),
     (UP | DOWN, "│"),
@@ -255,7 +255,7 @@ mod tests {
         let rows: Vec<String> =
             buffer.content.chunks(9).map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect();
         assert_eq!(rows, ["┌───┬───┐", "│   │   │", "│   ├───┤", "│   │   │", "└───┴───┘"]);
-        // The panel with the keys is the one in the colour of the focus, on all its sides.
+        // The focused panel has the focus colour on all its sides.
         let color = |x: u16, y: u16| buffer[(x, y)].fg;
         assert_eq!([color(0, 1), color(4, 1), color(4, 3)].map(Some), [theme.style(Role::BorderFocus).fg; 3]);
         assert_eq!(Some(color(8, 1)), theme.style(Role::Border).fg);

@@ -1,10 +1,10 @@
-//! Two buffers and the bytes between them: what a frame has to write so that the terminal shows it.
+//! Double buffer of the terminal: computes the bytes that bring the terminal to the next frame.
 //!
-//! A frame that looks like the one before writes nothing at all. Not here: the terminal's modes, and when to draw.
+//! A frame that equals the last one writes nothing. Terminal modes and frame times are handled elsewhere.
 //!
-//! Terminals disagree about how wide emoji sequences, flags, old letters and much else are, and none can be asked.
-//! So a row with such characters is never patched: it is written whole, each of them on blanks of its own and what
-//! follows at a column of its own. Whatever width the terminal gives them, nothing of them stays behind.
+//! Terminals disagree about the width of emoji sequences, flags, rare scripts and more, and cannot report it. A row
+//! with such characters is therefore rewritten whole. Each such character is drawn over blanks, and the text after it
+//! gets an explicit column. Whatever width the terminal uses, no remains stay on the screen.
 
 use std::io;
 
@@ -16,31 +16,31 @@ use ratatui::layout::{Rect, Size};
 
 use bardo_base::text::REPLACEMENT;
 
-/// What the terminal shows, and room for what it will show next.
+/// Frame on the terminal, and buffer for the next one.
 #[derive(Debug)]
 pub struct Screen {
     shown: Buffer,
     next: Buffer,
-    /// Nothing is known of what the terminal shows: clear it and draw all.
+    /// Set when the content of the terminal is unknown: the next frame clears it and draws everything.
     unknown: bool,
 }
 
 impl Screen {
-    /// A screen of which nothing is known yet.
+    /// Creates a screen of unknown content; the first frame draws everything.
     pub fn new(size: Size) -> Self {
         let area = Rect::new(0, 0, size.width, size.height);
         Self { shown: Buffer::empty(area), next: Buffer::empty(area), unknown: true }
     }
 
-    /// Forgets what the terminal shows: after a resize, a stop, or when something else wrote over it.
+    /// Discards what is known of the terminal, after a resize, a suspension, or output of another program.
     pub fn forget(&mut self) {
         self.unknown = true;
     }
 
-    /// Draws a frame of this size and returns the bytes that bring the terminal to it; none when nothing changed.
+    /// Draws a frame and returns the bytes that bring the terminal to it; empty if nothing changed.
     ///
     /// # Errors
-    /// When a cell cannot be encoded.
+    /// An I/O error if a cell cannot be encoded.
     pub fn frame(&mut self, size: Size, draw: impl FnOnce(Rect, &mut Buffer)) -> io::Result<Vec<u8>> {
         let area = Rect::new(0, 0, size.width, size.height);
         if self.shown.area != area {
@@ -68,7 +68,7 @@ impl Screen {
     }
 }
 
-/// The bytes that turn one row into another.
+/// Writes the bytes that turn one row into another.
 fn write_row(bytes: &mut Vec<u8>, y: u16, was: &[Cell], now: &[Cell]) -> io::Result<()> {
     let mut backend = CrosstermBackend::new(bytes);
     if was.iter().chain(now).all(is_sure) {
@@ -87,12 +87,12 @@ fn write_row(bytes: &mut Vec<u8>, y: u16, was: &[Cell], now: &[Cell]) -> io::Res
         let columns = cell.symbol().cell_width().max(1);
         let mut blank = cell.clone();
         blank.set_symbol(" ");
-        // Something else was drawn over a part of it: what is left of it is blank.
+        // If something was drawn over part of a wide character, only its own cell is blanked.
         let whole = rest.get(1..usize::from(columns)).is_some_and(|covered| covered.iter().all(|c| *c == Cell::EMPTY));
         let columns = if whole { columns } else { 1 };
         backend.draw((x..x.saturating_add(columns)).map(|x| (x, y, &blank)))?;
         if whole {
-            // No terminal draws a character wider than two columns; beyond the end it would break into the next row.
+            // No terminal draws a character wider than two columns. One that could break into the next row is replaced.
             let most = cell.symbol().chars().count().saturating_mul(2);
             let mut shown = cell.clone();
             if most > rest.len() {
@@ -105,8 +105,8 @@ fn write_row(bytes: &mut Vec<u8>, y: u16, was: &[Cell], now: &[Cell]) -> io::Res
     Ok(())
 }
 
-/// Whether every terminal draws this cell in one column: one character out of ASCII, Latin, or what the console's own
-/// lines, bars and marks are made of.
+/// Returns true if every terminal draws this cell in one column: a single character of ASCII, Latin, or the lines, bars
+/// and marks of the console.
 pub(crate) fn is_sure(cell: &Cell) -> bool {
     let mut characters = cell.symbol().chars();
     let (Some(character), None) = (characters.next(), characters.next()) else { return false };
@@ -177,7 +177,7 @@ mod tests {
 
     const LINE: Size = Size { width: 24, height: 4 };
 
-    /// A framed page with `text` in the middle of a row and hard at its end, and other words after it.
+    /// Draws a framed page with `text` in the middle of a row and at its end, and `other` after it.
     fn page(buffer: &mut Buffer, text: &str, other: &str) {
         let plain = Style::new();
         for y in 0..4 {
@@ -190,7 +190,7 @@ mod tests {
         buffer.set_stringn(1, 3, fit(text, 5), 5, plain);
     }
 
-    /// Where the terminal shows something else than a cell of whose width no terminal doubts.
+    /// Cells of certain width for which the terminal shows something else.
     fn wrong_cells(terminal: &vt100::Parser, buffer: &Buffer) -> Vec<(u16, u16, String)> {
         let mut wrong = Vec::new();
         for y in 0..LINE.height {
@@ -213,7 +213,8 @@ mod tests {
     #[test]
     fn nothing_of_a_hostile_text_stays_behind_whatever_its_width() {
         let cleaned = corpus::all().map(|raw| SafeText::clean(&raw, 40).as_str().to_owned());
-        // As they come, too, but for controls: the emulator takes for wide what is measured as narrow, and turned about.
+        // The raw texts are tried too, without control characters: the emulator and the buffer measure some widths
+        // differently.
         let raw = corpus::all().filter(|raw| !raw.chars().any(char::is_control));
         for text in cleaned.chain(raw) {
             let mut terminal = vt100::Parser::new(cells(4), cells(24), 0);

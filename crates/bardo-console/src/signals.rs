@@ -1,4 +1,4 @@
-//! Signals, as one stream: leave, stop for a while, come back.
+//! Process signals as one stream: terminate, stop, continue.
 
 use std::io;
 
@@ -6,18 +6,18 @@ use futures::FutureExt;
 use rustix::process::{Signal, getpgrp, getpid, getsid, kill_current_process_group, kill_process};
 use tokio::signal::unix::{self, SignalKind};
 
-/// What a signal asks for.
+/// Action that a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// SIGHUP, SIGINT, SIGTERM: leave.
+    /// Leaves the console, on SIGHUP, SIGINT or SIGTERM.
     Leave,
-    /// SIGTSTP: give the terminal back and stop.
+    /// Restores the terminal and stops, on SIGTSTP.
     Stop,
-    /// SIGCONT: running again, perhaps after a stop nobody announced.
+    /// Continues, on SIGCONT; possibly after a SIGSTOP, which cannot be observed.
     Continue,
 }
 
-/// The signals the console listens to.
+/// Signals that the console handles.
 #[derive(Debug)]
 pub(super) struct Signals {
     hang_up: unix::Signal,
@@ -28,7 +28,10 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Starts listening; from here on these signals do nothing by themselves.
+    /// Starts to listen. From here on, the default action of these signals is disabled.
+    ///
+    /// # Errors
+    /// An I/O error if a handler cannot be installed.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self {
             hang_up: unix::signal(SignalKind::hangup())?,
@@ -39,7 +42,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Asked {
         tokio::select! {
             _ = self.hang_up.recv() => Asked::Leave,
@@ -50,27 +53,33 @@ impl Signals {
         }
     }
 
-    /// Forgets a SIGCONT that has come already.
+    /// Discards a SIGCONT that has already arrived.
     pub(super) fn forget_continue(&mut self) {
-        // One waits at most: they are not counted.
+        // At most one is pending, because signals are not counted.
         let _ = self.carry_on.recv().now_or_never();
     }
 }
 
-/// Whether a shell would get the terminal if this process stopped. A session's first process has none behind it
-/// (`xterm -e bardo`), and stopping it would leave a window that answers to nothing.
+/// Returns true if a shell would get the terminal when this process stops. The first process of a session has no shell
+/// behind it (`xterm -e bardo`), and stopping it would leave a window that does not respond.
 pub(super) fn has_shell_behind() -> bool {
     getsid(None).is_ok_and(|session| session != getpgrp())
 }
 
-/// Stops this process. May return a moment before it stands still: where another thread is the one that takes the
-/// signal, this one runs on until that has told it. So nothing but SIGCONT says that the stop is over.
+/// Stops this process with SIGSTOP. Can return shortly before the process stops, when another thread takes the signal.
+/// Only SIGCONT shows that the stop is over.
+///
+/// # Errors
+/// An I/O error if the signal cannot be sent.
 pub(super) fn stop_self() -> io::Result<()> {
     Ok(kill_process(getpid(), Signal::STOP)?)
 }
 
-/// Stops the whole job, `cargo run` and pipes included, so that the shell takes the terminal; returns as
-/// [`stop_self`] does.
+/// Stops the whole job, including `cargo run` and pipes, so that the shell takes the terminal. Returns as [`stop_self`]
+/// does.
+///
+/// # Errors
+/// An I/O error if the signal cannot be sent.
 pub(super) fn stop_job() -> io::Result<()> {
     Ok(kill_current_process_group(Signal::STOP)?)
 }

@@ -1,7 +1,7 @@
-//! The terminal as a borrowed thing: what was switched on is switched off again, on every way out.
+//! Terminal modes: everything that was switched on is switched off again on every exit path.
 //!
-//! [`TerminalGuard`] undoes it when dropped; [`restore`] does so from anywhere (panic hook, signals) and is safe to
-//! call twice. Not here: what is drawn, and when.
+//! [`TerminalGuard`] restores the terminal when dropped. [`restore`] does the same from a panic hook or a signal, and
+//! can be called twice. Drawing is handled elsewhere.
 
 use std::io::{self, Write};
 use std::sync::Once;
@@ -27,27 +27,27 @@ const PASTE: u8 = 1 << 3;
 const FOCUS: u8 = 1 << 4;
 const CURSOR: u8 = 1 << 5;
 
-/// What is switched on now. Global, because a panic hook and a signal have nothing else to go by.
+/// Modes that are switched on. Global, because a panic hook and a signal handler have no other access.
 static SWITCHED_ON: AtomicU8 = AtomicU8::new(0);
 
-/// Set by the panic hook: a panic on any thread ends the console, and nothing may be drawn after its report.
+/// Set by the panic hook. A panic on any thread ends the console, and nothing may be drawn after its report.
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
-/// Wakes whoever waits for a panic.
+/// Notifies the event loop of a panic.
 static PANIC_REPORTED: Notify = Notify::const_new();
 
 static HOOK: Once = Once::new();
 
-/// Holds the terminal in the console's modes; gives it back when dropped.
+/// Guard that keeps the terminal in the console's modes and restores it when dropped.
 #[derive(Debug)]
 pub struct TerminalGuard(());
 
 impl TerminalGuard {
-    /// Takes the terminal: raw mode, alternate screen, mouse, bracketed paste, focus events, hidden cursor.
-    /// Also hooks itself before the panic hook that is set, so that a report is printed on a whole terminal.
+    /// Takes the terminal: raw mode, alternate screen, mouse, bracketed paste, focus events, hidden cursor. Also
+    /// installs a panic hook that restores the terminal before the previous hook prints its report.
     ///
     /// # Errors
-    /// When the terminal refuses; whatever was switched on until then is undone.
+    /// An I/O error if the terminal refuses a mode; modes that were switched on are switched off again.
     pub fn enter() -> io::Result<Self> {
         HOOK.call_once(|| {
             let report = std::panic::take_hook();
@@ -63,22 +63,22 @@ impl TerminalGuard {
         Ok(guard)
     }
 
-    /// Gives the terminal back for a while, for instance to stop the process.
+    /// Restores the terminal for a while, for example to suspend the process.
     pub fn leave_for_now(&self) {
         restore();
     }
 
-    /// Takes the terminal again after [`Self::leave_for_now`], or after a stop that left no time to give it back.
+    /// Takes the terminal again after [`Self::leave_for_now`], or after a stop that could not be prepared.
     ///
     /// # Errors
-    /// When the terminal refuses.
+    /// An I/O error if the terminal refuses a mode.
     pub fn take_again(&self) -> io::Result<()> {
         restore();
         self.take()
     }
 
     fn take(&self) -> io::Result<()> {
-        // Each mode is noted before it is switched on: undoing one that failed to switch on does no harm.
+        // Each mode is recorded first. Switching off a mode that failed to switch on does no harm.
         SWITCHED_ON.fetch_or(RAW, Ordering::SeqCst);
         enable_raw_mode()?;
         SWITCHED_ON.fetch_or(SCREEN | MOUSE | PASTE | FOCUS | CURSOR, Ordering::SeqCst);
@@ -94,7 +94,7 @@ impl Drop for TerminalGuard {
     }
 }
 
-/// Switches off what is switched on. Failures are passed over: at worst the terminal has gone.
+/// Switches off all modes that are on. Errors are ignored, because the terminal may be gone.
 pub fn restore() {
     let on = SWITCHED_ON.swap(0, Ordering::SeqCst);
     let mut bytes = Vec::new();
@@ -118,22 +118,22 @@ pub fn restore() {
     }
 }
 
-/// Waits until a thread of this process has panicked and its report is printed.
+/// Waits until a thread has panicked and its report is printed.
 pub async fn panic_reported() {
     PANIC_REPORTED.notified().await;
 }
 
-/// Writes one frame, wrapped in a synchronized update so that no half of it is ever seen.
-/// No bytes, no write; after a panic nothing is drawn any more.
+/// Writes one frame as a synchronized update, so that no partial frame is visible. Writes nothing for an empty frame
+/// and after a panic.
 ///
 /// # Errors
-/// When the terminal does not take it.
+/// An I/O error if the terminal does not accept the bytes.
 pub fn write_frame(frame: &[u8]) -> io::Result<()> {
     if frame.is_empty() {
         return Ok(());
     }
     let update = synchronized(frame)?;
-    // The lock is held while asking, so that a panic hook on another thread restores after this frame or before none.
+    // The check holds the lock, so that a panic hook on another thread cannot restore in the middle of a frame.
     let mut out = io::stdout().lock();
     if PANICKED.load(Ordering::SeqCst) {
         return Ok(());
@@ -142,7 +142,7 @@ pub fn write_frame(frame: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// The bytes of one synchronized update: begun, filled, ended.
+/// Wraps a frame into the escape sequences of a synchronized update.
 fn synchronized(frame: &[u8]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(frame.len() + 16);
     queue!(bytes, BeginSynchronizedUpdate)?;

@@ -1,5 +1,5 @@
-//! The seam to whoever signs: an account puts a proposal into exact bytes, and signs what a
-//! [`Capability`] carries. Custody implements it; nothing here knows a key.
+//! Interface of signing accounts: an account builds the signing payload of a proposal, and signs the content of a
+//! [`Capability`]. Custody implements it; keys are not visible here.
 
 use std::fmt;
 
@@ -12,76 +12,75 @@ use super::proposal::Proposal;
 use super::queue_key::QueueKey;
 use golem_chain::signed::Signed;
 
-/// Somebody who can sign on the pipeline's word.
+/// Account that signs for the pipeline.
 pub trait Account: fmt::Debug + Send + Sync {
-    /// Whose money it is: the account named in proposals.
+    /// Returns the address of the account that owns the money, as named in proposals.
     fn address(&self) -> Address;
 
-    /// How it signs.
+    /// Returns how the account signs.
     fn kind(&self) -> AccountKind;
 
-    /// Whether its keys were taken away for good, and why.
+    /// Returns the reason why its keys were removed for good; `None` if they were not.
     fn revoked(&self) -> Option<Revoked> {
         None
     }
 
-    /// Key that authenticates this account's rows in the ledger named `ledger`; `None` where the account is locked, or its
-    /// key is public.
+    /// Returns the key that authenticates this account's rows in the ledger named `ledger`; `None` if the account is
+    /// locked, or if its key is public.
     fn queue_key(&self, ledger: &str) -> Option<QueueKey> {
         let _ = ledger;
         None
     }
 
-    /// Puts a proposal into the bytes, sender and payer that it would sign: all but account nonces
-    /// and fees, which the context bounds. Must not read a key: framing is done for previews too.
+    /// Builds the signing payload of a proposal: bytes, sender and payer, without nonces, with fees bounded by the
+    /// context. Must not use a key, because previews call it too.
     ///
     /// # Errors
-    /// [`FrameError`]: the account cannot do what is proposed, such as on another chain.
+    /// [`FrameError`] if the account cannot do what is proposed, for example on another chain.
     fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError>;
 
-    /// Signs exactly what the capability carries: first each typed message, then, with these
-    /// signatures in their places, the transaction. The pipeline compares what comes back.
+    /// Signs exactly the content of the capability: first each typed message, then the transaction with these
+    /// signatures in its calldata. The pipeline compares the result with the payload.
     ///
     /// # Errors
-    /// [`SignError`]: nothing was signed, or nothing that left the account's hands.
+    /// [`SignError`] if nothing was signed; [`SignError::Unclear`] if that is not known.
     fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>>;
 
-    /// Signs the order that the capability carries, for others to settle: `r ‖ s ‖ v`, v 27 or 28. The pipeline
-    /// recovers the signer.
+    /// Signs the order in the capability. Returns `r ‖ s ‖ v` with v 27 or 28; the pipeline recovers the signer.
     ///
     /// # Errors
-    /// [`SignError`]. An account that says nothing else refuses.
+    /// [`SignError`], as for [`Self::sign`]. The default implementation always refuses.
     fn sign_order(&self, capability: Capability<Order>) -> BoxFuture<'_, Result<Bytes, SignError>> {
         drop(capability);
         Box::pin(async { Err(SignError::Refused("this account signs no orders".to_owned())) })
     }
 }
 
-/// What framing may rely on.
+/// Inputs for building a signing payload, apart from the proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameContext {
-    /// The chain the bytes are for.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The most that gas may cost.
+    /// Maximum fees, in wei per gas unit.
     pub fees: FeeBound,
 }
 
-/// How an account signs.
+/// Kind of signing account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AccountKind {
-    /// A key in an encrypted file here.
+    /// Key in a local encrypted file.
     LocalKey,
-    /// The well-known development mnemonic, on devnets only.
+    /// Well-known development mnemonic, on devnets only.
     DevelopmentKey,
-    /// A session key under on-chain caveats.
+    /// Session key under on-chain caveats.
     Delegated,
-    /// A wallet server.
+    /// Key on a wallet server.
     Embedded,
 }
 
 impl AccountKind {
-    /// Whether it signs typed messages for the account whose money it is. What acts for an owner by calls cannot: only
-    /// the owner's own key makes signatures that count as the owner's.
+    /// Returns true if the account signs typed messages as the owner of the money. A delegated account cannot: only the
+    /// owner's own key makes such signatures.
     pub const fn signs_messages(self) -> bool {
         match self {
             Self::LocalKey | Self::DevelopmentKey | Self::Embedded => true,
@@ -89,7 +88,7 @@ impl AccountKind {
         }
     }
 
-    /// The written form, as in events and the ledger.
+    /// Returns the identifier that events and the ledger use.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::LocalKey => "local_key",
@@ -100,12 +99,12 @@ impl AccountKind {
     }
 }
 
-/// Why an account's keys were taken away for good.
+/// Reason why an account's keys were removed for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Revoked {
-    /// Its Golem has died.
+    /// The account's Golem has died.
     Death,
-    /// The highest step of the stop ladder was in force while it lived.
+    /// A `revoke` stop was in force while the process ran.
     Stop,
 }
 
@@ -121,19 +120,19 @@ impl fmt::Display for Revoked {
     }
 }
 
-/// Why nothing was signed.
+/// Reason why an account returned no signature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
     /// The key cannot be used now.
     #[error("the account is locked: {0}")]
     Locked(String),
-    /// Its keys were taken away.
+    /// The keys were removed for good.
     #[error("the account is locked: {0}")]
     Revoked(Revoked),
-    /// The account never signs this.
+    /// The account never signs such content.
     #[error("the account refuses to sign: {0}")]
     Refused(String),
-    /// The signer did not answer, and whether it has signed is not known.
+    /// The signer did not answer clearly, so it may have signed.
     #[error("the signer gave no clear answer: {0}")]
     Unclear(String),
 }

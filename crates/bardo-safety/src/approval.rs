@@ -1,8 +1,7 @@
-//! The operator's yes: the desk where questions lie, what can be answered, and the grants that
-//! answer for a while.
+//! Operator approval: the approval queue, the possible answers, and standing approvals.
 //!
-//! Questions travel here and not over the fabric, which only announces them. A question holds no
-//! lock, no reservation and no nonce. Nothing here survives a restart.
+//! Requests and answers pass through the queue; the event fabric only announces them. An open request holds no lock, no
+//! reservation and no nonce. The queue is in memory only and starts empty after a restart.
 
 mod desk;
 mod elsewhere;
@@ -32,27 +31,27 @@ pub use reason::Reason;
 pub use requirement::{INCOMPLETE, receivers, requirement};
 pub use worsening::Worsening;
 
-/// How much consent an action takes, from the least to the most.
+/// Level of consent that an action needs, from least to most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalNeed {
-    /// None.
+    /// The action runs without consent.
     Instant,
-    /// None; the operator is told.
+    /// The action runs without consent, and the operator is notified.
     Notify,
-    /// It waits, and the operator may cancel it meanwhile.
+    /// The action runs after a delay, unless the operator cancels it first.
     Delay {
-        /// How long, in milliseconds.
+        /// Delay in milliseconds.
         millis: u64,
     },
-    /// It waits for a yes.
+    /// The action needs the operator's approval.
     Approval {
-        /// Why.
+        /// Reasons for which the approval is needed.
         reasons: Vec<Reason>,
     },
 }
 
 impl ApprovalNeed {
-    /// Its name in one word, as envelopes and the audit trail have it.
+    /// Returns the level's name as response envelopes and the audit log contain it.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Instant => "instant",
@@ -62,7 +61,7 @@ impl ApprovalNeed {
         }
     }
 
-    /// Why a yes is needed; nothing where none is.
+    /// Returns the reasons for an approval; empty for every other level.
     pub fn reasons(&self) -> &[Reason] {
         match self {
             Self::Approval { reasons } => reasons,
@@ -70,7 +69,7 @@ impl ApprovalNeed {
         }
     }
 
-    /// The same, but with a yes for this reason too.
+    /// Raises the level to [`Self::Approval`] and appends `reason` to its reasons.
     #[must_use]
     pub fn and_asking(self, reason: Reason) -> Self {
         let mut reasons = match self {
@@ -81,7 +80,7 @@ impl ApprovalNeed {
         Self::Approval { reasons }
     }
 
-    /// Whether a yes given for `self` is enough for `other`.
+    /// Returns whether consent given for `self` is also enough for `other`.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Instant | Self::Notify) | (Self::Approval { .. }, Self::Delay { .. }) => true,
@@ -95,115 +94,117 @@ impl ApprovalNeed {
     }
 }
 
-/// What the operator can answer.
+/// Possible answers of the operator to an approval request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Yes, to this.
+    /// Approves this action only.
     Once,
-    /// Yes, to this and to more of its kind for a while.
+    /// Approves this action and gives a standing approval for similar ones.
     Similar {
-        /// For how long, in milliseconds.
+        /// Lifetime of the standing approval, in milliseconds.
         millis: u64,
-        /// Up to how much in all, this one included.
+        /// Spending limit of the standing approval, this action included.
         total: Usd,
     },
-    /// A smaller amount; prepared anew, asked anew.
+    /// Asks for another amount: the action is prepared again and needs a new approval.
     Edit {
-        /// The amount, as the tool's parameter takes it.
+        /// New amount, in the format of the tool's parameter.
         amount: String,
     },
-    /// No.
+    /// Rejects the action.
     Refuse {
-        /// Why, for the Golem.
+        /// Reason that the Golem receives.
         reason: SafeText,
     },
-    /// No, and everything stops. Whoever takes the answer sets the stop.
+    /// Rejects the action and halts everything. The caller that receives the answer sets the stop.
     RefuseAndHalt {
-        /// Why.
+        /// Reason that the Golem receives.
         reason: SafeText,
     },
 }
 
-/// An answer with what the operator read and typed before giving it.
+/// Answer together with what the operator viewed and typed before giving it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// The answer.
+    /// Answer to the request.
     pub answer: Answer,
-    /// What was read and typed; approvals need it, see [`Requirement`].
+    /// Items that the operator viewed and text that they typed. An approval must satisfy the [`Requirement`].
     pub confirmation: Confirmation,
 }
 
 impl From<Answer> for Reply {
-    /// A reply with nothing read or typed.
+    /// Makes a reply with an empty confirmation.
     fn from(answer: Answer) -> Self {
         Self { answer, confirmation: Confirmation::default() }
     }
 }
 
-/// Why an answer does not count.
+/// Reason for which an answer is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// The approval lacks something that must be read or typed.
+    /// The approval lacks something that the operator must view or type.
     #[error("not approved: {0}")]
     Unconfirmed(#[from] Unconfirmed),
-    /// Nobody asks that any more, or asks it anew under another permit.
+    /// No open request has this permit: the request is closed, or was renewed under another permit.
     #[error("this question is over, or has changed: look at it again before answering")]
     NotAsked,
-    /// The permit has run out; the question is being asked anew.
+    /// The permit has expired; the action is being simulated again under a new one.
     #[error("the permit has expired meanwhile: it is simulated again, look at the difference before answering")]
     Expired,
-    /// It was not proved that the operator gave it.
+    /// The proof that the operator gave the answer is missing or invalid.
     #[error(transparent)]
     Unproved(#[from] ProofError),
-    /// This action can only be approved one at a time.
+    /// No standing approval can cover this action.
     #[error("no standing approval for this: {0}")]
     NoGrant(&'static str),
-    /// The amount to grant does not even cover this action.
+    /// The requested total is smaller than what this action spends.
     #[error("a total of ${total} does not cover this action's ${spent}")]
     TotalTooSmall {
-        /// Offered.
+        /// Requested total of the standing approval.
         total: Usd,
-        /// Needed now.
+        /// Amount that this action spends.
         spent: Usd,
     },
 }
 
-/// A question as it lies on the desk.
+/// Open approval request, as the queue lists it.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
-    /// What is asked: frame, permit, simulation, values, verdicts.
+    /// Preview of the action: signing payload, permit, simulation, values and verdicts.
     pub preview: Arc<Preview>,
-    /// Who asked for it.
+    /// Requester of the action.
     pub asked_by: AskedBy,
-    /// What an approval must come with.
+    /// Items to view and text to type for an approval.
     pub requirement: Requirement,
-    /// Why it is asked.
+    /// Reasons for which the operator is asked.
     pub reasons: Vec<AskReason>,
-    /// What became worse when it was last simulated again with a worse result, in the fixed order of the comparison.
+    /// Changes for the worse found by the last repeated simulation that found any, in the fixed order of the
+    /// comparison.
     pub changed: Vec<SafeText>,
-    /// Count of new simulations with a worse result. What was read and picked holds as long as it stays the same.
+    /// Number of repeated simulations with a worse result. What the operator viewed and selected stays valid while it
+    /// is unchanged.
     pub revision: u32,
-    /// Whether silence lets it pass when the time is over.
+    /// True if the action proceeds when the time is over without an answer.
     pub passes_by_itself: bool,
-    /// When it was first asked, in milliseconds since the Unix epoch.
+    /// Time of the first request, in milliseconds since the Unix epoch.
     pub asked_at: u64,
-    /// When it lapses, or passes by itself, in milliseconds since the Unix epoch.
+    /// Time at which the request lapses or the action proceeds, in milliseconds since the Unix epoch.
     pub ends_at: u64,
-    /// Its place among all open questions, from 1.
+    /// Position among all open requests, counted from 1; 0 for a request that is not queued.
     pub place: usize,
-    /// How many are open.
+    /// Number of open requests; 0 for a request that is not queued.
     pub of: usize,
 }
 
-/// Who asked for an action, and why.
+/// Requester of an action, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AskedBy {
-    /// An agent, with the reason that it gave for this action; its words are not checked.
+    /// An agent. Its reason for the action is not verified.
     Agent {
-        /// The reason, where it gave one.
+        /// Reason, if the agent gave one.
         why: Option<SafeText>,
     },
-    /// The operator, by hand or by a command.
+    /// The operator, on screen or by a command.
     Operator,
 }
 
@@ -213,41 +214,41 @@ impl Default for AskedBy {
     }
 }
 
-/// How a question ended.
+/// Outcome of an approval request.
 #[derive(Debug)]
 pub enum Decision {
-    /// It may be done.
+    /// The action may run.
     Approved(Yes),
-    /// A smaller amount is wanted.
+    /// The operator wants another amount.
     Edit {
-        /// The amount, as the tool's parameter takes it.
+        /// New amount, in the format of the tool's parameter.
         amount: String,
     },
-    /// No.
+    /// The operator rejected the action.
     Refused {
-        /// Why.
+        /// Reason that the operator gave.
         reason: SafeText,
     },
-    /// No, and everything is to stop.
+    /// The operator rejected the action and wants everything halted.
     RefusedAndHalted {
-        /// Why.
+        /// Reason that the operator gave.
         reason: SafeText,
     },
-    /// Nobody answered in time, which is no refusal.
+    /// No answer arrived in time. This is not a rejection.
     Lapsed,
-    /// It is over for another reason, such as a halt.
+    /// The request ended for another reason, such as a halt.
     Withdrawn {
-        /// Why.
+        /// Reason for the withdrawal.
         reason: SafeText,
     },
-    /// The permit ran out while the question was open: prepare anew, then [`Ticket::replace`].
+    /// The permit expired while the request was open. Prepare the action again, then call [`Ticket::replace`].
     PermitExpired,
-    /// The operator was not asked: the same was refused a short while ago, or too much was asked.
+    /// The operator was not asked: a recent rejection of the same action or a limit on open requests prevents it.
     NotAsked(AskRefused),
 }
 
 impl Decision {
-    /// The words it came with, where it came with some.
+    /// Returns the text that came with the decision, if any.
     pub fn reason(&self) -> Option<&SafeText> {
         match self {
             Self::Refused { reason } | Self::RefusedAndHalted { reason } | Self::Withdrawn { reason } => Some(reason),
@@ -256,48 +257,48 @@ impl Decision {
     }
 }
 
-/// Somebody's yes to exactly one permit. Made by the desk; used up by a commit.
+/// Approval of exactly one permit. The approval queue creates it and a commit consumes it.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a yes that is not used says nothing"]
 pub struct Yes {
     permit_id: PermitId,
     said: Said,
-    /// The standing approval it comes from, where it comes from one.
+    /// Number of the standing approval that covers the action; `None` if there is none.
     grant: Option<u64>,
-    /// Permits under which the same was asked before, and which had run out.
+    /// Expired permits under which the same action was requested before.
     earlier: Vec<PermitId>,
 }
 
-/// Who said yes.
+/// Source of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
-    /// The operator, to this question.
+    /// The operator approved this request.
     Operator,
-    /// The operator, earlier, to its kind.
+    /// A standing approval of the operator covers the action.
     Grant,
-    /// Nobody objected while it waited.
+    /// The delay passed without an objection.
     Waited,
 }
 
 impl Yes {
-    /// To which permit.
+    /// Returns the permit that is approved.
     pub fn permit_id(&self) -> PermitId {
         self.permit_id
     }
 
-    /// Who said it.
+    /// Returns the source of the approval.
     pub fn said(&self) -> Said {
         self.said
     }
 
-    /// Every permit under which it was asked.
+    /// Every permit under which the action was requested, the current one last.
     fn asked_as(&self) -> impl Iterator<Item = PermitId> {
         self.earlier.iter().copied().chain([self.permit_id])
     }
 }
 
 impl Said {
-    /// The written form, as on the audit trail.
+    /// Returns the name that the audit log contains.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Operator => "operator",
@@ -307,19 +308,19 @@ impl Said {
     }
 }
 
-/// With what consent a commit is asked for.
+/// Consent that a commit presents.
 #[derive(Debug)]
 pub enum Consent {
-    /// With none: enough for what needs none.
+    /// None, which is enough for actions that need none.
     None,
-    /// With a yes from the desk.
+    /// An approval from the approval queue.
     Yes(Yes),
-    /// With the operator's standing word to say yes wherever they may.
+    /// The automatic approval mode, as far as the policy permits it.
     Always,
 }
 
 impl Consent {
-    /// Whose consent it is, in one word.
+    /// Returns the name of the consent's source.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::None => "none",

@@ -1,6 +1,6 @@
-//! The canonical encoding under a permit's hash. Every value is preceded by its length, every list
-//! by its count, every choice by its name, so that no two frames share an encoding; every struct is
-//! taken apart by name, so that a field added to one does not compile until it is bound here.
+//! Canonical encoding that a permit's hash covers. Every value is preceded by its length, every list by its count, and
+//! every variant by its name, so that no two payloads share an encoding. Every struct is destructured by field name, so
+//! that a new field does not compile until it is encoded here.
 
 use alloy::primitives::{Address, B256, Keccak256, U256};
 
@@ -12,10 +12,10 @@ use super::proposal::{
 use super::typed::TypedMessage;
 use golem_chain::token::{Token, TokenId};
 
-/// Separates these hashes from all others, and versions of the encoding from each other.
+/// Domain separator, with the version of the encoding.
 const DOMAIN: &[u8] = b"bardo permit binding 3";
 
-/// A hash in the making.
+/// Hash under construction (Keccak-256).
 pub(super) struct Binding(Keccak256);
 
 impl Binding {
@@ -74,7 +74,7 @@ impl Binding {
             expected_outcome,
         } = proposal;
         self.number(*chain_id);
-        // What else is fixed about a tool follows from its name and from this program.
+        // The tool's other properties follow from its name and the program version.
         self.text(tool.name);
         self.text(&call_id.to_string());
         self.text(golem_id.as_str());
@@ -132,7 +132,7 @@ impl Binding {
     fn message(&mut self, message: &TypedMessage) {
         self.text(message.kind());
         self.address(message.verifier());
-        // The digest covers every field; the chain is bound beside it.
+        // The digest covers every field; the chain id is hashed separately.
         self.hash_of(message.digest(0));
     }
 

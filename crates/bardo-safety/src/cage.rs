@@ -1,8 +1,8 @@
-//! PolicyCage off chain: an account's rules and standing as the contract has them, and the contract's
-//! own judgement of a plan, made before anything is signed. The contract stays the last word.
+//! Off-chain client of PolicyCage: an account's rules and state as the contract has them, and the contract's decision
+//! on a plan, computed before anything is signed. The contract has the final decision.
 //!
-//! Where an account delegates, the contract judges each execution itself, by balances; a plain account
-//! is held to its rules here alone.
+//! If an account delegates, the contract itself checks each execution by balances. A plain account's rules are enforced
+//! only here.
 
 mod derived;
 
@@ -29,60 +29,60 @@ use golem_chain::token::{self, TokenId};
 
 pub use derived::{DeriveError, Derived, Difference, Gap, amount, derive, differences};
 
-/// The contract's price of 1e18 raw units has 18 decimals.
+/// Scale of the contract's prices: dollars with 18 decimals, for 1e18 raw units.
 const UNIT: u64 = 1_000_000_000_000_000_000;
 
-/// Every chain's coin has as many.
+/// Decimals of every chain's native token.
 const COIN_DECIMALS: u8 = 18;
 
-/// An account's rules with everything they are judged by, all of one block.
+/// An account's rules and the state that they are checked with, all read at one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cage {
-    /// The contract.
+    /// Address of the PolicyCage contract.
     pub contract: Address,
-    /// The delegation manager that it listens to.
+    /// Delegation manager that the contract accepts calls from.
     pub manager: Address,
-    /// The account.
+    /// Account that the rules belong to.
     pub owner: Address,
-    /// What the owner allows.
+    /// Rules that the owner configured.
     pub rules: Rules,
-    /// The allowed assets, in the rules' order.
+    /// Allowed assets, in the order of the rules.
     pub assets: Vec<CagedAsset>,
-    /// The highest value it has seen, in dollars with 18 decimals.
+    /// High-water mark of the account, in dollars with 18 decimals.
     pub highest: U256,
-    /// When something last left that was no exit, in seconds since the Unix epoch; 0 for never.
+    /// Time of the last action that was not an exit, in seconds since the Unix epoch; 0 for none.
     pub last_action: u64,
 }
 
-/// An allowed asset as it stands. Amounts in raw units.
+/// State of an allowed asset. Amounts are in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CagedAsset {
-    /// Its rule.
+    /// Rule of the asset.
     pub rule: AssetRule,
-    /// What the address book calls it, where it lists it.
+    /// Symbol in the address book; `None` if the asset is not listed.
     pub symbol: Option<SafeText>,
-    /// Its decimals; `None` where the token does not tell them.
+    /// Decimals of the token; `None` if the token does not report them.
     pub decimals: Option<u8>,
-    /// What the account holds.
+    /// Balance of the account.
     pub balance: U256,
-    /// What has left within the contract's day.
+    /// Amount that left within the contract's day.
     pub left_in_day: U256,
-    /// Dollars with 18 decimals for 1e18 raw units; `None` where the contract would not use the feed.
+    /// Price in dollars with 18 decimals, for 1e18 raw units; `None` if the contract would reject the feed's answer.
     pub price: Option<U256>,
 }
 
-/// What a plan would do, as the contract would see it.
+/// Effects of a plan as the contract counts them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan<'a> {
-    /// The calls: target, wei sent along, calldata.
+    /// Calls: target, wei sent along, calldata.
     pub calls: Vec<(Address, U256, &'a [u8])>,
-    /// What leaves at most.
+    /// Maximum outflows, in raw units.
     pub out: Vec<(TokenId, U256)>,
-    /// What comes in to the account: at least, and at most.
+    /// Inflows to the account: minimum and maximum, in raw units.
     pub into: Vec<(TokenId, U256, U256)>,
 }
 
-/// The token's address in the contract's rules: zero for the coin.
+/// Token address in the contract's rules; zero for the native token.
 fn key(token: TokenId) -> Address {
     match token {
         TokenId::Native => Address::ZERO,
@@ -90,7 +90,7 @@ fn key(token: TokenId) -> Address {
     }
 }
 
-/// What the address book calls an asset of the rules.
+/// Returns the symbol of an asset of the rules, from the address book.
 fn symbol(network: &Network, token: Address) -> Option<SafeText> {
     if token.is_zero() {
         return Some(SafeText::clean(network.native_symbol, token::MAX_SYMBOL));
@@ -99,11 +99,11 @@ fn symbol(network: &Network, token: Address) -> Option<SafeText> {
     listed.map(|listed| SafeText::clean(&listed.symbol, token::MAX_SYMBOL))
 }
 
-/// Reads the rules of `owner` at `block`, whose next block has the time `at`. `None` where there is no
-/// such contract in the address book, or the account has set no rules.
+/// Reads the rules of `owner` at `block`; `at` is the next block's time. `None` if the address book has no PolicyCage,
+/// or if the account has set no rules.
 ///
 /// # Errors
-/// A [`Doubt`] for anything that should answer and does not.
+/// [`Doubt`] if the contract, a token or Multicall3 does not answer as it should.
 pub async fn read(ground: &Ground, owner: Address, block: BlockId, at: u64) -> Result<Option<Cage>, Doubt> {
     let book = &ground.network().book;
     let Some(contract) = book.contract(Contract::PolicyCage) else { return Ok(None) };
@@ -111,8 +111,8 @@ pub async fn read(ground: &Ground, owner: Address, block: BlockId, at: u64) -> R
     let multicall = book
         .contract(Contract::Multicall3)
         .ok_or_else(|| Doubt::because("PolicyCage cannot be read: the address book has no Multicall3"))?;
-    // A plain account is held to its rules here alone: where several endpoints answer, one that says there are none is not
-    // believed by itself.
+    // A plain account's rules are enforced only here. One endpoint of several is not believed if it alone reports that
+    // there are none.
     let provider = ground.client.agreed();
 
     let mut calls = Calls::default();
@@ -186,7 +186,7 @@ pub async fn read(ground: &Ground, owner: Address, block: BlockId, at: u64) -> R
 }
 
 impl CagedAsset {
-    /// Its symbol and contract, as far as they are known.
+    /// Symbol and contract of the asset, as far as known.
     fn name(&self) -> String {
         let token = self.rule.token;
         match &self.symbol {
@@ -197,7 +197,7 @@ impl CagedAsset {
         }
     }
 
-    /// So much of it, for a person.
+    /// Formats an amount of the asset for display.
     fn figure(&self, raw: U256) -> String {
         if raw == U256::MAX || raw == U256::from(U160::MAX) {
             return format!("an unlimited amount of {}", self.name());
@@ -210,7 +210,7 @@ impl CagedAsset {
 }
 
 impl Cage {
-    /// Every rule that stands against `plan` in a block of the time `now`, in the contract's terms.
+    /// Returns every rule that `plan` violates in a block with the time `now`, in the contract's terms.
     pub fn judge(&self, plan: &Plan<'_>, now: u64) -> Vec<Violation> {
         let mut found = Vec::new();
         for (target, value, data) in &plan.calls {
@@ -397,7 +397,7 @@ impl Cage {
     }
 }
 
-/// Dollars with 18 decimals.
+/// Sums in dollars with 18 decimals.
 #[derive(Debug, Clone, Copy, Default)]
 struct Worth {
     before: U256,
@@ -407,7 +407,7 @@ struct Worth {
 }
 
 impl Worth {
-    /// With one asset more; `None` past what can be counted.
+    /// Adds one asset; `None` on overflow.
     fn with(self, balance: U256, out: U256, into: U256, price: U256) -> Option<Self> {
         let value = |amount: U256| amount.checked_mul(price).map(|value| value / U256::from(UNIT));
         let after = balance.saturating_sub(out).checked_add(into)?;
@@ -447,8 +447,8 @@ fn unlisted(found: &mut Vec<Violation>, asset: String) {
     refuse(found, RuleName::CageAssets, "the assets that the owner lists", asset, would_pass);
 }
 
-/// Dollars with two decimals, for a person. What is needed is rounded up and what is there down, so that nobody is told
-/// a figure that would not pass.
+/// Formats dollars with two decimals. Requirements are rounded up and holdings down, so that a reported figure would
+/// really pass.
 fn dollars(value: U256, rounding: Rounding) -> String {
     let cent = U256::from(UNIT / 100);
     let cents = match rounding {

@@ -1,7 +1,7 @@
-//! What a proposal's calls bind the chain to, read back from their bytes. A simulation tells what a
-//! call does on the chain as it is; only the bytes tell what it does when the market has moved, or
-//! when somebody is in front. So the least that must come in and the most that may go out are taken
-//! from the calldata, and a call that cannot be read is not signed.
+//! Effects that a proposal's calls guarantee, decoded from their calldata. A simulation shows what a call does on the
+//! current chain state. Only the calldata shows what it can do after the market has moved, or behind another
+//! transaction. The minimum inflows and maximum outflows are therefore decoded, and a call that cannot be decoded is
+//! not signed.
 
 use bardo_base::model::RuleName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,14 +24,14 @@ use golem_protocols::uniswap::router::{
     CALLER, Command, DecodeError, Exactness, Execution, Path, Swap, THE_ROUTER, Version,
 };
 
-/// What a call binds the chain to.
+/// Effects that a call's calldata guarantees.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Binding {
-    /// The most of each token that the account pays.
+    /// Maximum that the account pays of each token, in raw units.
     out: BTreeMap<TokenId, U256>,
-    /// The least of each token that the account gets.
+    /// Minimum that the account receives of each token, in raw units.
     into: BTreeMap<TokenId, U256>,
-    /// When it can no longer be included, in seconds since the Unix epoch.
+    /// Deadline of the call, in seconds since the Unix epoch; `None` without one.
     until: Option<U256>,
 }
 
@@ -66,8 +66,8 @@ enum CallError {
     UnusedPermit,
 }
 
-/// Every fault in the calls of `proposal`: calls that are not known, and bounds that the bytes do not
-/// keep.
+/// Returns every fault in the calls of `proposal`: unknown calls, and declared bounds that the calldata does not
+/// guarantee.
 pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (at, leg) in proposal.legs.iter().enumerate() {
@@ -84,8 +84,8 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
     faults
 }
 
-/// What a call binds the chain to. One that binds it to bring nothing is no trade, however it looks
-/// today: whoever is called could do otherwise tomorrow.
+/// Decodes the effects that a call guarantees. Calldata without a guaranteed inflow is not a trade, whatever the call
+/// does today: the called contract could act differently later.
 fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, CallError> {
     let router = book.contracts().find(|(_, address)| *address == leg.to).and_then(|(role, _)| Version::of(role));
     if let Some(version) = router {
@@ -103,7 +103,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
         false => Err(CallError::UnnamedRecipient(to)),
     };
     if data.is_empty() {
-        // Coin, sent.
+        // A plain transfer of the native token.
         named(leg.to)?;
         return Ok(binding);
     }
@@ -153,7 +153,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
     }
 }
 
-/// Whether a call changes the account's rules in PolicyCage and nothing else, as the operator alone may propose it.
+/// Checks that a call only changes the account's rules in PolicyCage, and that the operator proposed it.
 fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), CallError> {
     if !cage || proposal.intent != Intent::PolicyCage {
         return Err(CallError::PolicyCageBeside);
@@ -170,7 +170,7 @@ fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), CallErr
     Ok(())
 }
 
-/// What the router is bound to do for the account.
+/// Decodes the effects that a call of the router guarantees for the account.
 fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, CallError> {
     let account = proposal.account;
     let mut binding = Binding { until: execution.deadline, ..Binding::default() };
@@ -209,7 +209,7 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressB
             Command::UnwrapWeth { recipient, amount_min } if mine(*recipient) => {
                 add(&mut binding.into, TokenId::Native, *amount_min);
             }
-            // Unwrapped into the router, it has to be swept from there.
+            // Native tokens that are unwrapped into the router must be swept from there.
             Command::UnwrapWeth { recipient, .. } if *recipient == THE_ROUTER => {}
             Command::Sweep { token, recipient, amount_min } if mine(*recipient) => {
                 let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(*token) };
@@ -227,8 +227,8 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressB
     Ok(binding)
 }
 
-/// Whether `pair` is where the next command sells `token`: the V2 pair of that token and the next one, which is paid
-/// before it is asked. What comes out of it in the end is bound like every other swap's.
+/// Returns true if `pair` is the V2 pair in which the next command sells `token`. The router pays that pair before the
+/// swap. The next swap's output is checked like any other.
 fn sold_next(next: Option<&Command>, token: Address, pair: Address, book: &AddressBook) -> bool {
     let Some(Command::Swap(Swap { path: Path::V2(tokens), exact: Exactness::In { .. }, payer_is_user: false, .. })) =
         next
@@ -242,7 +242,7 @@ fn sold_next(next: Option<&Command>, token: Address, pair: Address, book: &Addre
     }
 }
 
-/// Every token that the calls to a router go through, by their bytes.
+/// Returns every token on the paths of the router calls, by their calldata.
 pub fn passed_through(proposal: &Proposal, book: &AddressBook) -> BTreeSet<Address> {
     let routers = proposal.legs.iter().filter_map(|leg| {
         let (role, _) = book.contracts().find(|(_, address)| *address == leg.to)?;
@@ -286,10 +286,10 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
             ));
         }
     }
-    // A refund names the order, and its settler knows the amount: it takes nothing, so that what it brings is the
-    // simulation's alone to hold it to.
+    // A refund's calldata names the order, and its settler knows the amount. It takes nothing, so only the simulation
+    // checks what it brings.
     let gives_back = proposal.intent == Intent::Refund && proposal.outflows.is_empty() && binding.out.is_empty();
-    // Two inflows of one token are not each the whole of what is certain of it.
+    // Inflows of one token add up to one guaranteed amount.
     let mut least: BTreeMap<TokenId, U256> = BTreeMap::new();
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account && !gives_back) {
         let sum = least.entry(inflow.token.id).or_default();

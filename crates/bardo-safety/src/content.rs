@@ -1,4 +1,4 @@
-//! The content of what a permit lets an account sign, and the hash that binds it.
+//! Content that a permit lets an account sign, and the hash that binds it.
 
 use alloy::primitives::{Address, B256};
 use bardo_session::content::{SignedAllowance, SignedCall, SignedContent, SignedFlow, SignedMessage};
@@ -11,10 +11,10 @@ use super::typed::TypedMessage;
 use bardo_base::text::SafeText;
 use golem_chain::token::{Token, TokenId};
 
-/// Characters kept of a name or a field's value; the longest value is a 256-bit number.
+/// Maximum length of a name or a field's value, in characters; the longest value is a 256-bit number.
 const MAX_TEXT: usize = 200;
 
-/// What `framed` would sign within `bounds`.
+/// Returns the content that `framed` would sign within `bounds`.
 pub fn signed(framed: &Framed, bounds: &Bounds) -> SignedContent {
     let call = |leg: &super::framed::FramedLeg| SignedCall {
         purpose: text(leg.purpose.as_str()),
@@ -51,11 +51,12 @@ pub fn signed(framed: &Framed, bounds: &Bounds) -> SignedContent {
     }
 }
 
-/// Hash of a permit over `content`; `rest` is the hash of everything else that the permit binds.
+/// Returns the hash of a permit over `content`; `rest` is the hash of everything else that the permit binds.
 pub fn bind(content: &SignedContent, rest: B256) -> B256 {
     let mut binding = Binding::new();
     binding.hash_of(rest);
-    // Plain structs with text keys have one JSON form each, and making it cannot fail; nothing at all is no content.
+    // Plain structs with text keys have one JSON form each, and serializing them cannot fail. Empty bytes match no
+    // content.
     binding.bytes(&serde_json::to_vec(content).unwrap_or_default());
     binding.finish()
 }

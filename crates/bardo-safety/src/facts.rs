@@ -1,6 +1,5 @@
-//! What checks decide on, gathered before they run: plain data, so that every check is a pure
-//! function and can be held against a small model of itself. What could not be told is an error in
-//! its place, never a zero.
+//! Inputs of the checks, gathered before they run. They are plain data, so that every check is a pure function and can
+//! be tested against a small model. A value that could not be read is an error in its place, never zero.
 
 use std::collections::BTreeMap;
 
@@ -12,45 +11,45 @@ use bardo_base::model::{ActionClass, Phase, StopLevel};
 use bardo_base::units::Usd;
 use golem_chain::token::{Token, TokenId};
 
-/// Everything a check may look at beside the frame.
+/// Inputs of a check in addition to the signing payload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// The machine's clock, in milliseconds since the Unix epoch.
+    /// Time of the machine's clock, in milliseconds since the Unix epoch.
     pub now_millis: u64,
-    /// The time of the chain's latest block, in seconds since the Unix epoch.
+    /// Time of the block that was simulated, in seconds since the Unix epoch.
     pub block_time: u64,
-    /// How well the Golem is doing; tightened by the caller where it asked for that.
+    /// Phase to decide in: the Golem's, or a stricter one that the caller chose.
     pub phase: Phase,
-    /// The stop in force, if one is.
+    /// Level of the stop in force, if there is one.
     pub stop: Option<StopLevel>,
-    /// Every token the frame names, as the network's list and the chain describe it: a proposal's own
-    /// description is not believed.
+    /// Tokens that the payload names, as the network's list and the chain describe them. The proposal's own
+    /// descriptions are not trusted.
     pub tokens: BTreeMap<TokenId, Token>,
-    /// What it costs and brings in dollars; an error as soon as one figure could not be told.
+    /// Dollar values of the action; an error if any value is not known.
     pub values: Result<Values, Doubt>,
-    /// What the account holds.
+    /// Holdings of the account.
     pub portfolio: Result<Portfolio, Doubt>,
-    /// What the framed bytes do; `None` before the simulation has run.
+    /// Effects of the signing payload; `None` before the simulation.
     pub simulation: Option<Simulated>,
-    /// Whether the checks found a limit that the operator decides about: an exit beyond it is a question, and the same limit
-    /// is not held against it again where the answer is an approval.
+    /// True if a check asks the operator about a limit. Exceeding it is then a question of approval, and the
+    /// reservation does not reject the approved action for the same limit.
     pub asked: bool,
 }
 
 impl Facts {
-    /// The class the action is treated as: what the simulation derived, or what the tool claims where
-    /// that is stricter. Without a simulation, the strictest.
+    /// Returns the action's class: the simulation's, or the tool's claim if that is stricter. Without a simulation, the
+    /// strictest class.
     pub fn class(&self, claimed: ActionClass) -> ActionClass {
         let derived = self.simulation.as_ref().map_or(ActionClass::NewPosition, |simulated| simulated.class);
-        // Ordered from the riskiest on.
+        // Ordered from the riskiest class.
         derived.min(claimed)
     }
 
-    /// What counts against the caps, in dollars: for a fair exit what it may lose and its gas, for everything else all
-    /// that is spent. How much consent an action takes follows from [`Values::spent`] either way.
+    /// Returns the dollars that count against the caps: for a fair exit its possible loss, gas and takeable amounts,
+    /// for any other action everything that is spent. Required consent depends on [`Values::spent`] in both cases.
     ///
     /// # Errors
-    /// A [`Doubt`] where a value is not known.
+    /// [`Doubt`] if a value is not known.
     pub fn counted(&self) -> Result<Usd, Doubt> {
         let values = self.values.as_ref().map_err(Clone::clone)?;
         if !self.reduce_only() {
@@ -61,42 +60,43 @@ impl Facts {
         left.and_then(|left| left.checked_add(loss)).map_err(Doubt::because)
     }
 
-    /// Whether the simulation found that it only leaves positions, at a fair price.
+    /// Returns true if the simulation found a fair exit.
     pub fn reduce_only(&self) -> bool {
         self.simulation.as_ref().is_some_and(|simulated| simulated.reduce_only)
     }
 
-    /// Whether the simulation found that it only takes back what others may take.
+    /// Returns true if the simulation found that the action only revokes, cancels or refunds.
     pub fn takes_back(&self) -> bool {
         self.simulation.as_ref().is_some_and(|simulated| simulated.takes_back)
     }
 }
 
-/// What an account holds of the tokens that are known here.
+/// Holdings of an account in the known tokens.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Portfolio {
-    /// Each holding above zero.
+    /// Holdings above zero.
     pub holdings: Vec<Holding>,
-    /// Holdings with a feed together.
+    /// Total value of holdings with a price feed, in dollars.
     pub equity: Usd,
-    /// Holdings that only pools price, together: whoever moves a pool moves this, so that it counts as equity up to the
-    /// policy's `max_unfed_usd` only.
+    /// Total value of holdings that only pools price, in dollars. Pool prices can be manipulated, so it counts as
+    /// equity only up to the policy's `max_unfed_usd`.
     pub by_pools: Usd,
-    /// Held, and without a price: not in [`Self::equity`].
+    /// Tokens held without a known price. They are not in [`Self::equity`].
     pub unpriced: Vec<Token>,
-    /// The price at which a holding of each token counts, held or not, by contract.
+    /// Price at which a holding of each token counts, in dollars per whole token, by contract. It includes tokens that
+    /// are not held.
     pub lowest: BTreeMap<Address, Usd>,
 }
 
-/// One token held.
+/// Holding of one token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holding {
-    /// Which.
+    /// Token that the account holds.
     pub token: Token,
-    /// Raw units.
+    /// Balance in raw units.
     pub amount: U256,
-    /// At the lowest of the prices known.
+    /// Value in dollars, at the feed's price or else at the lowest pool price.
     pub value: Usd,
-    /// At the highest.
+    /// Value in dollars, at the highest known price.
     pub highest: Usd,
 }

@@ -1,5 +1,5 @@
-//! The exact bytes that a signature would cover, with everything they were made from. Checks,
-//! simulation, permit, approval and signature read this and nothing else.
+//! Signing payload: the exact bytes that a signature would cover, with everything they were made from. Checks,
+//! simulation, permit, approval and signature read only this.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::permit::Bounds;
 use super::proposal::{Proposal, Purpose, SIGNATURE_BYTES};
 use super::typed::TypedMessage;
 
-/// A proposal as one account would sign it. Cannot be changed once made; cheap to clone.
+/// Proposal in the form that one account would sign. Immutable and cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Framed(Arc<Inner>);
 
@@ -27,133 +27,133 @@ struct Inner {
     fees: FeeBound,
 }
 
-/// One transaction to be signed, without nonce and fees.
+/// Transaction to sign, without nonce and fees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FramedLeg {
-    /// Why it is in the plan.
+    /// Role of the transaction in the plan.
     pub purpose: Purpose,
-    /// The account that sends it.
+    /// Account that sends the transaction.
     pub from: Address,
-    /// The contract or account called.
+    /// Contract or account that is called.
     pub to: Address,
-    /// Wei sent along.
+    /// Value sent along, in wei.
     pub value: U256,
-    /// Calldata, with the fork's placeholder where a signature belongs.
+    /// Calldata, with the fork's placeholder in place of each signature.
     pub data: Bytes,
-    /// The most gas it may use, in gas units.
+    /// Gas limit, in gas units.
     pub gas_limit: u64,
-    /// Where signatures belong in `data`, in ascending order.
+    /// Places of signatures in `data`, in ascending order.
     pub slots: Vec<FramedSlot>,
 }
 
-/// A place in calldata that a signature will fill.
+/// Place in calldata that a signature will fill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FramedSlot {
-    /// Where it begins, in bytes.
+    /// Offset in the calldata, in bytes.
     pub offset: usize,
-    /// What is signed.
+    /// Typed message to sign.
     pub message: TypedMessage,
-    /// Whose key signs it.
+    /// Address whose key signs the message.
     pub signer: Address,
 }
 
-/// A message to be signed for others to settle.
+/// Order message to sign, which others settle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FramedOrder {
-    /// What is signed.
+    /// Typed message to sign.
     pub message: TypedMessage,
-    /// Whose key signs it.
+    /// Address whose key signs the message.
     pub signer: Address,
 }
 
-/// The most that gas may cost, in wei per unit of gas ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
+/// Maximum gas fees, in wei per unit of gas ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FeeBound {
-    /// All of it, base fee included.
+    /// Maximum total fee, base fee included.
     pub max_fee_per_gas: u128,
-    /// The part for the block's producer.
+    /// Maximum priority fee for the block's producer.
     pub max_priority_fee_per_gas: u128,
 }
 
-/// What a frame is made of; see [`Framed::new`].
+/// Parts of a signing payload; see [`Framed::new`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// What was proposed, unchanged.
+    /// Proposal that the payload was built from, unchanged.
     pub proposal: Proposal,
-    /// How the account signs.
+    /// Kind of account that signs.
     pub kind: AccountKind,
-    /// Whose key signs the transactions.
+    /// Address whose key signs the transactions.
     pub signer: Address,
-    /// Who pays for gas.
+    /// Address that pays for gas.
     pub payer: Address,
-    /// The transactions, one for each proposed leg, in the same order.
+    /// Transactions, one per proposed call, in the same order.
     pub legs: Vec<FramedLeg>,
-    /// The proposed order, where there is one.
+    /// Proposed order, if there is one.
     pub order: Option<FramedOrder>,
-    /// The most that gas may cost.
+    /// Maximum fees, in wei per unit of gas.
     pub fees: FeeBound,
 }
 
-/// Why a proposal cannot be framed.
+/// Reason why a proposal cannot be turned into a signing payload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// It is for another account.
+    /// The proposal is for another account.
     #[error("the proposal is for account {asked}, this account is {own}")]
     WrongAccount {
-        /// Named in the proposal.
+        /// Account named in the proposal.
         asked: Address,
-        /// This one.
+        /// This account's address.
         own: Address,
     },
-    /// It is for another chain, or for one this account may not sign for.
+    /// The proposal is for another chain, or for one that this account must not sign for.
     #[error("this account does not sign for chain {chain_id}: {why}")]
     WrongChain {
-        /// The chain's id.
+        /// EIP-155 id of the chain.
         chain_id: u64,
-        /// Why not.
+        /// Reason for the refusal.
         why: String,
     },
-    /// It has nothing to sign, or more than can be looked through.
+    /// The plan has nothing to sign, too many transactions, or a different number than the proposal.
     #[error("a plan has 1 to {MAX_LEGS} transactions (none only where an order is signed), this one has {0}")]
     Legs(usize),
-    /// A leg does not stand for the leg that was proposed.
+    /// A transaction does not match the proposed call.
     #[error("transaction {leg} of the frame does not fit the proposal: {why}")]
     Leg {
-        /// Which, from 0.
+        /// Index of the transaction, from 0.
         leg: usize,
-        /// Why.
+        /// Description of the mismatch.
         why: String,
     },
-    /// A signature's place is wrong.
+    /// A signature slot is wrong.
     #[error("signature slot {slot} of transaction {leg}: {why}")]
     Slot {
-        /// Which leg, from 0.
+        /// Index of the transaction, from 0.
         leg: usize,
-        /// Which slot, from 0.
+        /// Index of the slot, from 0.
         slot: usize,
-        /// Why.
+        /// Description of the problem.
         why: &'static str,
     },
-    /// The order is not the one proposed.
+    /// The order differs from the proposed one.
     #[error("the order of the frame is not the one that was proposed")]
     Order,
-    /// The priority fee is above the whole fee, or gas could cost more than can be counted.
+    /// The total fee is zero, or the priority fee is above it.
     #[error("the fee bounds make no sense")]
     Fees,
-    /// The account cannot do what is proposed.
+    /// The account does not support the proposed action.
     #[error("this account cannot do that: {0}")]
     Unsupported(String),
 }
 
-/// The most transactions of one plan.
+/// Maximum number of transactions in a plan.
 pub const MAX_LEGS: usize = 8;
 
 impl Framed {
-    /// A frame whose parts fit each other. Whether its bytes do what the proposal says is not asked
-    /// here: the simulation tells.
+    /// Creates a signing payload from parts that match the proposal. It does not check whether the bytes do what the
+    /// proposal says; the simulation does.
     ///
     /// # Errors
-    /// [`FrameError`].
+    /// [`FrameError`] if the parts do not match the proposal or each other.
     pub fn new(frame: Frame) -> Result<Self, FrameError> {
         let Frame { proposal, kind, signer, payer, legs, order, fees } = frame;
         let too_few = legs.is_empty() && order.is_none();
@@ -195,32 +195,33 @@ impl Framed {
         Ok(Self(Arc::new(Inner { proposal, kind, signer, payer, legs, order, fees })))
     }
 
-    /// What was proposed.
+    /// Returns the proposal that the payload was built from.
     pub fn proposal(&self) -> &Proposal {
         &self.0.proposal
     }
 
-    /// How the account signs.
+    /// Returns the kind of account that signs.
     pub fn kind(&self) -> AccountKind {
         self.0.kind
     }
 
-    /// Whose money it is.
+    /// Returns the account that owns the money.
     pub fn account(&self) -> Address {
         self.0.proposal.account
     }
 
-    /// Whose key signs the transactions.
+    /// Returns the address whose key signs the transactions.
     pub fn signer(&self) -> Address {
         self.0.signer
     }
 
-    /// Who pays for gas.
+    /// Returns the address that pays for gas.
     pub fn payer(&self) -> Address {
         self.0.payer
     }
 
-    /// Everybody who could lose something by these signatures: account, signer and payer, each once.
+    /// Returns the addresses that could lose something by these signatures: account, signer and payer, without
+    /// duplicates.
     pub fn exposed(&self) -> Vec<Address> {
         let mut all = vec![self.account()];
         for one in [self.signer(), self.payer()] {
@@ -231,37 +232,38 @@ impl Framed {
         all
     }
 
-    /// The transactions, in order.
+    /// Returns the transactions, in order.
     pub fn legs(&self) -> &[FramedLeg] {
         &self.0.legs
     }
 
-    /// The message to be signed for others to settle, where there is one.
+    /// Returns the order message to sign, if there is one.
     pub fn order(&self) -> Option<&FramedOrder> {
         self.0.order.as_ref()
     }
 
-    /// The most that gas may cost per unit.
+    /// Returns the maximum fees, in wei per unit of gas.
     pub fn fees(&self) -> FeeBound {
         self.0.fees
     }
 
-    /// The most that gas may cost in all, in wei: every leg to its limit, at the highest fee.
+    /// Returns the worst total gas cost in wei: every transaction at its gas limit and the maximum fee.
     pub fn worst_gas(&self) -> U256 {
         let fee = U256::from(self.0.fees.max_fee_per_gas);
         self.0.legs.iter().fold(U256::ZERO, |sum, leg| {
-            // At most 8 · 2^64 · 2^128.
+            // Cannot overflow: at most 8 · 2^64 · 2^128.
             sum.saturating_add(U256::from(leg.gas_limit).saturating_mul(fee))
         })
     }
 
-    /// The hash that a permit carries: it differs as soon as anything that would be signed, or that
-    /// the checks relied on, differs.
+    /// Returns the hash that a permit carries. It changes with anything that would be signed or that the checks relied
+    /// on.
     pub fn binding_hash(&self, policy_hash: B256, bounds: &Bounds) -> B256 {
         content::bind(&content::signed(self, bounds), self.binding_rest(policy_hash, bounds))
     }
 
-    /// Hash of everything that a permit binds beside its [`SignedContent`]: proposal, policy, fees.
+    /// Returns the hash of everything that a permit binds in addition to its
+    /// [`SignedContent`](bardo_session::content::SignedContent): proposal, policy, fees.
     pub fn binding_rest(&self, policy_hash: B256, bounds: &Bounds) -> B256 {
         let mut binding = Binding::new();
         binding.framed(self);

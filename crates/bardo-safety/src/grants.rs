@@ -1,7 +1,7 @@
-//! Who is allowed to take tokens by an action, by its declaration and by its bytes, and who is paid.
+//! Spenders and recipients of an action, by its declaration and its calldata.
 //!
-//! The address book and the tool decide which of its contracts may take tokens at all; the policy decides about
-//! addresses that are in no book.
+//! The address book and the tool decide which of the book's contracts may take tokens at all. The policy decides about
+//! addresses that are in no address book.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,16 @@ use bardo_base::error::Violation;
 use bardo_base::model::{RuleName, SpenderRole};
 use golem_chain::network::{AddressBook, BookSpender, Network, NetworkKind, by_id};
 
-/// Everyone who is allowed to take tokens, even for one transaction of the plan only. An allowance of zero allows nobody.
+/// Returns every address that may take tokens, even during one transaction of the plan only. Allowances of zero do not
+/// count.
 pub fn spenders(framed: &Framed) -> BTreeSet<Address> {
     let mut spenders = allowed(framed);
     spenders.extend(framed.order().iter().flat_map(|order| order.message.takes()).map(|takes| takes.spender));
     spenders
 }
 
-/// The part of [`spenders`] that gets an allowance, on a token or inside Permit2; the rest takes by a signed order.
+/// Returns the [`spenders`] that get an allowance, on a token or inside Permit2. The others take tokens by a signed
+/// order.
 fn allowed(framed: &Framed) -> BTreeSet<Address> {
     let bounds = framed.proposal().allowances.iter().filter(|bound| !bound.at_most.is_zero());
     let mut spenders: BTreeSet<Address> = bounds.map(|bound| bound.spender).collect();
@@ -43,14 +45,14 @@ fn allowed(framed: &Framed) -> BTreeSet<Address> {
     spenders
 }
 
-/// Everyone who is to receive something.
+/// Returns every address that is declared to receive something.
 pub fn receivers(framed: &Framed) -> BTreeSet<Address> {
     let proposal = framed.proposal();
     let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
     proposal.recipients.iter().copied().chain(inflows).collect()
 }
 
-/// Whether the action may let `spender` take tokens by the address book and its tool alone.
+/// Returns true if the address book and the tool let `spender` take tokens, without the policy.
 pub fn known_spender(framed: &Framed, book: &AddressBook, spender: Address) -> bool {
     match book.spender(spender) {
         BookSpender::Takes(role) => may_take(framed, role, spender),
@@ -58,8 +60,8 @@ pub fn known_spender(framed: &Framed, book: &AddressBook, spender: Address) -> b
     }
 }
 
-/// Spenders whose role stands in an address book file alone, each with the hashes of its code that the file gives. What
-/// Bardo itself brings for a network is not among them, nor what a devnet says of itself.
+/// Returns spenders whose role only an address book file states, with the code hashes from that file (Keccak-256).
+/// Roles from Bardo's built-in network data and from devnets are left out.
 pub fn described(framed: &Framed, network: &Network) -> Vec<(Address, Vec<B256>)> {
     if network.kind == NetworkKind::Devnet {
         return Vec::new();
@@ -79,7 +81,8 @@ fn may_take(framed: &Framed, role: SpenderRole, spender: Address) -> bool {
     framed.proposal().tool.may_allow(role) && (by_order_only || !role.by_signature_only())
 }
 
-/// Entries of the address book that the action would let take tokens, or pay, and must not. No policy allows these.
+/// Returns address book entries that the action would let take tokens, or would pay, against their role. No policy can
+/// allow these.
 pub fn violations(framed: &Framed, book: &AddressBook) -> Vec<Violation> {
     let mut violations = Vec::new();
     for spender in spenders(framed) {

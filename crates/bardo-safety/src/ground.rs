@@ -1,5 +1,5 @@
-//! What the pipeline reads of a chain before it decides: tokens, prices, holdings, all at one block.
-//! Whatever does not answer is kept as a doubt in its place.
+//! Chain snapshot: tokens, prices and holdings that the pipeline reads at one block before it decides. Anything that
+//! could not be read is a [`Doubt`] in its place.
 
 mod data_fee;
 
@@ -29,35 +29,35 @@ use golem_chain::provider::{ChainClient, ProviderError};
 use golem_chain::token::{self, Token, TokenError, TokenId};
 use golem_protocols::uniswap::twap::{Observed, PoolPrices, TickHints, TwapPrices, TwapRules};
 
-/// Dollar coins that one may leave to; a network's book says where they are.
+/// Symbols of the dollar stablecoins that count as exit assets; the network's address book has their addresses.
 const STABLES: [&str; 3] = ["USDC", "USDT", "DAI"];
 
-/// A dollar coin may stray this far from a dollar, in ten-thousandths, before it is no dollar.
+/// Maximum distance of a stablecoin from one dollar, in basis points. Beyond it, the coin has no price.
 const PEG_TOLERANCE: u32 = 200;
 
-/// A single pool that differs from a feed by more, in ten-thousandths, is outvoted by it.
+/// Maximum distance of a single pool from the feed, in basis points. Beyond it, the feed outvotes the pool.
 const POOL_TOLERANCE: u32 = 300;
 
-/// A chain as the pipeline sees it. Cheap to clone.
+/// Access to one chain's state. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Ground {
-    /// The way to it.
+    /// Client of the chain's endpoints.
     pub client: ChainClient,
-    /// Where simulations read from.
+    /// State source of simulations.
     pub source: Source,
-    /// What its tokens are worth by feeds, or, on test networks, by configuration.
+    /// Token prices by feeds or, on test networks, by configuration.
     pub prices: PriceChain,
-    /// What a pool must show before its mean is a price.
+    /// Requirements on a pool's time-weighted mean price.
     pub twap: TwapRules,
-    /// What is paid beside gas: as the network says, or as the operator does.
+    /// Data fee that the chain charges in addition to gas; the network's default or the operator's setting.
     pub data_fees: DataFees,
-    /// What was read last of prices, by block: a preview and the commit after it mostly see the same one.
+    /// Latest price readings, by block. A preview and its commit usually use the same one.
     read: Arc<Mutex<VecDeque<Read>>>,
-    /// Where the pools' liquidity was found by earlier reads.
+    /// Bitmap words and initialized ticks that earlier reads of pools needed.
     hints: Arc<TickHints>,
 }
 
-/// Prices as they were read on a block.
+/// Prices read on one block.
 #[derive(Debug, Clone)]
 struct Read {
     block: B256,
@@ -67,41 +67,42 @@ struct Read {
     spreads: Spreads,
 }
 
-/// Prices are not read again for the same block and this long. A feed's age and a mean over half an hour say the same
-/// over it; what has moved shows in the next block.
+/// Maximum age of a price reading for the same block. Feed ages and half-hour means barely change within it; new prices
+/// show in the next block.
 const READ_FOR: Duration = Duration::from_secs(2);
 
-/// Readings kept: a few pairs on a few blocks.
+/// Maximum number of readings kept: a few pairs on a few blocks.
 const READINGS: usize = 8;
 
 impl Ground {
-    /// A chain with prices, and the shortest mean over pools at least `minimum_depth` deep.
+    /// Creates the reader of a chain with its prices. Pool means use the shortest window, and pools need a depth of at
+    /// least `minimum_depth`.
     pub fn new(client: ChainClient, prices: PriceChain, minimum_depth: Usd) -> Self {
         let (source, data_fees) = (Source::of(&client), client.network().data_fees);
         let twap = TwapRules { window: golem_protocols::uniswap::twap::MIN_WINDOW, minimum_depth };
         Self { client, source, prices, twap, data_fees, read: Arc::default(), hints: Arc::default() }
     }
 
-    /// The same chain, where the operator says what is paid beside gas.
+    /// Sets how the chain charges data fees.
     #[must_use]
     pub fn charging(mut self, data_fees: DataFees) -> Self {
         self.data_fees = data_fees;
         self
     }
 
-    /// The chain as one endpoint alone describes it, through `client`.
+    /// Returns the chain as one endpoint alone describes it, through `client`.
     #[must_use]
     pub fn alone(&self, client: ChainClient) -> Self {
         let prices = self.prices.through(client.provider(), None);
         Self { source: Source::of(&client), prices, read: Arc::default(), client, ..self.clone() }
     }
 
-    /// The chain's name, id and address book.
+    /// Returns the chain's name, id and address book.
     pub fn network(&self) -> &Network {
         self.client.network()
     }
 
-    /// The contract that prices and keeps a token: the wrapping one for the native coin.
+    /// Contract that prices a token: the token itself, or the wrapping contract for the native token.
     fn contract(&self, token: TokenId) -> Option<Address> {
         match token {
             TokenId::Native => self.network().book.contract(Contract::WrappedNative),
@@ -109,15 +110,16 @@ impl Ground {
         }
     }
 
-    /// The dollar coins of this chain.
+    /// Returns the dollar stablecoins of this chain.
     pub fn stables(&self) -> BTreeSet<Address> {
         stables(self.network())
     }
 
-    /// Every token the frame names, as the book and the chain at `block` describe it.
+    /// Returns every token that the payload names, as the address book and the chain at `block` describe it.
     ///
     /// # Errors
-    /// [`Untold`]: the chain does not answer, describes what is no token, or describes it otherwise than the proposal.
+    /// [`Untold`] if the chain does not answer, an address is not a token, or the proposal describes a token
+    /// differently.
     pub async fn tokens(&self, framed: &Framed, block: BlockId) -> Result<BTreeMap<TokenId, Token>, Untold> {
         let network = self.network();
         let mut known = BTreeMap::from([(TokenId::Native, Token::native(network))]);
@@ -138,7 +140,7 @@ impl Ground {
                 match token {
                     Ok(token) => drop(known.insert(TokenId::Erc20(*address), token)),
                     Err(TokenError::Chain(error)) => return Err(Untold::Chain(error)),
-                    // A token of the address book counts for more: that it is none says that the chain is misdescribed.
+                    // A listed token takes precedence: if it is not a token, the endpoint misdescribes the chain.
                     Err(why) if is_listed(address) => {
                         impossible = Some(Untold::AgainstBook(Doubt::because(why)));
                         break;
@@ -150,7 +152,7 @@ impl Ground {
                 return Err(impossible);
             }
         }
-        // A proposal that describes a token otherwise would show the operator other figures.
+        // A different description would show the operator wrong figures.
         for (id, claimed) in named {
             if known.get(&id).is_some_and(|real| *real != claimed) {
                 let which = self.contract(id).unwrap_or_default();
@@ -161,8 +163,8 @@ impl Ground {
         Ok(known)
     }
 
-    /// [`Self::spreads`], read once for a block. A reading in which any token has no price is not kept: an endpoint
-    /// that failed once is asked again by the next call.
+    /// Like [`Self::spreads`], but reads prices once per block. A reading with a missing price is not kept, so that the
+    /// next call polls the failed endpoint again.
     pub async fn spreads_on(&self, block: B256, tokens: &[TokenId], traded: &[Address]) -> Spreads {
         let fits = |one: &Read| {
             one.block == block && one.tokens == tokens && one.traded == traded && one.at.elapsed() < READ_FOR
@@ -172,7 +174,7 @@ impl Ground {
             return spreads;
         }
         let at = Instant::now();
-        // The endpoints are compared on one block; one endpoint alone is asked for its latest.
+        // Several endpoints are compared on one block; a single endpoint is read at its latest block.
         let pinned = self.client.has_several_endpoints().then(|| BlockId::hash(block));
         let spreads = self.spreads_at(tokens, traded, pinned).await;
         if spreads.of.values().any(Result::is_err) {
@@ -189,7 +191,7 @@ impl Ground {
         self.read.lock()
     }
 
-    /// Highest and lowest prices of `tokens`: by feed and by the mean of pools other than `traded`.
+    /// Returns the highest and lowest prices of `tokens`, by feed and by the means of pools other than `traded`.
     pub async fn spreads(&self, tokens: &[TokenId], traded: &[Address]) -> Spreads {
         self.spreads_at(tokens, traded, None).await
     }
@@ -198,7 +200,7 @@ impl Ground {
         let wrapped = self.contract(TokenId::Native);
         let asked: BTreeSet<Address> = tokens.iter().filter_map(|token| self.contract(*token)).chain(wrapped).collect();
         let asked: Vec<Address> = asked.into_iter().collect();
-        // Feeds of the tokens and, in the same request, of what pools are likely to price them in.
+        // Feeds of the tokens and, in the same request, of the tokens that pools may quote them in.
         let mut with_anchors = asked.clone();
         let listed = self.network().book.tokens().iter().map(|token| token.address);
         for anchor in wrapped.into_iter().chain(self.stables()).chain(listed) {
@@ -206,7 +208,7 @@ impl Ground {
                 with_anchors.push(anchor);
             }
         }
-        // Feeds and pools do not depend on each other: both are on their way at once.
+        // Feeds and pools are independent, so both requests run at once.
         let twap = self.twap(traded, block);
         let observe = async {
             match &twap {
@@ -230,8 +232,8 @@ impl Ground {
         Spreads { of, wrapped }
     }
 
-    /// The pools' prices at `block`, without the pools in `traded`; `None` where the book lacks the contracts that reading
-    /// takes.
+    /// Pool prices at `block`, without the pools in `traded`; `None` if the address book lacks a contract that reading
+    /// needs.
     fn twap(&self, traded: &[Address], block: Option<BlockId>) -> Option<TwapPrices> {
         let twap = TwapPrices::new(self.client.provider().clone(), self.network(), self.twap).ok()?;
         let several = self.client.has_several_endpoints();
@@ -239,8 +241,8 @@ impl Ground {
         Some(twap.hinted_by(Arc::clone(&self.hints)).without(traded.iter().copied()))
     }
 
-    /// Amounts of an ERC-20 token that all transactions of a range of blocks brought to `account` and took from it, by the
-    /// token's `Transfer` events. `None` where they cannot be read or do not fit 256 bits.
+    /// Returns the amounts of an ERC-20 token that a range of blocks brought to `account` and took from it, by the
+    /// token's `Transfer` events, in raw units. `None` if the events cannot be read or a sum exceeds 256 bits.
     pub async fn transfers(&self, account: Address, token: TokenId, blocks: (u64, u64)) -> Option<(U256, U256)> {
         let TokenId::Erc20(contract) = token else { return None };
         let filter = Filter::new().address(contract).from_block(blocks.0).to_block(blocks.1);
@@ -255,10 +257,10 @@ impl Ground {
         came.zip(went)
     }
 
-    /// What `account` holds at `block` of the chain's coin, the book's tokens and `also`.
+    /// Returns the balances of `account` at `block`: the native token, the address book's tokens and `also`.
     ///
     /// # Errors
-    /// [`Untold`] if the chain does not answer, Multicall3 is not there, or a balance cannot be read.
+    /// [`Untold`] if the chain does not answer, Multicall3 is missing, or a balance cannot be read.
     pub async fn balances(
         &self,
         account: Address,
@@ -287,7 +289,7 @@ impl Ground {
             }
         }
         let answers = calls.send(self.client.agreed(), multicall, block).await.map_err(|error| match error {
-            // Multicall3 answers nothing, or fails, although the address book has it here.
+            // Multicall3 fails or answers nothing, although the address book lists it here.
             ProviderError::Decode { .. } | ProviderError::Rpc { .. } => Untold::AgainstBook(Doubt::because(error)),
             other => Untold::Chain(other),
         })?;
@@ -298,7 +300,7 @@ impl Ground {
         let held = native.take(&answers).ok_or_else(|| unread(&coin.symbol))?;
         let mut balances = BTreeMap::from([(TokenId::Native, (coin, held))]);
         for (token, call) in asked {
-            // A listed token that has no contract here holds nothing; one the frame names must answer.
+            // A listed token without a contract here has no balance; a token that the payload names must answer.
             match call.take(&answers) {
                 Some(amount) => drop(balances.insert(token.id, (token, amount))),
                 None if also.contains_key(&token.id) => return Err(unread(&token.symbol)),
@@ -309,20 +311,20 @@ impl Ground {
     }
 }
 
-/// Why the tokens of a frame, or the account's balances of them, are not known.
+/// Reason why the tokens of a payload, or the account's balances of them, are not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Untold {
-    /// The chain does not answer: nothing is known of them, not even that they are what they should be.
+    /// The chain does not answer, so nothing is known of the tokens.
     #[error(transparent)]
     Chain(ProviderError),
-    /// A listed token is none here, or Multicall3 does not answer: the chain is not the one of the address book, or the
-    /// endpoint misdescribes it.
+    /// A listed token is not a token here, or Multicall3 does not answer: this is not the chain of the address book, or
+    /// the endpoint misdescribes it.
     #[error("{0}")]
     AgainstBook(Doubt),
-    /// An address off the list is no token here.
+    /// An unlisted address is not a token here.
     #[error("{0}")]
     NoToken(Doubt),
-    /// The chain has answered, and one of them cannot be trusted.
+    /// The chain answered, and one of the answers cannot be trusted.
     #[error("{0}")]
     Doubt(Doubt),
 }
@@ -336,7 +338,7 @@ impl From<Untold> for Doubt {
     }
 }
 
-/// The dollar coins of a network's address book that one may leave to.
+/// Returns the dollar stablecoins of a network's address book that count as exit assets.
 pub fn stables(network: &Network) -> BTreeSet<Address> {
     let listed = network.book.tokens().iter();
     listed.filter(|token| STABLES.contains(&token.symbol.as_str())).map(|token| token.address).collect()
@@ -349,7 +351,7 @@ fn untold(error: TokenError) -> Untold {
     }
 }
 
-/// Every token the frame names, with its description.
+/// Returns every token that the payload names, with its description.
 fn named_tokens(framed: &Framed) -> Vec<(TokenId, Token)> {
     let proposal = framed.proposal();
     let trade = proposal.trade.iter().flat_map(|trade| [&trade.token_in, &trade.token_out]);
@@ -359,7 +361,7 @@ fn named_tokens(framed: &Framed) -> Vec<(TokenId, Token)> {
     trade.chain(flows).chain(inflows).chain(allowances).map(|token| (token.id, token.clone())).collect()
 }
 
-/// What the pools say of each of `count` tokens, valued by the feeds of what they are priced in.
+/// Returns the pool prices of each of `count` tokens, in dollars by the feeds of the tokens that the pools quote in.
 async fn means(
     twap: Option<&TwapPrices>,
     observed: Result<Option<Observed>, NoPrice>,
@@ -377,11 +379,11 @@ async fn means(
     }
 }
 
-/// What the witnesses of one token say together. A feed that knows the token must be well.
+/// Combines the price sources of one token. A feed that knows the token must be healthy.
 ///
-/// Two or more pools and the feed have a median, so that one of them cannot move it. A single pool stands beside the
-/// feed while it is near it, or lags behind it after a fall; else the feed outvotes it. Without a feed the pools' median
-/// stands alone.
+/// Two or more pools and the feed have a median, so that a single pool cannot move the price. A single pool counts
+/// beside the feed while it is near it, or while it only lags behind a fall. Otherwise the feed outvotes it. Without a
+/// feed, the pools' median counts alone.
 fn spread(report: &PriceReport, pools: &Result<PoolPrices, NoPrice>, is_stable: bool) -> Result<Spread, SafeText> {
     let refuse = |why: &dyn std::fmt::Display| SafeText::clean(&format!("{}: {why}", report.token), 300);
     let pools = match pools {
@@ -402,7 +404,7 @@ fn spread(report: &PriceReport, pools: &Result<PoolPrices, NoPrice>, is_stable: 
         }
     };
     let spread = match (feed, pools) {
-        // The mean of a dollar coin is taken in a coin that moves: it would tell of that coin.
+        // A stablecoin's pools quote it in a token that moves, so their mean would reflect that token.
         (Some(feed), _) if is_stable => Spread::fed(feed),
         (Some(feed), []) => Spread::fed(feed),
         (Some(feed), [pool]) => {
@@ -443,7 +445,7 @@ fn spread(report: &PriceReport, pools: &Result<PoolPrices, NoPrice>, is_stable: 
     Ok(spread)
 }
 
-/// The lower and the upper median; `None` of nothing.
+/// Returns the lower and the upper median; `None` without prices.
 fn medians(prices: impl Iterator<Item = Usd>) -> Option<Band> {
     let mut prices: Vec<Usd> = prices.collect();
     prices.sort();
@@ -452,7 +454,7 @@ fn medians(prices: impl Iterator<Item = Usd>) -> Option<Band> {
     Some(Band { highest, lowest })
 }
 
-/// Whether `price` is within [`POOL_TOLERANCE`] of `feed`.
+/// Returns true if `price` is within [`POOL_TOLERANCE`] of `feed`.
 fn agrees(price: Usd, feed: Usd) -> bool {
     let part = |parts: u32| {
         let part = TokenAmount::new(U256::from(parts), 4).ok()?;
@@ -464,7 +466,7 @@ fn agrees(price: Usd, feed: Usd) -> bool {
     }
 }
 
-/// Whether both ends are within [`PEG_TOLERANCE`] of a dollar.
+/// Returns true if both ends are within [`PEG_TOLERANCE`] of one dollar.
 fn near_a_dollar(spread: Band) -> bool {
     let at = |parts: u32| Usd::from_scaled(U256::from(parts), 4);
     match (at(10_000 - PEG_TOLERANCE), at(10_000 + PEG_TOLERANCE)) {
@@ -473,11 +475,11 @@ fn near_a_dollar(spread: Band) -> bool {
     }
 }
 
-/// What the account holds. A feed values a holding where there is one; else the lowest of its pools does, apart from
-/// the equity. What has no price is named and counts for nothing.
+/// Values the account's holdings. A holding with a feed counts to the equity; one that only pools price is valued at
+/// the lowest pool price and summed separately. A holding without a price is listed and counts as nothing.
 ///
 /// # Errors
-/// A [`Doubt`] where a sum is too large to be held.
+/// [`Doubt`] if a sum is out of range.
 pub fn portfolio(balances: &BTreeMap<TokenId, (Token, U256)>, spreads: &Spreads) -> Result<Portfolio, Doubt> {
     let priced = spreads.of.iter().filter_map(|(token, spread)| Some((*token, spread.as_ref().ok()?.held())));
     let mut portfolio = Portfolio { lowest: priced.collect(), ..Portfolio::default() };

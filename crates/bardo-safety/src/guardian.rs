@@ -1,5 +1,5 @@
-//! The seam to the safety-guardian, who must agree to whatever is above the hot lane. Where none
-//! runs, such actions are blocked; a fair exit is a question to the operator then.
+//! Interface of the safety-guardian, which must agree to actions above the hot lane. Without a guardian such actions
+//! are blocked, except that a fair exit needs the operator's approval instead.
 
 use std::fmt;
 
@@ -11,38 +11,41 @@ use super::value::Values;
 use bardo_base::text::SafeText;
 use golem_chain::fork::BalanceShift;
 
-/// Someone who looks at an action with eyes of their own.
+/// Independent reviewer of actions.
 pub trait Guardian: fmt::Debug + Send + Sync {
-    /// What it thinks of the action. An error is no consent.
+    /// Reviews an action.
+    ///
+    /// # Errors
+    /// [`GuardianError`] if there is no opinion, which counts as no agreement.
     fn review<'a>(&'a self, case: Case<'a>) -> BoxFuture<'a, Result<Opinion, GuardianError>>;
 }
 
-/// What a guardian gets to see.
+/// Input of a review.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
-    /// What would be signed.
+    /// Signing payload of the action.
     pub framed: &'a Framed,
-    /// What it does.
+    /// Findings of the simulation.
     pub simulated: &'a Simulated,
-    /// What it costs and brings.
+    /// Dollar values of the action.
     pub values: &'a Values,
-    /// Shifts of the account's balances by actions on paper; empty for a real action.
+    /// Shifts of the account's balances by paper actions; empty for a real action.
     pub shifts: &'a [BalanceShift],
 }
 
-/// What a guardian thinks.
+/// Result of a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opinion {
-    /// Whether it agrees.
+    /// True if the guardian agrees.
     pub agrees: bool,
-    /// Why.
+    /// Reason for the opinion.
     pub why: SafeText,
-    /// Whether a fair exit may go on without its agreement if the operator approves it: it objects to nothing but the
+    /// True if the operator may approve a fair exit without the guardian's agreement: the guardian only objects to the
     /// size, or there is no guardian.
     pub left_to_operator: bool,
 }
 
-/// Why there is no opinion.
+/// Reason why there is no opinion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the safety-guardian gave no answer: {0}")]
 pub struct GuardianError(pub String);

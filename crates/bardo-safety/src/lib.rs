@@ -1,39 +1,39 @@
-//! What stands between a wish and a signature. What is checked is what is signed: a tool prepares a
-//! [`Proposal`], the account frames it into exact bytes ([`Framed`]), and checks, simulation, permit,
-//! approval and signature all read those bytes.
+//! Safety pipeline: everything between a tool's proposal and a signature. A tool makes a [`Proposal`], and the account
+//! turns it into an exact signing payload ([`Framed`]). Checks, simulation, permit, approval and signature all read
+//! that payload, so that the checked bytes are the signed bytes.
 //!
-//! Every failure fails closed: what cannot be told blocks.
+//! Every failure fails closed: an unknown value blocks the action.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `proposal` | what a tool wants |
-//! | `account` | the seam to whoever signs |
-//! | `framed`, `binding`, `content` | the exact bytes, the hash a permit binds, and what is drawn of them |
-//! | `typed` | the typed data that can be signed: a closed list |
-//! | `calldata` | what the calls bind the chain to, read back from their bytes |
-//! | `facts`, `verdict` | what checks decide on, and how they answer |
-//! | `ground` | what is read of the chain before anything is decided |
-//! | `checks` | one file each |
-//! | `revocation` | whether an action only revokes, cancels or refunds, by intent and calldata |
-//! | `rulebook`, `operator` | the seam to policy, stop ladder and ledger, and what stands behind it |
-//! | `status` | how the rules stand, for whoever asks before acting |
-//! | `value` | dollars: out at the highest, in at the lowest |
-//! | `simulate` | what the bytes do, against what was declared |
-//! | `cage` | the owner's policy contract, read and asked first |
+//! | `proposal` | what a tool wants to do |
+//! | `account` | interface of signing accounts |
+//! | `framed`, `binding`, `content` | the signing payload, the hash that a permit binds, and the content shown to the operator |
+//! | `typed` | the kinds of typed data that can be signed |
+//! | `calldata` | effects of the calls, decoded from their bytes |
+//! | `facts`, `verdict` | inputs and results of checks |
+//! | `ground` | chain state read before a decision |
+//! | `checks` | the checks, one file each |
+//! | `revocation` | actions that only revoke, cancel or refund, by intent and calldata |
+//! | `rulebook`, `operator` | interface of policy, stop file and ledger, and its implementation |
+//! | `status` | usage of every limit |
+//! | `value` | dollar values: outflows at the highest price, inflows at the lowest |
+//! | `simulate` | simulation, and comparison with the declaration |
+//! | `cage` | client of the PolicyCage contract |
 //! | `permit`, `approval`, `guardian` | consent |
-//! | `grants` | who may take tokens by an action, who is paid, and which entries of the address book never may |
-//! | `queue_key` | the key that authenticates approval requests, answers and known parties in the ledger |
-//! | `policy` | what the operator allows: file, presets, comparison, limits |
-//! | `ledger` | what has been spent and may still be, in sliding windows; rates, breaker, stop-loss |
-//! | `parties` | who took part in actions before, by records that only the account's key makes |
-//! | `paper` | what actions on paper have moved, in a database of its own |
-//! | `stop` | the stop file and what each step of the ladder lets through |
-//! | `operator_proof` | what shows that the operator, and no script, lets more through |
-//! | `audit` | the hash-chained trail and its anchor |
-//! | `orders` | signed orders that others settle, followed on the chain to their end |
-//! | `pipeline` | the way through all of it, and the only maker of a [`Capability`] |
+//! | `grants` | spenders and recipients of an action, and address book entries that can never be one |
+//! | `queue_key` | key that authenticates approval requests, answers and known parties in the ledger |
+//! | `policy` | the operator's policy: file, presets, comparison, limits |
+//! | `ledger` | spending in sliding windows, rates, failure breaker, stop-loss |
+//! | `parties` | authenticated records of recipients, spenders and tokens of earlier actions |
+//! | `paper` | ledger of paper-mode actions, in a database of its own |
+//! | `stop` | stop file, and the actions that each level lets through |
+//! | `operator_proof` | proof that the operator, not a script, made a decision |
+//! | `audit` | hash-chained audit log and its anchor |
+//! | `orders` | signed orders that others settle, followed to their end on chain |
+//! | `pipeline` | the write pipeline, and the only source of a [`Capability`] |
 //!
-//! Not here: keys (see `custody`), tools, and anything that is drawn.
+//! Keys are in `custody`. Tools and user interfaces are in other crates.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

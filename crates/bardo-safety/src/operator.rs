@@ -1,5 +1,4 @@
-//! The operator's rules as the pipeline asks for them: policy file, stop file, ledger and checks
-//! behind the one seam.
+//! The operator's rules as a [`Rulebook`]: policy file, stop file, ledger and checks.
 
 mod away;
 pub(crate) mod consent;
@@ -38,13 +37,14 @@ use bardo_store::{Store, StoreError};
 use golem_chain::network::{Network, NetworkKind};
 use golem_chain::token::TokenId;
 
-/// Characters kept of one change of a policy.
+/// Maximum length of one policy change's text, in characters.
 const MAX_CHANGE: usize = 200;
 
-/// What the pipeline asks before it lets anything pass.
+/// Rules that the pipeline checks before it lets an action pass.
 ///
-/// What is reserved and how it ended goes on the audit trail in the same transaction. The trail's anchor follows at the
-/// next question, after each of the operator's decisions, and when the last of the rules' holders is gone.
+/// Every reservation and its end is recorded in the audit log in the same database transaction. The audit log's anchor
+/// is updated by the next check, after each of the operator's decisions, and when the last holder of the rules is
+/// dropped.
 #[derive(Debug)]
 pub struct OperatorRules {
     keeper: Arc<Keeper>,
@@ -52,62 +52,64 @@ pub struct OperatorRules {
     store: Store,
     networks: Vec<Network>,
     anchor: Anchor,
-    /// Where what may come a moment later is written from: the gate asks on the store's own thread, which is no
-    /// runtime's.
+    /// Runtime for writes that may happen a moment later. The commit calls these rules on the store's own thread, which
+    /// belongs to no runtime.
     runtime: OnceLock<Handle>,
-    /// The rules of the real ledger, where these count on paper: they follow the policy, and know who was paid before.
+    /// Rules of the real ledger, if these rules count in a paper ledger. They own the policy, and know earlier
+    /// recipients.
     real: Option<Arc<OperatorRules>>,
 }
 
-/// Why a decision about the policy could not be put on record.
+/// Reason why a decision about the policy was not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The audit trail did not take it.
+    /// The audit log entry could not be appended.
     #[error(transparent)]
     Audit(#[from] AuditError),
     /// The ledger's clock cannot be read.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// It was not proved that the operator decided.
+    /// The proof of the operator's decision does not cover it.
     #[error(transparent)]
     Proof(#[from] ProofError),
 }
 
-/// Why a call may not be made.
+/// Reason why a tool call is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallRefused {
-    /// As many as the policy allows were made in the last minute.
+    /// The limit of calls in the last minute is reached.
     #[error("{limit} tool calls were made in the last 60 seconds, which is the limit")]
     TooMany {
-        /// How many are allowed.
+        /// Maximum number of calls per minute.
         limit: u32,
-        /// When one is free again, in milliseconds.
+        /// Milliseconds until the next call is allowed.
         wait: u64,
     },
-    /// The ledger did not take it down.
+    /// The ledger could not count the call.
     #[error("the call could not be counted: {0}")]
     Uncounted(LedgerError),
 }
 
 impl OperatorRules {
-    /// The rules of this data folder for these chains.
+    /// Creates the rules of this data folder for these chains.
     pub fn new(keeper: Arc<Keeper>, stop: StopFile, store: Store, networks: impl IntoIterator<Item = Network>) -> Self {
         let anchor = Anchor::beside(store.path());
         let runtime = Handle::try_current().map(OnceLock::from).unwrap_or_default();
         let networks = networks.into_iter().collect();
         let rules = Self { keeper, stop, store, networks, anchor, runtime, real: None };
-        // A trail has an anchor from before its first entry on. One that has lost it gets none here, so that it is found.
+        // An audit log has an anchor before its first entry. A log without one is not given a new one here, so that the
+        // loss is noticed.
         if matches!(rules.store.read(audit::head), Ok(Head::EMPTY)) {
             rules.anchor();
         }
         rules
     }
 
-    /// Rules that count in a paper ledger: its limits, rates and marks are its own, while the policy and the stop
-    /// are those of `real`.
+    /// Creates rules that count in a paper ledger: limits, rates and high-water marks are its own; the policy and the
+    /// stop are those of `real`.
     pub fn on_paper(real: &Arc<Self>, store: Store) -> Self {
         let networks = real.networks.clone();
         let mut rules = Self::new(Arc::clone(&real.keeper), real.stop.clone(), store, networks);
@@ -115,12 +117,12 @@ impl OperatorRules {
         rules
     }
 
-    /// Whoever follows the policy's file.
+    /// Returns the keeper, which follows the policy file.
     pub fn keeper(&self) -> &Arc<Keeper> {
         &self.keeper
     }
 
-    /// What holds now; does not look at the file.
+    /// Returns the policy in force, without reading its file.
     pub(super) fn adopted(&self) -> Adopted {
         self.keeper.current()
     }
@@ -129,20 +131,20 @@ impl OperatorRules {
         &self.store
     }
 
-    /// The stop in force, read anew.
+    /// Reads the stop in force from disk.
     pub fn stop_in_force(&self) -> InForce {
         self.stop.read()
     }
 
-    /// Whether these rules are for devnets only.
+    /// Returns true if these rules are for devnets only.
     fn is_devnet(&self) -> bool {
         !self.networks.is_empty() && self.networks.iter().all(|network| network.kind == NetworkKind::Devnet)
     }
 
-    /// Closes the failure breaker, by the operator's decision.
+    /// Closes the failure breaker, on the operator's decision.
     ///
     /// # Errors
-    /// [`AcceptError`]: it stays as it was.
+    /// [`AcceptError`] if the proof does not cover it or it cannot be recorded; the breaker is unchanged.
     pub async fn reset_breaker(&self, by: &str, now: u64, proof: OperatorProof) -> Result<(), AcceptError> {
         let basis = proof.redeem_on(self.is_devnet(), &Authorisation::ResetBreaker, now)?;
         let by = &format!("{by}, confirmed by {}", basis.as_str());
@@ -150,11 +152,11 @@ impl OperatorRules {
         self.recorded(Kind::BreakerReset, body, now, |transaction| Ok(ledger::reset_breaker(transaction)?)).await
     }
 
-    /// Forgets an account's high-water marks, by the operator's decision: what it is worth at its next action is its mark then.
-    /// Answers how many there were.
+    /// Deletes an account's high-water marks, on the operator's decision. The account's value at its next action
+    /// becomes the new mark. Returns the number of deleted marks.
     ///
     /// # Errors
-    /// [`AcceptError`]: they stay as they were.
+    /// [`AcceptError`] if the proof does not cover it or it cannot be recorded; the marks are unchanged.
     pub async fn forget_high_water(
         &self,
         account: Address,
@@ -190,19 +192,19 @@ impl OperatorRules {
         written
     }
 
-    /// Stops everything, by the operator's word.
+    /// Sets a halt in the operator's name.
     ///
     /// # Errors
-    /// [`StopError`]: nothing is stopped.
+    /// [`StopError`] if the stop could not be set.
     pub fn halt(&self, reason: &str, now: u64) -> Result<InForce, StopError> {
         let reason = if reason.is_empty() { "the operator refused and stopped everything" } else { reason };
         self.stop.raise(StopLevel::Halt, reason, "operator", now)
     }
 
-    /// Counts a tool call of `caller`, in whichever process on this ledger, and checks the caller's rate.
+    /// Counts a tool call of `caller` across all processes on this ledger, and checks the caller's rate.
     ///
     /// # Errors
-    /// [`CallRefused`]: it is one too many, or could not be counted.
+    /// [`CallRefused`] if the limit is reached, or if the call could not be counted.
     pub async fn take_call(&self, now: u64, caller: &GolemId) -> Result<(), CallRefused> {
         let limit = self.policy().rules().max_tool_calls_per_minute.0;
         let caller = caller.clone();
@@ -214,26 +216,26 @@ impl OperatorRules {
         }
     }
 
-    /// Failures in a row, as the failure breaker counts them.
+    /// Returns the number of consecutive failures that the failure breaker has counted.
     ///
     /// # Errors
-    /// [`LedgerError`]: then the count is not known.
+    /// [`LedgerError`] if the ledger cannot be read.
     pub fn failures(&self) -> Result<u32, LedgerError> {
         self.store.read(ledger::failures)
     }
 
-    /// What signed orders of an account may still take of a token, in raw units, by the ledger: whether anybody is
-    /// connected who would settle them or not.
+    /// Returns the amount that signed orders of an account may still take of a token, in raw units. The ledger is the
+    /// source, whether or not a service that settles the orders is connected.
     ///
     /// # Errors
-    /// The database's failure.
+    /// [`StoreError`] if the database fails.
     pub fn promised(&self, chain_id: u64, account: Address, token: Address) -> Result<U256, StoreError> {
         let promised = self.store.read(|connection| record::promised(connection, chain_id, account))?;
         Ok(promised.get(&token).copied().unwrap_or_default())
     }
 
-    /// Moves the anchor to where the trail ends on disk. It may lag; that it could not be moved is for
-    /// the log, since what it witnesses is there all the same.
+    /// Moves the anchor to the end of the audit log on disk. A failure is only logged: the anchor may lag, and the
+    /// entries exist anyway.
     fn anchor(&self) {
         match self.store.read(audit::head) {
             Ok(head) => {
@@ -253,8 +255,8 @@ impl OperatorRules {
         self.network(framed.proposal().chain_id).is_some_and(|network| network.kind == NetworkKind::Devnet)
     }
 
-    /// What is used of the caps, and what is on its way over bridges: both of one moment, for an order that ends in
-    /// between would take its money out of one and not yet have moved the mark in the other.
+    /// Reads the usage of the caps and the open bridge orders in one database transaction. An order that ended between
+    /// two reads would be missing from both.
     fn usage(&self, policy: &Policy, framed: &Framed, facts: &Facts) -> Result<(Usage, Micros), Doubt> {
         let tokens = request(framed, facts, policy.rules().max_unfed_usd).map(|wish| wish.tokens).unwrap_or_default();
         let cool_off = policy.caps(facts.phase, false).cool_off;
@@ -297,7 +299,7 @@ impl Rulebook for OperatorRules {
         let policy = self.policy();
         let found = self.usage(&policy, framed, facts);
         let network = self.network(framed.proposal().chain_id);
-        // Where nobody tells, nothing is on its way.
+        // Without a readable ledger, no open bridge orders are counted.
         let away = found.as_ref().map(|(_, away)| *away).unwrap_or_default();
         let usage = found.as_ref().map(|(usage, _)| usage);
         self.anchor();
@@ -340,7 +342,8 @@ impl Rulebook for OperatorRules {
             account: proposal.account,
         };
         let caps = policy.caps(facts.phase, facts.reduce_only());
-        // A devnet's time may be its own; any other chain tells how late it is, whatever the machine's clock shows.
+        // A devnet may have its own time. Any other chain's block time bounds how late it is, whatever the machine's
+        // clock shows.
         let own_time = self.on_devnet(framed);
         let reserved = match own_time {
             true => ledger::reserve(transaction, now, &caps, &party, &wish),
@@ -402,7 +405,7 @@ impl Rulebook for OperatorRules {
         reservation: Reservation,
         end: End,
     ) -> Result<(), ReserveError> {
-        // What is too much to count is counted as the most that can be.
+        // A value that is too large counts as the maximum.
         let micros = |usd| Micros::of(usd, Rounding::Up).unwrap_or(Micros::MAX);
         let outcome = match end {
             End::Done { spent } => Outcome::Done { spent: micros(spent) },

@@ -1,12 +1,12 @@
-//! Proof that the operator, and not a script in their terminal, wants something that lets more through.
+//! Proof that the operator, and not a script in their terminal, made a decision that loosens a limit.
 //!
-//! Lowering a stop, accepting a looser policy, resetting a breaker or a high-water mark, reconciling an account, leaving
-//! paper mode, selling everything that is held, and some approvals take an [`OperatorProof`] as a parameter, so that none
-//! of them can be reached without one. A proof is bound to exactly what it authorises and to one data folder, is used up
-//! by that, and ends after [`LIFETIME`] by both clocks.
+//! These decisions take an [`OperatorProof`] as a parameter, so that none of them can be made without one: lowering a
+//! stop, accepting a looser policy, resetting a breaker or a high-water mark, reconciling an account, leaving paper
+//! mode, selling all holdings, and some approvals. A proof is bound to exactly one authorisation and to one data
+//! folder. It can be used once, and expires after [`LIFETIME`] by both clocks.
 //!
-//! Not here: passwords. `custody::reauthentication` checks them and is the only maker of proofs, which
-//! `tests/pipeline/signing.rs` checks.
+//! `custody::reauthentication` checks passwords and is the only maker of proofs, which `tests/pipeline/signing.rs`
+//! checks.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,80 +18,80 @@ use super::stop::InForce;
 use bardo_base::id::PermitId;
 use bardo_base::model::StopLevel;
 
-/// How long a proof serves.
+/// Lifetime of a proof.
 pub const LIFETIME: Duration = Duration::from_secs(60);
 
-/// What a proof authorises. Whatever was shown to the operator is part of it.
+/// Decision that a proof authorises, including what was shown to the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Authorisation {
-    /// Lowering or lifting a stop.
+    /// Lower or lift a stop.
     LowerStop {
-        /// Hash of the stop that was shown.
+        /// Keccak-256 hash of the stop that was shown.
         shown: B256,
-        /// The level that stays; `None`: none.
+        /// Level that remains; `None` to lift the stop.
         to: Option<StopLevel>,
     },
-    /// Putting a looser policy into force.
+    /// Put a looser policy into force.
     AcceptPolicy {
-        /// The policy's hash.
+        /// Hash of the policy.
         hash: B256,
     },
-    /// Closing the failure breaker.
+    /// Close the failure breaker.
     ResetBreaker,
-    /// Forgetting the high-water marks of an account.
+    /// Delete the high-water marks of an account.
     ResetHighWater {
-        /// The account.
+        /// Account whose marks are deleted.
         account: Address,
     },
-    /// Going on from the chain's nonces.
+    /// Continue from the chain's nonces.
     Reconcile {
         /// EIP-155 id of the chain.
         chain_id: u64,
-        /// The account.
+        /// Account that is reconciled.
         account: Address,
-        /// The next nonce that was shown, by the chain's blocks.
+        /// Next nonce by the chain's blocks, as shown to the operator.
         next: u64,
-        /// The next nonce that was shown, with pending transactions.
+        /// Next nonce with pending transactions, as shown to the operator.
         pending: u64,
     },
-    /// Setting or clearing the account's rules in PolicyCage.
+    /// Set or clear the account's rules in PolicyCage.
     PolicyCage {
-        /// The account.
+        /// Account that the rules belong to.
         account: Address,
-        /// Hash of the chain's id and the calldata that were shown.
+        /// Keccak-256 hash of the chain id and the calldata that were shown.
         change: Box<B256>,
     },
-    /// Approving an action from outside the process that asks, or one that an unisolated brain proposed.
+    /// Approve an action from outside the process that requested it, or one that an unisolated brain proposed.
     Approve {
-        /// The permit that waits.
+        /// Permit that waits for the approval.
         permit_id: PermitId,
-        /// The account that would sign.
+        /// Account that would sign.
         account: Address,
     },
-    /// Leaving paper mode: transactions are signed again.
+    /// Leave paper mode, so that transactions are signed again.
     LeavePaper {
-        /// The account that would sign.
+        /// Account that would sign.
         account: Address,
     },
-    /// Selling everything that an account holds, after a Golem's death or under a flatten.
+    /// Sell all holdings of an account, after a Golem's death or under a flatten.
     SellHoldings {
-        /// The account.
+        /// Account that holds them.
         account: Address,
     },
 }
 
 impl Authorisation {
-    /// The authorisation to lower `shown` to `to`.
+    /// Returns the authorisation to lower the stop `shown` to `to`.
     pub fn lower_stop(shown: &InForce, to: Option<StopLevel>) -> Self {
-        // Its Debug form has every field, and is never read back.
+        // The `Debug` text has every field and is never parsed.
         Self::LowerStop { shown: keccak256(format!("{shown:?}")), to }
     }
 
-    /// The account whose key must prove it; `None` where it concerns every key of the data folder.
+    /// Returns the account whose key must prove the decision; `None` if it concerns every key of the data folder.
     pub fn account(&self) -> Option<Address> {
         match self {
             Self::LowerStop { .. } | Self::AcceptPolicy { .. } | Self::ResetBreaker => None,
-            // Golems of every account forget their marks with it.
+            // It also deletes marks that Golems of other accounts have.
             Self::ResetHighWater { .. } => None,
             Self::Reconcile { account, .. }
             | Self::PolicyCage { account, .. }
@@ -101,7 +101,7 @@ impl Authorisation {
         }
     }
 
-    /// Whether it takes effect on every network of the data folder, devnet or not.
+    /// Returns true if the decision affects every network of the data folder, devnet or not.
     pub fn is_of_every_network(&self) -> bool {
         match self {
             Self::LowerStop { .. } => true,
@@ -116,7 +116,7 @@ impl Authorisation {
         }
     }
 
-    /// What it is, for the audit log.
+    /// Returns the identifier for the audit log.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::LowerStop { .. } => "lower_stop",
@@ -132,19 +132,19 @@ impl Authorisation {
     }
 }
 
-/// What a proof rests on.
+/// Evidence that a proof is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Basis {
-    /// The passwords of these accounts' key files.
+    /// Passwords of these accounts' key files.
     Passwords(Vec<Address>),
-    /// The data folder has no key file, so that nothing of real value can be signed from it.
+    /// The data folder has no key file, so nothing of real value can be signed from it.
     NoKeys,
-    /// It concerns devnets only, whose keys are public.
+    /// The decision concerns devnets only, whose keys are public.
     Devnet,
 }
 
 impl Basis {
-    /// What it is, for the audit log.
+    /// Returns the identifier for the audit log.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Passwords(_) => "password",
@@ -154,24 +154,24 @@ impl Basis {
     }
 }
 
-/// Why a proof does not serve.
+/// Reason why a proof is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
-    /// Its time is over.
+    /// The proof has expired.
     #[error("the confirmation by password has expired: nothing was changed, do it again")]
     Expired,
-    /// It authorises something else.
+    /// The proof authorises another decision.
     #[error("the confirmation by password was for something else: nothing was changed, look again and repeat it")]
     OtherAction,
-    /// It belongs to another data folder.
+    /// The proof belongs to another data folder.
     #[error("the confirmation by password was for another data folder: nothing was changed")]
     OtherFolder,
-    /// It rests on less than this needs.
+    /// The evidence is too weak for this decision.
     #[error("this needs the password of the account's key: nothing was changed")]
     NoPassword,
 }
 
-/// A proof. Neither copied nor kept: used up by what it authorises.
+/// Proof of one decision. It cannot be copied, and using it consumes it.
 #[derive(Debug)]
 #[must_use = "a proof that is not used authorises nothing"]
 pub struct OperatorProof {
@@ -183,16 +183,16 @@ pub struct OperatorProof {
 }
 
 impl OperatorProof {
-    /// A proof for exactly `authorises` in the data folder `folder`; `now` in milliseconds since the Unix epoch. For
-    /// `custody::reauthentication` alone.
+    /// Creates a proof for exactly `authorises` in the data folder `folder`; `now` is in milliseconds since the Unix
+    /// epoch. For `custody::reauthentication` only.
     pub(crate) fn issue(authorises: Authorisation, basis: Basis, folder: &Path, now: u64) -> Self {
         Self { authorises, basis, folder: folder.to_owned(), made_at: now, expires: Instant::now() + LIFETIME }
     }
 
-    /// Uses it up; what it rests on.
+    /// Consumes the proof and returns its evidence; `now` is in milliseconds since the Unix epoch.
     ///
     /// # Errors
-    /// [`ProofError`]: it does not authorise `wanted` now.
+    /// [`ProofError`] if the proof has expired or does not authorise `wanted`.
     pub fn redeem(self, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
         let lifetime = u64::try_from(LIFETIME.as_millis()).unwrap_or(u64::MAX);
         if now < self.made_at || now >= self.made_at.saturating_add(lifetime) || Instant::now() >= self.expires {
@@ -210,10 +210,10 @@ impl OperatorProof {
         }
     }
 
-    /// The same for what happens in one data folder.
+    /// Like [`Self::redeem`], for a decision in one data folder.
     ///
     /// # Errors
-    /// [`ProofError`].
+    /// [`ProofError`] as for [`Self::redeem`], or if the proof is for another folder.
     pub(crate) fn redeem_in(self, folder: &Path, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
         if self.folder != folder {
             return Err(ProofError::OtherFolder);
@@ -221,10 +221,10 @@ impl OperatorProof {
         self.redeem(wanted, now)
     }
 
-    /// The same for what holds on networks of this kind: only devnets take a proof without a key.
+    /// Like [`Self::redeem`], for a decision on networks of one kind: only devnets accept a proof without a key.
     ///
     /// # Errors
-    /// [`ProofError`].
+    /// [`ProofError`] as for [`Self::redeem`], or if a devnet's proof is used elsewhere.
     pub fn redeem_on(self, devnet: bool, wanted: &Authorisation, now: u64) -> Result<Basis, ProofError> {
         if self.basis == Basis::Devnet && !devnet {
             return Err(ProofError::NoPassword);
@@ -246,7 +246,7 @@ mod tests {
         let wanted = Authorisation::ResetBreaker;
         let by_password = || proof(Basis::Passwords(vec![Address::ZERO]));
         assert!(by_password().redeem(&wanted, 1_000).is_ok() && by_password().redeem(&wanted, 60_999).is_ok());
-        // By the wall clock, and where that was set back.
+        // By the wall clock, also if that was set back.
         assert_eq!(by_password().redeem(&wanted, 61_000), Err(ProofError::Expired));
         assert_eq!(by_password().redeem(&wanted, 999), Err(ProofError::Expired));
         let other = Authorisation::AcceptPolicy { hash: B256::ZERO };
@@ -279,10 +279,10 @@ mod tests {
             let password = |proved| Basis::Passwords(vec![proved]);
             assert!(by(password(account)).redeem(&wanted, 1_000).is_ok());
             assert_eq!(by(password(Address::repeat_byte(2))).redeem(&wanted, 1_000), Err(ProofError::NoPassword));
-            // Where the money is no play money, a devnet's proof is none.
+            // A devnet's proof is not valid where real money is at stake.
             assert_eq!(by(Basis::Devnet).redeem_on(false, &wanted, 1_000), Err(ProofError::NoPassword));
         }
-        // The rules that were shown, and no others.
+        // Only for the rules that were shown.
         let [shown, other] = [B256::ZERO, B256::repeat_byte(1)]
             .map(|change| Authorisation::PolicyCage { account, change: Box::new(change) });
         let proof = OperatorProof::issue(shown, Basis::Passwords(vec![account]), Path::new("/data"), 1_000);

@@ -1,6 +1,6 @@
-//! The paper ledger: what actions on paper have moved. It is a database of its own beside the real ledger, with the same
-//! tables, so that limits and rates are counted on paper by the same rules and never mix with real ones; this room's own
-//! tables stand in it alone. A balance on paper is the chain's plus what moved on paper.
+//! Paper ledger: the effects of paper-mode actions, in a database of its own beside the real ledger. It has the same
+//! tables, so that paper limits and rates follow the same rules and never mix with real ones. The tables of this module
+//! exist only there. A paper balance is the chain's balance plus the paper moves.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use bardo_store::{Migrations, Store, StoreError};
 use golem_chain::fork::BalanceShift;
 use golem_chain::token::{Token, TokenId};
 
-/// The tables of actions on paper and of the balances that they moved. Amounts are raw units, as decimal text: they take
+/// Tables of paper actions and of the balances that they moved. Amounts are raw units in decimal text, since they have
 /// up to 256 bits.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "paper",
@@ -49,92 +49,93 @@ pub const MIGRATIONS: Migrations = Migrations {
 "],
 };
 
-/// The paper ledger of a network. Cheap to clone.
+/// Paper ledger of a network. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct PaperLedger {
     store: Store,
     real: Store,
 }
 
-/// An action as the paper ledger keeps it.
+/// Paper action as stored.
 #[derive(Debug, Clone)]
 pub struct PaperAction {
-    /// Milliseconds since the Unix epoch.
+    /// Time of the action, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// The permit that it used.
+    /// Permit that the action used.
     pub permit_id: PermitId,
-    /// The call that it belongs to.
+    /// Call that the action belongs to.
     pub call_id: CallId,
-    /// On whose behalf.
+    /// Golem that acted.
     pub golem_id: GolemId,
-    /// The tool's name.
+    /// Name of the tool.
     pub tool: &'static str,
-    /// Expected outcome, in a sentence.
+    /// Expected outcome, as a sentence.
     pub outcome: SafeText,
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Account that acted.
     pub account: Address,
-    /// The block on which it was simulated.
+    /// Number of the block that the action was simulated on.
     pub block: u64,
-    /// Dollars that count as spent.
+    /// Dollars that count as spent, as decimal text.
     pub spent_usd: String,
-    /// Balances that it moved.
+    /// Balances that the action moved.
     pub moves: Vec<PaperMove>,
 }
 
-/// A balance of the account that moved on paper.
+/// Balance change of the account by a paper action.
 #[derive(Debug, Clone)]
 pub struct PaperMove {
-    /// EIP-155 id of the chain, which a bridge order makes another one.
+    /// EIP-155 id of the chain; the destination's for the output of a bridge order.
     pub chain_id: u64,
     /// Token of the balance.
     pub token: Token,
-    /// Raw units that came in.
+    /// Incoming amount, in raw units.
     pub came: U256,
-    /// Raw units that went out.
+    /// Outgoing amount, in raw units.
     pub went: U256,
 }
 
-/// Sum of all moves of an account's token on paper, for a person.
+/// Total of all paper moves of one token of an account, for display.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PaperPosition {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Account that holds it.
+    /// Account that holds the position.
     pub account: String,
-    /// The contract, or `native`.
+    /// Address of the token, or `native`.
     pub token: String,
-    /// The token's symbol.
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// Its decimals.
+    /// Decimals of the token.
     pub decimals: u8,
-    /// Raw units that came in.
+    /// Total incoming amount, in raw units.
     pub came_raw: String,
-    /// Raw units that went out.
+    /// Total outgoing amount, in raw units.
     pub went_raw: String,
 }
 
 impl PaperLedger {
-    /// The paper ledger in `store`, beside the real one.
+    /// Creates the paper ledger in `store`, beside the real ledger `real`.
     pub fn new(store: Store, real: Store) -> Self {
         Self { store, real }
     }
 
-    /// Its database.
+    /// Returns the paper ledger's database.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The real ledger's database: who was paid before, and what signed orders may take, stands there.
+    /// Returns the real ledger's database, which knows earlier recipients and the amounts that signed orders may take.
     pub(super) fn real(&self) -> &Store {
         &self.real
     }
 
-    /// A number that changes whenever something is done on paper, and when all of it is forgotten.
+    /// Returns the number of actions and the highest sequence number. The pair changes with every paper action, and
+    /// when the ledger is reset.
     ///
     /// # Errors
-    /// The database's failure.
+    /// [`StoreError`] if the database fails.
     pub fn version(&self) -> Result<(i64, i64), StoreError> {
         let version = "SELECT count(*), coalesce(max(seq), 0) FROM paper_action";
         self.store.read(|connection| {
@@ -142,10 +143,10 @@ impl PaperLedger {
         })
     }
 
-    /// Shifts of an account's balances on a chain by all actions on paper.
+    /// Returns the shifts of an account's balances on a chain by all paper actions.
     ///
     /// # Errors
-    /// The database's failure.
+    /// [`StoreError`] if the database fails.
     pub fn shifts(&self, chain_id: u64, account: Address) -> Result<Vec<BalanceShift>, StoreError> {
         self.store.read(|connection| shifts(connection, chain_id, account))
     }
@@ -187,10 +188,10 @@ fn shifts(connection: &Connection, chain_id: u64, account: Address) -> Result<Ve
     Ok(moved.into_iter().map(|(token, (came, went))| BalanceShift { token, holder: account, came, went }).collect())
 }
 
-/// Keeps an action, in the transaction that counts it against the limits.
+/// Stores an action, in the database transaction that counts it against the limits.
 ///
 /// # Errors
-/// The database's failure; a permit that was used before among them.
+/// [`StoreError`] if the database fails, or if the permit was used before.
 pub(super) fn note(transaction: &Transaction<'_>, action: &PaperAction) -> Result<(), StoreError> {
     let (at, block) = (stored(action.at)?, stored(action.block)?);
     let account = action.account.to_string();
@@ -233,7 +234,7 @@ pub(super) fn note(transaction: &Transaction<'_>, action: &PaperAction) -> Resul
     Ok(())
 }
 
-/// Sum of the moves of one token.
+/// Total of the moves of one token.
 struct Total {
     symbol: String,
     decimals: u8,
@@ -241,10 +242,10 @@ struct Total {
     went: U256,
 }
 
-/// Everything that has moved on paper, by account and token.
+/// Returns the totals of all paper moves, by account and token.
 ///
 /// # Errors
-/// The database's failure.
+/// [`StoreError`] if the database fails.
 pub fn positions(connection: &Connection) -> Result<Vec<PaperPosition>, StoreError> {
     let mut asked = connection.prepare_cached(
         "SELECT chain_id, account, token, symbol, decimals, came, went FROM paper_move ORDER BY action",
@@ -278,11 +279,11 @@ pub fn positions(connection: &Connection) -> Result<Vec<PaperPosition>, StoreErr
     all.into_iter().map(position).collect()
 }
 
-/// Forgets everything that was done on paper, and everything that was counted for it. Returns the number of actions. Only
-/// a paper ledger has the tables: on a real one it fails, and nothing is forgotten.
+/// Deletes all paper actions and their usage of limits. Returns the number of actions. On a real ledger it fails
+/// without changes, because only a paper ledger has these tables.
 ///
 /// # Errors
-/// The database's failure.
+/// [`StoreError`] if the database fails.
 pub fn reset(transaction: &Transaction<'_>) -> Result<usize, StoreError> {
     transaction.execute("DELETE FROM paper_move", [])?;
     let actions = transaction.execute("DELETE FROM paper_action", [])?;

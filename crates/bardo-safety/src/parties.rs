@@ -1,6 +1,6 @@
-//! Records of who took part in an account's actions before: was paid, was let take tokens, or is a token of which the
-//! account has allowed something. A known party is asked about less, so a record counts only where a holder of the
-//! account's key made it; anyone else who can write the database makes nobody known.
+//! Authenticated records of the parties to an account's earlier actions: recipients, spenders, and tokens on which the
+//! account has set an allowance. Actions with known parties need less approval. A record therefore counts only if a
+//! holder of the account's key made it: write access to the database does not suffice.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,19 @@ use crate::queue_key::QueueKey;
 use bardo_base::id::CallId;
 use bardo_store::StoreError;
 
-/// Domain of the tags in the ledger.
+/// Domain of the tags in the real ledger.
 const IN_EARNEST: &str = "bardo party 1";
-/// Domain of the tags in a paper ledger: whoever was paid on paper was not paid.
+/// Domain of the tags in a paper ledger: a recipient on paper was not really paid.
 const ON_PAPER: &str = "bardo party on paper 1";
 
-/// How an address took part.
+/// Role of an address in an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Received something.
+    /// Recipient of something.
     Receiver,
-    /// Was let take something.
+    /// Spender that was allowed to take something.
     Spender,
-    /// Token of which somebody was allowed something: its own word on allowances is believed.
+    /// Token on which an allowance was set: its own answers about allowances are trusted.
     Token,
 }
 
@@ -37,7 +37,7 @@ impl Role {
     }
 }
 
-/// Somebody who took part in an action of an account.
+/// Party to an action of an account.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Party {
     pub role: Role,
@@ -46,8 +46,8 @@ pub(super) struct Party {
     pub account: Address,
 }
 
-/// Makes and checks the records of one ledger, with the key of the account that acts. Without a key nothing is recorded
-/// and nobody is known.
+/// Creates and verifies the records of one ledger, with the key of the signing account. Without a key nothing is
+/// recorded and no party is known.
 #[derive(Debug, Clone)]
 pub(super) struct PartyRecords {
     key: Option<QueueKey>,
@@ -67,7 +67,7 @@ impl PartyRecords {
         self.key.as_ref().filter(|key| key.account() == account)
     }
 
-    /// Records that `party` took part in the call. A row in its place that nobody with the key made is replaced.
+    /// Records a party to a call. An existing row without a valid tag is replaced.
     pub(super) fn note(
         &self,
         transaction: &Transaction<'_>,
@@ -98,7 +98,7 @@ impl PartyRecords {
         Ok(())
     }
 
-    /// Whether `party` took part before, by a record that the account's key made.
+    /// Returns true if a record with a valid tag exists for `party`.
     pub(super) fn knows(&self, connection: &Connection, party: Party) -> Result<bool, StoreError> {
         let Some(key) = self.key_of(party.account) else { return Ok(false) };
         let row: Option<(String, i64, Vec<u8>)> = connection
@@ -119,7 +119,7 @@ impl PartyRecords {
         Ok(row.is_some_and(|(call_id, at, tag)| self.is_genuine(key, &party, &call_id, at, &tag)))
     }
 
-    /// Receivers and spenders of the account's actions on whichever chain, by records that its key made.
+    /// Returns recipients and spenders of the account's actions on any chain, by records with a valid tag.
     pub(super) fn known(&self, connection: &Connection, account: Address) -> Result<BTreeSet<Address>, StoreError> {
         let Some(key) = self.key_of(account) else { return Ok(BTreeSet::new()) };
         let mut known = BTreeSet::new();
@@ -146,10 +146,10 @@ impl PartyRecords {
     }
 }
 
-/// Everyone of whom the database says that they received something or were let take something, whoever wrote it: the
-/// addresses that others may imitate. A row that cannot be read names nobody.
+/// Returns every recipient and spender in the database, even without a valid tag: these are the addresses that others
+/// may imitate. A row that cannot be parsed is skipped.
 pub(super) fn mentioned(connection: &Connection) -> Result<BTreeSet<Address>, StoreError> {
-    // The first two are of before records had tags.
+    // The first two tables are older than the tags.
     let mut asked = connection.prepare_cached(
         "SELECT address FROM safety_recipient UNION SELECT address FROM safety_spender
          UNION SELECT address FROM safety_party WHERE role <> 'token'",
@@ -166,7 +166,7 @@ pub(super) fn mentioned(connection: &Connection) -> Result<BTreeSet<Address>, St
     Ok(mentioned)
 }
 
-/// What a tag covers.
+/// Returns the content that a tag covers.
 fn parts(party: &Party, call_id: &str, at: i64) -> [Vec<u8>; 6] {
     [
         party.role.as_str().as_bytes().to_vec(),
@@ -235,7 +235,7 @@ mod tests {
         ] {
             assert!(!knows(&records, other), "{other:?}");
         }
-        // Nor does the same row count for another key, on paper, or without a key.
+        // The same row does not count for another key, in paper mode, or without a key either.
         for other in [
             PartyRecords::in_earnest(key(8, OWN)),
             PartyRecords::in_earnest(key(7, Address::repeat_byte(2))),
@@ -259,7 +259,7 @@ mod tests {
     #[tokio::test]
     async fn a_row_that_was_put_in_or_changed_makes_nobody_known_and_is_replaced() {
         let records = PartyRecords::in_earnest(key(7, OWN));
-        // The lookalike by the other's row: copied, moved, and with a tag of no key.
+        // A lookalike address in three forged rows: copied, changed, and with a tag of no key.
         for forged in [
             "INSERT INTO safety_party SELECT role, chain_id, 'LOOKALIKE', account,
                  call_id, first_at, tag FROM safety_party",

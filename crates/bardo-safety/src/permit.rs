@@ -1,8 +1,7 @@
-//! What stands between a preview and its commit: a permit that serves once, for a short time, for
-//! exactly what was previewed.
+//! Permit between a preview and its commit. It can be used once, for a short time, for exactly the previewed action.
 //!
-//! A permit that was never used lives in this program's memory only, so that none survives a
-//! restart; one that was used is in the database, so that none serves twice.
+//! An unused permit is kept in this process's memory only, so that none survives a restart. A used permit is stored in
+//! the database, so that none can be used twice.
 
 use alloy::primitives::{Address, B256, U256};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
@@ -14,8 +13,8 @@ use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_store::{Migrations, StoreError};
 
-/// The pipeline's tables: permits that were used, the transactions signed under them, who has received something
-/// before or was let take it, and the orders that others settle.
+/// Tables of the pipeline: used permits, transactions signed under them, earlier recipients and spenders, and orders
+/// that others settle.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "safety",
     steps: &[
@@ -77,20 +76,20 @@ pub const MIGRATIONS: Migrations = Migrations {
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX safety_order_live ON safety_order (chain_id, account) WHERE stage <> 'ended';
 ",
-        // Whose work it is: who acts, and the store's name that was open when the permit was used.
+        // Owner of the work: the acting Golem, and the session id of the store that used the permit.
         "
     ALTER TABLE safety_permit ADD COLUMN golem_id TEXT;
     ALTER TABLE safety_permit ADD COLUMN session TEXT;
     CREATE INDEX safety_permit_call ON safety_permit (call_id);
     ALTER TABLE safety_leg ADD COLUMN main INTEGER NOT NULL DEFAULT 1;
 ",
-        // Since when an order waits to be handed in, and whether anybody may have seen it since. Of those that were
-        // there before nobody knows.
+        // Time since which an order waits for submission, and whether anybody may have seen it. For older rows this is
+        // unknown, so they count as seen.
         "
     ALTER TABLE safety_order ADD COLUMN signed_at INTEGER;
     ALTER TABLE safety_order ADD COLUMN shown INTEGER NOT NULL DEFAULT 1;
 ",
-        // Of which tokens an account has allowed somebody something, whoever signed it for the account.
+        // Tokens on which an account has set an allowance.
         "
     CREATE TABLE safety_allowed (
         chain_id INTEGER NOT NULL,
@@ -99,8 +98,8 @@ pub const MIGRATIONS: Migrations = Migrations {
         PRIMARY KEY (chain_id, account, token)
     ) STRICT, WITHOUT ROWID;
 ",
-        // Whether it only takes back what others may take, and so goes out again under any stop. What was there before
-        // waits for the end of one, as it did.
+        // Whether a transaction only revokes, and may be sent again under any stop. Older rows wait for the end of a
+        // stop, as before.
         "
     ALTER TABLE safety_leg ADD COLUMN takes_back INTEGER NOT NULL DEFAULT 0;
 ",
@@ -112,8 +111,8 @@ pub const MIGRATIONS: Migrations = Migrations {
         PRIMARY KEY (chain_id, address)
     ) STRICT, WITHOUT ROWID;
 ",
-        // Who took part in an account's actions, with a tag by the account's key (see `parties`). Rows of the tables
-        // safety_recipient, safety_spender and safety_allowed have none and make nobody known any more.
+        // Parties to an account's actions, with a tag by the account's key (see `parties`). Rows of safety_recipient,
+        // safety_spender and safety_allowed have no tag, so they no longer make a party known.
         "
     CREATE TABLE safety_party (
         role TEXT NOT NULL CHECK (role IN ('receiver', 'spender', 'token')),
@@ -129,57 +128,57 @@ pub const MIGRATIONS: Migrations = Migrations {
     ],
 };
 
-/// Leave to do what was previewed: once, until it expires, within its bounds.
+/// Permission to execute a previewed action: once, until it expires, within its bounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActionPermit {
-    /// Its name.
+    /// Unique id of the permit.
     pub permit_id: PermitId,
-    /// Binds the framed bytes, the policy's version and the bounds, see [`Framed::binding_hash`].
+    /// Hash that binds the signing payload, the policy's hash and the bounds, see [`Framed::binding_hash`].
     pub simulation_hash: B256,
-    /// What will be true afterwards, in one sentence.
+    /// Expected outcome, in one sentence.
     pub expected_outcome: SafeText,
-    /// What may happen at most, and must at least.
+    /// Maximum outflows, minimum inflows, allowances and gas.
     pub bounds: Bounds,
-    /// When it was issued, in milliseconds since the Unix epoch.
+    /// Time of issue, in milliseconds since the Unix epoch.
     pub issued_at: u64,
-    /// Until when it serves, in milliseconds since the Unix epoch.
+    /// Expiry by the wall clock, in milliseconds since the Unix epoch.
     pub expires_at: u64,
-    /// The same by a clock that nobody can set.
+    /// Expiry by the monotonic clock, which cannot be set.
     pub expires: Instant,
 }
 
-/// What an action may do at most, and must bring at least. Exact changes may differ while they stay
-/// within: a price that moves does not break a permit.
+/// Maximum outflows and minimum inflows of an action. Exact amounts may vary within them, so a moving price does not
+/// invalidate a permit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bounds {
-    /// The most that may leave the account, gas apart.
+    /// Maximum outflows of the account, without gas.
     pub outflows: Vec<Flow>,
-    /// The least that must come in.
+    /// Minimum inflows by recipient.
     pub inflows: Vec<Inflow>,
-    /// The allowances that may stand afterwards.
+    /// Allowances that may remain afterwards.
     pub allowances: Vec<AllowanceBound>,
-    /// The most that a unit of gas may cost.
+    /// Maximum fees, in wei per unit of gas.
     pub fees: FeeBound,
-    /// The most that gas may cost in all, in wei.
+    /// Worst total gas cost, in wei.
     pub worst_gas: U256,
 }
 
-/// Why a permit does not serve.
+/// Reason why a permit is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PermitFault {
-    /// Its time is over, or it was issued before this program started.
+    /// The permit has expired, or was issued before this process started.
     #[error("the permit has expired, or was issued by an earlier run: preview the action again")]
     Expired,
-    /// What would be signed, or the rules it was checked under, are not those it was issued for.
+    /// The payload or the rules differ from those that the permit was issued for.
     #[error("something else would be signed now than what was permitted")]
     Mismatch,
-    /// It was used.
+    /// The permit was used before.
     #[error("the permit has been used")]
     Consumed,
 }
 
 impl Bounds {
-    /// The bounds a frame declares.
+    /// Returns the bounds that a payload declares.
     pub fn of(framed: &Framed) -> Self {
         let proposal = framed.proposal();
         Self {
@@ -193,7 +192,8 @@ impl Bounds {
 }
 
 impl ActionPermit {
-    /// A permit for `framed` under the rules named `policy`.
+    /// Issues a permit for `framed` under the rules with the hash `policy`. Times are in milliseconds since the Unix
+    /// epoch.
     pub fn issue(framed: &Framed, policy: B256, now_millis: u64, ttl_millis: u64) -> Self {
         let bounds = Bounds::of(framed);
         Self {
@@ -207,16 +207,16 @@ impl ActionPermit {
         }
     }
 
-    /// Whether its time is over by either clock, or the machine's clock shows a time before it was issued:
-    /// then nobody can tell how old it is.
+    /// Returns true if the permit has expired by either clock. It also counts as expired if the wall clock is before
+    /// the time of issue, because its age is then unknown.
     pub fn expired(&self, now_millis: u64, now: Instant) -> bool {
         now_millis >= self.expires_at || now >= self.expires || now_millis < self.issued_at
     }
 
-    /// Whether it serves for signing `framed` now, under the rules named `policy`.
+    /// Checks that the permit is valid for signing `framed` now, under the rules with the hash `policy`.
     ///
     /// # Errors
-    /// [`PermitFault`].
+    /// [`PermitFault`] if the permit has expired, or if payload or rules have changed.
     pub fn verify(&self, framed: &Framed, policy: B256, now_millis: u64, now: Instant) -> Result<(), PermitFault> {
         if self.expired(now_millis, now) {
             return Err(PermitFault::Expired);
@@ -233,7 +233,7 @@ impl ActionPermit {
     }
 }
 
-/// What is written down when a permit is used.
+/// Data that is recorded when a permit is used.
 #[derive(Debug, Clone)]
 pub(super) struct Use {
     pub permit_id: PermitId,
@@ -246,7 +246,7 @@ pub(super) struct Use {
     pub spent_usd: String,
 }
 
-/// Whether it has been used, in this run or an earlier one.
+/// Returns true if the permit was used, in this run or an earlier one.
 pub(super) fn is_consumed(connection: &Connection, permit_id: PermitId) -> Result<bool, StoreError> {
     let found: Option<i64> = connection
         .prepare_cached("SELECT 1 FROM safety_permit WHERE permit_id = ?1")?
@@ -255,7 +255,7 @@ pub(super) fn is_consumed(connection: &Connection, permit_id: PermitId) -> Resul
     Ok(found.is_some())
 }
 
-/// Uses a permit up. `false` if it was used before.
+/// Marks a permit as used. Returns `false` if it was used before.
 pub(super) fn consume(
     transaction: &Transaction<'_>,
     used: &Use,
@@ -284,18 +284,18 @@ pub(super) fn consume(
     Ok(rows == 1)
 }
 
-/// Which of a permit's transactions one is, and what recovery has to know of it.
+/// Position of a transaction in its permit's plan, and data for recovery.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NotedLeg {
     pub leg: usize,
     pub of: usize,
-    /// Whether it does what the permit is for, or only helps.
+    /// True for the plan's main transaction.
     pub main: bool,
-    /// Whether it only takes back what others may take.
+    /// True if it only revokes, cancels or refunds.
     pub takes_back: bool,
 }
 
-/// Notes a transaction that was signed under a permit.
+/// Records a transaction that was signed under a permit.
 pub(super) fn note_leg(
     transaction: &Transaction<'_>,
     permit_id: PermitId,
@@ -304,7 +304,8 @@ pub(super) fn note_leg(
 ) -> Result<(), StoreError> {
     let NotedLeg { leg, of, main, takes_back } = noted;
     transaction.execute(
-        // The same bytes are signed again where nobody took them under an earlier permit, and its nonce was given back.
+        // The same bytes can be signed again if no endpoint took them under an earlier permit and the nonce was
+        // released.
         "INSERT INTO safety_leg (permit_id, leg, of, hash, main, takes_back) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (hash) DO UPDATE SET permit_id = excluded.permit_id, leg = excluded.leg, of = excluded.of,
              main = excluded.main, takes_back = excluded.takes_back",
@@ -313,7 +314,7 @@ pub(super) fn note_leg(
     Ok(())
 }
 
-/// Notes that another transaction of the same nonce stands for one that was signed under a permit.
+/// Records the replacement of a transaction that was signed under a permit, with the same nonce.
 pub(super) fn replace_leg(
     transaction: &Transaction<'_>,
     permit_id: PermitId,
@@ -326,7 +327,7 @@ pub(super) fn replace_leg(
     Ok(())
 }
 
-/// Whether what was done under a permit has its end.
+/// Returns true if the permit's action has a recorded end.
 pub(super) fn has_ended(connection: &Connection, permit_id: PermitId) -> Result<bool, StoreError> {
     let found: Option<bool> = connection
         .prepare_cached("SELECT ended IS NOT NULL FROM safety_permit WHERE permit_id = ?1")?
@@ -335,7 +336,7 @@ pub(super) fn has_ended(connection: &Connection, permit_id: PermitId) -> Result<
     Ok(found.unwrap_or(false))
 }
 
-/// Whose permit a transaction was signed under, and what was held for it; `None` where that has no end, or there is none.
+/// Returns the permit of a transaction and its reservation, if the permit has a recorded end; `None` otherwise.
 pub(super) fn ended_with(connection: &Connection, hash: B256) -> Result<Option<(PermitId, i64)>, StoreError> {
     let found: Option<(String, i64)> = connection
         .prepare_cached(
@@ -348,7 +349,7 @@ pub(super) fn ended_with(connection: &Connection, hash: B256) -> Result<Option<(
     found.map(|(permit_id, reservation)| Ok((permit_id.parse().map_err(garbled)?, reservation))).transpose()
 }
 
-/// Takes the end back of what was done under a permit: something of it has happened after all.
+/// Clears the recorded end of a permit: a transaction of it was included after all.
 pub(super) fn reopen(transaction: &Transaction<'_>, permit_id: PermitId, reservation: i64) -> Result<(), StoreError> {
     transaction
         .prepare_cached("UPDATE safety_permit SET ended = NULL, reservation = ?2 WHERE permit_id = ?1")?
@@ -356,7 +357,7 @@ pub(super) fn reopen(transaction: &Transaction<'_>, permit_id: PermitId, reserva
     Ok(())
 }
 
-/// Notes how what was done under a permit has ended.
+/// Records how the permit's action ended.
 pub(super) fn note_end(transaction: &Transaction<'_>, permit_id: PermitId, ended: &str) -> Result<(), StoreError> {
     transaction
         .prepare_cached("UPDATE safety_permit SET ended = ?2 WHERE permit_id = ?1")?

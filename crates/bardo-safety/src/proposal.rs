@@ -1,8 +1,7 @@
-//! What a tool wants done, before any account has put it into bytes: calls, and what they may cost
-//! and must bring.
+//! Proposal of a tool, before an account turns it into bytes: calls, maximum costs and minimum results.
 //!
-//! A proposal is a claim. Nothing in it is believed: the checks hold the declared bounds against
-//! the policy, and the simulation holds what the framed bytes do against the declared bounds.
+//! A proposal is an unverified claim. The checks compare the declared bounds with the policy, and the simulation
+//! compares the effects of the signing payload with the declared bounds.
 
 use alloy::primitives::{Address, Bytes, U256};
 
@@ -13,103 +12,102 @@ use bardo_base::text::SafeText;
 use bardo_base::units::BasisPoints;
 use golem_chain::token::Token;
 
-/// Bytes a signature takes: `r`, `s`, `v`.
+/// Length of a signature in bytes: `r`, `s`, `v`.
 pub const SIGNATURE_BYTES: usize = 65;
 
-/// What a tool wants done on one chain with one account.
+/// Action that a tool proposes, on one chain with one account.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The tool that asks; set by the executor from its own catalog.
+    /// Tool that proposes the action; the executor sets it from its own catalog.
     pub tool: ToolMeta,
-    /// The call it belongs to.
+    /// Call that the proposal belongs to.
     pub call_id: CallId,
-    /// On whose behalf.
+    /// Golem that acts, or the operator.
     pub golem_id: GolemId,
-    /// Whose money: the account that holds what goes out, and gets what comes in.
+    /// Account that pays the outflows and receives the inflows.
     pub account: Address,
-    /// What it is for.
+    /// Claimed purpose of the action.
     pub intent: Intent,
-    /// The calls, in order; each becomes one transaction. None where only an order is signed.
+    /// Calls in order; each becomes one transaction. Empty if only an order is signed.
     pub legs: Vec<Leg>,
-    /// The most that may leave the account, gas apart. A token that is not here may not leave at all.
+    /// Maximum outflows of the account, without gas. A token that is not listed must not leave at all.
     pub outflows: Vec<Flow>,
-    /// What must come in.
+    /// Minimum and expected inflows, by recipient.
     pub inflows: Vec<Inflow>,
-    /// Every allowance that may stand afterwards and did not, or stood lower, before.
+    /// Allowances that may be higher afterwards than before.
     pub allowances: Vec<AllowanceBound>,
-    /// The figures of a trade, where it is one.
+    /// Figures of the trade, if the action is one.
     pub trade: Option<Trade>,
-    /// Everybody who is to receive something, the account itself included.
+    /// Every recipient, including the account itself.
     pub recipients: Vec<Address>,
-    /// What is to be signed and handed to somebody who settles it, once all calls are done.
+    /// Order to sign and submit once all calls are done; others settle it.
     pub order: Option<Box<SignedOrder>>,
-    /// What will be true afterwards, in one sentence.
+    /// Expected outcome, in one sentence.
     pub expected_outcome: SafeText,
 }
 
 impl Proposal {
-    /// Whether it gives something for something once, now or through an order that others settle: nobody is left
-    /// anything to take by it but what orders that were signed before may still take.
+    /// Returns true for a single exchange, now or by an order that others settle. After it, nobody may take anything
+    /// but what earlier signed orders still allow.
     pub fn is_trade(&self) -> bool {
         self.trade.is_some() || self.order.is_some()
     }
 }
 
-/// A message that others settle: no transaction of the account's own carries it.
+/// Order message that others settle, without a transaction of the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedOrder {
-    /// What is signed.
+    /// Typed message to sign.
     pub message: TypedMessage,
-    /// Somebody who holds enough of what the order brings, such as a pool: in the simulation a filler has it from
-    /// there. A wrong one lets the simulation fail, and nothing else.
+    /// Address with enough of the order's output token, such as a pool, from which the simulated filler gets it. A
+    /// wrong address only makes the simulation fail.
     pub holder: Address,
-    /// What arrives on another chain, where it does.
+    /// Output on another chain, for a bridge order.
     pub arrival: Option<Arrival>,
 }
 
-/// What a bridge order brings, in raw units.
+/// Output of a bridge order on its destination chain, in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// EIP-155 id of the chain it comes to.
+    /// EIP-155 id of the destination chain.
     pub chain_id: u64,
-    /// Which token, as that chain describes it.
+    /// Token as the destination chain describes it.
     pub token: Token,
-    /// The least.
+    /// Minimum output amount.
     pub at_least: U256,
-    /// What is thought to come.
+    /// Expected output amount.
     pub expected: U256,
 }
 
-/// What a proposal is for. A claim like the rest: what it exempts from is only ever granted on the
-/// simulated changes.
+/// Claimed purpose of a proposal. Exemptions depend on the simulated changes, never on this claim alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// One token for another in pools.
+    /// Swap of one token for another in pools.
     Swap,
-    /// An allowance.
+    /// Approval of an allowance.
     Approve,
-    /// An allowance taken back, wholly or in part.
+    /// Full or partial revocation of an allowance.
     Revoke,
-    /// A transfer to somebody.
+    /// Transfer to another address.
     Transfer,
-    /// An order that others may fill.
+    /// Placement of an order that others may fill.
     PlaceOrder,
-    /// An order made void.
+    /// Cancellation of an order.
     CancelOrder,
-    /// An order over two chains.
+    /// Bridge order between two chains.
     Bridge,
-    /// What a bridge order did not use, taken back.
+    /// Refund of a bridge order's unused input.
     Refund,
-    /// A change of an on-chain identity.
+    /// Change of an on-chain identity.
     Identity,
-    /// A change of the account's rules in PolicyCage; the operator's alone.
+    /// Change of the account's rules in PolicyCage, by the operator only.
     PolicyCage,
 }
 
 impl Intent {
-    /// The written form, as in events and the ledger.
+    /// Returns the identifier that events and the ledger use.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Swap => "swap",
@@ -126,36 +124,36 @@ impl Intent {
     }
 }
 
-/// One call of a plan.
+/// One call of a plan, which becomes one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leg {
-    /// Why it is in the plan.
+    /// Role of the call in the plan.
     pub purpose: Purpose,
-    /// The contract or account called.
+    /// Contract or account that is called.
     pub to: Address,
-    /// Wei sent along.
+    /// Value sent along, in wei.
     pub value: U256,
-    /// Calldata, with the fork's placeholder signature where a signature belongs.
+    /// Calldata, with the fork's placeholder in place of each signature.
     pub data: Bytes,
-    /// The most gas it may use, in gas units.
+    /// Gas limit, in gas units.
     pub gas_limit: u64,
-    /// Where signatures belong in `data`.
+    /// Places of signatures in `data`.
     pub slots: Vec<SignatureSlot>,
 }
 
-/// Why a leg is in a plan.
+/// Role of a call in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Purpose {
-    /// Gives an allowance that the main leg needs.
+    /// Sets an allowance that the main call needs.
     Approve,
-    /// What it is all about.
+    /// Does what the plan is for.
     Main,
-    /// Takes back what is left over.
+    /// Revokes a remaining allowance.
     CleanUp,
 }
 
 impl Purpose {
-    /// The written form, as in events and the ledger.
+    /// Returns the identifier that events and the ledger use.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Approve => "approve",
@@ -165,87 +163,87 @@ impl Purpose {
     }
 }
 
-/// A place in calldata that a signature will fill: [`SIGNATURE_BYTES`] from `offset` on.
+/// Place in calldata that a signature will fill: [`SIGNATURE_BYTES`] bytes from `offset`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureSlot {
-    /// Where it begins in the leg's data, in bytes.
+    /// Offset in the call's data, in bytes.
     pub offset: usize,
-    /// What is signed.
+    /// Typed message to sign.
     pub message: TypedMessage,
 }
 
-/// An amount of a token, in raw units.
+/// Maximum outflow of a token, in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flow {
-    /// Which token.
+    /// Token that leaves the account.
     pub token: Token,
-    /// The most that may leave.
+    /// Maximum amount that may leave.
     pub amount: U256,
 }
 
-/// What must come in, in raw units.
+/// Required inflow of a token, in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inflow {
-    /// Which token.
+    /// Token that comes in.
     pub token: Token,
-    /// The least.
+    /// Minimum amount that must come in.
     pub at_least: U256,
-    /// What is thought to come.
+    /// Expected amount, in raw units.
     pub expected: U256,
-    /// Who gets it.
+    /// Address that receives it.
     pub recipient: Address,
 }
 
-/// An allowance as it may stand afterwards, in raw units.
+/// Allowance that may remain afterwards, in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowanceBound {
-    /// Which token.
+    /// Token that may be taken.
     pub token: Token,
-    /// Who may take it.
+    /// Address that may take it.
     pub spender: Address,
-    /// Who keeps the allowance.
+    /// Contract that keeps the allowance.
     pub kind: AllowanceKind,
-    /// The most it may be.
+    /// Maximum amount of the allowance.
     pub at_most: U256,
 }
 
-/// Who keeps an allowance.
+/// Contract that keeps an allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AllowanceKind {
-    /// The token's own contract; it holds until changed.
+    /// The token's own contract; the allowance holds until it is changed.
     Erc20,
-    /// Permit2.
+    /// Permit2; the allowance expires.
     Permit2 {
-        /// When it ends, in seconds since the Unix epoch.
+        /// Expiry of the allowance, in seconds since the Unix epoch.
         expires_at: u64,
     },
 }
 
-/// The figures of a trade. Amounts in raw units.
+/// Figures of a trade. Amounts are in raw units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trade {
-    /// What is given.
+    /// Token that is sold.
     pub token_in: Token,
-    /// What is wanted.
+    /// Token that is bought.
     pub token_out: Token,
-    /// What goes in; with `exact_output`, the most that may.
+    /// Input amount; with `exact_output`, its maximum.
     pub amount_in: U256,
-    /// What is thought to come out.
+    /// Expected output amount.
     pub expected_out: U256,
-    /// The least that may come out.
+    /// Minimum output amount.
     pub min_out: U256,
-    /// The slippage asked for.
+    /// Slippage tolerance of the trade.
     pub slippage: BasisPoints,
-    /// How far the trade moves the price, rounded up.
+    /// Price impact, rounded up.
     pub price_impact: BasisPoints,
-    /// The same, rounded down: it is below a whole figure exactly if this is.
+    /// Price impact, rounded down: it is below a whole basis point exactly if the real impact is.
     pub impact_reached: BasisPoints,
-    /// When the quote was made, in milliseconds since the Unix epoch.
+    /// Time of the quote, in milliseconds since the Unix epoch.
     pub quoted_at: u64,
-    /// The last second in which it may be included, since the Unix epoch.
+    /// Last second in which the trade may be included, since the Unix epoch.
     pub deadline: u64,
-    /// The pools it goes through: their own prices are no witness to its fairness.
+    /// Pools that the trade uses. Their own prices do not count as evidence of a fair price.
     pub pools: Vec<Address>,
-    /// Whether the output is what is fixed.
+    /// True for a fixed output amount, false for a fixed input amount.
     pub exact_output: bool,
 }

@@ -1,8 +1,8 @@
-//! Keys that authenticate what processes tell each other through the ledger. Anyone who can write the database can insert
-//! or change a row; only a process that holds the key of the account can make a row that counts.
+//! Keys that authenticate rows which processes exchange through the ledger. Anyone who can write the database can
+//! insert or change a row; only a process with the account's key can create a valid one.
 //!
-//! Message authentication is HMAC-SHA256 ([RFC 2104](https://www.rfc-editor.org/rfc/rfc2104)). Custody derives the key
-//! from the unlocked account; on devnets, whose keys everyone knows, it comes from a secret of the instance.
+//! Tags are HMAC-SHA256 ([RFC 2104](https://www.rfc-editor.org/rfc/rfc2104)). Custody derives the key from the unlocked
+//! account. On devnets, whose keys are public, it is derived from a secret of the instance.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-/// Separates these keys from everything else that is made from the same secret.
+/// Domain separator of the key derivation.
 const DERIVATION: &[u8] = b"bardo ledger authentication key 1";
 
 /// Length of a secret and of a tag, in bytes.
 pub const QUEUE_KEY_BYTES: usize = 32;
 
-/// Block of SHA-256, in bytes.
+/// Block size of SHA-256, in bytes.
 const BLOCK_BYTES: usize = 64;
 
-/// Key of one account in one ledger. A clone shares the memory, which is wiped when the last one goes.
+/// Key of one account in one ledger. Clones share the memory, which is wiped when the last one is dropped.
 #[derive(Clone)]
 pub struct QueueKey {
     account: Address,
@@ -37,17 +37,17 @@ impl QueueKey {
         Self { account, secret: Arc::new(derived) }
     }
 
-    /// Account whose key it is.
+    /// Returns the account that the key belongs to.
     pub fn account(&self) -> Address {
         self.account
     }
 
-    /// Tag of a message. `domain` says what the message is for; no tag of one domain verifies in another.
+    /// Returns the tag of a message. `domain` states the message's purpose; a tag is valid in its own domain only.
     pub fn tag(&self, domain: &str, parts: &[&[u8]]) -> B256 {
         B256::from_slice(&mac(&self.secret, domain.as_bytes(), parts).finalize().into_bytes())
     }
 
-    /// Whether `tag` was made with this key for this message. Takes the same time wherever they differ.
+    /// Returns true if `tag` was made with this key for this message. The comparison takes constant time.
     pub fn verifies(&self, domain: &str, parts: &[&[u8]], tag: &[u8]) -> bool {
         mac(&self.secret, domain.as_bytes(), parts).verify_slice(tag).is_ok()
     }
@@ -59,9 +59,9 @@ impl fmt::Debug for QueueKey {
     }
 }
 
-/// The code over `domain` and `parts`, each preceded by its length, so that no two messages share an encoding.
+/// Computes the HMAC over `domain` and `parts`, each preceded by its length, so that no two messages share an encoding.
 fn mac(secret: &[u8; QUEUE_KEY_BYTES], domain: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
-    // A key shorter than SHA-256's block is followed by zeros (RFC 2104, section 2).
+    // A key shorter than SHA-256's block is padded with zeros (RFC 2104, section 2).
     let mut block = Zeroizing::new([0; BLOCK_BYTES]);
     for (byte, of_secret) in block.iter_mut().zip(secret) {
         *byte = *of_secret;
@@ -98,7 +98,7 @@ mod tests {
         assert!(!format!("{key:?}").contains("07"), "{key:?}");
     }
 
-    /// Computed with Python's `hmac` module.
+    /// Expected value computed with Python's `hmac` module.
     #[test]
     fn a_tag_is_the_hmac_that_other_programs_compute() {
         let key = QueueKey::derive(&[7; 32], "real-1", ONE);

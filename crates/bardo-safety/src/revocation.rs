@@ -1,7 +1,7 @@
-//! Whether an action only revokes, cancels or refunds, decided by its intent and its calldata alone.
+//! Detection of actions that only revoke, cancel or refund, by their intent and calldata alone.
 //!
-//! Such actions pass halts, caps, allowlists and consent, so nothing that an endpoint reports may make one out of
-//! another action. The simulation can only veto the result (`simulate::judge`). Pure functions.
+//! Such actions pass halts, caps, allowlists and consent, so no data from an endpoint may turn another action into one.
+//! The simulation can only veto the result (`simulate::judge`). Pure functions.
 //!
 //! | call | at | condition |
 //! |---|---|---|
@@ -24,11 +24,11 @@ use bardo_abi::erc7683::OriginSettler;
 use bardo_abi::permit2::Permit2;
 use golem_chain::token::TokenId;
 
-/// The most gas that all transactions of such an action may use together, in gas units. Dollars are bounded by
-/// `max_gas_usd`; this bound also holds where gas has no price.
+/// Maximum gas limit of all transactions of such an action together, in gas units. `max_gas_usd` bounds the cost in
+/// dollars; this bound also holds if gas has no price.
 pub const MAX_GAS: u64 = 1_000_000;
 
-/// A call that takes away what others may take, or gets an order's money back.
+/// Call that removes an allowance, invalidates signatures, or refunds an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Allowance,
@@ -36,10 +36,10 @@ enum Call {
     Refund,
 }
 
-/// Whether the transactions of `proposal` from number `from` on only revoke, cancel or refund.
+/// Returns true if the transactions of `proposal` from index `from` only revoke, cancel or refund.
 ///
-/// The whole action must be declared as such, except that the clean-up transactions of any other plan count once all
-/// transactions before them are signed (`from` above zero).
+/// The whole action must be declared as such. The exception is the clean-up of any other plan, once all transactions
+/// before it are signed (`from` above zero).
 pub fn only_revokes(proposal: &Proposal, from: usize, around: &Surroundings) -> bool {
     let Some(legs) = proposal.legs.get(from..).filter(|legs| !legs.is_empty()) else { return false };
     if proposal.order.is_some() || gas(legs).is_none_or(|gas| gas > MAX_GAS) {
@@ -64,9 +64,9 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &Surroundings) -> 
     declared && legs.iter().all(|leg| call(leg, around).is_some_and(fits))
 }
 
-/// Whether a signed transaction with this recipient, value and calldata can be one of an action that only revokes, where open
-/// orders may still take `promised`. Which tokens are known was decided when it was signed; what an order may take is decided
-/// again, so that an allowance for an order that has ended does not go out under a stop.
+/// Returns true if a signed transaction with this recipient, value and calldata can belong to an action that only
+/// revokes. `promised` has the amounts that open orders may still take. The token's identity was checked at signing.
+/// The promised amount is checked again, so that an allowance for an ended order is not sent under a stop.
 pub fn may_revoke(
     to: Address,
     value: U256,
@@ -83,14 +83,14 @@ fn gas(legs: &[Leg]) -> Option<u64> {
     legs.iter().try_fold(0u64, |sum, leg| sum.checked_add(leg.gas_limit))
 }
 
-/// What a call is, by its recipient and its exact bytes; `None` for every other call, for one with value attached, and
-/// for one that carries a signature.
+/// Classifies a call by its recipient and its exact calldata; `None` for any other call, for one with value, and for
+/// one that carries a signature.
 fn call(leg: &Leg, around: &Surroundings) -> Option<Call> {
     if !leg.value.is_zero() || !leg.slots.is_empty() {
         return None;
     }
     let data = leg.data.as_ref();
-    // Anything behind the last argument is refused, though the contract would ignore it.
+    // Bytes after the last argument are rejected, although the contract would ignore them.
     let exact = |encoded: Vec<u8>| encoded == data;
     if around.permit2 == Some(leg.to) {
         if let Ok(call) = Permit2::approveCall::abi_decode(data) {
@@ -111,7 +111,7 @@ fn call(leg: &Leg, around: &Surroundings) -> Option<Call> {
     }
     let call = Erc20::approveCall::abi_decode(data).ok()?;
     let stays = around.promised_to(TokenId::Erc20(leg.to), call.spender);
-    // Another amount is an approval, even a lower one: it could raise what stands.
+    // Any other amount is an approval, even a lower one: it could raise the current allowance.
     let kept = call.value.is_zero() || call.value == stays;
     (kept && exact(call.abi_encode())).then_some(Call::Allowance)
 }

@@ -1,5 +1,5 @@
-//! What the pipeline asks of the operator's rules: the policy, the stop ladder and the ledger behind
-//! one seam. Every answer is about a frame and facts, never about what a tool says.
+//! Interface of the operator's rules: the pipeline's access to policy, stop file and ledger. Every answer is based on a
+//! signing payload and facts, never on a tool's claims.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,40 +18,41 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_store::StoreError;
 
-/// The operator's rules, as they stand now.
+/// Operator's rules in their current state.
 pub trait Rulebook: fmt::Debug + Send + Sync {
-    /// Names the rules exactly: another hash as soon as any of them is another.
+    /// Returns the hash of the current rules; it changes with any of them.
     fn version(&self) -> B256;
 
-    /// The stop in force, read anew from the file. A file that cannot be read is a halt.
+    /// Reads the level of the stop in force from the file. An unreadable file counts as a halt.
     fn stop(&self) -> Option<StopLevel>;
 
-    /// Names the stop that was set last, whether it stands or has been lifted; another name as soon as there was another.
+    /// Returns the id of the last stop that was set, even if it has been lifted. It changes with every new stop.
     fn last_stop(&self) -> Option<SafeText>;
 
-    /// How much a trade may lose in `phase`.
+    /// Returns a trade's loss limits in `phase`.
     fn slippage(&self, phase: Phase) -> SlippageLimits;
 
-    /// Every check but the slippage guard, the policy contract and the simulation, each with its verdict.
+    /// Runs every check except the slippage guard, PolicyCage and the simulation.
     fn check(&self, framed: &Framed, facts: &Facts) -> Vec<Verdict>;
 
-    /// How much consent it takes.
+    /// Returns the consent that the action needs.
     fn consent(&self, framed: &Framed, facts: &Facts) -> ApprovalNeed;
 
-    /// Whether the safety-guardian must agree: it is above the hot lane.
+    /// Returns true if the action is above the hot lane, so that the safety-guardian must agree.
     fn above_hot_lane(&self, framed: &Framed, facts: &Facts) -> bool;
 
-    /// Whether a standing "always" of the operator may stand for a yes here.
+    /// Returns true if the operator's standing "always" may replace an approval of this action.
     fn always_covers(&self, framed: &Framed, facts: &Facts) -> bool;
 
-    /// Whether its transactions are to be shown to a private relay alone.
+    /// Returns true if its transactions must go to a private relay only.
     fn goes_private(&self, framed: &Framed, facts: &Facts) -> bool;
 
-    /// Judges the caps again and holds what the frame may take, inside the transaction that consumes
-    /// the permit.
+    /// Checks the caps again and reserves what the action may spend, inside the database transaction that consumes the
+    /// permit.
     ///
     /// # Errors
-    /// [`ReserveError`]: the transaction is given up, nothing is held.
+    /// [`ReserveError`] if a cap is exceeded or the ledger fails; the caller rolls the transaction back, so nothing is
+    /// reserved.
     fn reserve(
         &self,
         transaction: &Transaction<'_>,
@@ -60,10 +61,10 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
         facts: &Facts,
     ) -> Result<Reservation, ReserveError>;
 
-    /// Records how it ended.
+    /// Records how a reservation ended.
     ///
     /// # Errors
-    /// [`ReserveError::Store`]: then everything stays held.
+    /// [`ReserveError`] if the ledger fails; then everything stays reserved.
     fn settle(
         &self,
         transaction: &Transaction<'_>,
@@ -72,11 +73,11 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
         end: End,
     ) -> Result<(), ReserveError>;
 
-    /// Lets the stop-loss's mark follow what a bridge order has carried to another chain, where it has arrived. To be told
-    /// before the order is settled, in the same transaction.
+    /// Moves the high-water mark along with a bridge order's money, once it has arrived on the other chain. Call it
+    /// before the order is settled, in the same database transaction.
     ///
     /// # Errors
-    /// [`ReserveError`]: nothing has moved.
+    /// [`ReserveError`] if the ledger fails; the mark is unchanged.
     fn arrived(
         &self,
         transaction: &Transaction<'_>,
@@ -84,10 +85,11 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
         reservation: Reservation,
     ) -> Result<Option<MarkMoved>, ReserveError>;
 
-    /// Holds anew what was settled, because what it was for has happened after all: no cap is asked, it is gone.
+    /// Reserves a settled reservation's spending again, because its transaction was included after all. No cap is
+    /// checked, since the money is already spent.
     ///
     /// # Errors
-    /// [`ReserveError`]: nothing is held.
+    /// [`ReserveError`] if the ledger fails; then nothing is reserved.
     fn hold_again(
         &self,
         transaction: &Transaction<'_>,
@@ -95,68 +97,67 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
         reservation: Reservation,
     ) -> Result<Reservation, ReserveError>;
 
-    /// Whether the policy names this recipient, or lets anyone be paid for the first time without a question.
+    /// Returns true if the policy names this recipient, or does not require approval of first-time recipients.
     fn knows_recipient(&self, recipient: Address) -> bool;
 
-    /// Whether the policy names this spender, or lets anyone take something for the first time without a question. The
-    /// address book's contracts are known anyway.
+    /// Returns true if the policy names this spender, or does not require approval of first-time spenders. Contracts of
+    /// the address book are known in any case.
     fn knows_spender(&self, spender: Address) -> bool;
 
-    /// Accounts that the policy names.
+    /// Returns the accounts that the policy names.
     fn named(&self) -> BTreeSet<Address>;
 
-    /// Everyone whom the policy names or of whom the ledger says that they were given something before, on whichever chain:
-    /// the addresses that others may imitate. The ledger's word makes nobody known.
+    /// Returns every address that the policy names or that the ledger lists as an earlier recipient, on any chain:
+    /// these are the addresses that others may imitate. A ledger row alone does not make an address known.
     ///
     /// # Errors
-    /// The ledger does not tell.
+    /// [`StoreError`] if the ledger cannot be read.
     fn acquaintances(&self) -> Result<BTreeSet<Address>, StoreError>;
 
-    /// Whether the policy names this token itself, rather than letting it pass among others.
+    /// Returns true if the policy names this token explicitly, not only a set that contains it.
     fn names_token(&self, chain_id: u64, token: Address) -> bool;
 }
 
-/// What was held for an action, as the ledger numbers it.
+/// Id of an action's reservation in the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reservation(pub i64);
 
-/// How an action ended, for the ledger.
+/// End of an action, for the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It succeeded.
+    /// The action succeeded.
     Done {
-        /// What counts as spent, gas included.
+        /// Dollars that count as spent, gas included.
         spent: Usd,
     },
-    /// It came to an end before it did what it was for, without failing: a plan stopped half-way, or an order that
-    /// nobody filled.
+    /// The action ended before its purpose, without failing: a plan stopped early, or an order expired unfilled.
     Partly {
-        /// What counts as spent, gas included.
+        /// Dollars that count as spent, gas included.
         spent: Usd,
     },
-    /// It was included and failed.
+    /// The action was included and reverted.
     Reverted {
-        /// What its gas cost.
+        /// Gas cost in dollars.
         gas: Usd,
     },
-    /// It failed, and for certain nothing of it can ever be included.
+    /// The action failed, and nothing of it can ever be included.
     NotSent,
-    /// It was called off before anything was signed; nobody failed.
+    /// The action was withdrawn before anything was signed; this is not a failure.
     Withdrawn,
-    /// Nobody can tell yet: everything stays held.
+    /// The outcome is not known yet; everything stays reserved.
     Unclear,
 }
 
-/// Why nothing is held.
+/// Reason why nothing was reserved or recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum ReserveError {
-    /// Rules stand against it now.
+    /// Rules block the action now.
     #[error("{}", .0.iter().map(|verdict| verdict.detail().to_string()).collect::<Vec<_>>().join("; "))]
     Refused(Vec<Verdict>),
-    /// The ledger failed.
+    /// The ledger's database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The ledger holds what makes no sense.
+    /// The ledger contains or received inconsistent data.
     #[error("the ledger refused: {0}")]
     Ledger(String),
 }

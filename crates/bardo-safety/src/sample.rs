@@ -1,4 +1,4 @@
-//! Proposals for tests, to be changed in one thing at a time.
+//! Sample proposals for tests, to be changed in one detail at a time.
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 
@@ -18,18 +18,18 @@ use bardo_base::units::Usd;
 use golem_chain::token::{Token, TokenId};
 use golem_protocols::intents;
 
-/// A listed token.
+/// Returns a listed token.
 pub(super) fn token(contract: Address, symbol: &str, decimals: u8) -> Token {
     let text = SafeText::clean(symbol, 20);
     Token { id: TokenId::Erc20(contract), symbol: text.clone(), name: text, decimals, listed: true }
 }
 
-/// One call of `to` with this calldata and 200,000 gas at most.
+/// Returns a call of `to` with this calldata and a gas limit of 200,000.
 pub(super) fn leg(to: Address, data: impl Into<Bytes>) -> Leg {
     Leg { purpose: Purpose::Main, to, value: U256::ZERO, data: data.into(), gas_limit: 200_000, slots: vec![] }
 }
 
-/// A bare proposal of one call for `account`.
+/// Returns a minimal proposal of one call for `account`.
 pub(super) fn proposal(account: Address, intent: Intent, leg: Leg) -> Proposal {
     Proposal {
         chain_id: 31_337,
@@ -49,7 +49,7 @@ pub(super) fn proposal(account: Address, intent: Intent, leg: Leg) -> Proposal {
     }
 }
 
-/// The proposal as a plain key signs it, at 10 gwei for a unit of gas at most, 1 of it for the block's producer.
+/// Returns the payload of a proposal as a plain key signs it, at 10 gwei per unit of gas at most, with a 1 gwei tip.
 pub(super) fn frame(proposal: Proposal) -> Frame {
     let signer = proposal.account;
     let framed = |leg: &Leg| FramedLeg {
@@ -70,7 +70,7 @@ pub(super) fn frame(proposal: Proposal) -> Frame {
     Frame { proposal, kind: AccountKind::LocalKey, signer, payer: signer, legs, order: None, fees }
 }
 
-/// A bridge order of `account`: five of this dollar coin here for four over there, until `deadline`.
+/// Returns a bridge order of `account`: five of this stablecoin here for four on the destination, until `deadline`.
 pub(super) fn bridge_order(account: Address, token: Address, deadline: u32) -> Record {
     let intent = intents::Intent {
         origin_settler: Address::repeat_byte(1),

@@ -1,18 +1,18 @@
-//! What the framed bytes do on a fork of the chain as it is, held against what was declared. The
-//! class of an action and what it is exempt from follow from here, not from what a tool says.
+//! Simulation of a signing payload on a fork of the current chain state, and comparison with its declaration. The
+//! action's class and its exemptions follow from here, not from the tool.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | here | what is asked of the fork, and what an answer is |
-//! | `judge` | every change against the declaration; `judge::allowances` what others may take |
-//! | `class` | what a set of moves is |
-//! | `declared` | what shows before anything is run |
-//! | `figures` | amounts in faults, for a person |
-//! | `order` | the same for an order that others settle, and its worst settlement |
-//! | `told` | what was found, for people and for the trail |
+//! | here | simulation requests and results |
+//! | `judge` | every change compared with the declaration; `judge::allowances` for allowances |
+//! | `class` | action classes |
+//! | `declared` | faults that show without a simulation |
+//! | `figures` | amounts in faults, for display |
+//! | `order` | faults of an order, and its worst settlement |
+//! | `told` | simulation results for display and the audit log |
 //!
-//! Whoever is exposed by a signature (account, signer,
-//! payer) may lose, gain, allow or set nothing that the proposal does not declare.
+//! An account that a signature exposes (account, signer, payer) must not lose, gain, allow or set anything that the
+//! proposal does not declare.
 
 mod class;
 mod declared;
@@ -41,80 +41,81 @@ pub(crate) use figures::{figure, figure_of, name, when};
 pub use judge::judge;
 pub use order::{order_faults, reactor_role, settler};
 
-/// Characters kept of one fault.
+/// Maximum length of a fault's text, in characters.
 const MAX_FAULT: usize = 500;
 
-/// What would pass where an action does something that it does not declare.
+/// Passing alternative for an action that does something undeclared.
 const HONEST: &str = "an action that does what it declares and nothing else";
 
-/// What the framed bytes do.
+/// Effects of a signing payload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
-    /// The block it was run on.
+    /// Block that the simulation ran on.
     pub pinned: Pinned,
-    /// Gas of all legs together, in gas units.
+    /// Gas used by all transactions together, in gas units. An order's settlement is not included.
     pub gas_used: u64,
-    /// What that gas costs at the frame's bound, in wei.
+    /// Cost of that gas in wei, at the payload's maximum priority fee and the current base fee.
     pub gas_cost: U256,
-    /// The class of the action, derived from the changes.
+    /// Action class, derived from the changes.
     pub class: ActionClass,
-    /// Whether it only leaves positions: what comes in is an exit asset, it comes to the account
-    /// itself, and no allowance is left that was not there. Whether the price is fair is not in it.
+    /// True for an exit: the account itself receives an exit asset, and no allowance increases. The price may be
+    /// unfair.
     pub leaves: bool,
-    /// [`Self::leaves`], and the price is fair.
+    /// True for a fair exit: [`Self::leaves`], and the price is fair.
     pub reduce_only: bool,
-    /// Whether it only revokes, cancels or refunds: by its intent and calldata ([`super::revocation`]), with nothing in
-    /// the simulation against it.
+    /// True if the action only revokes, cancels or refunds: by its intent and calldata ([`super::revocation`]), and the
+    /// simulation shows nothing else.
     pub takes_back: bool,
-    /// What every balance of the account moved by, gas apart.
+    /// Balance changes of the account, without gas.
     pub moves: Vec<Move>,
-    /// Who else has more of something afterwards.
+    /// Other addresses that own more of something afterwards.
     pub paid: Vec<Address>,
-    /// The whole answer of the fork.
+    /// Complete result of the fork.
     pub simulation: Simulation,
 }
 
-/// A balance of the account before and after, in raw units.
+/// Balance of one token before and after, in raw units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// Which token.
+    /// Token of the balance.
     pub token: TokenId,
-    /// Before.
+    /// Balance before the action.
     pub before: U256,
-    /// After; for the native coin as if gas were free.
+    /// Balance after the action; for the native token without its gas cost.
     pub after: U256,
 }
 
-/// Whether a proposal declares that it only leaves positions: for a risky token, or ETH, an exit asset comes to the account.
+/// Returns true if the proposal declares an exit: the account receives an exit asset for a risky token or ETH.
 pub fn declares_exit(proposal: &Proposal, around: &Surroundings) -> bool {
     class::declared_class(proposal, false, around) == ActionClass::ClosePosition
 }
 
-/// What is known of the chain, for judging what changed on it.
+/// Context for judging a simulation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Surroundings {
-    /// The one Permit2 contract whose allowances a proposal may declare.
+    /// Permit2 contract whose allowances a proposal may declare.
     pub permit2: Option<Address>,
-    /// The contract that wraps the native coin.
+    /// Contract that wraps the native token.
     pub wrapped: Option<Address>,
-    /// Dollar coins.
+    /// Dollar stablecoins of the chain.
     pub stables: BTreeSet<Address>,
-    /// Who makes the block that was simulated, and has the tips of its transactions.
+    /// Fee recipient of the simulated block, which receives the transactions' tips.
     pub producer: Option<Address>,
-    /// What signed orders of the account may still take through Permit2, by token, in raw units.
+    /// Amounts that signed orders of the account may still take through Permit2, by token, in raw units.
     pub promised: BTreeMap<Address, U256>,
-    /// The settler of bridge orders in the address book.
+    /// Settler of bridge orders in the address book.
     pub settler: Option<Address>,
-    /// Tokens whose `approve` sets an allowance: those of the address book, those that the policy names, those of which
-    /// the account has allowed something from this ledger, and any that the operator's own hand calls. No other contract
-    /// of the address book is among them: in a position manager the same bytes approve one position.
+    /// Tokens whose `approve` sets an allowance: those of the address book, those that the policy names, those on which
+    /// this ledger's account has set one, and any contract that the operator calls directly. Other contracts of the
+    /// address book are excluded: in a position manager the same calldata approves one position.
     pub known_tokens: BTreeSet<Address>,
-    /// Shifts of the account's balances by actions on paper; empty for a real action.
+    /// Shifts of the account's balances by paper actions; empty for a real action.
     pub shifts: Vec<BalanceShift>,
 }
 
 impl Surroundings {
-    /// What signed orders may still take of a token by the allowance that `spender` has of it: Permit2's alone.
+    /// Returns the amount that signed orders may still take through the allowance of `spender`, in raw units. Only
+    /// Permit2 has such an amount.
     pub fn promised_to(&self, token: TokenId, spender: Address) -> U256 {
         match token {
             TokenId::Erc20(token) if self.permit2 == Some(spender) => {
@@ -125,16 +126,16 @@ impl Surroundings {
     }
 }
 
-/// Something that stands against an action.
+/// Difference between an action and its declaration, which blocks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What, in a word.
+    /// Rule that the action violates.
     pub rule: RuleName,
-    /// What was declared.
+    /// Declared or required state.
     pub declared: SafeText,
-    /// What happens.
+    /// State that was found.
     pub found: SafeText,
-    /// What would pass.
+    /// Alternative that would pass.
     pub would_pass: SafeText,
 }
 
@@ -145,25 +146,24 @@ impl Fault {
         Self { rule, declared: clean(declared.to_string()), found: clean(found.to_string()), would_pass }
     }
 
-    /// The same, where something nearer would pass than another action.
+    /// Replaces the alternative that would pass.
     #[must_use]
     pub(super) fn passing(mut self, would_pass: impl ToString) -> Self {
         self.would_pass = SafeText::clean(&would_pass.to_string(), MAX_FAULT);
         self
     }
 
-    /// As an envelope carries it.
+    /// Converts the fault into a violation of an error response.
     pub fn violation(&self) -> Violation {
         Violation::new(self.rule, self.declared.to_string(), self.found.to_string(), self.would_pass.to_string())
     }
 }
 
-/// Runs the legs from number `from` on, as the transactions that they would be, then the worst settlement of the
-/// order where there is one, and asks of every
-/// declared token and spender whether it changes or not. `nonce` is the signer's on the pinned block.
+/// Simulates the transactions from index `from`, then the worst settlement of the order if there is one. Every declared
+/// token and spender is queried, whether it changes or not. `nonce` is the signer's nonce on the pinned block.
 ///
 /// # Errors
-/// [`ForkError`]: then nothing is known of what the legs would do.
+/// [`ForkError`] if the simulation cannot be run; then nothing is known of the action's effects.
 pub async fn run(
     fork: &Fork,
     framed: &Framed,
@@ -197,7 +197,7 @@ pub async fn run(
     fork.simulate_with(&calls, &options).await
 }
 
-/// Every declared token, everybody exposed or to receive something, every declared spender.
+/// Watches every declared token and spender, and every exposed or receiving address.
 fn watch(framed: &Framed) -> Watch {
     let proposal = framed.proposal();
     let flows = proposal.outflows.iter().map(|flow| flow.token.id);

@@ -1,5 +1,5 @@
-//! How the operator's rules stand: every limit with what is used and left of it, for whoever asks before acting.
-//! Nothing here decides anything; the checks read the same ledger again.
+//! Usage of the operator's rules: every limit with its used and remaining part, for display. It decides nothing; the
+//! checks read the same ledger again.
 
 use alloy::primitives::{Address, B256};
 
@@ -12,66 +12,66 @@ use bardo_base::model::{Phase, Rule};
 use bardo_base::units::BasisPoints;
 use bardo_store::Store;
 
-/// How the rules stand for one account on one chain.
+/// Usage of the rules by one account on one chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
-    /// The stop file, as it is now.
+    /// Stop in force, as read from the stop file.
     pub stop: InForce,
-    /// The phase it is told for.
+    /// Phase that the limits are computed for.
     pub phase: Phase,
-    /// The policy's name.
+    /// Display name of the policy.
     pub policy: String,
-    /// Counts its changes in this program, from 1.
+    /// Number of the policy in this process, from 1; each change increments it.
     pub policy_version: u64,
-    /// Names it exactly.
+    /// Hash of the policy's rules.
     pub policy_hash: B256,
-    /// What a looser policy would change, while one waits for a decision.
+    /// Changes in the looser policy that waits for a decision; `None` if none waits.
     pub waiting: Option<Vec<Change>>,
-    /// Every cap on dollars.
+    /// Every cap in dollars.
     pub caps: Vec<CapStatus>,
-    /// Trades in any 60 minutes.
+    /// Limit on trades in any 60 minutes.
     pub trades: CountStatus,
-    /// Calls in any 60 seconds.
+    /// Limit on calls in any 60 seconds.
     pub calls: CountStatus,
-    /// Milliseconds until the next trade may begin; exits do not wait.
+    /// Time until the next trade may begin, in milliseconds. Exits need not wait.
     pub cooldown_left: u64,
-    /// What failures in a row have come to.
+    /// State of the failure breaker.
     pub breaker: Breaker,
-    /// Failures in a row that open it.
+    /// Number of consecutive failures that opens the failure breaker.
     pub breaker_limit: u32,
-    /// The most the account was worth; zero where nothing has been seen of it.
+    /// High-water mark of the account; zero if nothing has been recorded.
     pub high_water: Micros,
-    /// From which value on the stop-loss lets only exits pass.
+    /// Value from which the stop-loss lets only exits pass.
     pub stops_at: Micros,
-    /// How far below the highest that is.
+    /// Stop-loss distance below the high-water mark.
     pub stop_loss: BasisPoints,
 }
 
-/// A cap on dollars.
+/// Usage of one cap in dollars.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapStatus {
-    /// The policy's field.
+    /// Policy field of the cap.
     pub rule: Rule,
-    /// Over which time.
+    /// Time span of the cap.
     pub span: Span,
-    /// The most.
+    /// Maximum spending in the span.
     pub limit: Micros,
-    /// Spent or reserved; nothing for one action.
+    /// Spent or reserved in the span; zero for a cap on one action.
     pub used: Micros,
-    /// What is left.
+    /// Remaining spending in the span.
     pub left: Micros,
-    /// Milliseconds until some of it is free again; `None` where that is not known, or nothing is used.
+    /// Milliseconds until part of the usage leaves the window; `None` if that is not known, or if nothing is used.
     pub frees_in: Option<u64>,
 }
 
-/// A limit on how often.
+/// Usage of one limit on a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountStatus {
-    /// The most.
+    /// Maximum number in the window.
     pub limit: u32,
-    /// Made.
+    /// Number made in the window.
     pub used: u32,
-    /// What is left.
+    /// Remaining number in the window.
     pub left: u32,
 }
 
@@ -82,10 +82,11 @@ impl CountStatus {
 }
 
 impl OperatorRules {
-    /// How the rules stand for `account` on a chain, in `phase`, with the calls of `caller`.
+    /// Returns the usage of the rules by `account` on a chain in `phase`, and the call rate of `caller`; `now` is in
+    /// milliseconds since the Unix epoch.
     ///
     /// # Errors
-    /// [`LedgerError`]: then nothing is known of what is left, and nothing is signed either.
+    /// [`LedgerError`] if the ledger cannot be read; then nothing can be signed either.
     pub fn status(
         &self,
         chain_id: u64,

@@ -1,15 +1,16 @@
-//! The stop ladder: a file in the data folder that any process and any person can set, read again
-//! before every signature. What cannot be read or understood counts as a halt.
+//! Stop file: a file in the data folder that any process or person can set. It is read again before every signature. A
+//! file that cannot be read or parsed counts as a halt.
 //!
-//! Whoever changes it takes a lock, reads, and moves what was written aside into its place. Who raises the ladder waits
-//! for that lock only a moment, and then puts the stop beside the file, under a name of its own: nobody who looked before
-//! can write over it, and what is in force is the highest of all. Who lowers it does nothing without the lock.
+//! Every writer takes a lock, reads the file, and renames a prepared file into its place. A writer that raises the stop
+//! waits for the lock only briefly. After that, it puts the stop into a file of its own in a folder beside the stop
+//! file. No earlier reader can overwrite it there, and the highest of all stops is in force. A writer that lowers the
+//! stop does nothing without the lock.
 //!
-//! Beside the lock's name of the stop that was set last stands the level that was in force when Bardo changed it last. A stop
-//! file that says less, because somebody removed or replaced it by other means, counts as a halt until `bardo resume`.
+//! The lock file stores the id of the last stop, and the level in force since Bardo's last change. If the stop file
+//! then shows a lower level, because somebody removed or replaced it by other means, it counts as a halt until `bardo
+//! resume`.
 //!
-//! Not here: who is asked before a stop is lifted (the command line and the console ask), and what
-//! is revoked or sold under one.
+//! Confirmations (in the command line and the console), and revoking or selling under a stop, are elsewhere.
 
 mod ladder;
 
@@ -28,60 +29,60 @@ use bardo_base::text::SafeText;
 
 pub use ladder::{Passage, lets_through, meaning, passage};
 
-/// The file's name in the data folder.
+/// File name in the data folder.
 pub const FILE: &str = "STOP";
-/// So long whoever raises the ladder waits for others who change it, and then puts the stop beside theirs: one that is
-/// held up must not hold up a stop.
+/// Lock timeout for raising the stop. After it, the stop goes into a file of its own: a stuck process must not delay a
+/// stop.
 const URGENT: Duration = Duration::from_millis(50);
-/// So long whoever lowers it waits, and then changes nothing.
+/// Lock timeout for lowering the stop. After it, nothing is changed.
 const PATIENT: Duration = Duration::from_millis(500);
-/// So often a stop is written anew because another came before it, and is then put beside that.
+/// Maximum number of retries after another stop was set first. After them, the stop goes into a file of its own.
 const TRIES: u32 = 4;
-/// The longest file that is read.
+/// Maximum file size that is read, in bytes.
 const MOST_BYTES: u64 = 64 << 10;
-/// The longest reason that is kept, in characters.
+/// Maximum length of a reason, in characters.
 const MOST_REASON: usize = 400;
-/// The longest name that is kept, in characters.
+/// Maximum length of a name, in characters.
 pub const MOST_NAME: usize = 80;
 
-/// A stop, as it stands in the file.
+/// Stop as stored in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
-    /// How much is stopped.
+    /// Level of the stop.
     pub level: StopLevel,
-    /// Why, in the words of whoever stopped.
+    /// Reason given with the stop.
     pub reason: SafeText,
-    /// Who: `operator`, or what set it by itself.
+    /// Origin of the stop: `operator`, or the name of the component or Golem that set it.
     pub by: SafeText,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of the stop, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// Names this stop, so that whoever set it can take back exactly this one.
+    /// Random id, so that a hold's owner can release exactly this stop.
     pub id: SafeText,
-    /// Whether it only holds until a choice is made: whoever set it releases it without a decision, unless somebody has
-    /// stopped in earnest meanwhile.
+    /// True for a temporary hold until the operator chooses. Its owner may release it without a decision, unless a
+    /// permanent stop was set meanwhile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hold: bool,
-    /// What was in force before, which this one rose above; releasing one's own hold goes back to it.
+    /// Stop that was in force below this one; releasing a hold restores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<Box<Stop>>,
 }
 
-/// What is in force.
+/// Stop in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InForce {
-    /// No stop.
+    /// No stop is set.
     None,
-    /// This one.
+    /// This stop is in force.
     Stop(Stop),
-    /// There is a file that says nothing one can rely on: a halt.
+    /// The file exists and cannot be relied on; this counts as a halt.
     Garbled {
-        /// What is wrong with it.
+        /// Description of the problem.
         why: String,
     },
 }
 
 impl InForce {
-    /// The level, a halt where the file cannot be relied on.
+    /// Returns the level; a halt if the file cannot be relied on.
     pub fn level(&self) -> Option<StopLevel> {
         match self {
             Self::None => None,
@@ -90,12 +91,12 @@ impl InForce {
         }
     }
 
-    /// Whether it only holds until a choice is made.
+    /// Returns true for a temporary hold.
     pub fn is_hold(&self) -> bool {
         matches!(self, Self::Stop(stop) if stop.hold)
     }
 
-    /// What it rose above, one after the other.
+    /// Iterates over the stops below this one, from the top.
     fn beneath(&self) -> impl Iterator<Item = &Stop> {
         let over = match self {
             Self::Stop(stop) => stop.over.as_deref(),
@@ -105,21 +106,22 @@ impl InForce {
     }
 }
 
-/// All that is on disk: the file, and the stops that could not wait for it, each in a file of its own beside it.
+/// All stops on disk: the stop file, and the stops beside it in files of their own.
 struct Standing {
     file: InForce,
     beside: Vec<(PathBuf, InForce)>,
 }
 
 impl Standing {
-    /// The highest of all; of two as high the one that is no hold, then the one that rose above more, then the file's own.
+    /// Returns the highest stop. Of equal levels, a permanent stop wins, then the one above more stops, then the stop
+    /// file's.
     fn in_force(&self) -> &InForce {
         let beside = self.beside.iter().map(|(_, found)| found);
         let rank = |found: &&InForce| (found.level(), !found.is_hold(), found.beneath().count());
         beside.chain([&self.file]).max_by_key(rank).unwrap_or(&self.file)
     }
 
-    /// The level that stays where every hold is released. What lies beside the file leaves nothing when it is.
+    /// Returns the level that remains once every hold is released. A hold beside the file leaves nothing.
     fn lasts(&self) -> Option<StopLevel> {
         let beside = self.beside.iter().filter(|(_, found)| !found.is_hold()).filter_map(|(_, found)| found.level());
         let file = match &self.file {
@@ -131,7 +133,7 @@ impl Standing {
         beside.chain(file).max()
     }
 
-    /// The stop that stays where every hold is released, if it is in this level.
+    /// Returns the stop that remains once every hold is released, if it has this level.
     fn lasting(&self, level: StopLevel) -> Option<&Stop> {
         let beside = self.beside.iter().map(|(_, found)| found);
         let mut all = beside.chain([&self.file]).filter_map(|found| match found {
@@ -142,13 +144,13 @@ impl Standing {
         all.find(|stop| stop.level == level).filter(|_| self.lasts() == Some(level))
     }
 
-    /// Whether this would be swallowed by somebody's hold, and gone with it.
+    /// True if a hold above `stop` would hide it, and releasing that hold would remove it.
     fn would_swallow(&self, stop: &Stop) -> bool {
         let in_force = self.in_force();
         !stop.hold && in_force.is_hold() && in_force.level() > Some(stop.level) && self.lasts() < Some(stop.level)
     }
 
-    /// Whether nothing is lost where the file is written over by what keeps in mind what is in force.
+    /// True if the file may be overwritten by a stop that includes the one in force.
     fn may_be_written_over(&self) -> bool {
         self.file == InForce::None || self.file == *self.in_force()
     }
@@ -157,13 +159,13 @@ impl Standing {
 /// Outcome of a Golem's emergency halt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Emergency {
-    /// All signing is stopped; this is in force.
+    /// All signing is stopped; this stop is in force.
     Raised(InForce),
-    /// The operator's flatten stays as it is: a halt above it would end the operator's liquidation.
+    /// The operator's flatten stays in force: a halt above it would end the operator's liquidation.
     Spared(Stop),
 }
 
-/// A stop that is on disk, and stops nothing before it is moved into its place. What was not moved is removed.
+/// Prepared stop file that is not in force yet. Removed on drop unless it was renamed into place.
 struct Aside(PathBuf);
 
 impl Drop for Aside {
@@ -172,83 +174,82 @@ impl Drop for Aside {
     }
 }
 
-/// Why the stop file stays as it is.
+/// Reason why the stop file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
-    /// The file or its folder cannot be used.
+    /// The file or its folder cannot be written.
     #[error(
         "cannot write {path}: {reason}; make a file of that name by any means, empty or not, and all signing stops"
     )]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         reason: std::io::Error,
     },
-    /// Lowering takes a decision.
+    /// Lowering the stop needs the operator's decision.
     #[error(
         "{level} is in force{}: going down takes the operator's decision; only a hold that nobody has raised since \
          can be released by whoever set it",
         by.as_ref().map(|by| format!(", set by {by}")).unwrap_or_default()
     )]
     NotYours {
-        /// What is in force.
+        /// Level in force.
         level: StopLevel,
-        /// Who set it, if that can be told.
+        /// Origin of that stop, if known.
         by: Option<SafeText>,
     },
-    /// It was not proved that the operator decided.
+    /// The proof of the operator's decision does not cover the change.
     #[error(transparent)]
     Proof(#[from] ProofError),
-    /// Whoever decided had another stop before them.
+    /// The decision was made about another stop.
     #[error("another stop was set meanwhile: look at it and decide anew")]
     Changed,
-    /// The stop is in force for the whole data folder, above what is changed here.
+    /// The stop is in force for the whole data folder, above the one to be changed.
     #[error("{level} is in force for the whole data folder, not for this show alone: `bardo resume` lifts it")]
     Above {
-        /// What is in force there.
+        /// Level in force there.
         level: StopLevel,
     },
-    /// Nobody can be kept from changing the stop meanwhile, since the file for that cannot be used.
+    /// The lock file cannot be used, so concurrent changes cannot be excluded.
     #[error("cannot lock {path}: {reason}; nothing was loosened: see that it is a file that you can write")]
     Lock {
-        /// The file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         reason: std::io::Error,
     },
-    /// Somebody else is about to change the stop, and may be about to raise it.
+    /// Another process holds the lock, and may be about to raise the stop.
     #[error("another program is just changing the stop: nothing was loosened, try again")]
     Busy,
 }
 
-/// The stop file of one data folder.
+/// Stop file of one data folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopFile {
     path: PathBuf,
-    /// Another stop file that counts as well and is never changed through this one.
+    /// Stop file of an outer folder, which also counts. It is only read.
     outer: Option<PathBuf>,
 }
 
 impl StopFile {
-    /// The one in this data folder.
+    /// Returns the stop file of this data folder.
     pub fn in_folder(data: &Path) -> Self {
         Self { path: data.join(FILE), outer: None }
     }
 
-    /// The same beneath the stop file of another folder, which counts as well: the higher of the two is in force. It is
-    /// read, and never raised or lowered from here.
+    /// Adds the stop file of an outer folder: the higher of both stops is in force. The outer file is read only.
     #[must_use]
     pub fn beneath(self, outer: &Path) -> Self {
         Self { outer: Some(outer.join(FILE)), ..self }
     }
 
-    /// Where it is, or would be.
+    /// Returns the path of the stop file, which may not exist.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is in force now, read from disk. Nothing is remembered between two readings.
+    /// Reads the stop in force from disk. Nothing is cached between two reads.
     pub fn read(&self) -> InForce {
         let own = self.standing().in_force().clone();
         match self.read_outer() {
@@ -257,14 +258,14 @@ impl StopFile {
         }
     }
 
-    /// What the stop file above says; `None` where there is none above.
+    /// Reads the outer folder's stop; `None` without an outer folder.
     fn read_outer(&self) -> Option<InForce> {
         let path = self.outer.clone()?;
         Some(Self { path, outer: None }.read())
     }
 
     fn standing(&self) -> Standing {
-        // First what is beside it: whoever changes the file removes nothing there before the file says so.
+        // The folder is read first: a writer updates the stop file before it removes anything from the folder.
         let beside = match fs::read_dir(self.beside()) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => vec![(
@@ -291,7 +292,7 @@ impl StopFile {
         if let Some(marked) = self.marked()
             && standing.in_force().level() < Some(marked)
         {
-            // It may have been lowered between the two readings, and the mark with it.
+            // The stop and the marked level may have been lowered between the two reads.
             standing.file = look(&self.path);
             if self.marked().is_some_and(|marked| standing.in_force().level() < Some(marked)) {
                 let why = format!("{marked} was in force, and its file was removed or replaced without `bardo resume`");
@@ -301,23 +302,23 @@ impl StopFile {
         standing
     }
 
-    /// The level that was in force when a stop was changed last; `None` where none was, or it was set by hand.
+    /// Returns the marked level of the last change; `None` if no stop was ever changed, or if it was set by hand.
     fn marked(&self) -> Option<StopLevel> {
         self.noted().split_whitespace().nth(1).and_then(|level| level.parse().ok())
     }
 
-    /// What the lock's file says: the name of the stop that was set last, and the level in force since.
+    /// Returns the content of the lock file: the id of the last stop, and the level in force since.
     fn noted(&self) -> String {
         let mut text = String::new();
         if let Ok(file) = regular_file::open(&self.lock()) {
-            // What cannot be read names nothing.
+            // An unreadable file counts as empty.
             let _read = file.take(MOST_NAME as u64).read_to_string(&mut text);
         }
         text
     }
 
-    /// Notes that at most `level` is in force from now on, by whoever loosens and has the lock. Before the file is changed,
-    /// so that nobody finds less in force than is noted.
+    /// Marks that at most `level` is in force from now on. The caller holds the lock, and calls this before it lowers
+    /// the file, so that no reader finds less in force than is marked.
     fn mark_lower(&self, level: Option<StopLevel>) -> std::io::Result<()> {
         let noted = self.noted();
         let Some(id) = noted.split_whitespace().next() else { return Ok(()) };
@@ -327,24 +328,25 @@ impl StopFile {
     fn write_note(&self, id: &str, level: Option<StopLevel>) -> std::io::Result<()> {
         let text = level.map_or_else(|| id.to_owned(), |level| format!("{id} {level}"));
         let mut file = regular_file::open_with(&mut private(), &self.lock())?;
-        // Never empty in between: a reader would take that for a folder in which nothing was ever stopped.
+        // Never empty in between: a reader would take that for a folder without any stop so far.
         file.write_all(text.as_bytes())?;
         file.set_len(text.len() as u64)?;
         file.sync_all()
     }
 
-    /// Raises the ladder to `level`. A stop as high or higher stays, except that a hold gives way to whoever stops in
-    /// earnest, and one that is higher leaves this in force when it is released; and so does a garbled file unless this
-    /// goes higher than the halt it counts as. Answers what is in force afterwards. Where it cannot be written, as on a
-    /// full disk, an empty file is put in its place, which is a halt.
+    /// Raises the stop to `level`, and returns what is in force afterwards. An equal or higher stop stays. A permanent
+    /// stop replaces a hold of the same level, and is kept below a higher hold. An unreadable file stays unless `level`
+    /// is above the halt it counts as. If the stop cannot be written, as on a full disk, an empty file is created,
+    /// which is a halt.
     ///
     /// # Errors
-    /// [`StopError::File`]: then nothing has changed, unless it was to go higher than the halt that could be put there.
+    /// [`StopError::File`] if the stop could not be written: nothing changed, or only a halt below the requested level
+    /// could be set.
     pub fn raise(&self, level: StopLevel, reason: &str, by: &str, now: u64) -> Result<InForce, StopError> {
         self.raise_own(level, reason, by, now).map(|(in_force, _)| in_force)
     }
 
-    /// The same, and the stop where one was set. That is not the one in force where it lies beneath somebody's hold.
+    /// Like [`Self::raise`], and also returns the stop if one was set. A hold above it may be in force instead.
     ///
     /// # Errors
     /// As for [`StopFile::raise`].
@@ -358,8 +360,8 @@ impl StopFile {
         self.set(Stop::new(level, reason, by, now))
     }
 
-    /// Raises it to a halt by a Golem's own decision, except over a flatten set in earnest that is the operator's: the
-    /// operator is leaving every position then, and nobody who trades for them ends that.
+    /// Raises the stop to a halt on a Golem's own decision, except over the operator's permanent flatten. The operator
+    /// is leaving every position then, and no agent may end that.
     ///
     /// # Errors
     /// As for [`StopFile::raise`].
@@ -374,7 +376,7 @@ impl StopFile {
             return Ok(Emergency::Spared(flatten));
         }
         let (in_force, own) = self.raise_own(StopLevel::Halt, reason, by, now)?;
-        // A flatten may have been set between the two; what cannot be released stays a halt.
+        // A flatten may have been set between the two reads; if this halt cannot be released, it stays.
         let over = own.as_ref().map(|own| std::iter::successors(own.over.as_deref(), |stop| stop.over.as_deref()));
         let flatten = over.and_then(|mut over| over.find(|stop| !stop.hold));
         let flatten = flatten.filter(|flatten| flatten.level == StopLevel::Flatten && is_the_operators(flatten));
@@ -384,7 +386,7 @@ impl StopFile {
         }
     }
 
-    /// The flatten that stays where every hold is released; `None` where another level does, or none.
+    /// Returns the flatten that remains once every hold is released; `None` if another level or none remains.
     fn lasting_flatten(&self) -> Option<Stop> {
         let own = self.standing();
         let outer = self.outer.clone().map(|path| Self { path, outer: None }.standing());
@@ -394,16 +396,16 @@ impl StopFile {
         flatten.filter(|_| highest == Some(StopLevel::Flatten))
     }
 
-    /// Raises it to a halt that lasts until a choice is made; the hold, to be released by whoever has it. `None` where a
-    /// stop as high is in force already, which no release touches.
+    /// Raises the stop to a temporary halt until the operator chooses. Returns the hold, which its owner must release.
+    /// `None` if an equal or higher stop is in force.
     ///
     /// # Errors
-    /// [`StopError::File`]: nothing has changed.
+    /// [`StopError::File`] if the hold could not be written.
     pub fn hold(&self, reason: &str, by: &str, now: u64) -> Result<Option<Stop>, StopError> {
         self.set(Stop { hold: true, ..Stop::new(StopLevel::Halt, reason, by, now) }).map(|(_, own)| own)
     }
 
-    /// What is in force afterwards, and the stop, where it was set.
+    /// Sets a stop. Returns what is in force afterwards, and the stop if it was set.
     fn set(&self, stop: Stop) -> Result<(InForce, Option<Stop>), StopError> {
         let mut tries = TRIES;
         loop {
@@ -417,12 +419,12 @@ impl StopFile {
             };
             let stop = Stop { over: over.map(Box::new), ..stop.clone() };
             let placed = self.aside(&stop).and_then(|aside| {
-                // A release leaves what lies beside the file, whenever it was put there.
+                // Releasing the hold leaves other files beside the stop file alone, even newer ones.
                 if beneath {
                     return self.put_beside(&aside, &stop).map(|()| true);
                 }
-                // It is on disk already: whoever is alone with the file does nothing that takes long. A lock that cannot
-                // be opened, as with a pipe in its place, holds up no stop either.
+                // The stop is already on disk, so nothing under the lock takes long. A lock that cannot be opened, such
+                // as a pipe in its place, must not delay a stop either.
                 let alone = self.alone(URGENT).ok().flatten();
                 let now = self.standing();
                 match alone {
@@ -430,21 +432,21 @@ impl StopFile {
                         fs::rename(&aside.0, &self.path).map(|()| true)
                     }
                     Some(_alone) if now.in_force() != before && tries > 0 => Ok(false),
-                    // Nobody who looked before this and writes after it can write over it there.
+                    // No writer with an older read can overwrite it there.
                     Some(_) | None => self.put_beside(&aside, &stop).map(|()| true),
                 }
             });
             match placed.and_then(|placed| if placed { self.note(&stop).map(|()| true) } else { Ok(false) }) {
                 Ok(true) => return Ok((self.read(), Some(stop))),
                 Ok(false) => tries = tries.saturating_sub(1),
-                // The hold would hide that nothing of this stays after it.
+                // The hold would hide that this stop does not remain after it.
                 Err(error) if beneath => return Err(self.failed(error)),
                 Err(error) => return self.make_do(stop.level, error).map(|in_force| (in_force, None)),
             }
         }
     }
 
-    /// Where a stop cannot be written an empty file is made: that takes no room on a disk, and is a halt.
+    /// Creates an empty file if a stop cannot be written. It needs no disk space, and counts as a halt.
     fn make_do(&self, level: StopLevel, why: std::io::Error) -> Result<InForce, StopError> {
         if self.read().level() < Some(level.min(StopLevel::Halt)) {
             let made = regular_file::open_with(private().truncate(true), &self.path);
@@ -454,12 +456,15 @@ impl StopFile {
         if now.level() >= Some(level) { Ok(now) } else { Err(self.failed(why)) }
     }
 
-    /// Lowers the ladder from `shown` to `level`, or lifts that stop. The operator's approval was for what was shown and for
-    /// nothing set since; `proof` shows that it was the operator's.
+    /// Lowers the stop from `shown` to `level`, or lifts it. The operator approved lowering the shown stop only, not
+    /// any later one; `proof` shows that the approval is the operator's.
     ///
     /// # Errors
-    /// [`StopError::Proof`]; [`StopError::Changed`] where anything else is in force by now; [`StopError::Busy`]; [`StopError::Lock`];
-    /// [`StopError::File`].
+    /// - [`StopError::Proof`] if the proof does not cover this change.
+    /// - [`StopError::Changed`] if another stop is in force by now.
+    /// - [`StopError::Above`] if the shown stop belongs to the outer folder.
+    /// - [`StopError::Busy`] or [`StopError::Lock`] if the lock cannot be acquired.
+    /// - [`StopError::File`] if the change cannot be written.
     pub fn lower(
         &self,
         shown: &InForce,
@@ -471,7 +476,7 @@ impl StopFile {
     ) -> Result<InForce, StopError> {
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let _basis = proof.redeem_in(folder, &Authorisation::lower_stop(shown, level), now)?;
-        // Nor was who is shown a hold shown what it rose above: where that is higher, it stays.
+        // A shown hold hides the stop below it: if that one is higher than `level`, it stays.
         let above = shown.is_hold().then(|| shown.beneath().find(|stop| !stop.hold)).flatten();
         let kept = above.filter(|above| level.is_none_or(|level| above.level > level)).cloned();
         let stop = kept.or_else(|| level.map(|level| Stop::new(level, reason, by, now)));
@@ -486,18 +491,18 @@ impl StopFile {
         if level.is_some_and(|level| before.level().is_none_or(|before| before <= level)) {
             return Ok(before.clone());
         }
-        // What stays, whoever set it, is read again below; the mark only ever says less here than before.
+        // The remaining stops are read again below. The marked level can only be lower than before.
         let kept_beneath = standing.lasts().filter(|_| before.is_hold());
         let stays = stop.as_ref().map(|stop| stop.level).max(kept_beneath);
         self.mark_lower(stays).map_err(|error| self.failed(error))?;
-        // Who was shown a hold was not shown what somebody has set in earnest beneath it.
+        // A shown hold hides permanent stops below it, so they are kept.
         let unseen = |found: &InForce| before.is_hold() && matches!(found, InForce::Stop(stop) if !stop.hold);
         let placed = match (&stop, &lower) {
             (Some(stop), Some(aside)) if unseen(&standing.file) => self.put_beside(aside, stop),
             _ if unseen(&standing.file) => Ok(()),
             (_, lower) => self.put(lower.as_ref()),
         };
-        // Only what was there when it was looked at: what has been put beside it since was decided about by nobody.
+        // Only stops from the read above are removed: the operator did not decide about later ones.
         let mut seen = standing.beside.iter().filter(|(_, found)| !unseen(found));
         let loosened = placed.and_then(|()| seen.try_for_each(|(path, _)| gone(path)));
         drop(alone);
@@ -505,7 +510,7 @@ impl StopFile {
         Ok(self.read())
     }
 
-    /// [`Self::lower`] with the proof that it takes.
+    /// [`Self::lower`] with a proof for tests.
     #[cfg(test)]
     pub(crate) fn lower_in_tests(
         &self,
@@ -521,12 +526,13 @@ impl StopFile {
         self.lower(shown, level, reason, by, now, proof)
     }
 
-    /// Takes back one's own hold: what was in force before it is in force again, or what was set in earnest beneath it.
-    /// Needs no decision, because nothing is let through that was not before.
+    /// Releases the caller's own hold: the stop before it is in force again, or a permanent stop that was set below it.
+    /// It needs no decision, because it allows nothing that was not allowed before the hold.
     ///
     /// # Errors
-    /// [`StopError::NotYours`] where another stop is in force; [`StopError::Busy`]; [`StopError::Lock`];
-    /// [`StopError::File`].
+    /// - [`StopError::NotYours`] if another stop is in force.
+    /// - [`StopError::Busy`] or [`StopError::Lock`] if the lock cannot be acquired.
+    /// - [`StopError::File`] if the change cannot be written.
     pub fn release(&self, own: &Stop) -> Result<InForce, StopError> {
         let over = own.over.as_deref().map(|over| self.aside(over)).transpose();
         let over = over.map_err(|error| self.failed(error))?;
@@ -554,15 +560,14 @@ impl StopFile {
         Ok(self.read())
     }
 
-    /// Names the stop that was set last, whether it stands or has been lifted; `None` where none ever was, or it was made
-    /// by hand. What was allowed before it ends with it, however short it was.
+    /// Returns the id of the last stop that was set, even if it has been lifted. `None` if there never was one, or if
+    /// it was created by hand. Approvals from before a stop end with it, however short it was.
     pub fn last(&self) -> Option<SafeText> {
         fs::metadata(self.lock()).ok()?;
         Some(SafeText::clean(self.noted().split_whitespace().next().unwrap_or_default(), MOST_NAME))
     }
 
-    /// Keeps others who change the file waiting; `None` where the lock cannot be had in time. Whoever raises does it all
-    /// the same, beside the file.
+    /// Acquires the lock; `None` on timeout. A writer that raises the stop proceeds without it, beside the file.
     fn alone(&self, waits: Duration) -> std::io::Result<Option<fs::File>> {
         let file = regular_file::open_with(&mut private(), &self.lock())?;
         let until = Instant::now() + waits;
@@ -578,23 +583,23 @@ impl StopFile {
         }
     }
 
-    /// The same for whoever loosens, and does nothing without it.
+    /// Acquires the lock for lowering the stop, which must not happen without it.
     fn alone_to_loosen(&self) -> Result<fs::File, StopError> {
         let alone = self.alone(PATIENT).map_err(|reason| StopError::Lock { path: self.lock(), reason })?;
         alone.ok_or(StopError::Busy)
     }
 
-    /// The file that is locked, which stays when the stop is lifted.
+    /// Path of the lock file, which remains after the stop is lifted.
     fn lock(&self) -> PathBuf {
         self.path.with_extension("lock")
     }
 
-    /// The folder of the stops that could not wait.
+    /// Path of the folder for stops that were set without the lock.
     fn beside(&self) -> PathBuf {
         self.path.with_extension("d")
     }
 
-    /// Writes a whole stop to disk, so that moving it into its place takes no time and no reader ever sees half of it.
+    /// Writes a complete stop to disk. Renaming it into place is then quick, and no reader sees half of it.
     fn aside(&self, stop: &Stop) -> std::io::Result<Aside> {
         if let Some(folder) = self.path.parent() {
             private::make(folder)?;
@@ -608,7 +613,7 @@ impl StopFile {
         Ok(aside)
     }
 
-    /// Under a name that nobody else writes to.
+    /// Moves a prepared stop into the folder beside the file, under its own id.
     fn put_beside(&self, aside: &Aside, stop: &Stop) -> std::io::Result<()> {
         let folder = self.beside();
         private::make(&folder)?;
@@ -616,7 +621,7 @@ impl StopFile {
         fs::File::open(&folder)?.sync_all()
     }
 
-    /// Puts this into the file's place, or nothing.
+    /// Renames a prepared stop to the stop file's path, or removes the stop file.
     fn put(&self, stop: Option<&Aside>) -> std::io::Result<()> {
         match stop {
             Some(aside) => fs::rename(&aside.0, &self.path),
@@ -624,9 +629,9 @@ impl StopFile {
         }
     }
 
-    /// After a stop was set: notes its name, and has the folder's entries on disk before anybody relies on them.
+    /// Records the id of a new stop, and syncs the folder's entries to disk before anything relies on them.
     fn note(&self, stop: &Stop) -> std::io::Result<()> {
-        // It stops all the same where it cannot be noted.
+        // The stop is in force even if this record fails.
         let level = self.standing().in_force().level().max(Some(stop.level));
         let _noted = self.write_note(stop.id.as_str(), level);
         self.on_disk()
@@ -658,12 +663,12 @@ impl Stop {
     }
 }
 
-/// What `stop` would be over; `None` where it changes nothing.
+/// Returns the stop that `stop` would be placed above; the outer `None` means that it changes nothing.
 fn rises_over(before: &InForce, stop: &Stop) -> Option<Option<Stop>> {
     match before {
         InForce::None => Some(None),
         InForce::Stop(before) if before.level < stop.level => Some(Some(before.clone())),
-        // Each releases their own hold: what is to stay must not go with it.
+        // Each owner releases their own hold, so a stop that must stay cannot depend on it.
         InForce::Stop(before) if before.level == stop.level && before.hold => match stop.hold {
             true => Some(Some(before.clone())),
             false => Some(before.over.as_deref().cloned()),
@@ -676,16 +681,16 @@ fn rises_over(before: &InForce, stop: &Stop) -> Option<Option<Stop>> {
     }
 }
 
-/// What the file under this name says.
+/// Reads the stop in one file.
 fn look(path: &Path) -> InForce {
-    // A link counts by what it leads to, and one that leads nowhere is an entry all the same.
+    // A symbolic link counts by its target; one without a target still counts as a file.
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return InForce::None,
         Err(error) => return InForce::Garbled { why: format!("it cannot be looked for: {error}") },
         Ok(_) => {}
     }
     match regular_file::read_text(path, MOST_BYTES) {
-        // It was moved or lifted while it was looked at.
+        // It was moved or lifted during the read.
         Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => InForce::None,
         Err(error) => InForce::Garbled { why: format!("it cannot be read: {error}") },
         Ok(text) => serde_json::from_str(&text).map_or_else(
@@ -695,7 +700,7 @@ fn look(path: &Path) -> InForce {
     }
 }
 
-/// Removes a file that may have gone already.
+/// Removes a file that may already be gone.
 fn gone(path: &Path) -> std::io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -703,7 +708,7 @@ fn gone(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// For this user alone.
+/// Open options for a file that only this user can access.
 fn private() -> OpenOptions {
     let mut options = private::file();
     options.write(true).create(true).truncate(false);

@@ -1,5 +1,4 @@
-//! The typed data that can be signed: a closed list. A kind that is not here cannot be signed, since
-//! nothing takes a bare hash.
+//! Typed data that can be signed: a closed list. No function takes a bare hash, so no other kind can be signed.
 
 use alloy::{
     primitives::{Address, B256, U256},
@@ -11,59 +10,59 @@ use golem_chain::permit2::Domain;
 use golem_protocols::intents::Intent;
 use golem_protocols::uniswap::order::Order;
 
-/// Typed data of a known kind ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)), decoded, never opaque.
+/// Decoded typed data of a known kind ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TypedMessage {
-    /// An allowance inside Permit2 for one token (AllowanceTransfer).
+    /// Permit2 AllowanceTransfer: an allowance inside Permit2 for one token.
     Permit2Allowance {
-        /// The Permit2 contract.
+        /// Address of the Permit2 contract.
         permit2: Address,
-        /// What is signed.
+        /// Typed permit to sign.
         permit: PermitSingle,
     },
-    /// A transfer that Permit2 makes once (SignatureTransfer), without a witness.
+    /// Permit2 SignatureTransfer: a single transfer, without a witness.
     Permit2Transfer {
-        /// The Permit2 contract.
+        /// Address of the Permit2 contract.
         permit2: Address,
-        /// What is signed.
+        /// Typed permit to sign.
         permit: PermitTransferFrom,
     },
-    /// A UniswapX order: a transfer that Permit2 makes once, for its reactor, bound to the order as its witness.
-    /// What a cosigner adds is no part of what is signed.
+    /// UniswapX order: a single Permit2 transfer for the order's reactor, with the order as its witness. The cosigner's
+    /// data is not part of the signed message.
     UniswapxOrder {
-        /// The Permit2 contract.
+        /// Address of the Permit2 contract.
         permit2: Address,
-        /// The order.
+        /// UniswapX order to sign.
         order: Box<Order>,
     },
-    /// An ERC-7683 order: a transfer that Permit2 makes once, for the origin's settler, bound to the order.
+    /// ERC-7683 order: a single Permit2 transfer for the origin settler, with the order as its witness.
     CrossChainOrder {
-        /// The Permit2 contract.
+        /// Address of the Permit2 contract.
         permit2: Address,
-        /// The order.
+        /// Cross-chain order to sign.
         intent: Box<Intent>,
     },
 }
 
-/// What whoever holds a signature can take with it.
+/// Amount that a signature lets its holder take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Takes {
-    /// The token's contract.
+    /// Contract of the token.
     pub token: Address,
-    /// Who may take it.
+    /// Address that may take it.
     pub spender: Address,
-    /// At most, raw units.
+    /// Maximum amount, in raw units.
     pub amount: U256,
-    /// When the signature can no longer be handed in, in seconds since the Unix epoch.
+    /// Deadline for submitting the signature, in seconds since the Unix epoch.
     pub usable_until: u64,
-    /// Until when what it grants holds, in seconds since the Unix epoch.
+    /// Expiry of the granted permission, in seconds since the Unix epoch.
     pub holds_until: u64,
-    /// Whether its nonce is the next of an order (an allowance), or any that is unused (a transfer).
+    /// True for an allowance with sequential nonces, false for a transfer with unordered nonces.
     pub ordered: bool,
 }
 
 impl TypedMessage {
-    /// The hash that is signed, on the chain with this id.
+    /// Returns the EIP-712 signing hash on the chain with this id.
     pub fn digest(&self, chain_id: u64) -> B256 {
         match self {
             Self::Permit2Allowance { permit2, permit } => {
@@ -79,7 +78,7 @@ impl TypedMessage {
         }
     }
 
-    /// The contract that will check the signature.
+    /// Returns the contract that verifies the signature.
     pub fn verifier(&self) -> Address {
         match self {
             Self::Permit2Allowance { permit2, .. }
@@ -89,7 +88,7 @@ impl TypedMessage {
         }
     }
 
-    /// What the signature lets somebody take. Times beyond 64 bits mean "for ever" and are cut to that.
+    /// Returns what the signature lets others take. Times beyond 64 bits are cut to the maximum.
     pub fn takes(&self) -> Vec<Takes> {
         let takes = match self {
             Self::Permit2Allowance { permit, .. } => Takes {
@@ -128,7 +127,8 @@ impl TypedMessage {
         vec![takes]
     }
 
-    /// The nonce that it uses up in Permit2's bitmap, if it is of the kind that has such a one.
+    /// Returns the nonce in Permit2's bitmap that the signature uses; `None` for an allowance, which has sequential
+    /// nonces.
     pub fn unordered_nonce(&self) -> Option<U256> {
         match self {
             Self::Permit2Allowance { .. } => None,
@@ -138,7 +138,7 @@ impl TypedMessage {
         }
     }
 
-    /// The name of the type that is signed, for a person.
+    /// Returns the display name of the signed type.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Permit2Allowance { .. } => "Permit2 PermitSingle",
@@ -148,7 +148,7 @@ impl TypedMessage {
         }
     }
 
-    /// Its fields with their values, in the order in which they are signed, for a person.
+    /// Returns the fields with their values, in signing order, for display.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Permit2Allowance { permit, .. } => vec![
@@ -203,7 +203,8 @@ impl TypedMessage {
     }
 }
 
-/// Permit2's domain: no version ([its EIP712.sol](https://github.com/Uniswap/permit2/blob/main/src/EIP712.sol)).
+/// EIP-712 domain of Permit2, which has no version
+/// ([EIP712.sol](https://github.com/Uniswap/permit2/blob/main/src/EIP712.sol)).
 fn permit2_domain(permit2: Address, chain_id: u64) -> Eip712Domain {
     eip712_domain! {
         name: "Permit2",

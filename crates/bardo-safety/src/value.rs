@@ -1,10 +1,10 @@
-//! What an action costs and brings in dollars: what goes out at the highest, what comes in at the
-//! lowest of the prices that can be told. A figure that cannot be told is a [`Doubt`], never zero.
+//! Dollar values of an action: outflows at the highest known price, inflows at the lowest. A value that is not known is
+//! a [`Doubt`], never zero.
 //!
-//! Beside that stands what an exchange is worth by the witnesses that follow a fall, feeds and the last half minute
-//! of pools: what only leaves a position is held to these (`checks::slippage`).
+//! Exchanges are also valued by the price sources that follow a fall: feeds, and the last half minute of pools. Exits
+//! are checked against these (`checks::slippage`).
 //!
-//! Pure: prices are gathered in `ground`.
+//! Pure functions: `ground` gathers the prices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,86 +18,87 @@ use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::token::{Token, TokenId};
 
-/// From here on an allowance is one without limit: Permit2 never counts it down, and no token has
-/// that many units.
+/// Bit length from which an allowance counts as unlimited: Permit2 never decreases such an allowance, and no token has
+/// so many units.
 const UNLIMITED_BITS: usize = 160;
 
-/// Characters kept of one reason.
+/// Maximum length of one reason, in characters.
 const MAX_REASON: usize = 300;
 
-/// What an action costs and brings.
+/// Dollar values of an action.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Values {
-    /// Each declared outflow, at the highest price.
+    /// Declared outflows, at the highest price.
     pub outflows: Vec<Valued>,
-    /// The least of each declared inflow to the account itself, at the lowest price.
+    /// Least declared inflows to the account itself, at the lowest price.
     pub inflows: Vec<Valued>,
-    /// What can still be taken afterwards by the allowances that are left, at the highest price; without what signed
-    /// orders may take, which was counted with each of them.
+    /// Amounts that the remaining allowances let others take, at the highest price. Amounts of signed orders are left
+    /// out: each was counted with its order.
     pub takeable: Vec<Valued>,
-    /// What open orders may still take of each token through Permit2, which a trade leaves them. Raw units; counted with
-    /// each of those orders.
+    /// Amounts that open orders may still take through Permit2, by token, in raw units. A trade leaves them in place;
+    /// each was counted with its order.
     pub promised: BTreeMap<TokenId, U256>,
-    /// Gas of every leg to its limit at the highest fee.
+    /// Worst gas cost: every transaction at its gas limit and the highest fee.
     pub gas: Usd,
-    /// What counts as spent: outflows, takeable and gas.
+    /// Spending that counts against limits: outflows, takeable amounts and gas.
     pub spent: Usd,
-    /// All inflows together.
+    /// Sum of all inflows.
     pub received: Usd,
-    /// What goes out and comes in by witnesses that do not lag; `None` where one of them is missing.
+    /// Exchange at the prices of sources that do not lag; `None` if one is missing.
     pub present: Option<Exchange>,
-    /// The same by feeds and the quote; `None` where a token has no feed.
+    /// Exchange at the prices of feeds and the quote; `None` if a token has no feed.
     pub by_feed: Option<Exchange>,
-    /// The same by every witness but the quote.
+    /// Exchange at all prices except the quote's; `None` if a price is missing.
     pub unquoted: Option<Exchange>,
-    /// What the operator must know about the prices of tokens that are given or come in.
+    /// Price problems of the exchanged tokens that the operator must know.
     pub concerns: Vec<PriceConcern>,
-    /// Whether two or more pools price one of these tokens.
+    /// True if two or more pools price one of these tokens.
     pub several_pools: bool,
 }
 
-/// A token whose price the operator must decide about.
+/// Price problem that the operator must decide about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PriceConcern {
-    /// It has no feed: only pools price it.
+    /// Only pools price the token, no feed.
     NoFeed {
-        /// The token's contract.
+        /// Contract of the token.
         token: Address,
     },
-    /// Its only pool differs much from its feed, and is not counted.
+    /// The token's only pool is far from its feed, and does not count.
     Disputed {
-        /// The token's contract.
+        /// Contract of the token.
         token: Address,
-        /// Dollars by the feed.
+        /// Price by the feed, in dollars.
         feed: Usd,
-        /// Dollars by the pool.
+        /// Price by the pool, in dollars.
         pool: Usd,
     },
 }
 
-/// What is given for what.
+/// Dollars given and received by an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    /// What goes out, at the highest price.
+    /// Outflow at the highest price.
     pub given: Usd,
-    /// The least that comes in, at the lowest.
+    /// Least inflow at the lowest price.
     pub received: Usd,
 }
 
 impl Values {
-    /// What goes out for what must come in, by every witness.
+    /// Returns the exchange at the prices of all sources.
     ///
     /// # Errors
-    /// A [`Doubt`] where the sum is too large to be told.
+    /// [`Doubt`] if the sum is out of range.
     pub fn exchange(&self) -> Result<Exchange, Doubt> {
         Ok(Exchange { given: sum(&self.outflows)?, received: self.received })
     }
 
-    /// What a fair exit may lose, before gas: what goes out at the highest price less the least that comes in at the
-    /// lowest, by all witnesses or by those that do not lag, whichever is less. A fair price was found by one of them.
+    /// Returns the possible loss of a fair exit without gas: the outflow at the highest price less the least inflow at
+    /// the lowest. It is the smaller loss of all sources and of those that do not lag, since one of them found the
+    /// price fair.
     ///
     /// # Errors
-    /// A [`Doubt`] where the sum is too large to be told.
+    /// [`Doubt`] if the sum is out of range.
     pub fn exit_loss(&self) -> Result<Usd, Doubt> {
         let loss = |one: Exchange| match one.received < one.given {
             true => one.given.checked_sub(one.received).map_err(Doubt::because),
@@ -107,108 +108,110 @@ impl Values {
         self.present.map_or(Ok(by_all), |present| Ok(loss(present)?.min(by_all)))
     }
 
-    /// Whether only pools price `id`.
+    /// Returns true if only pools price `id`.
     pub fn is_unfed(&self, id: TokenId) -> bool {
         self.concerns.iter().any(|concern| match concern {
-            // The native coin stands under the contract that wraps it, which is not known here: the stricter reading.
+            // The native token is listed by its wrapping contract, whose address is not known here. Assume the stricter
+            // case.
             PriceConcern::NoFeed { token } => id == TokenId::Native || id == TokenId::Erc20(*token),
             PriceConcern::Disputed { .. } => false,
         })
     }
 
-    /// With what comes in on another chain.
+    /// Adds the value that arrives on another chain.
     ///
     /// # Errors
-    /// A [`Doubt`] where the sum is too large to be told.
+    /// [`Doubt`] if the sum is out of range.
     pub fn arriving(mut self, arrival: Option<Valued>) -> Result<Self, Doubt> {
         if let Some(arrival) = arrival {
             self.received = self.received.checked_add(arrival.usd).map_err(Doubt::because)?;
             self.inflows.push(arrival);
-            // What goes to another chain leaves no position: it is held to every witness.
+            // A bridge is not an exit, so all price sources count.
             (self.present, self.by_feed, self.unquoted) = (None, None, None);
         }
         Ok(self)
     }
 }
 
-/// An amount and what it is worth.
+/// Amount of a token with its dollar value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Valued {
-    /// Which token.
+    /// Token that is valued.
     pub token: Token,
-    /// Raw units.
+    /// Amount in raw units.
     pub amount: U256,
-    /// Dollars.
+    /// Value in dollars.
     pub usd: Usd,
 }
 
-/// Why a value cannot be told.
+/// Reason why a value is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", reasons.iter().map(|reason| reason.as_str()).collect::<Vec<_>>().join("; "))]
 pub struct Doubt {
-    /// One sentence for each figure that could not be told.
+    /// One sentence for each figure that is not known.
     pub reasons: Vec<SafeText>,
 }
 
 impl Doubt {
-    /// A doubt for one reason.
+    /// Creates a doubt with one reason.
     pub fn because(reason: impl fmt::Display) -> Self {
         Self { reasons: vec![SafeText::clean(&reason.to_string(), MAX_REASON)] }
     }
 }
 
-/// The highest and the lowest dollars for one whole token that some witnesses name.
+/// Highest and lowest price of one whole token in dollars, by some price sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Band {
-    /// For what goes out.
+    /// Price for outflows.
     pub highest: Usd,
-    /// For what comes in.
+    /// Price for inflows.
     pub lowest: Usd,
 }
 
 impl Band {
-    /// Of one or two witnesses.
+    /// Creates the band of one or two prices.
     pub fn of(first: Usd, second: Option<Usd>) -> Self {
         let second = second.unwrap_or(first);
         Self { highest: first.max(second), lowest: first.min(second) }
     }
 }
 
-/// What the witnesses of a token name.
+/// Prices of one token by its price sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spread {
-    /// Of all: the feed, and the mean of half an hour, which lags behind a fall.
+    /// All sources: the feed, and the half-hour mean of pools, which lags behind a fall.
     pub all: Band,
-    /// Of those that do not lag: the feed, and the last half minute of the pool that the mean is from. `None` without
-    /// a feed; the feed alone where that pool has been too shallow since.
+    /// Sources that do not lag: the feed, and the last half minute of the pools. `None` without a feed; the feed alone
+    /// if a pool's recent price is missing or too far from it.
     pub present: Option<Band>,
-    /// The feed alone; `None` without one.
+    /// Price by the feed alone; `None` without a feed.
     pub feed: Option<Usd>,
-    /// A single pool that strays from the feed, so that it is not counted.
+    /// Price of a single pool that is too far from the feed to count.
     pub outvoted: Option<Usd>,
-    /// Whether two or more pools are among the witnesses.
+    /// True if two or more pools are among the sources.
     pub several_pools: bool,
 }
 
 impl Spread {
-    /// Where nothing but these witnesses is known.
+    /// Creates a spread without a feed and without current prices.
     pub fn lagging(all: Band) -> Self {
         Self { all, present: None, feed: None, outvoted: None, several_pools: false }
     }
 
-    /// By a feed alone.
+    /// Creates a spread from a feed alone.
     pub fn fed(feed: Usd) -> Self {
         let alone = Band::of(feed, None);
         Self { all: alone, present: Some(alone), feed: Some(feed), outvoted: None, several_pools: false }
     }
 
-    /// Dollars at which a holding counts: the feed where there is one, since a pool alone must not move equity.
+    /// Returns the price that a holding counts at: the feed's, since a pool alone must not move the equity, or else the
+    /// lowest.
     pub fn held(&self) -> Usd {
         self.feed.unwrap_or(self.all.lowest)
     }
 }
 
-/// The witnesses that price an exchange, beside the quote.
+/// Price sources of an exchange, in addition to the quote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Witnesses {
     All,
@@ -226,21 +229,21 @@ impl Witnesses {
     }
 }
 
-/// A spread for every contract that was asked about, or why there is none. The native coin stands
-/// under the contract that wraps it.
+/// Prices of every queried token contract, or the reason why there is none. The native token is listed by its wrapping
+/// contract.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Spreads {
-    /// By token contract.
+    /// Prices by token contract.
     pub of: BTreeMap<Address, Result<Spread, SafeText>>,
-    /// The contract that wraps the native coin, where one is known.
+    /// Contract that wraps the native token, if known.
     pub wrapped: Option<Address>,
 }
 
 impl Spreads {
-    /// The spread of a token.
+    /// Returns the prices of a token.
     ///
     /// # Errors
-    /// A [`Doubt`] that says why there is no price.
+    /// [`Doubt`] with the reason if there is no price.
     pub fn get(&self, token: TokenId) -> Result<Spread, Doubt> {
         let contract = match token {
             TokenId::Native => self.wrapped.ok_or_else(|| Doubt::because("the chain's coin has no price here"))?,
@@ -254,21 +257,21 @@ impl Spreads {
     }
 }
 
-/// What becomes of what comes in, and of gas, where there is no price.
+/// Treatment of inflows and gas without a price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unpriced {
-    /// A doubt, as for all that is given for something.
+    /// Unknown value, as for any outflow.
     Doubt,
-    /// It counts for nothing: for what only takes back, where nothing is given for what comes in, and where an allowance that
-    /// stays for want of a price can cost more than gas, which the policy bounds in wei as well.
+    /// Counts as zero. For revocations only: they give nothing for their inflows, and an allowance that stays can cost
+    /// more than their gas, which the policy bounds in wei as well.
     Nothing,
 }
 
-/// What `framed` costs and brings. Tokens are taken from `tokens`, not from the proposal; `held` is
-/// what the account has of each, for allowances without a limit; `around` tells what signed orders may take.
+/// Returns the dollar values of `framed`. Token descriptions come from `tokens`, not from the proposal. `held` has the
+/// account's balances, for unlimited allowances; `around` has the amounts that signed orders may take.
 ///
 /// # Errors
-/// A [`Doubt`] with every figure that cannot be told.
+/// [`Doubt`] with every figure that is not known.
 pub fn values(
     framed: &Framed,
     tokens: &BTreeMap<TokenId, Token>,
@@ -283,7 +286,7 @@ pub fn values(
     let mut keep = |result: Result<Valued, Doubt>| match result {
         Ok(valued) => Some(valued),
         Err(doubt) => {
-            // One token without a price leaves several figures untold, for one and the same reason.
+            // A token without a price leaves several figures unknown, for the same reason.
             for reason in doubt.reasons {
                 if !doubts.contains(&reason) {
                     doubts.push(reason);
@@ -327,7 +330,7 @@ pub fn values(
         return Err(Doubt { reasons: doubts });
     }
     let spent = out.checked_add(left).and_then(|spent| spent.checked_add(gas)).map_err(Doubt::because)?;
-    // Where these witnesses say nothing, nothing rests on them.
+    // These are optional: nothing depends on them if a source has no price.
     let present = exchanged(framed, &Pricing { witnesses: Witnesses::Present, ..pricing }).ok();
     let by_feed = exchanged(framed, &Pricing { witnesses: Witnesses::Feed, ..pricing }).ok();
     let unquoted = exchanged(framed, &Pricing { trade: None, ..pricing }).ok();
@@ -353,7 +356,7 @@ pub fn values(
     })
 }
 
-/// What the operator must know about the tokens that are given and come in, and whether several pools price one.
+/// Returns price problems of the exchanged tokens, and whether several pools price one of them.
 fn concerns(framed: &Framed, spreads: &Spreads) -> (Vec<PriceConcern>, bool) {
     let proposal = framed.proposal();
     let own = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);
@@ -377,7 +380,7 @@ fn concerns(framed: &Framed, spreads: &Spreads) -> (Vec<PriceConcern>, bool) {
     (concerns, several_pools)
 }
 
-/// What the account gives for what it must get, by some witnesses.
+/// Returns the dollars that the account gives and receives, by these price sources.
 fn exchanged(framed: &Framed, pricing: &Pricing<'_>) -> Result<Exchange, Doubt> {
     let proposal = framed.proposal();
     let given = proposal.outflows.iter().map(|flow| pricing.outgoing(flow.token.id, flow.amount));
@@ -388,11 +391,12 @@ fn exchanged(framed: &Framed, pricing: &Pricing<'_>) -> Result<Exchange, Doubt> 
     Ok(Exchange { given: sum(&given)?, received: sum(&received)? })
 }
 
-/// How much an allowance lets somebody take: what it says, or, where it has no limit, all that is
-/// held now. What comes later is not told by any figure; whether that may be is the policy's.
+/// Returns the amount that an allowance lets others take: its amount, or the current balance if it is unlimited. Later
+/// deposits are not counted; the policy decides about unlimited allowances.
 ///
-/// A trade leaves Permit2 what signed orders may still take. Each of them was counted when it was signed, and is held
-/// until it has ended: of a trade's allowance only what goes beyond them counts. Whoever only allows is counted in full.
+/// A trade leaves Permit2 the amounts that signed orders may still take. Each of them was counted when it was signed,
+/// and stays reserved until the order ends. Of a trade's allowance only the excess over them counts; any other action's
+/// allowance counts in full.
 fn takeable(
     bound: &AllowanceBound,
     is_trade: bool,
@@ -411,9 +415,9 @@ fn takeable(
         .ok_or_else(|| Doubt::because(format_args!("the balance of {} could not be read", bound.token.symbol)))
 }
 
-/// Raw units of an allowance that count as spending: [`takeable`], with the two allowances of one approval through Permit2
-/// counted once. Permit2 moves only what it lets others take, so of the token's allowance to Permit2 only the part beyond
-/// those counts, and both together count as the larger of the two.
+/// Returns the amount of an allowance that counts as spending, in raw units: [`takeable`], with the two allowances of
+/// one approval through Permit2 counted once. Permit2 moves only what its own allowances permit, so of the token's
+/// allowance to Permit2 only the excess over those counts. Both together count as the larger one.
 fn counted_once(
     bound: &AllowanceBound,
     proposal: &Proposal,
@@ -434,7 +438,7 @@ fn counted_once(
     Ok(amount.saturating_sub(through))
 }
 
-/// Whether an allowance of this many raw units has no limit in effect.
+/// Returns true if an allowance of this many raw units is unlimited in effect.
 pub fn is_unlimited(amount: U256) -> bool {
     amount.bit_len() >= UNLIMITED_BITS
 }
@@ -451,14 +455,14 @@ struct Pricing<'a> {
 }
 
 impl Pricing<'_> {
-    /// At the highest of its own prices and of what the quote makes of it.
+    /// Values an outflow at the highest of its own prices and the quote's.
     fn outgoing(&self, id: TokenId, amount: U256) -> Result<Valued, Doubt> {
         let token = self.token(id)?;
         let own = self.own(&token, amount, |band| band.highest, Rounding::Up)?;
         let by_quote = match self.trade.filter(|trade| trade.token_in.id == id && !amount.is_zero()) {
             Some(trade) => {
                 let out = self.token(trade.token_out.id)?;
-                // The part of the trade that this amount is, or all of it where it is more.
+                // Proportional part of the trade's output for this amount.
                 let share = scaled(trade.expected_out, amount, trade.amount_in, Rounding::Up)?;
                 Some(self.own(&out, share, |band| band.highest, Rounding::Up)?)
             }
@@ -467,7 +471,7 @@ impl Pricing<'_> {
         Ok(Valued { token, amount, usd: by_quote.map_or(own, |quoted| own.max(quoted)) })
     }
 
-    /// At the lowest of its own prices and of what the quote makes of it.
+    /// Values an inflow at the lowest of its own prices and the quote's.
     fn incoming(&self, id: TokenId, amount: U256) -> Result<Valued, Doubt> {
         let token = self.token(id)?;
         let own = self.own(&token, amount, |band| band.lowest, Rounding::Down)?;
@@ -488,7 +492,7 @@ impl Pricing<'_> {
 
     fn own(&self, token: &Token, amount: U256, side: fn(Band) -> Usd, rounding: Rounding) -> Result<Usd, Doubt> {
         let amount = TokenAmount::new(amount, token.decimals).map_err(Doubt::because)?;
-        // Nothing is worth nothing at any price.
+        // Zero units need no price.
         if amount.raw().is_zero() {
             return Ok(Usd::ZERO);
         }
@@ -500,7 +504,7 @@ impl Pricing<'_> {
     }
 }
 
-/// `amount · part / whole`.
+/// Computes `amount · part / whole`.
 fn scaled(amount: U256, part: U256, whole: U256, rounding: Rounding) -> Result<U256, Doubt> {
     if whole.is_zero() {
         return Err(Doubt::because("the quote has an amount of zero"));

@@ -1,5 +1,5 @@
-//! How a check answers. A check is a pure function of what is framed and of facts gathered before:
-//! `pub fn check(framed: &Framed, facts: &Facts) -> Verdict`.
+//! Result of a check. A check is a pure function of the signing payload and of facts: `pub fn check(framed: &Framed,
+//! facts: &Facts) -> Verdict`.
 
 use std::fmt;
 
@@ -8,82 +8,82 @@ use bardo_base::fabric::{CheckOutcome, Finding, SafetyCheck};
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 
-/// Characters kept of a sentence of a verdict.
+/// Maximum length of a verdict's sentence, in characters.
 const MAX_DETAIL: usize = 400;
 
-/// One check's answer.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Which check.
+    /// Check that reached the verdict.
     pub check: Check,
-    /// How it decided.
+    /// Outcome of the check.
     pub outcome: CheckOutcome,
-    /// What it found, with the figures.
+    /// Finding with its figures.
     pub finding: Finding,
-    /// The error it blocks with; `None` unless it blocks.
+    /// Error code of a blocking verdict; `None` if it does not block.
     pub code: Option<ErrorCode>,
-    /// Whether it passes only with the operator's yes, and why.
+    /// Reasons why the action needs approval; empty if it needs none.
     pub asks: Vec<SafeText>,
-    /// What to do about it, where the error's usual suggestion would not help.
+    /// Suggestion that replaces the error code's usual one; `None` if that one helps.
     pub suggestion: Option<SafeText>,
 }
 
 impl Verdict {
-    /// Nothing stands against it.
+    /// Creates a passing verdict.
     pub fn passed(check: Check, finding: Finding) -> Self {
         Self { check, outcome: CheckOutcome::Passed, finding, code: None, asks: Vec::new(), suggestion: None }
     }
 
-    /// Nothing stands against it, and the operator should read why it was close.
+    /// Creates a passing verdict with a warning for the operator.
     pub fn warned(check: Check, finding: Finding) -> Self {
         Self { outcome: CheckOutcome::Warned, ..Self::passed(check, finding) }
     }
 
-    /// It may not go on.
+    /// Creates a blocking verdict.
     pub fn blocked(check: Check, code: ErrorCode, finding: Finding) -> Self {
         Self { outcome: CheckOutcome::Blocked, code: Some(code), ..Self::passed(check, finding) }
     }
 
-    /// It may not go on, by these rules.
+    /// Creates a blocking verdict with the violated rules.
     pub fn broken(check: Check, code: ErrorCode, violations: Vec<Violation>) -> Self {
         Self::blocked(check, code, Finding::Broken { violations })
     }
 
-    /// It may not go on, for a reason that another party gave: an endpoint, a price source, the guardian.
+    /// Creates a blocking verdict for a reason from another party: an endpoint, a price source, the guardian.
     pub fn because(check: Check, code: ErrorCode, why: impl fmt::Display, violations: Vec<Violation>) -> Self {
         Self::blocked(check, code, Finding::because(why, violations))
     }
 
-    /// Every rule that stands against it; empty unless it blocks.
+    /// Returns the violated rules; empty unless the verdict blocks.
     pub fn violations(&self) -> &[Violation] {
         self.finding.violations()
     }
 
-    /// What it found, in a sentence.
+    /// Returns the finding as a sentence.
     pub fn detail(&self) -> SafeText {
         self.finding.sentence()
     }
 
-    /// The same, but the operator must agree, for this reason.
+    /// Adds a reason why the action needs approval.
     #[must_use]
     pub fn asking(mut self, why: impl fmt::Display) -> Self {
         self.asks.push(SafeText::clean(&why.to_string(), MAX_DETAIL));
         self
     }
 
-    /// The same with what to do about it.
+    /// Sets the suggestion.
     #[must_use]
     pub fn suggesting(mut self, what: impl fmt::Display) -> Self {
         self.suggestion = Some(SafeText::clean(&what.to_string(), MAX_DETAIL));
         self
     }
 
-    /// Whether it stands against the action.
+    /// Returns true if the verdict blocks the action.
     pub fn blocks(&self) -> bool {
         self.outcome == CheckOutcome::Blocked
     }
 
-    /// As the fabric tells it.
+    /// Converts the verdict into an event.
     pub fn event(&self) -> SafetyCheck {
         SafetyCheck { check: self.check, outcome: self.outcome, finding: self.finding.clone() }
     }

@@ -1,4 +1,4 @@
-//! Both chains of the devnet, from nothing to alive.
+//! Start of both devnet chains.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,69 +21,69 @@ use golem_chain::devnet::keep::KeptChain;
 use golem_chain::devnet::{Chain, Devnet, HookPolicy, Mining, RunningConfig};
 use golem_chain::network::{ChainDescription, DescribedFeed, DescribedToken, Description};
 
-/// How long the market has been going on when the devnet starts, in seconds.
+/// Duration of the market history before the start, in seconds.
 pub const PAST_SECONDS: u64 = 7_200;
 
-/// Blocks of that past are this far apart, in seconds.
+/// Block interval of that history, in seconds.
 const PAST_BLOCK_SECONDS: u64 = 60;
 
-/// Price feeds are written in every so many of them.
+/// Number of history blocks per price feed update.
 const PAST_FEED_BLOCKS: u64 = 5;
 
-/// The market begins no earlier than this, an hour after block 0: every chain is furnished by then.
+/// Earliest begin of the market, in seconds since the Unix epoch: an hour after block 0, when genesis is complete.
 const LATEST_GENESIS: u64 = snapshot::GENESIS_TIME + 3_600;
 
-/// How blocks are made once the devnet has started.
+/// Mode of block production after the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// By the clock: ethereum every 2 s, base every second.
+    /// By interval: ethereum every 2 s, base every second.
     Live,
-    /// By the clock, at an interval of one's own.
+    /// By a custom interval.
     Every(Duration),
-    /// One as soon as a transaction waits.
+    /// A block as soon as a transaction is pending.
     OnTransaction,
-    /// When asked.
+    /// Blocks on request only.
     Manual,
 }
 
-/// How the devnet is to be.
+/// Configuration of a devnet.
 #[derive(Clone)]
 pub struct SandboxConfig {
-    /// Decides everything the market does.
+    /// Seed of the market.
     pub seed: u64,
-    /// Timestamp of the last block of the past, seconds since the epoch. Blocks after it follow the clock.
+    /// Timestamp of the last history block, in seconds since the Unix epoch. Later blocks follow the clock.
     pub start_time: u64,
-    /// How blocks are made.
+    /// Mode of block production.
     pub pace: Pace,
-    /// Tells the time; without one, a second passes with every block, on every run the same.
+    /// Source of timestamps; with `None` each block is one second later, which is reproducible.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Whether the market goes on after the past.
+    /// Mode of the market after the start.
     pub market: MarketMode,
-    /// Whether price feeds are written after the past.
+    /// True to update price feeds after the start.
     pub keeper: bool,
 }
 
-/// News of a boot.
+/// Progress report of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// The chain.
+    /// Name of the chain.
     pub chain: &'static str,
-    /// What it has come to.
+    /// Stage that it has reached.
     pub stage: Stage,
 }
 
 /// One chain of the devnet.
 #[derive(Debug, Clone)]
 pub struct SandboxChain {
-    /// The chain, on its thread.
+    /// Handle to the running chain.
     pub devnet: Devnet,
-    /// Who lives there.
+    /// Background actors of the chain.
     pub residents: Residents,
-    /// What stands there.
+    /// Addresses of the deployed contracts.
     pub deployment: Arc<Deployment>,
 }
 
-/// Both chains. A clone is the same chains.
+/// The devnet's two chains. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     instance: InstanceId,
@@ -92,7 +92,7 @@ pub struct Sandbox {
     is_kept: bool,
 }
 
-/// A chain before it has a thread.
+/// A chain before its thread starts.
 struct Built {
     chain: Chain,
     residents: Residents,
@@ -100,19 +100,21 @@ struct Built {
 }
 
 impl Sandbox {
-    /// Builds both chains, each on a thread of its own, and lets them go. `report` hears of every step, from
-    /// either thread.
+    /// Builds and starts both chains, each on its own thread. `report` is called for each step from either thread.
+    ///
+    /// # Errors
+    /// A [`SandboxError`] if a chain cannot be built or started.
     pub fn boot(config: &SandboxConfig, report: &(dyn Fn(Progress) + Sync)) -> Result<Self, SandboxError> {
         let cast = Cast::new()?;
         let built = build_all(config, &cast, report)?;
         Self::start(config, cast, InstanceId::random(), config.seed, built, report)
     }
 
-    /// Both chains as they were kept in `folder`, or new ones that are kept there from now on. A kept devnet keeps its
-    /// seed, its market and its time, whatever `config` says of seed and start.
+    /// Resumes the chains stored in `folder`, or creates new ones and stores them there. A stored devnet keeps its
+    /// seed, market and time; the seed and start time of `config` are ignored then.
     ///
     /// # Errors
-    /// A [`SandboxError`] that says which file cannot be used and what to do.
+    /// A [`SandboxError`] that names the unusable file and the remedy.
     pub fn boot_kept(
         config: &SandboxConfig,
         folder: &KeptFolder,
@@ -155,12 +157,12 @@ impl Sandbox {
         Ok(Self { instance, chains, accounts, is_kept })
     }
 
-    /// Whether the devnet is kept on disk and goes on in the next run.
+    /// Returns true if the devnet is stored on disk and continues in the next run.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
 
-    /// Which devnet this is; another boot of the same seed is another one.
+    /// Identity of this devnet; another start with the same seed has another one.
     pub fn instance(&self) -> InstanceId {
         self.instance
     }
@@ -170,7 +172,7 @@ impl Sandbox {
         &self.chains
     }
 
-    /// The chain of this name or id.
+    /// The chain with this name or decimal id.
     pub fn chain(&self, name: &str) -> Option<&SandboxChain> {
         self.chains.iter().find(|chain| {
             let plan = chain.deployment.plan;
@@ -178,12 +180,12 @@ impl Sandbox {
         })
     }
 
-    /// The development accounts, the demo wallet first.
+    /// Development accounts, the demo wallet first.
     pub fn accounts(&self) -> &[Address] {
         &self.accounts
     }
 
-    /// What the devnet says of itself. Whoever serves it fills in where it answers.
+    /// Self-description of the devnet. The server fills in its URLs.
     pub fn description(&self) -> Description {
         Description {
             chains: self.chains.iter().map(|chain| describe(&chain.deployment, &self.accounts)).collect(),
@@ -194,7 +196,11 @@ impl Sandbox {
     }
 }
 
-/// A chain of `plan` from the genesis snapshot with two hours of market since `began`, before it is given a thread.
+/// Builds the chain of `plan` from the genesis snapshot with two hours of market history since `began`, in seconds
+/// since the Unix epoch.
+///
+/// # Errors
+/// A [`SandboxError`] if the snapshot cannot be used or an actor's transaction fails.
 pub fn build_chain(
     seed: u64,
     plan: &'static ChainPlan,
@@ -210,7 +216,7 @@ pub fn build_chain(
     Ok((chain, residents))
 }
 
-/// Builds every chain of the devnet, each on a thread of its own.
+/// Builds all chains of the devnet, each on its own thread.
 fn build_all(
     config: &SandboxConfig,
     cast: &Cast,
@@ -228,7 +234,7 @@ fn build_all(
     })
 }
 
-/// Reads every chain of a kept devnet, each on a thread of its own.
+/// Reads all chains of a stored devnet, each on its own thread.
 fn resume_all(
     record: &KeptRecord,
     folder: &KeptFolder,
@@ -249,12 +255,12 @@ fn on_threads(
     let build = &build;
     std::thread::scope(|scope| {
         let builders: Vec<_> = CHAINS.into_iter().map(|plan| scope.spawn(move || build(plan))).collect();
-        // A builder that panicked has said so itself; its chain is simply not there.
+        // A panicking builder has reported its panic; its chain is missing.
         builders.into_iter().map(|builder| builder.join().unwrap_or(Err(SandboxError::BuilderLost))).collect()
     })
 }
 
-/// Gives a chain its thread, on which its inhabitants act.
+/// Starts a chain's thread with its background actors.
 fn run(config: &SandboxConfig, built: Built) -> Result<SandboxChain, SandboxError> {
     let Built { chain, residents, kept } = built;
     let deployment = Arc::clone(residents.deployment());

@@ -1,6 +1,6 @@
-//! Who lives on the devnet, and how they send.
+//! Actors of the devnet with their keys, and submission of their transactions.
 //!
-//! Not here: what they send (see `genesis`, `market`, `keeper`, `faucet`).
+//! Not here: the transactions' contents (see `genesis`, `market`, `keeper`, `faucet`).
 
 use alloy::consensus::TxEip1559;
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
@@ -9,42 +9,42 @@ use super::error::SandboxError;
 use super::keys::{KeyError, Party};
 use golem_chain::devnet::{Chain, ChainTransaction};
 
-/// What an inhabitant adds to the base fee, wei per gas: less than any user's tip, so that users go first.
+/// Priority fee of an actor, in wei per gas: below any user's tip, so that users come first.
 pub const TIP: u128 = 1_000_000;
 
-/// A part somebody plays.
+/// Role of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// Deploys everything and owns the pools' liquidity.
+    /// Deploys all contracts and owns the pools' liquidity.
     Treasury,
-    /// Brings pools to the market's price.
+    /// Moves pools to the market's price.
     Arbitrageur,
-    /// Trades at random.
+    /// Trades at random, independently of the second trader.
     FirstTrader,
-    /// Trades at random.
+    /// Trades at random, independently of the first trader.
     SecondTrader,
-    /// Writes the price feeds.
+    /// Updates the price feeds.
     Keeper,
-    /// Gives to whoever asks.
+    /// Sends ether and tokens on request.
     Faucet,
-    /// Tells each chain which of its intents were filled on the other.
+    /// Reports each chain's filled intents to the other chain.
     Messenger,
-    /// Fills orders, see `order_service`.
+    /// Fills orders (see `order_service`): steady.
     FirstFiller,
-    /// Fills orders.
+    /// Fills orders: quick and with a high margin.
     SecondFiller,
-    /// Fills orders.
+    /// Fills orders: slow, with a low margin and little funds.
     ThirdFiller,
-    /// Delivers intents, see `relayers`.
+    /// Delivers intents (see `relayers`): steady.
     FirstRelayer,
-    /// Delivers intents.
+    /// Delivers intents: quick and with a high margin.
     SecondRelayer,
-    /// Delivers intents.
+    /// Delivers intents: unreliable, with a low margin and little funds.
     ThirdRelayer,
 }
 
 impl Role {
-    /// Everybody.
+    /// All roles of actors.
     pub const ALL: [Self; 13] = [
         Self::Treasury,
         Self::Arbitrageur,
@@ -61,7 +61,7 @@ impl Role {
         Self::ThirdRelayer,
     ];
 
-    /// What it is called.
+    /// Display name of the role.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Treasury => "treasury",
@@ -81,7 +81,7 @@ impl Role {
     }
 }
 
-/// Everybody's keys.
+/// Keys of all actors.
 #[derive(Debug, Clone)]
 pub struct Cast {
     treasury: Party,
@@ -101,7 +101,10 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// The same people on every devnet.
+    /// Derives the keys, which are the same on every devnet.
+    ///
+    /// # Errors
+    /// [`KeyError`] if a key cannot be derived.
     pub fn new() -> Result<Self, KeyError> {
         let party = |role: Role| Party::inhabitant(role.label());
         Ok(Self {
@@ -122,7 +125,7 @@ impl Cast {
         })
     }
 
-    /// Who plays `role`.
+    /// The actor in `role`.
     pub fn party(&self, role: Role) -> &Party {
         match role {
             Role::Treasury => &self.treasury,
@@ -141,44 +144,47 @@ impl Cast {
         }
     }
 
-    /// The order service's cosigner, who sends no transactions.
+    /// The order service's cosigner, which sends no transactions.
     pub fn cosigner(&self) -> &Party {
         &self.cosigner
     }
 
-    /// The address of who plays `role`.
+    /// Address of the actor in `role`.
     pub fn address(&self, role: Role) -> Address {
         self.party(role).address()
     }
 }
 
-/// Something an inhabitant wants to send.
+/// A transaction that an actor will send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// Who.
+    /// Role of the sender.
     pub role: Role,
-    /// To whom; creation has no target.
+    /// Target of the transaction, or a contract creation.
     pub to: TxKind,
-    /// Wei.
+    /// Value to transfer, in wei.
     pub value: U256,
     /// Calldata or creation code.
     pub input: Bytes,
-    /// Gas limit.
+    /// Gas limit of the transaction.
     pub gas: u64,
-    /// What it pays above the base fee, wei per gas.
+    /// Priority fee, in wei per gas.
     pub tip: u128,
-    /// What it is for, in words for an error.
+    /// Purpose of the transaction, for error messages.
     pub step: &'static str,
 }
 
 impl Order {
-    /// A call that sends no ether.
+    /// Creates a call without value.
     pub fn call(role: Role, to: Address, input: Vec<u8>, gas: u64, step: &'static str) -> Self {
         Self { role, to: TxKind::Call(to), value: U256::ZERO, input: input.into(), gas, tip: TIP, step }
     }
 }
 
-/// Signs an order with the next nonce of its sender and hands it to the chain.
+/// Signs an order with its sender's next nonce and submits it to the chain.
+///
+/// # Errors
+/// A [`SandboxError`] if signing fails or the chain refuses the transaction.
 pub fn send(chain: &mut Chain, cast: &Cast, order: Order) -> Result<B256, SandboxError> {
     let party = cast.party(order.role);
     let step = order.step;
@@ -186,7 +192,7 @@ pub fn send(chain: &mut Chain, cast: &Cast, order: Order) -> Result<B256, Sandbo
         chain_id: chain.rules().chain_id,
         nonce: chain.pending_nonce(party.address()),
         gas_limit: order.gas,
-        // Room for nine full blocks in a row.
+        // Three times the base fee lasts for nine full blocks in a row.
         max_fee_per_gas: u128::from(chain.next_base_fee()) * 3 + order.tip,
         max_priority_fee_per_gas: order.tip,
         to: order.to,
@@ -195,7 +201,7 @@ pub fn send(chain: &mut Chain, cast: &Cast, order: Order) -> Result<B256, Sandbo
         input: order.input,
     };
     let envelope = party.sign(transaction)?;
-    // Whoever signed knows the sender; recovering it from the signature would cost more than the signing did.
+    // The sender is known; recovering it from the signature would cost more than signing.
     let signed = ChainTransaction { hash: *envelope.tx_hash(), envelope, sender: party.address(), impersonated: false };
     chain.submit(signed).map_err(|source| SandboxError::Refused { step, source })
 }

@@ -1,25 +1,25 @@
-//! The devnet's contract bundle: the protocols' published bytecode, as data, and the facts about it that
-//! the chain itself must confirm. `assets/contracts/NOTICE.md` says where each came from.
+//! The devnet's contract bundle: published bytecode of the protocols as data, with properties that tests check on the
+//! chain. `assets/contracts/NOTICE.md` lists the sources.
 //!
-//! Not here: where a contract is deployed and with which arguments (see `genesis`).
+//! Not here: addresses and constructor arguments of deployments (see `genesis`).
 
 use alloy::primitives::{Address, B256, Bytes, address, b256, hex};
 
-/// What can be wrong with the bundle.
+/// Error of the contract bundle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContractError {
     /// A file is not hexadecimal.
     #[error("the bundled code of {name} is not hexadecimal: rebuild it with scripts/rebuild-contracts.mjs")]
     NotHexadecimal {
-        /// The contract.
+        /// Name of the contract.
         name: &'static str,
     },
-    /// A library's slot lies outside the code.
+    /// The slot for a library's address is outside of the code.
     #[error("the link slot at byte {offset} lies outside the {length} bytes of code")]
     LinkOutside {
-        /// Where the library's address belongs.
+        /// Position of the slot, in bytes.
         offset: usize,
-        /// How long the code is.
+        /// Length of the code, in bytes.
         length: usize,
     },
 }
@@ -33,17 +33,17 @@ macro_rules! bundle {
         }
 
         impl Contract {
-            /// Every contract of the bundle, in the manifest's order.
+            /// All contracts of the bundle, in the manifest's order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// The contract's name, as in its source.
+            /// Name of the contract in its source.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
                 }
             }
 
-            /// The file as bundled: hexadecimal without prefix, ending in a newline.
+            /// Bundled file: hexadecimal without prefix, ending in a newline.
             const fn file(self) -> &'static str {
                 match self {
                     $(Self::$variant => include_str!(concat!("../../../assets/contracts/", $name, ".hex")),)+
@@ -54,17 +54,17 @@ macro_rules! bundle {
 }
 
 bundle! {
-    /// Wrapped ether.
+    /// Wrapped ether (WETH9).
     Weth9 = "WETH9",
-    /// Uniswap V2 factory; the pair's creation code lies inside it.
+    /// Uniswap V2 factory, which contains the pair's creation code.
     UniswapV2Factory = "UniswapV2Factory",
     /// Uniswap V2 router.
     UniswapV2Router02 = "UniswapV2Router02",
-    /// Uniswap V3 factory; the pool's creation code lies inside it.
+    /// Uniswap V3 factory, which contains the pool's creation code.
     UniswapV3Factory = "UniswapV3Factory",
-    /// Library that draws a position's picture; linked into the descriptor.
+    /// Library that draws the image of a position; linked into the descriptor.
     NFTDescriptor = "NFTDescriptor",
-    /// Describes V3 positions; needs [`link_descriptor`].
+    /// Descriptor of V3 positions; must be linked with [`link_descriptor`].
     NonfungibleTokenPositionDescriptor = "NonfungibleTokenPositionDescriptor",
     /// V3 positions as ERC-721 tokens.
     NonfungiblePositionManager = "NonfungiblePositionManager",
@@ -72,143 +72,146 @@ bundle! {
     QuoterV2 = "QuoterV2",
     /// Reads the initialised ticks of a V3 pool in bulk.
     TickLens = "TickLens",
-    /// Router over V2 and V3.
+    /// Router for V2 and V3.
     SwapRouter02 = "SwapRouter02",
     /// Universal Router 2.1.0.
     UniversalRouter = "UniversalRouter",
     /// Permit2; canonical by CREATE2, see [`PERMIT2`].
     Permit2 = "Permit2",
-    /// UniswapX V2 Dutch orders.
+    /// UniswapX reactor for V2 Dutch orders.
     V2DutchOrderReactor = "V2DutchOrderReactor",
-    /// UniswapX V3 Dutch orders.
+    /// UniswapX reactor for V3 Dutch orders.
     V3DutchOrderReactor = "V3DutchOrderReactor",
-    /// UniswapX Priority orders.
+    /// UniswapX reactor for Priority orders.
     PriorityOrderReactor = "PriorityOrderReactor",
-    /// Runs a UniswapX order against itself and reports what it would do.
+    /// Simulates a UniswapX order and returns its resolved amounts.
     OrderQuoter = "OrderQuoter",
     /// A well-behaved ERC-20 that anyone may mint.
     MockERC20 = "MockERC20",
     /// ERC-4337 entry point 0.7; canonical by CREATE2, see [`ENTRY_POINT`].
     EntryPoint = "EntryPoint",
-    /// The delegation framework's manager.
+    /// Manager of the delegation framework.
     DelegationManager = "DelegationManager",
-    /// Account code that an EIP-7702 authorisation points at.
+    /// Account code to which an EIP-7702 authorization delegates.
     Eip7702StatelessDeleGator = "EIP7702StatelessDeleGator",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires that a part of the calldata equals a given value.
     AllowedCalldataEnforcer = "AllowedCalldataEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that restricts the methods that may be called.
     AllowedMethodsEnforcer = "AllowedMethodsEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that restricts the contracts that may be called.
     AllowedTargetsEnforcer = "AllowedTargetsEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that allows only the revocation of token approvals.
     ApprovalRevocationEnforcer = "ApprovalRevocationEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires that the redeemer's arguments equal the terms.
     ArgsEqualityCheckEnforcer = "ArgsEqualityCheckEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that restricts the block numbers of a redemption.
     BlockNumberEnforcer = "BlockNumberEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that deploys a contract before the call if it does not exist yet.
     DeployedEnforcer = "DeployedEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that bounds the change of an ERC-1155 balance.
     ERC1155BalanceChangeEnforcer = "ERC1155BalanceChangeEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that bounds the change of an ERC-20 balance.
     ERC20BalanceChangeEnforcer = "ERC20BalanceChangeEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits ERC-20 transfers per period.
     ERC20PeriodTransferEnforcer = "ERC20PeriodTransferEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits ERC-20 transfers by an amount that grows linearly with time.
     ERC20StreamingEnforcer = "ERC20StreamingEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits the total amount of ERC-20 transfers.
     ERC20TransferAmountEnforcer = "ERC20TransferAmountEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that bounds the change of an ERC-721 balance.
     ERC721BalanceChangeEnforcer = "ERC721BalanceChangeEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that allows only the transfer of one ERC-721 token.
     ERC721TransferEnforcer = "ERC721TransferEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires the exact calldata of each call in a batch.
     ExactCalldataBatchEnforcer = "ExactCalldataBatchEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires the exact calldata.
     ExactCalldataEnforcer = "ExactCalldataEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires the exact target, value and calldata of each call in a batch.
     ExactExecutionBatchEnforcer = "ExactExecutionBatchEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires the exact target, value and calldata.
     ExactExecutionEnforcer = "ExactExecutionEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that allows one redemption per delegator and id.
     IdEnforcer = "IdEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits the number of redemptions.
     LimitedCallsEnforcer = "LimitedCallsEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires that one of several groups of caveats holds.
     LogicalOrWrapperEnforcer = "LogicalOrWrapperEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits transfers of several tokens per period.
     MultiTokenPeriodEnforcer = "MultiTokenPeriodEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that bounds the change of a native balance.
     NativeBalanceChangeEnforcer = "NativeBalanceChangeEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that requires a native token payment for the redemption.
     NativeTokenPaymentEnforcer = "NativeTokenPaymentEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits native token transfers per period.
     NativeTokenPeriodTransferEnforcer = "NativeTokenPeriodTransferEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits native token transfers by an amount that grows linearly with time.
     NativeTokenStreamingEnforcer = "NativeTokenStreamingEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits the total amount of native token transfers.
     NativeTokenTransferAmountEnforcer = "NativeTokenTransferAmountEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that makes the delegation revocable by incrementing a nonce.
     NonceEnforcer = "NonceEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that allows only the transfer of a contract's ownership.
     OwnershipTransferEnforcer = "OwnershipTransferEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that restricts the accounts that may redeem the delegation.
     RedeemerEnforcer = "RedeemerEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that allows one batch of a specific call and an ERC-20 transfer.
     SpecificActionERC20TransferBatchEnforcer = "SpecificActionERC20TransferBatchEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that restricts the time of a redemption.
     TimestampEnforcer = "TimestampEnforcer",
-    /// Caveat enforcer of the delegation framework.
+    /// Caveat enforcer that limits the native value of a call.
     ValueLteEnforcer = "ValueLteEnforcer",
     /// Runtime code; its canonical address is [`MULTICALL3`].
     Multicall3 = "Multicall3",
-    /// Ours: delivers one percent less than was sent.
+    /// Bardo's test token that delivers one percent less than was sent.
     FeeOnTransferToken = "FeeOnTransferToken",
-    /// Ours: name and symbol are any bytes.
+    /// Bardo's test token whose name and symbol are arbitrary bytes.
     HostileSymbolToken = "HostileSymbolToken",
-    /// Ours: transfer and approve return nothing.
+    /// Bardo's test token whose transfer and approve return nothing.
     NoReturnToken = "NoReturnToken",
-    /// Ours: no transfer succeeds.
+    /// Bardo's test token whose transfers always fail.
     RevertingToken = "RevertingToken",
-    /// Ours: what an owner allows a delegate, as a caveat enforcer.
+    /// Bardo's policy contract: a caveat enforcer with the rules of an owner for a delegate.
     PolicyCage = "PolicyCage",
-    /// Ours: writes all feeds of a chain in one transaction.
+    /// Bardo's contract that updates all feeds of a chain in one transaction.
     FeedKeeper = "FeedKeeper",
-    /// Ours: AggregatorV3 price feed with fault switches.
+    /// Bardo's AggregatorV3 price feed with fault switches.
     PriceFeed = "PriceFeed",
-    /// Ours: fills cross-chain intents on their destination.
+    /// Bardo's contract that fills cross-chain intents on their destination chain.
     DestinationSettler = "DestinationSettler",
-    /// Ours: opens cross-chain intents, and repays or refunds them.
+    /// Bardo's contract that opens cross-chain intents, and repays or refunds them.
     OriginSettler = "OriginSettler",
 }
 
-/// Arachnid's deterministic deployment proxy: CREATE2 with a salt of the caller's, at one address on every chain.
+/// Arachnid's deterministic deployment proxy: CREATE2 with the caller's salt, at the same address on every chain.
 pub const DEPLOYMENT_PROXY: Address = address!("0x4e59b44847b379578588920cA78FbF26c0B4956C");
-/// Runtime code of [`DEPLOYMENT_PROXY`]: reads a salt from the first word and creates the rest.
+/// Runtime code of [`DEPLOYMENT_PROXY`]: the first word of calldata is the salt, the rest the creation code.
 pub const DEPLOYMENT_PROXY_CODE: &[u8] = &hex!(
     "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3"
 );
-/// Where Permit2 lies on every chain.
+/// Address of Permit2 on every chain.
 pub const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
-/// The salt that puts Permit2 there.
+/// Salt that gives Permit2 this address.
 pub const PERMIT2_SALT: B256 = b256!("0x0000000000000000000000000000000000000000d3af2663da51c10215000000");
-/// Where EntryPoint 0.7 lies on every chain.
+/// Address of EntryPoint 0.7 on every chain.
 pub const ENTRY_POINT: Address = address!("0x0000000071727De22E5E9d8BAf0edAc6f37da032");
-/// The salt that puts EntryPoint 0.7 there.
+/// Salt that gives EntryPoint 0.7 this address.
 pub const ENTRY_POINT_SALT: B256 = b256!("0x90d8084deab30c2a37c45e8d47f49f2f7965183cb6990a98943ef94940681de3");
-/// Where Multicall3 lies on every chain.
+/// Address of Multicall3 on every chain.
 pub const MULTICALL3: Address = address!("0xcA11bde05977b3631167028862bE2a173976CA11");
-/// Hash of the V2 pair's creation code, which fixes every pair's address.
+/// Hash of the V2 pair's creation code, which determines every pair's address.
 pub const V2_PAIR_INIT_HASH: B256 = b256!("0x96e8ac4277198ff8b6f785478aa9a39f403cb768dd02cbee326c3e7da348845f");
-/// Hash of the V3 pool's creation code, which fixes every pool's address.
+/// Hash of the V3 pool's creation code, which determines every pool's address.
 pub const V3_POOL_INIT_HASH: B256 = b256!("0xe34f199b19b2b4f47f68442619d555527d244f78a3297ea89325f843f87b8b54");
 
-/// Where the address of [`Contract::NFTDescriptor`] belongs in the descriptor's creation code.
+/// Offset of the address of [`Contract::NFTDescriptor`] in the descriptor's creation code.
 const DESCRIPTOR_LINK_OFFSET: usize = 1681;
 
 impl Contract {
-    /// The contract's code: creation code without constructor arguments, but for [`Contract::Multicall3`], which is
+    /// Code of the contract: creation code without constructor arguments, except for [`Contract::Multicall3`], which is
     /// bundled as runtime code.
+    ///
+    /// # Errors
+    /// [`ContractError::NotHexadecimal`] if the bundled file is damaged.
     pub fn code(self) -> Result<Bytes, ContractError> {
         match hex::decode(self.file().trim_end()) {
             Ok(code) => Ok(code.into()),
@@ -216,14 +219,20 @@ impl Contract {
         }
     }
 
-    /// The contract's creation code followed by its ABI-encoded constructor arguments.
+    /// Creation code of the contract, followed by ABI-encoded constructor arguments.
+    ///
+    /// # Errors
+    /// [`ContractError::NotHexadecimal`] if the bundled file is damaged.
     pub fn creation(self, arguments: &[u8]) -> Result<Bytes, ContractError> {
         let code = self.code()?;
         Ok([code.as_ref(), arguments].concat().into())
     }
 }
 
-/// The creation code of [`Contract::NonfungibleTokenPositionDescriptor`] with the library's address in its slot.
+/// Creation code of [`Contract::NonfungibleTokenPositionDescriptor`] with the library's address in its slot.
+///
+/// # Errors
+/// [`ContractError`] if the bundled file is damaged.
 pub fn link_descriptor(library: Address) -> Result<Bytes, ContractError> {
     let mut code = Contract::NonfungibleTokenPositionDescriptor.code()?.to_vec();
     let length = code.len();

@@ -1,6 +1,6 @@
-//! The contracts: every constructor with its arguments, in the order in which they need each other.
+//! Deployment of the contracts: all constructors with their arguments, in order of dependency.
 //!
-//! Not here: pools and money (see `liquidity`).
+//! Not here: pools and funding (see `liquidity`).
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,14 @@ use super::works::Works;
 use bardo_abi::erc7683::OriginSettler;
 use bardo_abi::uniswap_v3::UniswapV3Factory;
 
-/// How long after an intent's fill deadline its refund must wait, so that a fill in the last block is still reported.
+/// Time after an intent's fill deadline before a refund is possible, in seconds, so that a fill in the last block is
+/// still reported.
 pub const REFUND_DELAY_SECONDS: u32 = 30;
 
-/// An address without code, given to constructors for what is not on the devnet (Uniswap V4, the bridge).
+/// Constructor argument for contracts that are not on the devnet (Uniswap V4, the bridge); an address without code.
 const ABSENT: Address = Address::ZERO;
 
-/// Sends every constructor and says where everything will be.
+/// Sends all deployments and returns the future addresses.
 pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<Deployment, SandboxError> {
     let treasury = works.cast.address(Role::Treasury);
     let keeper = works.cast.address(Role::Keeper);
@@ -85,7 +86,7 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
         enforcers.insert(contract.name(), works.create(contract, &arguments)?);
     }
 
-    // Feeds before tokens, so that both chains have them at the same addresses.
+    // Feeds come before tokens, so that both chains have them at the same addresses.
     let feed_keeper = works.create(Contract::FeedKeeper, &(keeper,).abi_encode_params())?;
     let mut feeds = BTreeMap::new();
     for asset in Asset::FED {
@@ -106,7 +107,7 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
         tokens.insert(token, works.create(made.contract, &arguments)?);
     }
 
-    // After the tokens, so that it moves no address that was there before it.
+    // Deployed after the tokens, so that earlier addresses do not change.
     let cage = works.create(Contract::PolicyCage, &(manager,).abi_encode_params())?;
 
     let (origin_settler, destination_settler) = settlers(works, plan)?;
@@ -156,7 +157,7 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
     Ok(deployment)
 }
 
-/// The settlers of cross-chain intents, at one address on both chains, so that each knows the other's.
+/// Deploys the settlers of cross-chain intents at the same addresses on both chains, so that each knows the other's.
 fn settlers(works: &mut Works<'_>, plan: &ChainPlan) -> Result<(Address, Address), SandboxError> {
     let (owner, attester) = (works.cast.address(Role::Treasury), works.cast.address(Role::Messenger));
     let arguments = (contracts::PERMIT2, owner, attester, REFUND_DELAY_SECONDS).abi_encode_params();
@@ -170,7 +171,7 @@ fn settlers(works: &mut Works<'_>, plan: &ChainPlan) -> Result<(Address, Address
     Ok((origin, destination))
 }
 
-/// The enforcers, those that others need first.
+/// All enforcers; those that others depend on come first.
 const ENFORCERS: &[Contract] = &[
     Contract::ArgsEqualityCheckEnforcer,
     Contract::AllowedCalldataEnforcer,
@@ -207,7 +208,7 @@ const ENFORCERS: &[Contract] = &[
     Contract::ValueLteEnforcer,
 ];
 
-/// Where a planned pool will be, by the factories' CREATE2 rules.
+/// Address of a planned pool by the factories' CREATE2 rules.
 fn locate(
     deployment: &Deployment,
     plan: &PoolPlan,

@@ -1,4 +1,4 @@
-//! What can go wrong in the sandbox.
+//! Errors of the sandbox.
 
 use alloy::primitives::{Address, B256};
 
@@ -7,64 +7,64 @@ use super::keys::KeyError;
 use golem_chain::devnet::Failure;
 use golem_chain::devnet::error::{SubmitError, TimestampError};
 
-/// Why the devnet could not be furnished, or an inhabitant could not act.
+/// Error of building a devnet or of one of its actors.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// A key.
+    /// Error of a devnet key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The bundle.
+    /// Error of the contract bundle.
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// Preset code was refused.
+    /// The chain refused genesis code.
     #[error("the devnet refused preset code: {0}")]
     Preset(#[from] golem_chain::devnet::state::InvalidCode),
-    /// A transaction was not accepted.
+    /// The chain refused a transaction.
     #[error("the devnet did not accept the transaction for {step}: {source}")]
     Refused {
-        /// What it was to do.
+        /// Purpose of the transaction.
         step: &'static str,
-        /// Why not.
+        /// Reason of the refusal.
         source: SubmitError,
     },
     /// A transaction failed.
     #[error("the transaction for {step} failed: {failure:?}")]
     Failed {
-        /// What it was to do.
+        /// Purpose of the transaction.
         step: &'static str,
-        /// How.
+        /// Reason of the failure.
         failure: Failure,
     },
-    /// A transaction never got into a block.
+    /// Genesis transactions were not included in any block.
     #[error("{waiting} genesis transactions did not fit into any block; the first is {first}")]
     Stuck {
-        /// How many.
+        /// Number of these transactions.
         waiting: usize,
-        /// Hash of the first.
+        /// Hash of the first one.
         first: B256,
     },
-    /// Genesis did not put a contract where it belongs.
+    /// Genesis did not create an expected contract.
     #[error("no contract at {address}, where {name} belongs")]
     Missing {
-        /// Its name.
+        /// Name of the contract.
         name: &'static str,
-        /// Its address.
+        /// Expected address of the contract.
         address: Address,
     },
-    /// Block times must rise.
+    /// A block timestamp does not increase.
     #[error(transparent)]
     Time(#[from] TimestampError),
-    /// A start before the contracts and the market's past.
+    /// The start time is before the end of genesis and market history.
     #[error(
         "start time {start} is before {earliest}, when genesis and the market's past have ended: choose a later one"
     )]
     StartTooEarly {
-        /// The start, seconds since the epoch.
+        /// Requested start, in seconds since the Unix epoch.
         start: u64,
-        /// The earliest possible start, seconds since the epoch.
+        /// Earliest possible start, in seconds since the Unix epoch.
         earliest: u64,
     },
-    /// A kept devnet cannot be used.
+    /// A stored devnet cannot be used.
     #[error(transparent)]
     Kept(#[from] super::keep::KeptError),
     /// The genesis snapshot cannot be used.
@@ -73,18 +73,18 @@ pub enum SandboxError {
          `cargo run --release --example genesis` first"
     )]
     Snapshot(super::snapshot::SnapshotError),
-    /// The chain's plan has no such token.
+    /// The chain's plan does not contain the token.
     #[error("{chain} has no {token}")]
     NoSuchToken {
-        /// The chain.
+        /// Name of the chain.
         chain: &'static str,
-        /// The token, by its key.
+        /// Key of the token.
         token: &'static str,
     },
     /// A chain's thread could not be started.
     #[error(transparent)]
     Spawn(#[from] golem_chain::devnet::handle::SpawnError),
-    /// A chain's builder ended without a word.
+    /// A chain's builder thread panicked.
     #[error("a chain of the devnet could not be built: its builder stopped")]
     BuilderLost,
 }

@@ -1,4 +1,4 @@
-//! The faucet: gives ether or tokens to whoever asks, in ordinary transactions of its own.
+//! The faucet: sends ether or tokens on request, in ordinary transactions.
 
 use alloy::primitives::{Address, TxKind, U256};
 use alloy::sol_types::SolCall;
@@ -9,21 +9,24 @@ use super::genesis::Deployment;
 use super::plan::Token;
 use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
 
-/// What the faucet can give.
+/// Assets that the faucet sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gift {
-    /// Ether, in wei.
+    /// Amount of ether, in wei.
     Ether(U256),
-    /// A token, raw.
+    /// Token with an amount in raw units.
     Token(Token, U256),
 }
 
-/// The transactions that bring `gift` to `to`, in order.
+/// Transactions that send `gift` to `to`, in order.
+///
+/// # Errors
+/// [`SandboxError::NoSuchToken`] if the chain does not have the token.
 pub fn orders(deployment: &Deployment, to: Address, gift: Gift) -> Result<Vec<Order>, SandboxError> {
     let call = |target, input| Order::call(Role::Faucet, target, input, 150_000, "a gift of the faucet");
     Ok(match gift {
         Gift::Ether(value) => {
-            // Room for a recipient that has code.
+            // The gas suffices for a recipient with code.
             let step = "a gift of the faucet";
             vec![Order {
                 role: Role::Faucet,

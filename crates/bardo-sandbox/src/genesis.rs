@@ -1,8 +1,8 @@
-//! Furnishes a devnet chain: runs the real constructors as signed transactions, makes and fills the pools,
-//! and gives everybody what they start with. What ends up where is the result of that; the program carries it as a file
-//! (see `snapshot`), so that this runs where that file is made and checked.
+//! Genesis of a devnet chain: deploys the real contracts in signed transactions, creates and fills the pools, and funds
+//! all actors. The result is bundled as a file (see `snapshot`), so this code runs only where that file is created and
+//! checked.
 //!
-//! Not here: what is deployed (see `plan`), and the market that follows (see `market`).
+//! Not here: the list of contracts (see `plan`), and the market afterwards (see `market`).
 
 use std::collections::BTreeMap;
 
@@ -21,100 +21,103 @@ use super::works::Works;
 use golem_chain::devnet::{Chain, ChainConfig};
 use golem_chain::evm::ChainRules;
 
-/// Gas of a devnet block.
+/// Gas limit of a devnet block.
 pub const BLOCK_GAS: u64 = 60_000_000;
 
-/// Ether of every inhabitant, in whole ether.
+/// Initial balance of each actor, in whole ether.
 const INHABITANT_ETHER: u64 = 10_000_000;
 
-/// Ether of the development accounts but the first, in whole ether.
+/// Initial balance of the development accounts other than the first, in whole ether.
 const DEVELOPMENT_ETHER: u64 = 1_000;
 
-/// How far a chain has come.
+/// Progress of a chain's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The chain is being read from the genesis snapshot.
+    /// Reads the chain from the genesis snapshot.
     Snapshot,
-    /// The chain is being read from where it is kept.
+    /// Reads the chain from its storage folder.
     Kept,
-    /// Contracts are being deployed.
+    /// Deploys the contracts.
     Contracts,
-    /// Pools are being created.
+    /// Creates the pools.
     Pools,
-    /// Everybody is being funded.
+    /// Funds the actors.
     Funds,
-    /// Pools are being filled.
+    /// Adds liquidity to the pools.
     Liquidity,
-    /// The market of the past hours is being lived through.
+    /// Simulates the market history.
     Past {
-        /// Blocks made.
+        /// Number of completed blocks.
         done: u64,
-        /// Blocks in all.
+        /// Total number of blocks.
         of: u64,
     },
-    /// It runs.
+    /// The chain is running.
     Ready,
 }
 
-/// A token of a furnished chain.
+/// A token deployed on a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenAt {
-    /// Which.
+    /// The token in the plan.
     pub token: Token,
-    /// Where.
+    /// Address of the token contract.
     pub address: Address,
 }
 
-/// A pool of a furnished chain, its tokens in the order the pool has them.
+/// A pool on a chain, with its tokens in the order of their addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pool {
-    /// Where.
+    /// Address of the pool contract.
     pub address: Address,
     /// V2, or V3 with its fee.
     pub venue: Venue,
-    /// The token with the lower address.
+    /// Token with the lower address.
     pub token0: TokenAt,
-    /// The other.
+    /// Token with the higher address.
     pub token1: TokenAt,
-    /// What it was filled with, in dollars.
+    /// Initial liquidity, in dollars.
     pub dollars: u64,
 }
 
-/// What stands where on a furnished chain.
+/// Addresses of everything that genesis deployed.
 #[derive(Debug, Clone)]
 pub struct Deployment {
-    /// The plan it followed.
+    /// Plan of the chain.
     pub plan: &'static ChainPlan,
-    /// Contracts by the names the address book uses.
+    /// Contracts by their keys in the address book.
     pub contracts: BTreeMap<&'static str, Address>,
     /// Caveat enforcers by contract name.
     pub enforcers: BTreeMap<&'static str, Address>,
-    /// Tokens.
+    /// Token contracts by token.
     pub tokens: BTreeMap<Token, Address>,
-    /// Price feeds.
+    /// Price feed contracts by asset.
     pub feeds: BTreeMap<Asset, Address>,
     /// Pools, in the plan's order.
     pub pools: Vec<Pool>,
-    /// Wrapped ether.
+    /// Address of the wrapped ether contract.
     pub weth: Address,
-    /// SwapRouter02.
+    /// Address of SwapRouter02.
     pub swap_router: Address,
-    /// The V2 router.
+    /// Address of the V2 router.
     pub v2_router: Address,
-    /// Who writes the feeds.
+    /// Address of the contract that updates the feeds.
     pub feed_keeper: Address,
-    /// Who cosigns UniswapX orders.
+    /// Cosigner of UniswapX orders.
     pub cosigner: Address,
-    /// What the code of the contracts that settle signed orders hashes to, by the same names.
+    /// Code hashes of the contracts that settle signed orders, by their keys in the address book.
     pub code_hashes: BTreeMap<&'static str, B256>,
 }
 
-/// The contracts that settle what was only signed.
+/// Contracts that settle signed orders, for which code hashes are recorded.
 const SETTLING: [&str; 5] =
     ["v2DutchReactor", "v3DutchReactor", "priorityReactor", "originSettler", "destinationSettler"];
 
 impl Deployment {
-    /// A token's address.
+    /// Address of a token.
+    ///
+    /// # Errors
+    /// [`SandboxError::NoSuchToken`] if the chain does not have it.
     pub fn token(&self, token: Token) -> Result<Address, SandboxError> {
         self.tokens
             .get(&token)
@@ -123,7 +126,10 @@ impl Deployment {
     }
 }
 
-/// An empty chain for `plan` with the ether and the preset code that precede every transaction.
+/// Creates a chain for `plan` with initial balances and genesis code, before any transaction.
+///
+/// # Errors
+/// A [`SandboxError`] if genesis code is invalid.
 pub fn empty_chain(
     plan: &ChainPlan,
     cast: &Cast,
@@ -150,7 +156,10 @@ pub fn empty_chain(
     })?)
 }
 
-/// Deploys and funds everything in `plan`; `prices` are those of this moment.
+/// Deploys and funds everything in `plan`, at the given `prices`.
+///
+/// # Errors
+/// A [`SandboxError`] that names the failed step.
 pub fn furnish(
     chain: &mut Chain,
     plan: &'static ChainPlan,

@@ -1,11 +1,11 @@
-//! A devnet that is kept between runs: a folder with both chains (see `golem_chain::devnet::keep`) and the record of what
-//! does not change: instance, seed, when the market began, and the address books.
+//! Storage of a devnet between runs: a folder with both chains (see `golem_chain::devnet::keep`) and a record of
+//! constant properties: instance, seed, begin of the market, and the address books.
 //!
-//! What goes on in the next run: chains, their time, the market (a function of seed and age), price keeper, fillers and
-//! relayers. What ends with a run: open orders and intents in the services' books (they lapse at their deadlines, as with a
-//! service that lost its database), pushes on prices, and snapshots of `evm_snapshot`.
+//! The chains, their time, the market (a function of seed and age), price keeper, fillers and relayers continue in the
+//! next run. Open orders and intents of the services, price shocks, and snapshots by `evm_snapshot` end with a run.
+//! Orders and intents expire at their deadlines.
 //!
-//! Not here: names, and which ledger belongs to a devnet (see `bardo-runtime`, `data::devnets`).
+//! Not here: names of devnets and their ledgers (see `bardo-runtime`, `data::devnets`).
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -26,54 +26,54 @@ use golem_chain::devnet::keep::{self, KeepError, KeptChain};
 
 /// Version of the record.
 const VERSION: u32 = 1;
-/// File of the record. It is written last, so a folder without it holds nothing yet.
+/// File name of the record. It is written last, so a folder without it contains no devnet yet.
 pub const RECORD: &str = "devnet.json";
-/// File that whoever uses the folder has locked.
+/// File name of the lock that the process using the folder holds.
 pub const LOCK: &str = "in-use";
-/// The largest record, in bytes.
+/// Maximum size of a record, in bytes.
 const MAX_RECORD: u64 = 1 << 20;
 
-/// Reason why a kept devnet cannot be used.
+/// Error for a stored devnet that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
-    /// Another process uses it.
+    /// Another process uses the devnet.
     #[error("{} is in use by another process: end that one, or keep this devnet under another name", .0.display())]
     InUse(PathBuf),
-    /// The operating system failed.
+    /// The operating system reported an error.
     #[error("cannot use {}: {reason}; check that the folder can be written and the disk has room", path.display())]
     File {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What failed.
+        /// Error of the operating system.
         reason: io::Error,
     },
-    /// The record is not as it was written.
+    /// The record is damaged or of another version.
     #[error("{} is damaged or of another version: {reason}; restore a snapshot of the devnet, or delete it", path.display())]
     Record {
-        /// The file.
+        /// Path of the record.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         reason: String,
     },
-    /// A chain.
+    /// The files of a chain cannot be used.
     #[error(transparent)]
     Chain(#[from] KeepError),
 }
 
-/// What stays the same about a kept devnet.
+/// Constant properties of a stored devnet.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct KeptRecord {
     version: u32,
-    /// Identity of the devnet: its ledgers are named by it.
+    /// Identity of the devnet, after which its ledgers are named.
     pub instance: InstanceId,
     /// Seed of the market.
     pub seed: u64,
-    /// When the market began, seconds since the Unix epoch.
+    /// Begin of the market, in seconds since the Unix epoch.
     pub began: u64,
     books: BTreeMap<String, AddressBook>,
 }
 
-/// The folder of a kept devnet, locked against every other process.
+/// Folder of a stored devnet, locked by this process.
 #[derive(Debug, Clone)]
 pub struct KeptFolder {
     path: PathBuf,
@@ -81,10 +81,10 @@ pub struct KeptFolder {
 }
 
 impl KeptFolder {
-    /// Locks a folder, which is made where it is missing.
+    /// Creates a folder if it is missing, and locks it.
     ///
     /// # Errors
-    /// [`KeptError::InUse`] and [`KeptError::File`].
+    /// [`KeptError::InUse`] if another process holds the lock, or [`KeptError::File`].
     pub fn open(path: &Path) -> Result<Self, KeptError> {
         private::folder(path).map_err(failed(path))?;
         let lock = path.join(LOCK);
@@ -98,20 +98,20 @@ impl KeptFolder {
         }
     }
 
-    /// The folder.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The record; `None` for a devnet that has not begun.
+    /// Reads the record; `None` if the folder contains no devnet yet.
     ///
     /// # Errors
-    /// [`KeptError::Record`] and [`KeptError::File`].
+    /// [`KeptError::Record`] if it is damaged, or [`KeptError::File`].
     pub fn record(&self) -> Result<Option<KeptRecord>, KeptError> {
         read_record(&self.path)
     }
 
-    /// Begins to keep chains that were just built.
+    /// Starts to store newly built chains.
     pub(super) fn begin(
         &self,
         instance: InstanceId,
@@ -133,7 +133,7 @@ impl KeptFolder {
         Ok(kept)
     }
 
-    /// The chain of `plan` as it was kept, with its address book.
+    /// Resumes the stored chain of `plan` with its address book.
     pub(super) fn resume(
         &self,
         record: &KeptRecord,
@@ -152,10 +152,10 @@ impl KeptFolder {
     }
 }
 
-/// The record in a folder, whoever uses it; `None` for a devnet that has not begun.
+/// Reads the record in a folder without locking it; `None` if the folder contains no devnet yet.
 ///
 /// # Errors
-/// [`KeptError::Record`] and [`KeptError::File`].
+/// [`KeptError::Record`] if it is damaged, or [`KeptError::File`].
 pub fn read_record(folder: &Path) -> Result<Option<KeptRecord>, KeptError> {
     let path = folder.join(RECORD);
     let bytes = match regular_file::read(&path, MAX_RECORD) {

@@ -1,7 +1,7 @@
-//! The keeper: writes what the market holds things to be worth into the price feeds, when it has moved enough or
-//! long enough has passed, and throws the feeds' fault switches when told to.
+//! Price keeper: writes the market's prices to the price feeds after a sufficient change or time, and sets the feeds'
+//! fault switches.
 //!
-//! Not here: reading a feed (see `chain::price`).
+//! Not here: reading of feeds (see `chain::price`).
 
 use alloy::primitives::aliases::I192;
 use alloy::primitives::{Address, U256, keccak256};
@@ -13,38 +13,38 @@ use super::target::{Asset, PriceE8, Prices};
 use bardo_abi::feed::{FeedKeeper, PriceFeed};
 use golem_chain::devnet::State;
 
-/// A feed is written at least this often, in seconds.
+/// Maximum interval between two updates of a feed, in seconds.
 pub const HEARTBEAT_SECONDS: u64 = 300;
 
-/// A feed is written when the price is this far from it, in parts per million.
+/// Price deviation at which a feed is updated, in parts per million.
 pub const DEVIATION_PARTS_PER_MILLION: u128 = 1_000;
 
-/// Slots of `PriceFeed.sol`: fault and round number share one, the rounds are a mapping.
+/// Storage layout of `PriceFeed.sol`: fault and round number share a slot, the rounds are a mapping.
 const ROUND_SLOT: u64 = 1;
 const ROUNDS_SLOT: u64 = 3;
 
-/// What is wrong with a feed's contract.
+/// Fault mode of a feed contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeedFault {
-    /// Nothing.
+    /// No fault; the feed works normally.
     None,
-    /// It drops what is written: answer and time stay as they were.
+    /// Updates are ignored: answer and time stay unchanged.
     Frozen,
-    /// It answers this, eight decimals, as if just written. May be zero or negative.
+    /// The feed returns this answer with eight decimals and the current time. It may be zero or negative.
     Forced(i128),
-    /// Reading it reverts.
+    /// Reads of the feed revert.
     Broken,
 }
 
-/// What a feed holds, whatever it says.
+/// Stored values of a feed, independent of its fault mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Written {
     answer: U256,
     updated_at: u64,
 }
 
-/// One transaction that writes every feed that is due at `timestamp`, if any is. `silent` are the feeds whose
-/// heartbeat has been stopped.
+/// Creates one transaction that updates all feeds that are due at `timestamp`; `None` if there are none. `silent`
+/// returns true for feeds whose updates are stopped.
 pub fn orders(
     deployment: &Deployment,
     state: &State,
@@ -68,7 +68,7 @@ pub fn orders(
     Some(Order::call(Role::Keeper, deployment.feed_keeper, call, gas, "writing the price feeds"))
 }
 
-/// The transaction that throws a feed's fault switch.
+/// Creates the transaction that sets a feed's fault switch; `None` if the asset has no feed.
 pub fn fault_order(deployment: &Deployment, asset: Asset, fault: FeedFault) -> Option<Order> {
     let feed = *deployment.feeds.get(&asset)?;
     let (switch, answer) = match fault {

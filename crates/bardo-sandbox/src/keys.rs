@@ -1,7 +1,7 @@
-//! Keys of the devnet's inhabitants and of its development accounts. They are public knowledge, so each of
-//! them signs for the devnet's two chains and for no other.
+//! Keys of the devnet's actors and development accounts. They are public, so each of them signs for the devnet's two
+//! chains only.
 //!
-//! Not here: any key of a user (see `custody`).
+//! Not here: users' keys (see `custody`).
 
 use alloy::consensus::{SignableTransaction, TxEip1559, TxEnvelope};
 use alloy::primitives::{Address, B256, Bytes, keccak256};
@@ -10,22 +10,22 @@ use alloy_signer_local::{MnemonicBuilder, PrivateKeySigner};
 
 pub use golem_chain::devnet::MNEMONIC;
 
-/// The chains a sandbox key signs for: the devnet's `ethereum` and `base`.
+/// Chain ids that a sandbox key signs for: the devnet's `ethereum` and `base`.
 pub const SANDBOX_CHAIN_IDS: [u64; 2] = [31337, 31338];
 
-/// How many accounts of [`MNEMONIC`] the devnet funds.
+/// Number of accounts of [`MNEMONIC`] that the devnet funds.
 pub const DEVELOPMENT_ACCOUNTS: usize = 10;
 
-/// Why a key could not be made or did not sign.
+/// Error of a devnet key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// Something for a chain that is not the devnet's.
+    /// The transaction is for a chain that is not the devnet's.
     #[error("a devnet key signs for chains 31337 and 31338 only, not for chain {0}")]
     ForeignChain(u64),
-    /// Derivation failed.
+    /// The key could not be derived from the mnemonic.
     #[error("a devnet key could not be derived: {0}")]
     Derivation(#[from] alloy_signer_local::LocalSignerError),
-    /// A label hashed to a number that is no key.
+    /// The hash of a label is not a valid key.
     #[error("the label {0:?} gives no valid key: choose another")]
     Label(&'static str),
     /// The signature could not be made.
@@ -33,14 +33,17 @@ pub enum KeyError {
     Signing(#[from] alloy_signer::Error),
 }
 
-/// One who acts on the devnet with a key of its own.
+/// An account on the devnet with its key.
 #[derive(Clone)]
 pub struct Party {
     signer: PrivateKeySigner,
 }
 
 impl Party {
-    /// The inhabitant with this label: the same key on every devnet, so that addresses do not depend on the seed.
+    /// Derives the actor's key from its label. It is the same on every devnet, so addresses do not depend on the seed.
+    ///
+    /// # Errors
+    /// [`KeyError::Label`] if the label gives no valid key.
     pub fn inhabitant(label: &'static str) -> Result<Self, KeyError> {
         let secret = keccak256(format!("bardo devnet inhabitant: {label}"));
         let signer = PrivateKeySigner::from_bytes(&secret).map_err(|_| KeyError::Label(label))?;
@@ -48,18 +51,24 @@ impl Party {
     }
 
     /// The first [`DEVELOPMENT_ACCOUNTS`] accounts of [`MNEMONIC`], at m/44'/60'/0'/0/i.
+    ///
+    /// # Errors
+    /// [`KeyError::Derivation`] if a key cannot be derived.
     pub fn development_accounts() -> Result<Vec<Self>, KeyError> {
         let parent = MnemonicBuilder::from_phrase(MNEMONIC).build_parent_key()?;
         let accounts: Result<Vec<_>, _> = parent.children().take(DEVELOPMENT_ACCOUNTS).collect();
         Ok(accounts?.into_iter().map(|signer| Self { signer }).collect())
     }
 
-    /// This party's address.
+    /// Address of the account.
     pub fn address(&self) -> Address {
         self.signer.address()
     }
 
     /// Signs a transaction for one of the devnet's chains.
+    ///
+    /// # Errors
+    /// [`KeyError::ForeignChain`] for another chain, or [`KeyError::Signing`].
     pub fn sign(&self, transaction: TxEip1559) -> Result<TxEnvelope, KeyError> {
         if !SANDBOX_CHAIN_IDS.contains(&transaction.chain_id) {
             return Err(KeyError::ForeignChain(transaction.chain_id));
@@ -68,7 +77,10 @@ impl Party {
         Ok(transaction.into_signed(signature).into())
     }
 
-    /// Signs a digest that belongs to one of the devnet's chains: r, s, and v of 27 or 28.
+    /// Signs a digest for one of the devnet's chains; the signature is r, s, and v of 27 or 28.
+    ///
+    /// # Errors
+    /// [`KeyError::ForeignChain`] for another chain, or [`KeyError::Signing`].
     pub fn sign_digest(&self, chain_id: u64, digest: B256) -> Result<Bytes, KeyError> {
         if !SANDBOX_CHAIN_IDS.contains(&chain_id) {
             return Err(KeyError::ForeignChain(chain_id));

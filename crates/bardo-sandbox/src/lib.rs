@@ -1,10 +1,10 @@
-//! The devnet's inhabitants, as outside parties with keys of their own: genesis, pools, market, price keeper, faucet,
-//! order service and fillers, relayers between the chains.
+//! Background actors of the devnet, as independent parties with keys of their own: genesis, pools, market, price
+//! keeper, faucet, order service and fillers, relayers between the chains.
 //!
-//! [`Sandbox::boot`] gives both chains, furnished and alive. Whatever happens on them afterwards, a user's swap or
-//! the market's, happens by transactions; nobody here has a way in that others do not have.
+//! [`Sandbox::boot`] starts both chains with contracts, liquidity and actors. All later changes, by users or actors,
+//! are transactions; actors have no privileged access.
 //!
-//! Not here: the chain itself (see `chain::devnet`), and anything that acts for a user.
+//! Not here: the chain itself (see `chain::devnet`), and everything that acts for a user.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -1,4 +1,4 @@
-//! Pools and money: creates the pools, hands out what everybody starts with, and fills the pools.
+//! Pools and funding: creates the pools, funds the actors, and adds liquidity.
 //!
 //! Not here: the contracts (see `deploy`).
 
@@ -19,7 +19,7 @@ use bardo_abi::uniswap_v3::{NonfungiblePositionManager, UniswapV3Pool};
 use golem_chain::devnet::Chain;
 use golem_chain::evm::TRANSACTION_GAS_CAP;
 
-/// What the arbitrageur and the traders own of every token, in dollars.
+/// Initial amounts of every token for the arbitrageur and for each trader, in dollars.
 const ARBITRAGEUR_DOLLARS: u64 = 2_000_000_000;
 const TRADER_DOLLARS: u64 = 50_000_000;
 
@@ -57,7 +57,7 @@ pub(super) fn make_pools(
     Ok(())
 }
 
-/// Mints and wraps what everybody starts with, and lets the traders' routers take it.
+/// Mints and wraps the initial tokens, and approves the routers for the traders.
 pub(super) fn fund(
     works: &mut Works<'_>,
     deployment: &Deployment,
@@ -130,7 +130,7 @@ pub(super) fn fund(
     Ok(())
 }
 
-/// Puts the planned liquidity into every pool.
+/// Adds the planned liquidity to all pools.
 pub(super) fn fill_pools(
     works: &mut Works<'_>,
     deployment: &Deployment,
@@ -141,7 +141,7 @@ pub(super) fn fill_pools(
     for pool in &deployment.pools {
         match pool.venue {
             Venue::V2 => {
-                // The tokens are already there; the pair takes what it finds.
+                // The tokens have been transferred already; the pair uses its whole balance.
                 let mint = UniswapV2Pair::mintCall { to: treasury }.abi_encode();
                 works.call(Role::Treasury, pool.address, mint, 300_000, "filling a V2 pair")?;
             }
@@ -160,7 +160,7 @@ pub(super) fn fill_pools(
     Ok(())
 }
 
-/// The tick a pool stands at, from the word that also holds its price.
+/// Current tick of a pool, from the storage word that also contains its price.
 fn v3_tick(chain: &Chain, pool: Address) -> i32 {
     let slot0 = chain.state().storage_at(pool, U256::ZERO);
     let tick: U256 = (slot0 >> 160_usize) & U256::from(0xff_ffff);
@@ -168,8 +168,8 @@ fn v3_tick(chain: &Chain, pool: Address) -> i32 {
     if unsigned >= 1 << 23 { unsigned - (1 << 24) } else { unsigned }
 }
 
-/// Positions over everything a pool is filled with: half of it around the price, a tenth over the whole range,
-/// the rest in one-sided stairs above and below.
+/// Positions for a pool's liquidity: half of it around the price, a tenth over the whole range, and the rest in
+/// one-sided steps above and below.
 fn positions(
     pool: &Pool,
     fee: u32,

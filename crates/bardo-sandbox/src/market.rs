@@ -1,8 +1,7 @@
-//! The market: two traders who buy and sell at random, and an arbitrageur who brings every pool back to what the
-//! market holds its tokens to be worth. What they do in a block depends on the seed, the block and the state
-//! before it, and on nothing else.
+//! The market: two traders who buy and sell at random, and an arbitrageur who moves every pool to the market's price.
+//! Their transactions in a block depend only on the seed, the block and the state before it.
 //!
-//! Not here: what things are worth (see `target`), and sending (see `residents`).
+//! Not here: the price model (see `target`), and sending (see `residents`).
 
 use alloy::primitives::{Address, U256, aliases::U24, aliases::U160, keccak256};
 use alloy::sol_types::SolCall;
@@ -18,43 +17,44 @@ use bardo_abi::uniswap_v2::UniswapV2Router02;
 use bardo_abi::uniswap_v3::SwapRouter02;
 use golem_chain::devnet::State;
 
-/// The most the arbitrageur offers to one pool, in dollars. The pool takes what it needs to reach the price.
+/// Maximum amount that the arbitrageur offers to one pool, in dollars. The pool uses the part needed to reach the
+/// price.
 const LARGEST_ARBITRAGE: u64 = 100_000_000;
 
-/// Trades in a thousand seconds, over both traders.
+/// Expected trades per thousand seconds, for both traders together.
 const TRADES_IN_THOUSAND_SECONDS: u64 = 150;
 
-/// However long a block took, a trader acts in it with a chance of at most this many in a thousand.
+/// Maximum probability that a trader acts in a block, per mille, for any block interval.
 const LARGEST_CHANCE: u64 = 500;
 
-/// Trades are between these many dollars, small ones likelier.
+/// Range of trade sizes in dollars; small trades are more likely.
 const TRADE_DOLLARS: (u64, u64) = (150, 9_000);
 
-/// No trade is more than this part of what its pool was filled with: one moves a V2 pair by 0.2 % at most.
+/// Minimum ratio of a pool's initial liquidity to a trade in it: a trade moves a V2 pair by 0.2 % at most.
 const SMALLEST_POOL_IN_TRADES: u64 = 2_000;
 
-/// A trader lets go of this share of what the market promises, in percent, rather than see the swap fail.
+/// Slippage that a trader accepts, in percent.
 const TRADER_SLIPPAGE_PERCENT: u64 = 5;
 
-/// The slot where a V2 pair keeps its reserves.
+/// Storage slot of a V2 pair's reserves.
 const PAIR_RESERVES_SLOT: u64 = 8;
 
 const SWAP_GAS: u64 = 400_000;
 
-/// The block the market acts in.
+/// Context of the block in which the market acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// The market's seed.
+    /// Seed of the market.
     pub seed: u64,
-    /// Height of the block to be made.
+    /// Height of the next block.
     pub block: u64,
-    /// Its timestamp, seconds since the epoch.
+    /// Timestamp of the next block, in seconds since the Unix epoch.
     pub timestamp: u64,
-    /// Its parent's.
+    /// Timestamp of its parent, in seconds since the Unix epoch.
     pub parent_timestamp: u64,
 }
 
-/// What the market sends in one block.
+/// Creates the market's transactions for one block.
 pub fn orders(deployment: &Deployment, cast: &Cast, state: &State, moment: &Moment, prices: &Prices) -> Vec<Order> {
     let quoted = |token: Token| Quoted { price: prices.of(token.plan().asset), decimals: token.plan().decimals };
     let arbitrageur = |pool: &Pool| arbitrage(state, pool, &quoted);
@@ -72,12 +72,12 @@ pub fn orders(deployment: &Deployment, cast: &Cast, state: &State, moment: &Mome
     orders
 }
 
-/// Whether both tokens of a pool behave.
+/// Returns true if neither token of the pool is a bad one.
 fn is_sound(pool: &Pool) -> bool {
     !pool.token0.token.is_bad() && !pool.token1.token.is_bad()
 }
 
-/// The square-root price a pool stands at, read from the word where its contract keeps it.
+/// Square-root price of a pool as Q64.96, read from its contract's storage.
 pub fn standing(state: &State, pool: &Pool) -> U256 {
     match pool.venue {
         Venue::V2 => {
@@ -94,14 +94,14 @@ fn reserves(state: &State, pair: Address) -> (U256, U256) {
     (word & mask, (word >> 112_usize) & mask)
 }
 
-/// The swap that brings a pool back inside its fee, as calldata for SwapRouter02; none while it is inside.
+/// Creates the SwapRouter02 calldata of the swap that moves a pool's price into its fee band; `None` if it is inside.
 fn arbitrage(state: &State, pool: &Pool, quoted: &impl Fn(Token) -> Quoted) -> Option<Vec<u8>> {
     let target = sqrt_price_x96(quoted(pool.token0.token), quoted(pool.token1.token));
     let at = standing(state, pool);
     if at.is_zero() {
         return None;
     }
-    // Acts at nine tenths of the fee and stops at half of it, so that a pool is not swapped in every block.
+    // Acts beyond nine tenths of the fee and stops at half of it, so that a pool is not swapped in every block.
     let fee = i32::try_from(pool.venue.fee()).unwrap_or(i32::MAX);
     let (edge, stop) = (fee * 9 / 10, fee / 2);
     let (give, take, limit) = if at < shift(target, -edge) {
@@ -143,7 +143,7 @@ fn arbitrage(state: &State, pool: &Pool, quoted: &impl Fn(Token) -> Quoted) -> O
     }
 }
 
-/// What SwapRouter02 reads as "whoever sent this".
+/// Recipient value that SwapRouter02 replaces by the sender.
 const RECIPIENT_SENDER: Address = Address::with_last_byte(1);
 
 fn trades(deployment: &Deployment, cast: &Cast, moment: &Moment, quoted: &impl Fn(Token) -> Quoted) -> Vec<Order> {
@@ -170,7 +170,7 @@ fn trades(deployment: &Deployment, cast: &Cast, moment: &Moment, quoted: &impl F
     orders
 }
 
-/// What a trader has in mind.
+/// Parameters of a trader's swap.
 struct Wish<'a> {
     role: Role,
     pool: &'a Pool,

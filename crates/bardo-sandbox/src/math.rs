@@ -1,28 +1,28 @@
-//! The little arithmetic the devnet's inhabitants need: prices as V3 square roots, dollars as amounts, and how
-//! much moves a V2 pair to a price. Exact integers, rounded down.
+//! Arithmetic of the devnet's actors: prices as V3 square roots, dollars as token amounts, and the payment that moves a
+//! V2 pair to a price. Integers, rounded down.
 //!
-//! Not here: anything a trade of a user depends on (see `uniswap`).
+//! Not here: anything that a user's trade depends on (see `uniswap`).
 
 use alloy::primitives::{U256, U512};
 
 use super::target::PriceE8;
 
-/// A token's side of a price: dollars with eight decimals for one whole token, and the token's decimals.
+/// Price and decimals of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quoted {
-    /// The price of one whole token.
+    /// Price of one whole token, in dollars with eight decimals.
     pub price: PriceE8,
-    /// The token's decimals.
+    /// Decimals of the token.
     pub decimals: u8,
 }
 
-/// The raw amount of a token that is worth `dollars`.
+/// Raw amount of a token that is worth `dollars`.
 pub fn amount_for(dollars: u64, token: Quoted) -> U256 {
     let unit = U256::from(10).pow(U256::from(token.decimals));
     U256::from(dollars) * U256::from(super::target::DOLLAR) * unit / U256::from(token.price.max(1))
 }
 
-/// √(raw amount of token 1 per raw amount of token 0) · 2^96, the form in which a V3 pool keeps its price.
+/// √(raw amount of token 1 per raw amount of token 0) · 2^96, the price format of V3 pools.
 pub fn sqrt_price_x96(token0: Quoted, token1: Quoted) -> U256 {
     let unit = |token: Quoted| U512::from(10).pow(U512::from(token.decimals));
     let value0 = U512::from(token0.price) * unit(token1);
@@ -30,8 +30,8 @@ pub fn sqrt_price_x96(token0: Quoted, token1: Quoted) -> U256 {
     narrow(((value0 << 192_usize) / value1).root(2))
 }
 
-/// A square-root price for a price that is higher by `parts_per_million` (lower if negative). Good to the
-/// second order, which for fees of a percent at most is a hundredth of a basis point.
+/// Square-root price for a price that is higher by `parts_per_million` (lower if negative). For fees up to one percent,
+/// the error of this approximation is a hundredth of a basis point.
 pub fn shift(sqrt_price: U256, parts_per_million: i32) -> U256 {
     let half = U256::from(parts_per_million.unsigned_abs());
     let whole = U256::from(2_000_000);
@@ -39,7 +39,7 @@ pub fn shift(sqrt_price: U256, parts_per_million: i32) -> U256 {
     sqrt_price * factor / whole
 }
 
-/// The square-root price a V2 pair stands at.
+/// Square-root price of a V2 pair with these reserves, as Q64.96; zero if it has no token 0.
 pub fn pair_sqrt_price(reserve0: U256, reserve1: U256) -> U256 {
     if reserve0.is_zero() {
         return U256::ZERO;
@@ -47,8 +47,8 @@ pub fn pair_sqrt_price(reserve0: U256, reserve1: U256) -> U256 {
     narrow(((U512::from(reserve1) << 192_usize) / U512::from(reserve0)).root(2))
 }
 
-/// What must be paid into a V2 pair, fee left aside, so that it stands at `target`: of token 0 to lower the
-/// price, of token 1 to raise it. The other is zero.
+/// Amounts of token 0 and token 1 to pay into a V2 pair, ignoring its fee, to reach the price `target`. Token 0 lowers
+/// the price and token 1 raises it; the other amount is zero.
 pub fn pair_payment(reserve0: U256, reserve1: U256, target: U256) -> (U256, U256) {
     if target.is_zero() {
         return (U256::ZERO, U256::ZERO);
@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn square_root_prices_agree_with_known_figures() {
-        // Two tokens of one price and decimals stand at 2^96.
+        // Two tokens with the same price and decimals have the square-root price 2^96.
         assert_eq!(sqrt_price_x96(USDC, USDC), U256::from(1) << 96);
-        // 3 400 USDC per ether is 3.4e-9 raw per raw; its root times 2^96, by an outside calculator: 4.61976e24.
+        // 3 400 USDC per ether is 3.4e-9 raw per raw; its root times 2^96, by an independent calculator: 4.61976e24.
         let root = sqrt_price_x96(ETHER, USDC);
         let squared = U512::from(root) * U512::from(root) * U512::from(10_u64.pow(18));
         assert_eq!((squared >> 192) / U512::from(10_u64.pow(8)), U512::from(33));

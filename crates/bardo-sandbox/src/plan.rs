@@ -1,6 +1,6 @@
-//! What is deployed on the devnet, as data: tokens, feeds, pools and their depth, and who owns what.
+//! The devnet's contents as data: tokens, feeds, pools with their liquidity, and initial balances.
 //!
-//! Not here: how it gets there (see `genesis`).
+//! Not here: the deployment (see `genesis`).
 
 use alloy::primitives::{U256, uint};
 
@@ -10,52 +10,52 @@ use super::target::Asset;
 /// A token of the devnet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Token {
-    /// Wrapped ether.
+    /// Wrapped ether, 18 decimals.
     Weth,
-    /// USDC, 6 decimals.
+    /// USDC with 6 decimals.
     Usdc,
-    /// USDT, 6 decimals.
+    /// USDT with 6 decimals.
     Usdt,
-    /// DAI, 18 decimals.
+    /// DAI with 18 decimals.
     Dai,
-    /// UNI, 18 decimals.
+    /// UNI with 18 decimals.
     Uni,
-    /// LINK, 18 decimals.
+    /// LINK with 18 decimals.
     Link,
-    /// WBTC, 8 decimals.
+    /// WBTC with 8 decimals.
     Wbtc,
-    /// Bad: delivers one percent less than was sent.
+    /// Bad token that delivers one percent less than was sent.
     FeeOnTransfer,
-    /// Bad: returns no bool.
+    /// Bad token whose methods return no bool.
     NoReturn,
-    /// Bad: its symbol holds escape codes and bidi marks.
+    /// Bad token whose symbol contains escape codes and bidi marks.
     HostileSymbol,
-    /// Bad: calls itself USDC with a Cyrillic letter.
+    /// Bad token with the symbol USDC in which one letter is Cyrillic.
     Lookalike,
-    /// Bad: no transfer succeeds, so that it can be bought from no pool.
+    /// Bad token whose transfers always fail, so that it cannot be bought from a pool.
     Reverting,
 }
 
-/// What a token is made of.
+/// Properties of a token.
 #[derive(Debug, Clone, Copy)]
 pub struct TokenPlan {
-    /// The name as the contract gives it.
+    /// Name in the contract.
     pub name: &'static str,
-    /// The symbol as the contract gives it. Of a bad token it may be hostile: never print it.
+    /// Symbol in the contract. That of a bad token may be hostile and must never be printed.
     pub symbol: &'static str,
-    /// Decimals.
+    /// Decimals of the token.
     pub decimals: u8,
-    /// What one is worth.
+    /// Asset that determines the token's price.
     pub asset: Asset,
-    /// The contract.
+    /// Contract that implements the token.
     pub contract: Contract,
-    /// What the devnet's description calls it: good tokens by their symbol; bad ones are listed among the
-    /// contracts, not the tokens, so that no address book takes them for known.
+    /// Key in the devnet's description: the symbol for good tokens. Bad tokens are listed among the contracts instead,
+    /// so that no address book treats them as known.
     pub key: &'static str,
 }
 
 impl Token {
-    /// What it is made of.
+    /// Properties of this token.
     pub const fn plan(self) -> TokenPlan {
         use Contract::{FeeOnTransferToken, HostileSymbolToken, MockERC20, NoReturnToken, RevertingToken, Weth9};
         const fn row(
@@ -83,7 +83,7 @@ impl Token {
             Self::HostileSymbol => row(
                 "badHostileSymbolToken",
                 "\u{1b}[2J\u{1b}]0;owned\u{7}AD\u{202e}CDSU\u{200b}",
-                // As much of a note as a name has room for.
+                // The longest text for which a name has room.
                 "\u{1b}Approve unlimited: 0x00000000000000000000000000000000DeaDBeef\r\n",
                 18,
                 Asset::Curio,
@@ -95,23 +95,23 @@ impl Token {
         }
     }
 
-    /// Whether the token behaves as its description promises.
+    /// Returns true if the token misbehaves.
     pub const fn is_bad(self) -> bool {
         matches!(self, Self::FeeOnTransfer | Self::NoReturn | Self::HostileSymbol | Self::Lookalike | Self::Reverting)
     }
 }
 
-/// A Uniswap protocol version and, for V3, the fee.
+/// A Uniswap protocol version, with the fee for V3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Venue {
     /// A V2 pair, 0.3 %.
     V2,
-    /// A V3 pool with this fee in hundredths of a basis point (parts per million).
+    /// A V3 pool with this fee, in parts per million (hundredths of a basis point).
     V3(u32),
 }
 
 impl Venue {
-    /// The fee in parts per million.
+    /// Fee in parts per million.
     pub const fn fee(self) -> u32 {
         match self {
             Self::V2 => 3_000,
@@ -120,38 +120,38 @@ impl Venue {
     }
 }
 
-/// A pool to be made and filled.
+/// A planned pool with its liquidity.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolPlan {
-    /// One token.
+    /// First token of the pair.
     pub a: Token,
-    /// The other.
+    /// Second token of the pair.
     pub b: Token,
-    /// Where.
+    /// V2, or V3 with its fee.
     pub venue: Venue,
-    /// What all it holds is worth, in dollars, half of it on either side.
+    /// Total initial liquidity in dollars, half of it in each token.
     pub dollars: u64,
 }
 
-/// What one chain of the devnet is made of.
+/// Contents of one chain of the devnet.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainPlan {
-    /// The chain's name.
+    /// Name of the chain.
     pub name: &'static str,
-    /// Its id.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Time between blocks where they are made by interval, in milliseconds.
+    /// Block interval in milliseconds, if blocks are mined by interval.
     pub block_millis: u64,
-    /// The least wei per gas a block burns. Without a floor the fee of a chain this quiet ends at 7 wei within
-    /// minutes, and gas would look free to whoever rehearses here.
+    /// Minimum base fee, in wei per gas. Without a minimum, the fee of a quiet chain falls to 7 wei within minutes, and
+    /// gas would seem to be free in rehearsals.
     pub base_fee: u64,
-    /// Its tokens, wrapped ether first.
+    /// Tokens of the chain, wrapped ether first.
     pub tokens: &'static [Token],
-    /// Its pools.
+    /// Pools of the chain.
     pub pools: &'static [PoolPlan],
-    /// What the demo wallet holds: token and raw amount.
+    /// Tokens of the demo wallet, with raw amounts.
     pub demo_tokens: &'static [(Token, U256)],
-    /// The demo wallet's ether, in wei.
+    /// Ether of the demo wallet, in wei.
     pub demo_ether: U256,
 }
 
@@ -162,7 +162,7 @@ const fn pool(a: Token, b: Token, venue: Venue, dollars: u64) -> PoolPlan {
 use Token::{Dai, FeeOnTransfer, HostileSymbol, Link, Lookalike, NoReturn, Reverting, Uni, Usdc, Usdt, Wbtc, Weth};
 use Venue::{V2, V3};
 
-/// The devnet's `ethereum`.
+/// The devnet's `ethereum` chain.
 pub const ETHEREUM: ChainPlan = ChainPlan {
     name: "ethereum",
     chain_id: 31337,
@@ -200,7 +200,7 @@ pub const ETHEREUM: ChainPlan = ChainPlan {
     demo_ether: uint!(1_400_000_000_000_000_000_U256),
 };
 
-/// The devnet's `base`.
+/// The devnet's `base` chain.
 pub const BASE: ChainPlan = ChainPlan {
     name: "base",
     chain_id: 31338,
@@ -223,11 +223,11 @@ pub const BASE: ChainPlan = ChainPlan {
     demo_ether: uint!(200_000_000_000_000_000_U256),
 };
 
-/// Both chains.
+/// Both chains, ethereum first.
 pub const CHAINS: [&ChainPlan; 2] = [&ETHEREUM, &BASE];
 
-/// Half-widths in ticks (a tick is a hundredth of a percent) of the positions around the price, narrowest first,
-/// and the width of one step of the stairs above and below, by fee.
+/// Liquidity ranges by fee: half-widths of the positions around the price in ticks (a tick is a hundredth of a
+/// percent), narrowest first, and the width of one step above and below.
 pub const fn ranges_of(fee: u32) -> (&'static [i32], i32) {
     match fee {
         100 => (&[20, 60, 250], 20),
@@ -237,10 +237,10 @@ pub const fn ranges_of(fee: u32) -> (&'static [i32], i32) {
     }
 }
 
-/// How many one-sided positions stand on each side of the price.
+/// Number of one-sided positions on each side of the price.
 pub const STAIRS: i32 = 10;
 
-/// How many observations a V3 pool keeps: more than an hour of swaps.
+/// Number of observations that a V3 pool keeps: more than an hour of swaps.
 pub const OBSERVATIONS: u16 = 300;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Everybody who lives on one chain, and what they have been told: acts once before each block is made.
+//! The background actors of one chain with their settings; they act once before each block.
 //!
-//! Not here: what each of them does (see `market`, `keeper`, `faucet`).
+//! Not here: their individual behaviour (see `market`, `keeper`, `faucet`).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -20,21 +20,21 @@ use super::target::{Asset, PriceE8, Prices, Shock, price_at};
 use golem_chain::devnet::Chain;
 use golem_protocols::uniswap::gateway::BestBid;
 
-/// How many transactions of one inhabitant may wait before it holds back: then blocks are full, and more of the
-/// same would only crowd others out.
+/// Maximum number of pending transactions of an actor, after which it sends no more: blocks are full then, and more of
+/// them would displace others.
 const LARGEST_QUEUE: u64 = 3;
 
-/// Whether the market trades.
+/// Mode of the market: trading or stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MarketMode {
-    /// It does.
+    /// The market trades.
     #[default]
     On,
-    /// Nobody trades, and what things are worth stays as it was.
+    /// There are no trades, and prices stay unchanged.
     Off,
 }
 
-/// What the inhabitants of one chain have been told.
+/// Settings of a chain's actors.
 #[derive(Debug, Default)]
 struct Instructions {
     frozen_at: Option<(u64, u64)>,
@@ -44,11 +44,11 @@ struct Instructions {
     orders: Vec<Order>,
 }
 
-/// The inhabitants of one chain. A clone is the same people.
+/// Background actors of one chain. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Residents {
     seed: u64,
-    /// When the market began, in seconds since the epoch.
+    /// Begin of the market, in seconds since the Unix epoch.
     began: u64,
     deployment: Arc<Deployment>,
     cast: Cast,
@@ -58,39 +58,39 @@ pub struct Residents {
 }
 
 impl Residents {
-    /// The inhabitants of a furnished chain whose market began at `began`, in seconds since the epoch: market and keeper
-    /// at work.
+    /// Creates the actors of a chain whose market began at `began`, in seconds since the Unix epoch. Market and keeper
+    /// are active.
     pub fn new(seed: u64, began: u64, deployment: Arc<Deployment>, cast: Cast) -> Self {
         let order_service = OrderService::new(seed, Arc::clone(&deployment), cast.clone());
         Self { seed, began, deployment, cast, instructions: Arc::default(), order_service, relayers: Arc::default() }
     }
 
-    /// The chain's order service.
+    /// Order service of the chain.
     pub fn order_service(&self) -> &OrderService {
         &self.order_service
     }
 
-    /// Lets relayers act here from now on; the first to come stay.
+    /// Adds the relayers; later calls have no effect.
     pub fn join(&self, relayers: Relayers) {
         let _first = self.relayers.set(relayers);
     }
 
-    /// The relayers who act here.
+    /// The relayers; `None` before [`join`](Self::join).
     pub fn relayers(&self) -> Option<&Relayers> {
         self.relayers.get()
     }
 
-    /// What stands where.
+    /// Addresses of the deployed contracts.
     pub fn deployment(&self) -> &Arc<Deployment> {
         &self.deployment
     }
 
-    /// The address of one of them.
+    /// Address of the actor in `role`.
     pub fn address(&self, role: Role) -> Address {
         self.cast.address(role)
     }
 
-    /// Starts or stops the market, as of the chain's next block.
+    /// Starts or stops the market, from the chain's next block on.
     pub fn set_market(&self, chain: &Chain, mode: MarketMode) {
         let next = chain.next_context();
         self.instructions.lock().frozen_at = match mode {
@@ -99,17 +99,17 @@ impl Residents {
         };
     }
 
-    /// Sends the keeper to rest, or back to work. Unlike [`silence`](Self::silence) it concerns all feeds.
+    /// Pauses or resumes the keeper. Unlike [`silence`](Self::silence), this affects all feeds.
     pub fn set_keeper_rests(&self, rests: bool) {
         self.instructions.lock().keeper_rests = rests;
     }
 
-    /// Pushes prices.
+    /// Adds a price shock.
     pub fn shock(&self, shock: Shock) {
         self.instructions.lock().shocks.push(shock);
     }
 
-    /// Lets everything but the dollar coins fall by `parts_per_million` over `blocks` from the next block on, for good.
+    /// Lowers all prices except stablecoins by `parts_per_million` over `blocks` from the next block on, permanently.
     pub fn crash(&self, chain: &Chain, parts_per_million: u32, blocks: u64) {
         let fall = i32::try_from(parts_per_million.min(990_000)).unwrap_or_default();
         self.shock(Shock {
@@ -121,8 +121,8 @@ impl Residents {
         });
     }
 
-    /// Lets everything but the dollar coins rise by `parts_per_million` over `blocks` from the next block on, and fall
-    /// back over as many.
+    /// Raises all prices except stablecoins by `parts_per_million` over `blocks` from the next block on, and lowers
+    /// them again over as many blocks.
     pub fn spike(&self, chain: &Chain, parts_per_million: u32, blocks: u64) {
         self.shock(Shock {
             asset: None,
@@ -133,7 +133,7 @@ impl Residents {
         });
     }
 
-    /// Stops a feed's heartbeat, or starts it again.
+    /// Stops or resumes the updates of a feed.
     pub fn silence(&self, asset: Asset, silent: bool) {
         let mut instructions = self.instructions.lock();
         if silent {
@@ -143,14 +143,17 @@ impl Residents {
         }
     }
 
-    /// Has the keeper throw a feed's fault switch in the next block.
+    /// Sets a feed's fault mode in the next block.
     pub fn set_fault(&self, asset: Asset, fault: FeedFault) {
         if let Some(order) = keeper::fault_order(&self.deployment, asset, fault) {
             self.instructions.lock().orders.push(order);
         }
     }
 
-    /// Has the faucet send a gift, which waits for the next block; returns the last transaction's hash.
+    /// Sends a gift from the faucet, pending for the next block; returns the hash of the last transaction.
+    ///
+    /// # Errors
+    /// A [`SandboxError`] if the token does not exist or the chain refuses a transaction.
     pub fn give(&self, chain: &mut Chain, to: Address, gift: Gift) -> Result<Option<B256>, SandboxError> {
         let mut last = None;
         for order in faucet::orders(&self.deployment, to, gift)? {
@@ -159,7 +162,7 @@ impl Residents {
         Ok(last)
     }
 
-    /// What the market holds `asset` to be worth in the chain's next block.
+    /// Market price of `asset` in the chain's next block, in dollars with eight decimals.
     pub fn price(&self, chain: &Chain, asset: Asset) -> PriceE8 {
         let next = chain.next_context();
         let instructions = self.instructions.lock();
@@ -167,7 +170,10 @@ impl Residents {
         price_at(self.seed, asset, self.age(timestamp), block, &instructions.shocks)
     }
 
-    /// Lets everybody act: what they send goes into the block that is made next.
+    /// Lets all actors submit their transactions for the next block.
+    ///
+    /// # Errors
+    /// A [`SandboxError`] if the chain refuses a transaction.
     pub fn act(&self, chain: &mut Chain) -> Result<(), SandboxError> {
         for order in self.decide(chain) {
             let sender = self.cast.address(order.role);
@@ -187,12 +193,12 @@ impl Residents {
         Ok(())
     }
 
-    /// The best that a filler would deliver for an open order in the chain's next block.
+    /// Best output that a filler would deliver for an open order in the chain's next block.
     pub fn best_bid(&self, chain: &Chain, hash: B256) -> Option<BestBid> {
         self.order_service.best_bid(chain, &self.prices(chain), hash)
     }
 
-    /// What the market holds everything to be worth in the chain's next block.
+    /// Market prices of all assets in the chain's next block.
     pub(super) fn prices(&self, chain: &Chain) -> Prices {
         let next = chain.next_context();
         let instructions = self.instructions.lock();
@@ -200,7 +206,7 @@ impl Residents {
         Prices::at(self.seed, self.age(timestamp), block, &instructions.shocks)
     }
 
-    /// How old the market is at this time.
+    /// Age of the market at this time, in seconds.
     fn age(&self, timestamp: u64) -> u64 {
         timestamp.saturating_sub(self.began)
     }
@@ -224,7 +230,7 @@ impl Residents {
             let silent = |asset| instructions.silent_feeds.contains(&asset);
             decided.extend(keeper::orders(&self.deployment, chain.state(), next.timestamp, &prices, silent));
         }
-        // Faults are thrown last, after what was to be written before them.
+        // Fault switches come last, after pending price updates.
         decided.append(&mut instructions.orders);
         decided
     }

@@ -1,8 +1,8 @@
-//! The devnet's order service, quotes and relayers over HTTP on loopback, in the shapes that their clients document: what
-//! a Bardo in another process trades through.
+//! HTTP server on the loopback interface for the devnet's order service, quotes and relayers, in the documented formats
+//! of their clients. A Bardo in another process trades through it.
 //!
-//! One small HTTP/1.1 server: a request line, headers, a bounded body, an answer, and the connection is closed. A page
-//! of somebody else's is refused by its `Origin`.
+//! It is a minimal HTTP/1.1 server: request line, headers, bounded body, response, and the connection is closed.
+//! Requests of web pages are refused by their `Origin`.
 
 mod order_info;
 mod trading;
@@ -30,14 +30,14 @@ use golem_protocols::intents::service::told;
 use golem_protocols::uniswap::gateway::Hearsay;
 use golem_protocols::uniswap::order::{Order, OrderKind};
 
-/// The largest request, in bytes: an encoded order is far below it.
+/// Maximum size of a request, in bytes; an encoded order is far smaller.
 const MAX_REQUEST: usize = 128 * 1024;
-/// A request has so long to arrive.
+/// Timeout for reading a request and sending the response.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Connections at a time.
+/// Maximum number of concurrent connections.
 const MOST_CONNECTIONS: usize = 64;
 
-/// The services, served; they end when this is dropped.
+/// The running server, which stops when it is dropped.
 #[derive(Debug)]
 pub struct Services {
     addr: SocketAddr,
@@ -45,7 +45,7 @@ pub struct Services {
 }
 
 impl Services {
-    /// Where they answer.
+    /// Base URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
@@ -57,10 +57,10 @@ impl Drop for Services {
     }
 }
 
-/// Serves the order service and the relayers of `sandbox` on 127.0.0.1 at `port`; 0 lets the system choose one.
+/// Serves the order service and the relayers of `sandbox` on 127.0.0.1 at `port`; with 0, the system chooses a port.
 ///
 /// # Errors
-/// The system's, where the port cannot be had.
+/// An [`io::Error`] if the port cannot be used.
 pub async fn serve(sandbox: &Sandbox, port: u16) -> io::Result<Services> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     let addr = listener.local_addr()?;
@@ -72,7 +72,7 @@ pub async fn serve(sandbox: &Sandbox, port: u16) -> io::Result<Services> {
             let Ok((stream, _)) = listener.accept().await else { continue };
             let sandbox = sandbox.clone();
             tokio::spawn(async move {
-                // Whoever is too slow, or goes away, gets no answer.
+                // A client that is too slow or disconnects gets no response.
                 let _ended = tokio::time::timeout(PATIENCE, exchange(&sandbox, stream)).await;
                 drop(place);
             });
@@ -81,20 +81,20 @@ pub async fn serve(sandbox: &Sandbox, port: u16) -> io::Result<Services> {
     Ok(Services { addr, task })
 }
 
-/// A request as far as it matters here.
+/// The relevant parts of a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     method: String,
     path: String,
     query: Vec<(String, String)>,
     body: Vec<u8>,
-    /// Whether it carries a key; any does.
+    /// True if the request has an API key; all keys are accepted.
     key: bool,
-    /// The form of router inputs that it asks for, where it says so.
+    /// Requested Universal Router version, from the header `x-universal-router-version`.
     router: Option<String>,
 }
 
-/// An answer: its status and what it says.
+/// HTTP status and JSON body of a response.
 type Answer = (u16, Value);
 
 async fn exchange(sandbox: &Sandbox, mut stream: TcpStream) -> io::Result<()> {
@@ -148,20 +148,20 @@ async fn read(stream: &mut TcpStream) -> io::Result<Result<Request, Answer>> {
     }
 }
 
-/// A request while it arrives. Each byte is searched for the end of the head once, and the head is read once: the work grows
-/// with the length of the request, whatever pieces it comes in.
+/// A partially received request. Each byte is searched for the end of the head once, and the head is parsed once. The
+/// work is linear in the request's length, for any fragmentation.
 #[derive(Debug, Default)]
 struct Reading {
     bytes: Vec<u8>,
-    /// Where the search for the end of the head goes on.
+    /// Position at which the search for the end of the head continues.
     searched: usize,
     head: Option<Head>,
-    /// Bytes that were compared so far.
+    /// Number of bytes compared so far.
     #[cfg(test)]
     compared: usize,
 }
 
-/// What the head says, and where the body begins and ends.
+/// The parsed head, and the range of the body.
 #[derive(Debug)]
 struct Head {
     request: Request,
@@ -169,7 +169,7 @@ struct Head {
 }
 
 impl Reading {
-    /// The request, once all of it is there.
+    /// Returns the request once it is complete.
     fn request(&mut self) -> Option<Result<Request, Answer>> {
         if self.head.is_none() {
             let rest = self.bytes.get(self.searched..)?;
@@ -178,7 +178,7 @@ impl Reading {
                 self.compared += rest.len();
             }
             let Some(found) = rest.windows(4).position(|four| four == b"\r\n\r\n") else {
-                // The end may have begun in the last three bytes.
+                // The terminator may have started in the last three bytes.
                 self.searched = self.bytes.len().saturating_sub(3);
                 return None;
             };
@@ -194,13 +194,13 @@ impl Reading {
     }
 }
 
-/// Reads a request that is all there; nothing while it is not.
+/// Parses a complete request; `None` if it is incomplete.
 #[cfg(test)]
 fn parse(bytes: &[u8]) -> Option<Result<Request, Answer>> {
     Reading { bytes: bytes.to_vec(), ..Reading::default() }.request()
 }
 
-/// Reads a head, after which the body begins at `from`.
+/// Parses a head whose body starts at `from`.
 fn head(bytes: &[u8], from: usize) -> Result<Head, Answer> {
     let Ok(head) = std::str::from_utf8(bytes) else { return Err(invalid("a head that is not text")) };
     let mut lines = head.split("\r\n");
@@ -219,7 +219,7 @@ fn head(bytes: &[u8], from: usize) -> Result<Head, Answer> {
             "x-api-key" => key = !value.trim().is_empty(),
             "x-universal-router-version" => router = Some(value.trim().to_owned()),
             "transfer-encoding" => return Err(invalid("say how long the body is")),
-            // Programs say nothing there; whoever does is a page.
+            // Only browsers send this header.
             "origin" => return Err(refused(403, "Forbidden", "pages are not answered")),
             "host" if !local(value.trim()) => return Err(refused(403, "Forbidden", "this is another host")),
             _ => {}
@@ -250,7 +250,7 @@ async fn answer(sandbox: &Sandbox, request: &Request) -> Answer {
         (_, "/quote" | "/check_approval" | "/swap" | "/swaps") if !request.key => {
             Err(refused(401, "UnauthorizedError", "the header x-api-key is missing"))
         }
-        // The devnet's router is 2.1.0, which takes the older form.
+        // The devnet's router is 2.1.0, which accepts the older format.
         ("POST", "/quote" | "/swap") if request.router.as_deref().is_some_and(|asked| asked != "2.0") => {
             Err(invalid("\"x-universal-router-version\" is 2.0 here"))
         }

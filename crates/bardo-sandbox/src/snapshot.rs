@@ -1,11 +1,11 @@
-//! The genesis snapshot: both chains as the real constructors leave them, in one file of the program, so that a devnet
-//! starts without deploying anything. The deployment stays the source: a test runs it and compares everything, and
-//! `cargo run --release --example genesis` writes the file again.
+//! The genesis snapshot: both chains after genesis, in one bundled file, so that a devnet starts without deployments.
+//! The deployment code remains the source: a test runs it and compares everything, and `cargo run --release --example
+//! genesis` writes the file again.
 //!
-//! The file says what it was made of (contracts and plan) and carries a digest of each chain. A snapshot of another plan
-//! and a damaged one are errors: nothing is deployed in its place.
+//! The file contains digests of its inputs (contracts and plan) and of each chain. A snapshot of another plan or a
+//! damaged one is an error, with no fallback to a deployment.
 //!
-//! Not here: how a chain is furnished (see `genesis`), and the market's past, which depends on seed and time (see `boot`).
+//! Not here: deployment (see `genesis`), and the market history, which depends on seed and time (see `boot`).
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -28,38 +28,38 @@ use golem_chain::devnet::Chain;
 use golem_chain::devnet::bytes::{ReadError, Reader, Writer};
 use golem_chain::devnet::image::ImageError;
 
-/// Timestamp of block 0, seconds since the Unix epoch: 14 November 2023. It is the same for every devnet, and so are its
-/// first blocks; the market's past begins later, at a time that depends on the start.
+/// Timestamp of block 0, in seconds since the Unix epoch: 14 November 2023. It is the same for every devnet, and so are
+/// its first blocks. The market history begins later, at a time that depends on the start.
 pub const GENESIS_TIME: u64 = 1_700_000_000;
 
-/// The file.
+/// The bundled snapshot file.
 const FILE: &[u8] = include_bytes!("../../../assets/genesis/devnet.bin");
 
-/// First bytes of the file, its version included.
+/// First bytes of the file, including the format version.
 const MAGIC: &[u8] = b"bardo devnet genesis 1\n";
 
-/// The largest unpacked chain, in bytes.
+/// Maximum size of a decompressed chain, in bytes.
 const MAX_UNPACKED: u64 = 256 << 20;
 
-/// Reason why the snapshot cannot be used.
+/// Error for a snapshot that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
-    /// It was made of another plan.
+    /// The snapshot was created from another plan.
     #[error("it was made of another plan than this program's")]
     Outdated,
-    /// A section does not have its digest.
+    /// The digest of a section is wrong.
     #[error("its digest is wrong")]
     Digest,
-    /// It lacks a chain.
+    /// The snapshot does not contain the chain.
     #[error("it has no chain {0}")]
     NoChain(&'static str),
-    /// A section cannot be unpacked.
+    /// A section cannot be compressed or decompressed.
     #[error("it cannot be unpacked: {0}")]
     Unpack(String),
-    /// A section is not a chain.
+    /// A section does not contain a valid chain.
     #[error("a chain in it cannot be read: {0}")]
     Image(#[from] ImageError),
-    /// The address book names something that the plan does not have.
+    /// The address book does not match the plan.
     #[error("its address book does not fit the plan: {0}")]
     AddressBook(String),
 }
@@ -70,19 +70,19 @@ impl From<ReadError> for SnapshotError {
     }
 }
 
-/// A furnished chain and its address book.
+/// A chain after genesis, with its address book.
 #[derive(Clone)]
 pub struct Furnished {
     /// The chain after the last block of genesis.
     pub chain: Chain,
-    /// Addresses of everything that genesis put on it.
+    /// Addresses of everything that genesis deployed.
     pub deployment: Deployment,
 }
 
-/// The chain of `plan` from the snapshot. It is read once per process; every further one is a clone, which costs nothing.
+/// The chain of `plan` from the snapshot. The file is read once per process; later calls return cheap clones.
 ///
 /// # Errors
-/// [`SandboxError::Snapshot`].
+/// [`SandboxError::Snapshot`] if the file cannot be used.
 pub fn furnished(plan: &'static ChainPlan) -> Result<Furnished, SandboxError> {
     static READ: [OnceLock<Result<Furnished, SnapshotError>>; CHAINS.len()] = [const { OnceLock::new() }; CHAINS.len()];
     let place = CHAINS.iter().position(|known| known.chain_id == plan.chain_id).and_then(|place| READ.get(place));
@@ -90,16 +90,15 @@ pub fn furnished(plan: &'static ChainPlan) -> Result<Furnished, SandboxError> {
     place.get_or_init(|| read(FILE, plan)).clone().map_err(SandboxError::Snapshot)
 }
 
-/// The same without what was read before, for measuring.
+/// Like [`furnished`] without its cache, for measurements.
 ///
 /// # Errors
-/// [`SandboxError::Snapshot`].
+/// [`SandboxError::Snapshot`] if the file cannot be used.
 pub fn furnished_from_file(plan: &'static ChainPlan) -> Result<Furnished, SandboxError> {
     read(FILE, plan).map_err(SandboxError::Snapshot)
 }
 
-/// Runs the constructors and gives everybody what they start with, at [`GENESIS_TIME`] and at the prices that the market
-/// swings around. Takes as long as all deployments do.
+/// Runs genesis at [`GENESIS_TIME`] with the anchor prices. Takes as long as all deployments together.
 ///
 /// # Errors
 /// A [`SandboxError`] that names the step that failed.
@@ -111,7 +110,7 @@ pub fn furnished_anew(plan: &'static ChainPlan, report: &dyn Fn(Stage)) -> Resul
     Ok(Furnished { chain, deployment })
 }
 
-/// The file's content, made by running the constructors of both chains. The same program always makes the same bytes.
+/// Creates the file's content by running genesis for both chains. The same program always creates the same bytes.
 ///
 /// # Errors
 /// As for [`furnished_anew`].
@@ -130,8 +129,8 @@ pub fn made_anew() -> Result<Vec<u8>, SandboxError> {
     Ok([MAGIC, &writer.into_bytes()].concat())
 }
 
-/// Whether the file was made of the contracts that are bundled now. At run time only the plan is compared, which is cheap;
-/// this is for tests.
+/// Returns true if the file was created from the bundled contracts. At run time only the plan is compared, which is
+/// cheap; this function is for tests.
 ///
 /// # Errors
 /// A [`SandboxError`] for a damaged bundle or file.
@@ -143,7 +142,7 @@ pub fn is_made_of_bundled_contracts() -> Result<bool, SandboxError> {
     Ok(read().map_err(SandboxError::Snapshot)? == (plan_digest(), contracts_digest()?))
 }
 
-/// The part of a file that is the chain of `plan`, its digest checked.
+/// Section of the file for the chain of `plan`, with verified digest.
 fn section<'a>(file: &'a [u8], plan: &ChainPlan) -> Result<&'a [u8], SnapshotError> {
     let mut reader = Reader::new(file.strip_prefix(MAGIC).ok_or(SnapshotError::Outdated)?);
     let (made_of_plan, _contracts) = (reader.hash()?, reader.hash()?);
@@ -159,7 +158,7 @@ fn section<'a>(file: &'a [u8], plan: &ChainPlan) -> Result<&'a [u8], SnapshotErr
     Err(SnapshotError::NoChain(plan.name))
 }
 
-/// An address book as text, and the chain's image.
+/// Serialises the address book as JSON, followed by the chain's image.
 fn content(furnished: &Furnished) -> Result<Vec<u8>, SnapshotError> {
     let book = serde_json::to_vec(&AddressBook::of(&furnished.deployment));
     let mut writer = Writer::default();
@@ -191,7 +190,7 @@ fn read(file: &[u8], plan: &'static ChainPlan) -> Result<Furnished, SnapshotErro
     Ok(Furnished { chain: Chain::from_image(image)?, deployment: book.deployment(plan)? })
 }
 
-/// Digest of everything but the contracts' code that genesis follows from: plans, tokens, prices, ranges and times.
+/// Digest of all inputs of genesis except the contracts' code: plans, tokens, prices, ranges and times.
 fn plan_digest() -> B256 {
     let mut hasher = Keccak256::new();
     let mut add = |text: String| hasher.update(text.as_bytes());
@@ -211,7 +210,7 @@ fn plan_digest() -> B256 {
     hasher.finalize()
 }
 
-/// Digest of the names and the code of all bundled contracts.
+/// Digest of the names and codes of all bundled contracts.
 fn contracts_digest() -> Result<B256, SandboxError> {
     let mut hasher = Keccak256::new();
     for contract in Contract::ALL {
@@ -221,16 +220,16 @@ fn contracts_digest() -> Result<B256, SandboxError> {
     Ok(hasher.finalize())
 }
 
-/// A [`Deployment`] as the file has it.
+/// Serialised form of a [`Deployment`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct AddressBook {
     contracts: BTreeMap<String, Address>,
     enforcers: BTreeMap<String, Address>,
-    /// By the tokens' keys.
+    /// Tokens by key.
     tokens: BTreeMap<String, Address>,
-    /// By the assets' tickers.
+    /// Feeds by the assets' tickers.
     feeds: BTreeMap<String, Address>,
-    /// In the plan's order.
+    /// Pools in the plan's order.
     pools: Vec<Address>,
     weth: Address,
     swap_router: Address,
@@ -302,8 +301,8 @@ impl AddressBook {
     }
 }
 
-/// Names that live as long as the program: a file is read once per chain, and its names are those that
-/// [`Deployment`] otherwise takes from the source.
+/// Leaks the names to get static lifetimes: a file is read once per chain, and [`Deployment`] otherwise takes the names
+/// from the source.
 fn lasting<T>(named: BTreeMap<String, T>) -> BTreeMap<&'static str, T> {
     named.into_iter().map(|(name, value)| (&*name.leak(), value)).collect()
 }
@@ -312,14 +311,14 @@ fn lasting<T>(named: BTreeMap<String, T>) -> BTreeMap<&'static str, T> {
 mod tests {
     use super::*;
 
-    /// The whole check: what the constructors make now is what the file has, to the last byte.
+    /// The complete check: genesis gives the file's content, byte for byte.
     #[test]
     fn the_file_is_what_the_constructors_make() {
         let outdated = "the genesis snapshot is out of date: run `cargo run --release --example genesis`";
         assert!(is_made_of_bundled_contracts().unwrap(), "{outdated}");
         for plan in CHAINS {
             let made = content(&furnished_anew(plan, &|_| {}).unwrap()).unwrap();
-            // Unpacked, since another version of the compressor may pack the same otherwise.
+            // Compares decompressed data, since another compressor version may give other bytes.
             assert!(unpack(section(FILE, plan).unwrap()).unwrap() == made, "{}: {outdated}", plan.name);
         }
     }

@@ -1,56 +1,56 @@
-//! What the market holds an asset to be worth: a pure function of seed, age and block, so that a chain that is
-//! rolled back or taken forward in time finds the same market, and both chains agree. The market's age is what counts,
-//! not the hour: the same seed tells the same story whenever it is begun, so that nothing passes or fails by the clock.
+//! Price model of the market: a pure function of seed, age and block. A chain that is rolled back or advanced in time
+//! therefore has the same market, and both chains agree. Prices depend on the market's age and not on the time of day,
+//! so results do not depend on the clock.
 //!
-//! Not here: how prices get there (see `market`) or are reported (see `keeper`).
+//! Not here: trading (see `market`) and price feeds (see `keeper`).
 
 use alloy::primitives::keccak256;
 
-/// Something with a dollar price.
+/// An asset with a dollar price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Asset {
-    /// Ether, wrapped or not.
+    /// Ether, wrapped or native.
     Eth,
     /// Bitcoin, as WBTC.
     Btc,
-    /// UNI.
+    /// The UNI token.
     Uni,
-    /// LINK.
+    /// The LINK token.
     Link,
     /// USDC: the unit of account, always one dollar unless shocked.
     Usdc,
-    /// USDT.
+    /// The USDT stablecoin.
     Usdt,
-    /// DAI.
+    /// The DAI stablecoin.
     Dai,
-    /// The bad tokens: one dollar, always.
+    /// The bad tokens, always one dollar unless shocked.
     Curio,
 }
 
-/// A dollar price with eight decimals, as price feeds give it.
+/// A dollar price with eight decimals, as in price feeds.
 pub type PriceE8 = u128;
 
-/// One dollar.
+/// One dollar as a [`PriceE8`].
 pub const DOLLAR: PriceE8 = 100_000_000;
 
-/// Parts of a billion: the unit of deviations and factors.
+/// Unit of deviations and factors: parts per billion.
 const BILLION: i128 = 1_000_000_000;
 
-/// Waves the price is made of: length in seconds, greatest deviation in parts of a billion. Together ± 0.8 %.
+/// Components of the price noise: period in seconds, amplitude in parts per billion. Their sum is ± 0.8 %.
 const WAVES: [(u64, i128); 3] = [(900, 5_000_000), (240, 2_000_000), (60, 1_000_000)];
 
-/// A stablecoin moves this many times less.
+/// Divisor of a stablecoin's amplitude.
 const STABLE_DIVISOR: i128 = 40;
 
 impl Asset {
-    /// Every asset.
+    /// All assets, in the order of their discriminants.
     pub const ALL: [Self; 8] =
         [Self::Eth, Self::Btc, Self::Uni, Self::Link, Self::Usdc, Self::Usdt, Self::Dai, Self::Curio];
 
     /// All assets that have a price feed.
     pub const FED: [Self; 7] = [Self::Eth, Self::Btc, Self::Uni, Self::Link, Self::Usdc, Self::Usdt, Self::Dai];
 
-    /// The price the market swings around.
+    /// Price around which the market fluctuates.
     pub const fn anchor(self) -> PriceE8 {
         match self {
             Self::Eth => 3_400 * DOLLAR,
@@ -61,7 +61,7 @@ impl Asset {
         }
     }
 
-    /// The asset's ticker.
+    /// Ticker symbol of the asset.
     pub const fn ticker(self) -> &'static str {
         match self {
             Self::Eth => "ETH",
@@ -75,7 +75,7 @@ impl Asset {
         }
     }
 
-    /// Parts of a billion of swing that a wave of `amplitude` gives this asset.
+    /// Amplitude of this asset for a wave of `amplitude`, in parts per billion.
     const fn swing(self, amplitude: i128) -> i128 {
         match self {
             Self::Eth | Self::Btc | Self::Uni | Self::Link => amplitude,
@@ -85,18 +85,18 @@ impl Asset {
     }
 }
 
-/// A push on prices that starts at a block, over and above the market's own swing.
+/// A price change that starts at a block, in addition to the market's fluctuation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shock {
-    /// What is pushed; `None` is everything but the dollar coins.
+    /// The affected asset; `None` for all except stablecoins and bad tokens.
     pub asset: Option<Asset>,
-    /// How far, in parts of a million of the price: −300 000 is a fall of 30 %.
+    /// Change in parts per million of the price: −300 000 is a fall of 30 %.
     pub parts_per_million: i32,
-    /// The first block that feels it.
+    /// First affected block.
     pub from_block: u64,
-    /// How many blocks until it is felt in full.
+    /// Number of blocks until the change is complete.
     pub blocks: u64,
-    /// Whether it wears off again over as many blocks.
+    /// True if the change is undone again over as many blocks.
     pub passes: bool,
 }
 
@@ -108,7 +108,7 @@ impl Shock {
         }
     }
 
-    /// The factor on the price at `block`, in parts of a billion. Never below a hundredth.
+    /// Factor on the price at `block`, in parts per billion. At least a hundredth.
     fn factor(&self, block: u64) -> i128 {
         let Some(since) = block.checked_sub(self.from_block) else { return BILLION };
         let length = self.blocks.max(1);
@@ -119,7 +119,7 @@ impl Shock {
     }
 }
 
-/// What everything is worth at one moment.
+/// Prices of all assets at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prices([PriceE8; Asset::ALL.len()]);
 
@@ -129,19 +129,19 @@ impl Prices {
         Self(Asset::ALL.map(|asset| price_at(seed, asset, age, block, shocks)))
     }
 
-    /// What the market swings around, whatever the seed.
+    /// The anchor prices, independent of the seed.
     pub fn anchors() -> Self {
         Self(Asset::ALL.map(Asset::anchor))
     }
 
-    /// One of them, in dollars with eight decimals.
+    /// Price of `asset`, in dollars with eight decimals.
     pub fn of(&self, asset: Asset) -> PriceE8 {
-        // ALL lists the assets in the order of their discriminants, one entry each: a test says so.
+        // ALL lists the assets in the order of their discriminants, one entry each, which a test checks.
         self.0[asset as usize]
     }
 }
 
-/// The price of `asset` at `age` (seconds since the market began) and `block`, in dollars with eight decimals.
+/// Price of `asset` at `age` (seconds since the market began) and `block`, in dollars with eight decimals.
 pub fn price_at(seed: u64, asset: Asset, age: u64, block: u64, shocks: &[Shock]) -> PriceE8 {
     let deviation: i128 = WAVES
         .iter()
@@ -158,7 +158,7 @@ pub fn price_at(seed: u64, asset: Asset, age: u64, block: u64, shocks: &[Shock])
     shocked.max(1).cast_unsigned()
 }
 
-/// Smooth noise between ± one billion: a random value at every multiple of `length` seconds, eased between.
+/// Smooth noise between ± one billion: random values at multiples of `length` seconds, with eased interpolation.
 fn wave(seed: u64, asset: Asset, number: usize, length: u64, age: u64) -> i128 {
     let step = age / length;
     let from = lattice(seed, asset, number, step);
@@ -188,7 +188,7 @@ mod tests {
             let (low, high) = (*prices.iter().min().unwrap(), *prices.iter().max().unwrap());
             assert!(low >= asset.anchor() * 992 / 1000 - 1 && high <= asset.anchor() * 1008 / 1000, "{asset:?}");
             assert!(high - low > asset.anchor() * 4 / 1000, "{asset:?} hardly moves: {low}..{high}");
-            // One second moves it by hundredths of a percent at most.
+            // The price changes by less than 0.02 % per second.
             assert!(prices.windows(2).all(|pair| pair[0].abs_diff(pair[1]) < asset.anchor() / 5_000));
         }
         assert!((0..900).all(|second| price_at(7, Asset::Usdc, NOW + second, 0, &[]) == DOLLAR));

@@ -1,6 +1,6 @@
-//! A chain under construction: signed orders go in, blocks come out, and nothing may fail.
+//! Block builder for genesis: submits signed orders and mines blocks in which no transaction may fail.
 //!
-//! Not here: what is built (see `deploy`, `liquidity`).
+//! Not here: the contents of the blocks (see `deploy`, `liquidity`).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::error::SandboxError;
 use golem_chain::devnet::Chain;
 use golem_chain::evm::TRANSACTION_GAS_CAP;
 
-/// A chain under construction: orders go in, blocks come out, nothing may fail.
+/// Block builder of a chain during genesis.
 pub(super) struct Works<'a> {
     pub(super) chain: &'a mut Chain,
     pub(super) cast: &'a Cast,
@@ -42,7 +42,7 @@ impl<'a> Works<'a> {
         self.send(Order::call(role, to, input, gas, step))
     }
 
-    /// Sends a creation by the treasury; returns where the contract will be.
+    /// Sends a contract creation by the treasury; returns the future address.
     pub(super) fn create(&mut self, contract: Contract, arguments: &[u8]) -> Result<Address, SandboxError> {
         self.create_code(contract.creation(arguments)?, contract.name())
     }
@@ -55,7 +55,7 @@ impl<'a> Works<'a> {
         Ok(address)
     }
 
-    /// Creates a contract through the deployment proxy: at an address that depends on its code and arguments only.
+    /// Creates a contract through the deployment proxy, at an address that depends on salt, code and arguments only.
     pub(super) fn create2(
         &mut self,
         contract: Contract,
@@ -69,7 +69,7 @@ impl<'a> Works<'a> {
         Ok(contracts::DEPLOYMENT_PROXY.create2_from_code(salt, code))
     }
 
-    /// Makes blocks, one second apart, until all that was sent is in one; fails if any of it failed.
+    /// Mines blocks, one second apart, until all sent transactions are included; fails if one of them failed.
     pub(super) fn seal(&mut self) -> Result<(), SandboxError> {
         while self.chain.has_ready() {
             let block = self.chain.mine();
@@ -87,7 +87,8 @@ impl<'a> Works<'a> {
     }
 }
 
-/// Enough for any constructor of the bundle: 200 gas a byte of code stored, 16 a byte sent, and its work.
+/// Gas limit for any constructor of the bundle: 200 per byte of stored code, 16 per byte of calldata, and its
+/// execution.
 fn deployment_gas(length: usize) -> u64 {
     let length = u64::try_from(length).unwrap_or(u64::MAX);
     length.saturating_mul(260).saturating_add(700_000).min(TRANSACTION_GAS_CAP)

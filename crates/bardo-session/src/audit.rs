@@ -1,82 +1,82 @@
-//! What the trail records, by kind.
+//! Kinds of audit log entries.
 
 use std::fmt;
 
-/// A kind of entry.
+/// Kind of an audit log entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Leave was given to do something.
+    /// A permit for an action was issued.
     PermitIssued,
-    /// It was not done although there was leave.
+    /// An action was rejected after its permit was issued.
     PermitRefused,
-    /// It is being done.
+    /// A permit was used: its action is being executed.
     PermitConsumed,
-    /// It was rehearsed, which used the leave up: nothing can be signed by it.
+    /// A permit was used for a simulation only; nothing can be signed with it.
     PermitRehearsed,
-    /// The operator is asked.
+    /// An approval request was queued.
     ApprovalRequested,
-    /// How the question ended.
+    /// An approval request was resolved.
     ApprovalResolved,
-    /// It was answered in another program.
+    /// An approval request was answered in another process.
     ApprovalAnswered,
     /// A row of the shared queue failed authentication and was ignored.
     ApprovalForged,
-    /// Something stands against it.
+    /// An action was rejected before a permit was issued.
     ActionRefused,
-    /// What was refused last for a call was refused because another action of the account came between: it is made anew.
+    /// The last rejection of a call was caused by another action of the account in between; the call is prepared again.
     ActionOvertaken,
-    /// What it may take is held.
+    /// The possible cost of an action was reserved.
     ActionReserved,
-    /// What it took is counted.
+    /// The actual cost of an action was booked.
     ActionSettled,
-    /// What the chain says of it.
+    /// The result of an action was verified on chain.
     ActionVerified,
-    /// It happened after all, and is held anew.
+    /// A transaction that had been given up was mined after all, and its cost was reserved again.
     ActionHeldAgain,
     /// An order was signed.
     OrderSigned,
-    /// How it ended.
+    /// An order ended.
     OrderEnded,
     /// A transaction was signed.
     TxSigned,
-    /// Another one was signed in its place.
+    /// A replacement for a pending transaction was signed.
     TxOutbid,
-    /// One that had been given up is in a block.
+    /// A transaction that had been given up was included in a block.
     TxLate,
-    /// What an earlier program left is brought on.
+    /// Recovery continued the work of an earlier process.
     RecoveryStep,
-    /// The stop ladder went up.
+    /// The stop level was raised.
     HaltRaised,
-    /// It went down.
+    /// The stop level was lowered.
     HaltLowered,
-    /// The Golem's keys were taken away.
+    /// The Golem's session keys were revoked.
     KeysRevoked,
-    /// A policy holds.
+    /// A policy came into force.
     PolicyAdopted,
-    /// It became tighter.
+    /// The policy became tighter.
     PolicyTightened,
-    /// A looser one was accepted.
+    /// A looser policy was approved.
     PolicyAccepted,
-    /// A looser one was refused.
+    /// A looser policy was rejected.
     PolicyRefused,
-    /// The failure breaker was closed by hand.
+    /// The failure breaker was reset manually.
     BreakerReset,
-    /// The highest marks were forgotten by hand.
+    /// The high-water marks were reset manually.
     HighWaterReset,
-    /// What is held is to be sold.
+    /// The sale of all holdings was planned.
     LiquidationPlanned,
-    /// A holding was dealt with.
+    /// The sale of a holding ended.
     LiquidationEnded,
-    /// An account goes on from where its chain is.
+    /// The nonce of an account was set to that of its chain.
     AccountReconciled,
-    /// The Golem has died.
+    /// The Golem died.
     GolemDied,
-    /// A password that would have let more through was wrong, or one too many.
+    /// A password for a loosening action was wrong, or there were too many attempts.
     PasswordRefused,
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [Self; 34] = [
         Self::PermitIssued,
         Self::PermitRefused,
@@ -114,7 +114,7 @@ impl Kind {
         Self::PasswordRefused,
     ];
 
-    /// The written form, by which the trail keeps it.
+    /// Stored form of the kind in the audit log.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::PermitIssued => "permit:issued",
@@ -154,7 +154,7 @@ impl Kind {
         }
     }
 
-    /// The kind of this written form; `None` for one that this version does not write.
+    /// Kind with this stored form; `None` for one that this version does not write.
     pub fn of(written: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == written)
     }

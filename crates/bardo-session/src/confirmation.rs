@@ -1,48 +1,49 @@
-//! What an operator must read and type before an approval counts, and the check that every approval passes.
+//! Requirements of an approval: warnings to read and text to type, and the check that every approval must pass.
 
 use bardo_base::fabric::SafetyCheck;
 use bardo_base::text::SafeText;
 use serde::{Deserialize, Serialize};
 
-/// Something that must be read before an approval counts. Its text names it: another text must be read again.
+/// Warning that must be read before an approval counts. It is identified by its text: a changed text must be read
+/// again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToRead {
-    /// The text.
+    /// Text of the warning.
     pub text: SafeText,
-    /// The check that warns, where it is one.
+    /// Check that raised the warning, if it comes from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<SafetyCheck>,
 }
 
 impl ToRead {
-    /// A text of no check.
+    /// Creates a warning that comes from no check.
     pub fn plain(text: SafeText) -> Self {
         Self { text, check: None }
     }
 }
 
-/// Something that must be typed before an approval counts.
+/// Text that must be typed before an approval counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirm {
-    /// What to type, in words.
+    /// Description of what to type.
     pub what: SafeText,
-    /// The characters.
+    /// Expected characters; letter case is ignored.
     pub expected: SafeText,
 }
 
-/// What an approval must come with.
+/// Requirements that an approval must meet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requirement {
-    /// Warnings, each to be acknowledged.
+    /// Warnings that must each be acknowledged.
     pub to_read: Vec<ToRead>,
-    /// Characters to type.
+    /// Characters that must be typed; `None` if there are none.
     pub confirm: Option<Confirm>,
 }
 
-/// What an operator did before answering.
+/// Actions of an operator before an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmation {
-    /// Warnings that were acknowledged, by their texts.
+    /// Texts of the warnings that were acknowledged.
     #[serde(default)]
     pub read: Vec<SafeText>,
     /// Characters that were typed.
@@ -50,22 +51,22 @@ pub struct Confirmation {
     pub typed: Option<SafeText>,
 }
 
-/// Why an approval does not count.
+/// Reason why an approval does not count.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unconfirmed {
-    /// Warnings were not acknowledged.
+    /// This number of warnings was not acknowledged.
     #[error("{0} of its warnings were not acknowledged: read each one marked `!` and acknowledge it")]
     Unread(usize),
-    /// Nothing, or something else, was typed.
+    /// The expected characters, described here, were not typed.
     #[error("it must be confirmed by typing {0}")]
     NotTyped(SafeText),
 }
 
 impl Requirement {
-    /// Whether `given` is enough. Letter case of what was typed does not matter.
+    /// Checks that `given` meets the requirements. Letter case of the typed characters is ignored.
     ///
     /// # Errors
-    /// [`Unconfirmed`].
+    /// [`Unconfirmed`] if a warning was not acknowledged, or if the expected characters were not typed.
     pub fn check(&self, given: &Confirmation) -> Result<(), Unconfirmed> {
         let unread = self.to_read.iter().filter(|one| !given.read.contains(&one.text)).count();
         if unread > 0 {
@@ -73,14 +74,14 @@ impl Requirement {
         }
         let Some(Confirm { what, expected }) = &self.confirm else { return Ok(()) };
         let typed = given.typed.as_ref().map(|typed| typed.as_str().trim());
-        // Nothing to type would be no confirmation.
+        // An empty text never confirms, even if nothing is expected.
         match typed.filter(|typed| !typed.is_empty() && typed.eq_ignore_ascii_case(expected.as_str())) {
             Some(_) => Ok(()),
             None => Err(Unconfirmed::NotTyped(what.clone())),
         }
     }
 
-    /// A confirmation that meets it. For scripted operators on devnets, which read and type nothing.
+    /// Confirmation that meets the requirements, for scripted operators on devnets, which read and type nothing.
     pub fn met(&self) -> Confirmation {
         Confirmation {
             read: self.to_read.iter().map(|one| one.text.clone()).collect(),

@@ -1,96 +1,96 @@
-//! What would be signed, as plain data that any process can hash again: calls, typed messages field by field, and the
-//! bounds. A permit's hash is made over this, so that a process that draws it and recomputes the hash draws what is
-//! signed, and nothing else.
+//! Content that a permit binds, as plain data that any process can hash again: calls, typed messages with their fields,
+//! and bounds. The permit's hash covers it. A process that recomputes the hash from what it displays knows that exactly
+//! this content would be signed.
 
 use alloy_primitives::{Address, Bytes, U256};
 use bardo_base::text::SafeText;
 use serde::{Deserialize, Serialize};
 
-/// Everything that one permit lets an account sign.
+/// Content that one permit allows an account to sign.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedContent {
-    /// What will be true afterwards, in one sentence.
+    /// Expected outcome, as one sentence.
     pub expected_outcome: SafeText,
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Account whose money it is.
+    /// Account whose assets are moved.
     pub account: Address,
-    /// Key that signs the transactions.
+    /// Address of the key that signs the transactions.
     pub signer: Address,
     /// Transactions, in order.
     pub calls: Vec<SignedCall>,
-    /// Message for others to settle.
+    /// Order message that others settle; `None` if there is none.
     pub order: Option<SignedMessage>,
-    /// Most that may leave the account, gas apart.
+    /// Maximum amounts that may leave the account, without gas.
     pub most_out: Vec<SignedFlow>,
-    /// Least that must come in, and to whom.
+    /// Minimum amounts that must arrive, and their recipients.
     pub least_in: Vec<SignedFlow>,
     /// Allowances that may exist afterwards.
     pub allowances: Vec<SignedAllowance>,
-    /// Most that gas may cost in all, in wei.
+    /// Maximum total gas cost, in wei.
     pub worst_gas: U256,
 }
 
-/// One transaction.
+/// Transaction that a permit allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedCall {
-    /// Why it is in the plan.
+    /// Purpose of the call in the plan.
     pub purpose: SafeText,
-    /// Contract or account called.
+    /// Contract or account that is called.
     pub to: Address,
-    /// Wei sent along.
+    /// Value sent with the call, in wei.
     pub value: U256,
-    /// Most gas it may use.
+    /// Gas limit of the call.
     pub gas_limit: u64,
-    /// Calldata, with a placeholder where a signature belongs.
+    /// Calldata, with a placeholder for each signature.
     pub data: Bytes,
-    /// Messages whose signatures belong into the calldata.
+    /// Messages whose signatures go into the calldata.
     pub messages: Vec<SignedMessage>,
 }
 
-/// One typed message.
+/// Typed message (EIP-712) that a permit allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedMessage {
-    /// Name of the type that is signed.
+    /// Name of the primary type.
     pub kind: SafeText,
     /// Contract that verifies the signature.
     pub verifier: Address,
     /// Fields with their values, as they are signed.
     pub fields: Vec<(SafeText, SafeText)>,
-    /// Account or contract that may take something with the signature.
+    /// Accounts or contracts that can spend with the signature.
     pub spenders: Vec<Address>,
-    /// Last moment at which the signature can be used, in seconds since the Unix epoch.
+    /// Time until which the signature can be used, in seconds since the Unix epoch.
     pub usable_until: u64,
 }
 
-/// An amount of a token.
+/// Amount of a token that leaves or arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedFlow {
-    /// Token's symbol.
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// Token's contract; `None` for the native token.
+    /// Contract of the token; `None` for the native token.
     pub token: Option<Address>,
-    /// Token's decimals.
+    /// Decimals of the token.
     pub decimals: u8,
-    /// Raw units.
+    /// Amount in raw units.
     pub amount: U256,
-    /// Receiver of what comes in; `None` for what goes out.
+    /// Recipient of an arriving amount; `None` for a leaving one.
     pub recipient: Option<Address>,
 }
 
-/// An allowance that may exist afterwards.
+/// Allowance that may exist after the action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedAllowance {
-    /// Token's symbol.
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// Token's contract; `None` for the native token.
+    /// Contract of the token; `None` for the native token.
     pub token: Option<Address>,
-    /// Token's decimals.
+    /// Decimals of the token.
     pub decimals: u8,
-    /// Account or contract that may take it.
+    /// Account or contract that may spend it.
     pub spender: Address,
-    /// Raw units.
+    /// Maximum allowance, in raw units.
     pub at_most: U256,
-    /// End of an allowance inside Permit2, in seconds since the Unix epoch; `None` for one of the token itself.
+    /// Expiry of an allowance in Permit2, in seconds since the Unix epoch; `None` for an allowance of the token itself.
     pub permit2_expires_at: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What every call answers with.
+//! Response envelope of a tool call.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,30 +6,30 @@ use serde_json::Value;
 use bardo_base::error::ToolError;
 use bardo_base::id::CallId;
 
-/// How a call ended.
+/// Final status of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It did what was asked.
+    /// The call succeeded.
     Success,
-    /// It showed what would happen; nothing changed.
+    /// The call was only simulated; nothing changed.
     Simulated,
-    /// It is on its way and not over: an order that can fill, a transaction not yet confirmed.
+    /// The call ended before its result is final: an order can still fill, or a transaction is not confirmed yet.
     Partial,
-    /// A rule stands against it.
+    /// A rule blocked the call.
     Blocked,
-    /// The operator refused, or did not answer in time.
+    /// The operator rejected the call, or did not answer in time.
     Rejected,
-    /// It failed.
+    /// The call failed.
     Error,
 }
 
 impl Status {
-    /// Every one, in order.
+    /// All statuses, in the order of their declaration.
     pub const ALL: [Self; 6] =
         [Self::Success, Self::Simulated, Self::Partial, Self::Blocked, Self::Rejected, Self::Error];
 
-    /// Name of the status, as it is serialised.
+    /// Serialized name of the status.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -42,25 +42,25 @@ impl Status {
     }
 }
 
-/// The envelope.
+/// Response to a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResponse {
-    /// Which call it answers.
+    /// Id of the call.
     pub call_id: CallId,
-    /// How it ended.
+    /// Final status of the call.
     pub status: Status,
-    /// The tool's output, shaped by its schema.
+    /// Output of the tool, as defined by its schema; `None` without a result.
     pub data: Option<Value>,
-    /// What was wrong, where something was.
+    /// Error of the call; `None` if there is none.
     pub error: Option<ToolError>,
-    /// Facts that help to decide what to do next, for a machine.
+    /// Machine-readable facts for the caller's next decision.
     pub decision_hints: Option<Value>,
-    /// The same for a person, in a sentence or two.
+    /// Explanation for a person, in one or two sentences.
     pub explanation: Option<String>,
 }
 
 impl ToolResponse {
-    /// An answer without a result. The explanation is the error's own message.
+    /// Creates a response without a result. The explanation is the message of the error.
     pub fn failed(call_id: CallId, status: Status, error: ToolError) -> Self {
         let explanation = Some(error.message().to_owned());
         Self { call_id, status, data: None, error: Some(error), decision_hints: None, explanation }

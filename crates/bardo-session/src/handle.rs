@@ -1,8 +1,7 @@
-//! What passes between a running session and whoever watches and steers it, as plain data: commands in, news out.
+//! Messages between a running session and a console, as plain data: commands in one direction, news in the other.
 //!
-//! Every message can be written down and read again, and names the Golem it concerns, so that a console in another
-//! process, or one for several Golems, needs no other words. Not here: what is done about a command (see
-//! [`super::session`]), and what is drawn of the news.
+//! Every message can be serialized, and commands name the Golem that they concern. The same protocol therefore serves a
+//! console in another process, or one for several Golems. Handling of commands and drawing of news are done elsewhere.
 
 mod snapshot;
 
@@ -31,481 +30,480 @@ pub use snapshot::{
     Snapshot, SpendNow, StopNow,
 };
 
-/// News that may wait; a console that is slower makes the session's forwarder wait, and then misses events, which it
-/// is told.
+/// Capacity of the news channel. When it is full, the forwarder waits; the console then misses events, and is notified.
 pub const NEWS_WAITING: usize = 256;
 
-/// Commands that may wait.
+/// Capacity of the command channel.
 pub const COMMANDS_WAITING: usize = 64;
 
-/// One command, and the Golem it is meant for.
+/// Command with the Golem that it is meant for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
-    /// Which Golem; `operator` for what concerns no Golem.
+    /// Golem that the command concerns; `operator` if it concerns none.
     pub golem_id: GolemId,
-    /// What is wanted.
+    /// Command to carry out.
     pub command: Command,
 }
 
-/// What an operator can want.
+/// Command of an operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Command {
-    /// Call a tool by hand, through the same pipeline as everybody.
+    /// Calls a tool manually, through the same pipeline as every other call.
     Call {
-        /// Finds the answer among the news; chosen by whoever asks.
+        /// Number that identifies the reply; chosen by the caller.
         ticket: u64,
-        /// Which tool.
+        /// Name of the tool.
         tool: String,
-        /// Its parameters.
+        /// Parameters of the tool.
         params: Value,
-        /// Go as far as a signature, and stop before it.
+        /// True to stop before any signature.
         dry_run: bool,
-        /// Makes the call once, however often it is sent.
+        /// Key that makes the call run at most once, however often it is sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<String>,
     },
-    /// Preview a write by hand and hold it: the answer is the simulated offer, with its permit, and then the question
-    /// whether to do it. It lapses with that, or when another is asked for. An [`Command::Answer`] under its permit does
-    /// or withdraws it.
+    /// Previews a manual write and holds its offer. The reply is the simulated offer with its permit, followed by an
+    /// approval request. The offer lapses with that request, or when another one is made. A [`Command::Answer`] with
+    /// its permit executes or withdraws it.
     Offer {
-        /// Finds the answer among the news; chosen by whoever asks.
+        /// Number that identifies the reply; chosen by the caller.
         ticket: u64,
-        /// Which tool.
+        /// Name of the tool.
         tool: String,
-        /// Its parameters.
+        /// Parameters of the tool.
         params: Value,
     },
-    /// Do exactly what an offer said, or nothing.
+    /// Executes exactly a previewed offer, or nothing.
     Commit {
-        /// Finds the answer among the news.
+        /// Number that identifies the reply; chosen by the caller.
         ticket: u64,
-        /// The offer's permit.
+        /// Permit of the offer.
         permit_id: PermitId,
-        /// The hash that it was given with: of what was shown.
+        /// Hash that was returned with the offer, over what was shown.
         simulation_hash: B256,
     },
-    /// Cancel a call, as long as nothing is being signed.
+    /// Cancels a call, unless it is already being signed.
     Cancel {
-        /// Which call.
+        /// Id of the call.
         call_id: CallId,
     },
-    /// Answer a question.
+    /// Answers an approval request.
     Answer {
-        /// Which question.
+        /// Key of the request.
         key: QuestionKey,
-        /// The answer.
+        /// Answer of the operator.
         answer: OperatorAnswer,
-        /// What was read and typed before it was given.
+        /// Warnings read and text typed before the answer.
         confirmation: Confirmation,
-        /// The password of the account's key, where the question takes it. Never written down: it does not travel.
+        /// Password of the account's key, if the request needs one. Never serialized.
         #[serde(skip)]
         password: Option<Password>,
     },
-    /// Stop new signatures at once; the choice of what to make of it follows.
+    /// Blocks new signatures at once, before the operator chooses what follows.
     Hold,
-    /// Take back one's own hold, and nothing else.
+    /// Releases the session's own hold, and nothing else.
     ReleaseHold,
-    /// Raise the stop ladder.
+    /// Raises the stop level.
     Raise {
-        /// To this level; a higher one that is in force stays.
+        /// New level; a higher one in force is kept.
         level: StopLevel,
-        /// Why.
+        /// Reason for the stop.
         reason: SafeText,
     },
-    /// Ask for a lower stop: lays a question on the desk, because letting more through needs a decision.
+    /// Queues an approval request for a lower stop level, because lowering a stop needs a decision.
     AskToLower {
-        /// Only so far; `null` lifts the stop.
+        /// Requested level; `null` lifts the stop.
         level: Option<StopLevel>,
     },
-    /// Ask for the end of paper mode, which needs a decision.
+    /// Queues an approval request for the end of paper mode.
     AskToLeavePaper,
-    /// Rehearse everything from now on; signs nothing any more, so it needs no decision.
+    /// Starts paper mode. Needs no approval, because nothing is signed any more.
     EnterPaper,
-    /// Let the failure breaker close: asks for a decision.
+    /// Queues an approval request that resets the failure breaker.
     AskToResetBreaker,
-    /// Say something to the Golem.
+    /// Sends a message to the Golem.
     Say {
-        /// The words.
+        /// Text of the message.
         words: SafeText,
     },
-    /// Take a standing approval back.
+    /// Revokes a standing approval.
     RevokeGrant {
-        /// Its number in the snapshot.
+        /// Number of the standing approval in the snapshot.
         number: u64,
     },
-    /// Look something up; the answer comes as news.
+    /// Queries data; the reply is a [`News::Found`].
     Look {
-        /// Finds the answer.
+        /// Number that identifies the reply; chosen by the caller.
         ticket: u64,
-        /// What.
+        /// Data to query.
         query: Query,
     },
-    /// Do something to the devnet.
+    /// Controls the in-process devnet.
     Devnet(DevnetControl),
-    /// Steer a recording.
+    /// Controls the playback of a recording.
     Replay(ReplayControl),
-    /// Play a show, by its name or its file.
+    /// Plays a scenario.
     Scenario {
-        /// Which.
+        /// Name or file of the scenario.
         name: String,
     },
-    /// Let the next moment of a show come, where they come one by one.
+    /// Advances a scenario that runs step by step.
     Step,
-    /// Leave: ends the session.
+    /// Ends the session.
     Leave(LeaveMode),
 }
 
-/// What can be done to the devnet, and to nothing else.
+/// Control of the in-process devnet; it is rejected on any other network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "control", rename_all = "snake_case")]
 pub enum DevnetControl {
-    /// Make blocks.
+    /// Mines blocks at once.
     Mine {
-        /// On which chain.
+        /// Chain to mine on.
         chain_id: u64,
-        /// How many, at most 256 at once.
+        /// Number of blocks, at most 256.
         blocks: u32,
     },
-    /// Let time pass: the next block is that much later.
+    /// Advances the chain's time: the next block is that much later.
     Advance {
-        /// On which chain.
+        /// Chain to advance.
         chain_id: u64,
-        /// By so much, at most 30 days at once.
+        /// Time to skip in seconds, at most 30 days.
         seconds: u64,
     },
-    /// Let the market trade, or stand still.
+    /// Switches the simulated market on or off.
     Market {
-        /// Whether it trades.
+        /// True if the market trades.
         on: bool,
     },
-    /// Let everything but the dollar coins fall over 10 blocks, for good.
+    /// Lets all prices except those of stablecoins fall over 10 blocks, permanently.
     Crash {
-        /// By how much, in basis points.
+        /// Size of the fall, in basis points.
         bps: u32,
     },
-    /// Let everything but the dollar coins rise over 10 blocks, and fall back over as many.
+    /// Lets all prices except those of stablecoins rise over 10 blocks, and fall back over the next 10.
     Spike {
-        /// By how much, in basis points.
+        /// Size of the rise, in basis points.
         bps: u32,
     },
-    /// Let blocks come by the clock, or only when asked.
+    /// Switches timed block production on or off.
     Blocks {
-        /// Whether they come.
+        /// True if blocks are produced by the clock.
         running: bool,
     },
 }
 
-/// How a recording is steered.
+/// Control of a recording's playback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "control", rename_all = "snake_case")]
 pub enum ReplayControl {
-    /// Pause, or go on.
+    /// Pauses or continues the playback.
     Toggle,
-    /// One event further, paused.
+    /// Pauses, and plays one event.
     Step,
-    /// Twice as fast.
+    /// Doubles the playback speed.
     Faster,
-    /// Half as fast.
+    /// Halves the playback speed.
     Slower,
-    /// To a place, in per cent of its events.
+    /// Jumps to a position.
     Seek {
-        /// From 0 to 100.
+        /// Position in percent of the events, from 0 to 100.
         percent: u8,
     },
 }
 
-/// How to leave.
+/// Way to end the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeaveMode {
-    /// Begin nothing new, wait for what is signed, then end.
+    /// Starts nothing new, waits until signed transactions are settled, then ends.
     Finish,
-    /// Make open orders void first.
+    /// Cancels open orders first, then ends as with [`Self::Finish`].
     CancelOrders,
-    /// End now. What is signed stays in the ledger and is settled at the next start.
+    /// Ends at once. Signed transactions stay in the ledger and are settled at the next start.
     Now,
 }
 
-/// What can be looked up.
+/// Data that can be queried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "look_up", rename_all = "snake_case")]
 pub enum Query {
-    /// Entries of the audit trail.
+    /// Entries of the audit log, oldest first.
     Audit {
-        /// After this number; 0 begins at the beginning.
+        /// Number after which to start; 0 starts at the first entry.
         after: u64,
-        /// Only of this call.
+        /// Call to which the entries must belong; `None` for all.
         call: Option<CallId>,
-        /// At most so many, at most 1,000 at once.
+        /// Maximum number of entries, at most 1,000.
         most: u32,
     },
-    /// The newest entries of the audit trail.
+    /// Newest entries of the audit log.
     AuditTail {
-        /// At most so many, at most 1,000 at once.
+        /// Maximum number of entries, at most 1,000.
         most: u32,
     },
-    /// Whether the audit trail is whole.
+    /// Verification of the whole audit log.
     VerifyAudit,
-    /// Every event after one, as far as it is known: for whoever missed some.
+    /// Known events after a sequence number, for a console that missed some.
     History {
-        /// After this sequence number.
+        /// Sequence number after which to start.
         after: u64,
     },
 }
 
-/// What a query found.
+/// Result of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "found", rename_all = "snake_case")]
 pub enum Found {
-    /// Entries of the audit trail, oldest first.
+    /// Entries of the audit log, oldest first.
     Audit {
-        /// The entries.
+        /// Entries that match the query.
         entries: Vec<AuditEntry>,
     },
-    /// What the check of the trail came to.
+    /// Result of an audit log verification.
     Verified {
-        /// Whether it is whole.
+        /// True if the audit log is intact.
         good: bool,
-        /// How many entries there are.
+        /// Number of entries.
         entries: u64,
-        /// The head's hash.
+        /// Hash of the newest entry.
         head: B256,
-        /// What is wrong with it, a line each.
+        /// Faults found, one line each.
         faults: Vec<SafeText>,
     },
-    /// Events.
+    /// Known events, and whether they are complete.
     History {
-        /// In order.
+        /// Events, oldest first.
         events: Vec<Arc<Event>>,
-        /// Up to which sequence number this is the truth.
+        /// Sequence number up to which the history is complete.
         last: u64,
-        /// Whether nothing older is missing.
+        /// True if no older events are missing.
         complete: bool,
     },
-    /// It could not be looked up.
+    /// The query failed.
     Nothing {
-        /// Why.
+        /// Reason for the failure.
         why: SafeText,
     },
 }
 
-/// One entry of the audit trail.
+/// Entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// Its place in the trail, from 1.
+    /// Number of the entry, starting at 1.
     pub seq: u64,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of the entry, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// What kind.
+    /// Kind of the entry, in its stored form.
     pub kind: SafeText,
-    /// The call it belongs to.
+    /// Call that the entry belongs to.
     pub call_id: Option<SafeText>,
-    /// Who acted.
+    /// Golem, or operator, that acted.
     pub golem_id: SafeText,
-    /// What it says, as JSON.
+    /// Content of the entry as JSON.
     pub body: Value,
-    /// Its hash.
+    /// Hash of the entry.
     pub hash: B256,
 }
 
-/// What the session tells.
+/// Message from the session to the console.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "news", content = "of", rename_all = "snake_case")]
 pub enum News {
-    /// Of chains and markets, and of the boot.
+    /// State of chains and markets, and progress of the boot.
     Market(Update),
-    /// Who is here: told once the session stands.
+    /// Description of the session, sent once when it is ready.
     Ready(Box<Ready>),
-    /// What happened, in order.
+    /// Events, in order.
     Events(Vec<Arc<Event>>),
-    /// All open questions, the oldest first; replaces what was told before.
+    /// All open approval requests, oldest first; replaces the previous list.
     Questions(Arc<Vec<Question>>),
-    /// What is not an event.
+    /// Snapshot of what events do not report; replaces the previous one.
     Snapshot(Arc<Snapshot>),
-    /// An action by hand is held and waits for its operator's answer, under its permit.
+    /// A manual action is held until its operator answers, under its permit.
     Offered {
-        /// The ticket of the command that asked for it; the answer to the call comes under it as well.
+        /// Ticket of the command that requested it; the reply to the call uses the same ticket.
         ticket: u64,
-        /// The question, which is not among the open ones.
+        /// Approval request for the action, which is not in the list of open ones.
         question: Box<Question>,
     },
-    /// A call made by hand has its id.
+    /// A manual call has started.
     Began {
-        /// The command's ticket.
+        /// Ticket of the command.
         ticket: u64,
-        /// The call.
+        /// Id of the call.
         call_id: CallId,
     },
-    /// A call made by hand is over.
+    /// A manual call has ended.
     Reply {
-        /// The command's ticket.
+        /// Ticket of the command.
         ticket: u64,
-        /// Its envelope.
+        /// Response to the call.
         response: Box<ToolResponse>,
     },
-    /// What a query found.
+    /// Reply to a query.
     Found {
-        /// The command's ticket.
+        /// Ticket of the command.
         ticket: u64,
-        /// What.
+        /// Result of the query.
         found: Box<Found>,
     },
-    /// A command was carried out, or not, and this is what there is to say of it.
+    /// A command was carried out or not, with a message.
     Told {
-        /// Whether it was carried out.
+        /// True if the command was carried out.
         done: bool,
-        /// In a sentence.
+        /// Message for the operator, as a sentence.
         words: SafeText,
     },
-    /// Where a recording is, after every step of it.
+    /// Position in a recording, sent after every change.
     Replay(ReplayNow),
-    /// The session ends; nothing follows.
+    /// The session has ended; no news follows.
     Left(Box<Farewell>),
 }
 
-/// Where a recording is.
+/// Playback position of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayNow {
-    /// Whether it stands still until it is told to go on.
+    /// True while the playback is paused.
     pub paused: bool,
-    /// Its speed, in hundredths of the recording's own pace.
+    /// Speed in percent of the recorded pace.
     pub speed_percent: u32,
-    /// Events told so far.
+    /// Number of events played so far.
     pub told: u64,
-    /// Events there are.
+    /// Total number of events.
     pub of: u64,
 }
 
-/// Who is here.
+/// Description of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ready {
-    /// The Golem that lives here.
+    /// Id of the Golem of this session.
     pub golem_id: GolemId,
-    /// What the Golem is called on the screen.
+    /// Display name of the Golem.
     pub name: SafeText,
-    /// Its role.
+    /// Role of the Golem.
     pub role: SafeText,
-    /// The tools that can be called by hand.
+    /// Tools that can be called manually.
     pub tools: Vec<ToolInfo>,
-    /// The shows that can be played.
+    /// Names of the scenarios that can be played.
     pub scenarios: Vec<SafeText>,
-    /// The journal of this run, for `bardo replay`.
+    /// Path of this run's journal, for `bardo replay`; `None` if there is none.
     pub journal: Option<SafeText>,
-    /// What the agent understands at the prompt.
+    /// Commands that the agent understands at the prompt.
     #[serde(default)]
     pub commands: Vec<PromptCommand>,
-    /// How far the system isolates the brain process that decides here; `None` where no process does.
+    /// Isolation of the brain process that makes the decisions; `None` without such a process.
     #[serde(default)]
     pub brain: Option<Isolation>,
 }
 
-/// A command that the agent understands at the prompt.
+/// Command that the agent understands at the prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PromptCommand {
-    /// Its first word.
+    /// First word of the command.
     pub name: SafeText,
-    /// What it does.
+    /// Description of the effect.
     pub description: SafeText,
-    /// JSON Schema of its own parameters.
+    /// JSON Schema of the command's own parameters.
     pub schema: Value,
-    /// Names of the parameters that may be given in order, without a name.
+    /// Names of the positional parameters, in order.
     pub in_order: Vec<SafeText>,
-    /// Kinds that its first parameter names, each with the tool whose parameters it takes as well.
+    /// Values of the first parameter, each with the tool whose parameters it also takes.
     pub kinds: Vec<CommandKind>,
 }
 
-/// A kind of action or of question.
+/// Kind of an action or a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandKind {
-    /// Its name.
+    /// Name of the kind.
     pub name: SafeText,
-    /// The tool behind it.
+    /// Tool that carries it out.
     pub tool: SafeText,
 }
 
-/// A tool, as a screen shows it.
+/// Tool as screens show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolInfo {
-    /// Its name.
+    /// Name of the tool.
     pub name: SafeText,
-    /// What it does.
+    /// Description of the effect.
     pub description: SafeText,
-    /// The area it belongs to.
+    /// Category in the catalog.
     pub category: Category,
-    /// The named tool sets it is in.
+    /// Tool sets that contain the tool.
     pub profiles: Vec<Profile>,
-    /// What it may do at all.
+    /// Capability: read, write, or privileged.
     pub capability: CapabilityTier,
-    /// How far a mistake could reach.
+    /// Possible damage of a mistake.
     pub risk_tier: RiskTier,
-    /// How long it may take.
+    /// Time budget of a call.
     pub tick_budget: TickBudget,
-    /// Its steps.
+    /// Names of the steps, in order.
     pub progress_steps: Vec<SafeText>,
-    /// What it does to positions.
+    /// Effect on positions.
     pub action_class: ActionClass,
-    /// The checks it runs under.
+    /// Checks that apply to a call.
     pub checks: Vec<Check>,
-    /// What a model is told of it.
+    /// Description for a language model.
     pub prompt_snippet: SafeText,
-    /// The guideline of each phase.
+    /// Guideline for each phase.
     pub guidelines: Vec<(Phase, SafeText)>,
-    /// JSON Schema of its parameters.
+    /// JSON Schema of the parameters.
     pub input_schema: Value,
-    /// JSON Schema of its result.
+    /// JSON Schema of the result.
     pub output_schema: Value,
-    /// Parameters that work on the embedded devnet.
+    /// Example parameters that work on the embedded devnet.
     pub example: Value,
 }
 
-/// What came of a run.
+/// Summary of a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Farewell {
-    /// Trades that succeeded.
+    /// Number of successful trades.
     pub trades: u64,
-    /// How far below their quotes they came on average, in hundredths of a basis point; less than 0: above. Absent
-    /// where none had one.
+    /// Average shortfall of trades from their quotes, in hundredths of a basis point; negative if they were above.
+    /// `None` if no trade had a quote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average_short: Option<i64>,
-    /// Actions that were blocked.
+    /// Number of blocked actions.
     pub blocked: u64,
-    /// Questions that were refused.
+    /// Number of approval requests that the operator rejected.
     pub refused: u64,
-    /// Questions that nobody answered.
+    /// Number of approval requests that lapsed without an answer.
     pub lapsed: u64,
-    /// Calls that failed.
+    /// Number of failed calls.
     pub failed: u64,
-    /// What everything was worth at the first look, and at the last.
+    /// Equity at the first and at the last reading.
     pub equity: Option<(Usd, Usd)>,
-    /// What is signed and not settled, a line each.
+    /// Signed and unsettled items, one line each.
     pub unsettled: Vec<SafeText>,
-    /// What was to be done on leaving and was not, a line each.
+    /// Tasks of leaving that were not carried out, one line each.
     pub remarks: Vec<SafeText>,
-    /// The journal of this run.
+    /// Path of this run's journal; `None` if there is none.
     pub journal: Option<SafeText>,
 }
 
-/// A console's end of a session.
+/// Console side of a session.
 #[derive(Debug)]
 pub struct Handle {
-    /// Commands go in here.
+    /// Sender of commands to the session.
     pub commands: mpsc::Sender<Sent>,
-    /// News comes out here, in order. It ends with the session.
+    /// Receiver of news, in order. It closes when the session ends.
     pub news: mpsc::Receiver<News>,
 }
 
-/// The session's end, for whoever plays the session: the real one, a replay, or a test.
+/// Session side, used by the real session, a replay, or a test.
 #[derive(Debug)]
 pub struct SessionEnd {
-    /// Commands come out here. It ends when the console has gone.
+    /// Receiver of commands. It closes when the console is gone.
     pub commands: mpsc::Receiver<Sent>,
-    /// News goes in here.
+    /// Sender of news to the console.
     pub news: mpsc::Sender<News>,
 }
 
 impl Handle {
-    /// Both ends.
+    /// Creates both sides of a connection.
     pub fn pair() -> (Self, SessionEnd) {
         let (commands, orders) = mpsc::channel(COMMANDS_WAITING);
         let (tell, news) = mpsc::channel(NEWS_WAITING);

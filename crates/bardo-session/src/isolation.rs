@@ -1,23 +1,23 @@
-//! How far the system isolates a brain process from the operator's session.
+//! Isolation of a brain process from the operator's session, as far as the operating system enforces it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A part of the isolation that depends on the operating system.
+/// Isolation measure that depends on the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Files, folders and terminals outside the allow-list are closed.
+    /// Files, folders and terminals outside the allow-list are inaccessible.
     Files,
-    /// Dangerous system calls are refused.
+    /// Dangerous system calls are rejected.
     SystemCalls,
-    /// Signals and abstract sockets outside the brain are closed.
+    /// Signals and abstract sockets outside the brain process are inaccessible.
     Signals,
 }
 
 impl Measure {
-    /// What it keeps the program from, with the system that has it.
+    /// Resources that the measure protects, and the required system feature.
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Files => "files and terminals (Landlock, Linux 6.2 or later)",
@@ -27,25 +27,25 @@ impl Measure {
     }
 }
 
-/// How much of the isolation the system enforces.
+/// Isolation that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Isolation {
     missing: Vec<Measure>,
 }
 
-/// The same in one word.
+/// Level of the isolation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IsolationLevel {
     /// Every measure is in force.
     Full,
-    /// The program cannot act as the operator, but it can disturb: only [`Measure::Signals`] is missing.
+    /// The brain cannot act as the operator, but can disturb Bardo: only [`Measure::Signals`] is missing.
     Partial,
-    /// The program could act as the operator.
+    /// The brain could act as the operator.
     None,
 }
 
 impl Isolation {
-    /// The isolation with these measures missing.
+    /// Creates an isolation in which these measures are missing.
     pub fn without(missing: impl IntoIterator<Item = Measure>) -> Self {
         let mut missing: Vec<Measure> = missing.into_iter().collect();
         missing.sort_unstable();
@@ -53,12 +53,12 @@ impl Isolation {
         Self { missing }
     }
 
-    /// What is not in force.
+    /// Measures that are not in force, sorted and without duplicates.
     pub fn missing(&self) -> &[Measure] {
         &self.missing
     }
 
-    /// How much is in force.
+    /// Level that results from the missing measures.
     pub fn level(&self) -> IsolationLevel {
         if self.missing.is_empty() {
             IsolationLevel::Full
@@ -69,7 +69,7 @@ impl Isolation {
         }
     }
 
-    /// Whether the program cannot act as the operator.
+    /// Returns true if the brain process cannot act as the operator.
     pub fn is_isolated(&self) -> bool {
         match self.level() {
             IsolationLevel::Full | IsolationLevel::Partial => true,

@@ -1,17 +1,17 @@
-//! The session protocol: what passes between a running session and whoever watches and steers it, as plain data that can
-//! be written down and read again. No logic of a chain, a tool or an agent is here, so that a console builds on this alone.
+//! Session protocol: messages between a running session and a console, as plain data that can be serialized. This crate
+//! contains no chain, tool or agent logic, so that a console can depend on it alone.
 //!
-//! | file | holds |
+//! | file | content |
 //! |---|---|
-//! | `handle` | commands in, news out |
-//! | `market` | blocks, prices, pools and balances as they are shown |
-//! | `questions` | what the operator is asked |
-//! | `confirmation` | what must be read and typed before an approval counts |
-//! | `content` | what would be signed |
-//! | `envelope` | what a tool call answers with |
-//! | `audit`, `recovery` | kinds of audit entries; what recovery finds and does |
-//! | `isolation` | how far a brain process is isolated |
-//! | `replay`, `trades` | a recorded run behind the same handle; the trades of one as CSV |
+//! | `handle` | commands and news |
+//! | `market` | blocks, prices, pools and balances for display |
+//! | `questions` | approval requests |
+//! | `confirmation` | requirements of an approval: warnings to read, text to type |
+//! | `content` | content that would be signed |
+//! | `envelope` | response to a tool call |
+//! | `audit`, `recovery` | kinds of audit log entries; findings and steps of recovery |
+//! | `isolation` | isolation of a brain process |
+//! | `replay`, `trades` | playback of a recorded run behind the same handle; recognition of trades in events |
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -1,6 +1,6 @@
-//! What is told of chains and their markets, as plain data that could travel over a wire.
+//! State of chains and their markets, as plain data that can be serialized.
 //!
-//! Everything with letters that did not come from this program is [`SafeText`]. Not here: how it was read.
+//! All outside text is [`SafeText`]. Reading the chains is done elsewhere.
 
 use alloy_primitives::{Address, B256};
 use rust_decimal::Decimal;
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 use bardo_base::text::SafeText;
 use bardo_base::units::{TokenAmount, Usd};
 
-/// Whose money moves here. The words never collapse.
+/// Kind of money that moves. Displays always show it in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Money {
-    /// The embedded devnet.
+    /// Play money of the embedded devnet.
     Play,
-    /// A public test network.
+    /// Test money of a public test network.
     Test,
-    /// A network where it costs.
+    /// Real money, on any other network.
     Real,
-    /// The whole pipeline with nothing signed.
+    /// Paper trading: the whole pipeline without signatures.
     Paper,
-    /// A recorded run.
+    /// Playback of a recorded run.
     Replay,
 }
 
 impl Money {
-    /// The badge, in words.
+    /// Text of the badge.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Play => "PLAY MONEY",
@@ -37,167 +37,169 @@ impl Money {
     }
 }
 
-/// One message of a source to the page.
+/// Message of a market reader.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Update {
-    /// A step of the boot, as it happens.
+    /// Step of the boot, as it happens.
     Boot(BootStep),
-    /// The network stands; blocks follow.
+    /// The network has started; blocks follow.
     Started(Network),
-    /// What a chain looks like after a block.
+    /// State of a chain after a block.
     Chain(Box<ChainSnapshot>),
-    /// Something does not work; `chain` is its place in [`Network::chains`] where it is one chain's trouble.
+    /// Error of the network, or of one chain.
     Fault {
-        /// The chain it concerns.
+        /// Index in [`Network::chains`]; `None` for the whole network.
         chain: Option<usize>,
-        /// What, and what to do.
+        /// Description of the error, and what to do.
         message: SafeText,
     },
-    /// How far a chain's endpoints can be cross-checked.
+    /// State of a chain's endpoints.
     Endpoints {
-        /// The chain, by its place in [`Network::chains`].
+        /// Index of the chain in [`Network::chains`].
         chain: usize,
-        /// The state now.
+        /// Current state of the endpoints.
         state: EndpointsState,
     },
 }
 
-/// How far the endpoints of a chain can be cross-checked.
+/// State of a chain's endpoints, and how far they can be cross-checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EndpointsState {
-    /// Endpoints that are configured; zero for a chain inside this process.
+    /// Number of configured endpoints; zero for a chain inside this process.
     pub configured: usize,
-    /// Of them, those that answer.
+    /// Number of endpoints that respond.
     pub answering: usize,
-    /// Endpoints that contradict others, by their label.
+    /// Labels of the endpoints that contradict others.
     pub disputed: Vec<SafeText>,
-    /// The latest contradiction in a sentence, if there is one.
+    /// Latest contradiction as a sentence, if there is one.
     pub dispute: Option<SafeText>,
 }
 
-/// A step of the boot. The same step of the same chain told again replaces what was told before.
+/// Step of the boot. A new message about the same step of the same chain replaces the previous one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootStep {
-    /// The chain that boots.
+    /// Name of the chain that boots.
     pub chain: SafeText,
-    /// What it does.
+    /// Name of the step.
     pub step: SafeText,
-    /// How far it is; may be empty.
+    /// Progress of the step; may be empty.
     pub detail: SafeText,
-    /// Whether it was the chain's last.
+    /// True for the chain's last step.
     pub done: bool,
 }
 
-/// The network as a whole.
+/// Network with its chains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// Its name.
+    /// Name of the network.
     pub name: SafeText,
-    /// Whose money.
+    /// Kind of money on the network.
     pub money: Money,
-    /// Its chains; rows refer to them by their place here.
+    /// Chains; other messages refer to them by their index.
     pub chains: Vec<ChainIdentity>,
-    /// The wallet whose balances are shown.
+    /// Wallet whose balances are shown.
     pub wallet: Address,
 }
 
-/// One chain.
+/// Identity of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainIdentity {
-    /// Its name.
+    /// Name of the chain.
     pub name: SafeText,
-    /// Its EIP-155 id.
+    /// EIP-155 id of the chain.
     pub id: u64,
-    /// Milliseconds between blocks, where they come by the clock.
+    /// Time between blocks in milliseconds, if they come by the clock.
     pub interval_millis: Option<u64>,
 }
 
-/// A chain after a block: the state now, and what happened since the last snapshot.
+/// State of a chain after a block, with what happened since the last snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChainSnapshot {
-    /// The chain's place in [`Network::chains`].
+    /// Index of the chain in [`Network::chains`].
     pub chain: usize,
-    /// The blocks since the last snapshot, oldest first. One that is already known replaces it and all after it.
+    /// Blocks since the last snapshot, oldest first. A block with a known number replaces that block and all later
+    /// ones.
     pub blocks: Vec<BlockRow>,
-    /// Every token with what its feed says.
+    /// All tokens with their feed prices.
     pub tokens: Vec<TokenRow>,
-    /// Every pool.
+    /// All pools of the chain.
     pub pools: Vec<PoolRow>,
-    /// What the wallet holds.
+    /// Balances of the wallet.
     pub balances: Vec<BalanceRow>,
-    /// What happened in `blocks`, oldest first.
+    /// Activity in `blocks`, oldest first.
     pub activity: Vec<ActivityRow>,
 }
 
-/// One block.
+/// Block of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockRow {
-    /// Its number.
+    /// Number of the block.
     pub number: u64,
-    /// Seconds since the Unix epoch, as the chain says.
+    /// Timestamp of the block, in seconds since the Unix epoch.
     pub timestamp: u64,
     /// Base fee in wei (EIP-1559).
     pub base_fee_wei: u128,
     /// Gas used by its transactions.
     pub gas_used: u64,
-    /// Gas it could have used.
+    /// Gas limit of the block.
     pub gas_limit: u64,
-    /// Transactions in it.
+    /// Number of transactions.
     pub transactions: usize,
 }
 
-/// A token's price, as its feed says.
+/// Price of a token according to its feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FeedPrice {
-    /// Fresh enough to be used.
+    /// Price that is recent enough to use.
     Live(Usd),
-    /// No price is an answer, and this is why: stale, absent, nonsense.
+    /// Reason why there is no price: stale, missing or invalid.
     None(SafeText),
 }
 
-/// One token of a chain.
+/// Token of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRow {
-    /// Its symbol.
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// Where it lives.
+    /// Contract of the token.
     pub address: Address,
-    /// Its price.
+    /// Price of the token.
     pub price: FeedPrice,
 }
 
-/// The protocol version of a pool.
+/// Protocol version of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolVersion {
-    /// Uniswap V2.
+    /// Pool of Uniswap V2.
     V2,
-    /// Uniswap V3.
+    /// Pool of Uniswap V3.
     V3,
 }
 
-/// One pool of a chain.
+/// Pool of a chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PoolRow {
-    /// The token priced.
+    /// Symbol of the priced token.
     pub base: SafeText,
-    /// The token it is priced in.
+    /// Symbol of the token that the price is in.
     pub quote: SafeText,
-    /// Which protocol.
+    /// Protocol version of the pool.
     pub version: PoolVersion,
-    /// The fee in hundredths of a basis point, as V3 counts them (3000 is 0.3 %).
+    /// Fee in hundredths of a basis point, as in Uniswap V3 (3000 is 0.3 %).
     pub fee_pips: u32,
-    /// Where it lives.
+    /// Contract of the pool.
     pub address: Address,
-    /// What one whole base token costs in quote tokens in this pool; `None` while it has no liquidity.
+    /// Price of one whole base token in quote tokens, in this pool; `None` without liquidity.
     pub price: Option<Decimal>,
-    /// The same, by the feeds.
+    /// Price of one whole base token in quote tokens, according to the feeds.
     pub feed_price: Option<Decimal>,
-    /// What the pool's tokens are worth by the feeds.
+    /// Value of the pool's tokens according to the feeds.
     pub holds: Option<Usd>,
 }
 
 impl PoolRow {
-    /// How far the pool's price is from the feeds', in basis points of the feeds'.
+    /// Difference of the pool's price from the feed price, in basis points of the feed price. `None` if a price is
+    /// missing.
     pub fn gap_bps(&self) -> Option<i64> {
         let (price, feed) = (self.price?, self.feed_price?);
         let gap = price.checked_sub(feed)?.checked_div(feed)?.checked_mul(Decimal::from(10_000))?;
@@ -205,36 +207,36 @@ impl PoolRow {
     }
 }
 
-/// One holding of the wallet.
+/// Balance of the wallet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BalanceRow {
-    /// The token's symbol, or the chain's own coin.
+    /// Symbol of the token, or of the native token.
     pub symbol: SafeText,
-    /// How much.
+    /// Amount that the wallet holds.
     pub amount: TokenAmount,
-    /// What it is worth; `None` where there is no price.
+    /// Value in dollars; `None` without a price.
     pub value: Option<Usd>,
 }
 
-/// What kind of thing happened.
+/// Kind of an activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ActivityKind {
-    /// A swap in a pool.
+    /// Swap in a pool.
     Swap,
-    /// Tokens or coins moved.
+    /// Transfer of a token or of the native token.
     Transfer,
-    /// An allowance was given or taken back.
+    /// Allowance that was set or revoked.
     Approval,
-    /// A feed was told a new price.
+    /// New price in a feed.
     Feed,
     /// Any other call.
     Call,
-    /// A contract was created.
+    /// Creation of a contract.
     Create,
 }
 
 impl ActivityKind {
-    /// The kind, in a word.
+    /// Display word for the kind.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Swap => "Swap",
@@ -247,21 +249,21 @@ impl ActivityKind {
     }
 }
 
-/// One thing that happened in a transaction.
+/// Activity in a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActivityRow {
-    /// The block's time, seconds since the Unix epoch.
+    /// Timestamp of the block, in seconds since the Unix epoch.
     pub at: u64,
-    /// The block's number.
+    /// Number of the block.
     pub block: u64,
-    /// The chain's place in [`Network::chains`].
+    /// Index of the chain in [`Network::chains`].
     pub chain: usize,
-    /// What kind.
+    /// Kind of the activity.
     pub kind: ActivityKind,
-    /// Whether the transaction reverted.
+    /// True if the transaction reverted.
     pub failed: bool,
-    /// What, in a line.
+    /// Description in one line.
     pub text: SafeText,
-    /// The transaction.
+    /// Hash of the transaction.
     pub transaction: B256,
 }

@@ -1,8 +1,8 @@
-//! What the operator is asked, as plain data: everything the decision draws, and the answers it takes.
+//! Approval requests as plain data: everything that the approval dialog draws, and the answers that it accepts.
 //!
-//! A question about an action mirrors the one on the approval desk, which alone decides whether an answer counts. The
-//! other kinds, which loosen a rule or a stop, are kept by the session. Figures are decimal strings made here from
-//! exact amounts; nothing that is checked reads them back.
+//! A request about an action mirrors the one in the approval queue, which alone decides whether an answer counts. The
+//! other kinds, which loosen a rule or a stop, are kept by the session. Figures are decimal strings made from exact
+//! amounts; checks never read them.
 
 pub mod sections;
 
@@ -25,15 +25,16 @@ pub use bardo_base::fabric::PolicyChange;
 
 pub use crate::confirmation::{Confirm, Confirmation, Requirement, ToRead};
 
-/// Names a question, and the state it is in: a question that is asked anew under a new permit has a new key.
+/// Identity of an approval request in its current state. A request that is issued again under a new permit has a new
+/// key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "about", content = "id", rename_all = "snake_case")]
 pub enum QuestionKey {
-    /// An action, by the permit that waits.
+    /// Request about an action, by its waiting permit.
     Action(PermitId),
-    /// A looser policy, by its hash.
+    /// Request about a looser policy, by the policy's hash.
     Policy(B256),
-    /// Something the session asks by itself, by a number of its own.
+    /// Request of the session itself, by its own number.
     Own(u64),
 }
 
@@ -47,361 +48,362 @@ impl fmt::Display for QuestionKey {
     }
 }
 
-/// Number of the question about an action by hand, which is not queued: those in the queue count from 1, and one is held
-/// at a time.
+/// Number of the request about a manual action, which is not queued. Queued requests start at 1, and only one manual
+/// action is held at a time.
 pub const OFFER_NUMBER: u64 = 0;
 
-/// One open question.
+/// Open approval request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// Names it.
+    /// Identity of the request and its state.
     pub key: QuestionKey,
-    /// Counts questions in the order they were first asked, and stays when one is asked anew.
+    /// Number in order of first issue, which stays the same when the request is issued again.
     pub number: u64,
-    /// Whose action waits; `operator` where the operator asked for something.
+    /// Golem whose action waits; `operator` if the operator requested it.
     pub golem_id: GolemId,
-    /// The call it belongs to.
+    /// Call that the request belongs to.
     pub call_id: Option<CallId>,
-    /// Its place among all open questions, from 1.
+    /// Position among all open requests, starting at 1.
     pub place: usize,
-    /// How many are open.
+    /// Number of open requests.
     pub of: usize,
-    /// What is asked, in a line.
+    /// Title in one line.
     pub title: SafeText,
-    /// Dollars of what leaves the wallet, without gas, at the highest price; `None` where nothing leaves.
+    /// Dollar value of what leaves the wallet, without gas, at the highest price; `None` if nothing leaves.
     pub value: Option<Usd>,
-    /// Whose money.
+    /// Kind of money that moves.
     pub money: Money,
-    /// When it was first asked, in milliseconds since the Unix epoch.
+    /// Time of the first issue, in milliseconds since the Unix epoch.
     pub asked_at: u64,
-    /// When it lapses, or passes by itself; `None`: never.
+    /// Time at which the request lapses, or passes without an answer, in milliseconds since the Unix epoch; `None` for
+    /// never.
     pub ends_at: Option<u64>,
-    /// Whether silence lets it pass when the time is over.
+    /// True if the request passes without an answer when its time is over.
     pub passes_by_itself: bool,
-    /// Why it is asked.
+    /// Reasons for the request.
     pub reasons: Vec<AskReason>,
-    /// What became worse when it was last simulated again with a worse result.
+    /// Descriptions of what the last worse simulation changed.
     pub changed: Vec<SafeText>,
-    /// Count of new simulations with a worse result. What was read and picked holds as long as it stays the same.
+    /// Number of new simulations with a worse result. Read marks and choices stay valid while it is the same.
     #[serde(default)]
     pub revision: u32,
-    /// What must be read before a yes counts.
+    /// Warnings that must be read before an approval counts.
     pub to_read: Vec<ToRead>,
-    /// What must be typed before a yes counts.
+    /// Text that must be typed before an approval counts.
     pub confirm: Option<Confirm>,
-    /// Whether an approval takes the password of the account's key.
+    /// True if an approval needs the password of the account's key.
     #[serde(default)]
     pub needs_password: bool,
-    /// The answers there are, each with why it cannot be given, in their fixed order.
+    /// All answers in their fixed order, each with the reason if it is not available.
     pub answers: Vec<Offered>,
-    /// What it is about.
+    /// Subject of the request.
     pub about: About,
 }
 
 impl Question {
-    /// What an approval must come with.
+    /// Requirements that an approval must meet.
     pub fn requirement(&self) -> Requirement {
         Requirement { to_read: self.to_read.clone(), confirm: self.confirm.clone() }
     }
 }
 
-/// What a question is about.
+/// Subject of an approval request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum About {
-    /// An action that would be signed.
+    /// Action that would be signed.
     Action(Box<ActionAsked>),
-    /// A policy that lets more through.
+    /// Policy that allows more than the current one.
     Policy(PolicyAsked),
-    /// A lower stop, or none.
+    /// Lower stop level, or none.
     Lower {
-        /// What is in force.
+        /// Level in force.
         from: Option<StopLevel>,
-        /// What it would be.
+        /// Requested level; `None` lifts the stop.
         to: Option<StopLevel>,
-        /// Who stopped, and why.
+        /// Initiator of the stop, and the reason.
         said: SafeText,
     },
-    /// The end of paper mode: from then on things are signed.
+    /// End of paper mode, after which transactions are signed.
     LeavePaper,
-    /// The failure breaker is to close.
+    /// Reset of the failure breaker.
     ResetBreaker {
-        /// Failures in a row.
+        /// Number of failures in a row.
         failures: u32,
     },
-    /// Everything that is held is to be sold: the Golem has died, or positions are to be left.
+    /// Sale of all holdings, because the Golem died or positions are to be closed.
     SellHoldings,
 }
 
-/// A looser policy.
+/// Looser policy to approve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyAsked {
-    /// The file it stands in.
+    /// File of the policy.
     pub file: SafeText,
-    /// What it changes.
+    /// Changes against the current policy.
     pub changes: Vec<PolicyChange>,
 }
 
-/// An action that would be signed, with everything that is known of it.
+/// Action that would be signed, with everything that is known about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActionAsked {
-    /// The tool.
+    /// Name of the tool.
     pub tool: SafeText,
-    /// What it is for: `swap`, `approve`, …
+    /// Intent of the action, such as `swap` or `approve`.
     pub intent: SafeText,
-    /// The chain's name.
+    /// Name of the chain.
     pub chain: SafeText,
-    /// Its id.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Until when the simulated offer serves, in milliseconds since the Unix epoch.
+    /// Expiry of the simulated offer, in milliseconds since the Unix epoch.
     pub valid_until: u64,
-    /// Since when.
+    /// Time of the simulation, in milliseconds since the Unix epoch.
     pub valid_since: u64,
-    /// The roles the call ran through, the first asked.
+    /// Roles that the call passed through, the requesting one first.
     pub asked_by: Vec<SafeText>,
-    /// What the safety-guardian thinks, where it was asked.
+    /// Second opinion of the safety-guardian, if it was requested.
     pub opinion: Option<OpinionTold>,
-    /// The reason that the agent gave for this action, in its own words: unchecked.
+    /// Reason that the agent gave for this action, in its own words. Not checked.
     pub words: Option<SafeText>,
-    /// When the quote it goes by was made, in milliseconds since the Unix epoch; absent where it goes by none.
+    /// Time of the quote behind the action, in milliseconds since the Unix epoch; `None` without a quote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted_at: Option<u64>,
-    /// The block it was simulated on.
+    /// Block of the simulation.
     pub block: u64,
-    /// The tokens that move.
+    /// Token balances that change.
     pub changes: Vec<Change>,
-    /// What comes to the account on another chain.
+    /// Arrival of tokens on another chain.
     pub arrival: Option<ArrivalTold>,
-    /// The message that would be signed for others to settle.
+    /// Order message that would be signed for others to settle.
     pub order: Option<OrderTold>,
-    /// What others may take afterwards.
+    /// Allowances after the action.
     pub allowances: Vec<AllowanceAfter>,
-    /// Whether nothing else moves, as far as the simulation can see all; else why it cannot.
+    /// `Ok` if the simulation shows that nothing else moves; else the reason why that is unknown.
     pub nothing_else: Result<(), SafeText>,
-    /// What it costs.
+    /// Costs of the action.
     pub costs: Costs,
-    /// Every address that plays a part.
+    /// Addresses that take part in the action.
     pub places: Vec<Place>,
-    /// Every check.
+    /// Verdicts of all checks.
     pub checks: Vec<SafetyCheck>,
-    /// The permit.
+    /// Permit of the action.
     pub permit: PermitId,
-    /// What binds the bytes, the policy and the bounds.
+    /// Hash over the content, the policy and the bounds.
     pub hash: B256,
-    /// The calls as they would be signed.
+    /// Calls as they would be signed.
     pub raw: Vec<RawCall>,
-    /// What the hash is made of. A process that draws the question recomputes the hash from it, and everything that is
-    /// drawn of the signed bytes from it as well; `None` where nothing is shared, such as in a recording.
+    /// Content of the hash. A process that draws the request recomputes the hash and everything that it shows of the
+    /// signed bytes from it. `None` if it is not shared, such as in a recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Box<BoundContent>>,
-    /// The amount a smaller one would replace, and its token.
+    /// Amount that a smaller one would replace, and its token; `None` if the action has no such amount.
     pub amount: Option<(String, SafeText)>,
-    /// What a standing approval would be bound to; `None` where none can be given.
+    /// Scope of a standing approval for such actions; `None` if none can be given.
     #[serde(default)]
     pub similar: Option<SimilarScope>,
 }
 
-/// What a standing approval is bound to, beside its time and its total.
+/// Scope of a standing approval, besides its duration and its total.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimilarScope {
-    /// The agent that may act without asking.
+    /// Agent that may act without further approval.
     pub golem_id: GolemId,
-    /// The one tool.
+    /// Tool that may be used.
     pub tool: SafeText,
-    /// Symbols of the tokens that may go out.
+    /// Symbols of the tokens that may leave.
     pub gives: Vec<SafeText>,
-    /// Symbols of the tokens that come in.
+    /// Symbols of the tokens that arrive.
     pub gets: Vec<SafeText>,
-    /// Everyone who receives something.
+    /// Addresses that receive something.
     pub receivers: Vec<Address>,
-    /// Id of the other chain that a bridge order brings something on.
+    /// Id of the destination chain of a bridge order; `None` without one.
     pub arrives_on: Option<u64>,
 }
 
-/// What a permit's hash is made of.
+/// Content of a permit's hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundContent {
-    /// What would be signed.
+    /// Content that would be signed.
     pub content: SignedContent,
     /// Hash of everything else that the permit binds.
     pub rest: B256,
 }
 
-/// What the safety-guardian thinks.
+/// Second opinion of the safety-guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpinionTold {
-    /// Whether it agrees.
+    /// True if it agrees with the action.
     pub agrees: bool,
-    /// Why.
+    /// Reason for the opinion.
     pub why: SafeText,
 }
 
-/// One token's balance before and after.
+/// Change of one token's balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The token's symbol.
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// Its contract; `None` for the chain's coin.
+    /// Contract of the token; `None` for the native token.
     pub address: Option<Address>,
-    /// What is thought to come or go, with its sign.
+    /// Expected change in whole tokens, with its sign.
     pub expected: String,
-    /// The same in dollars, with its sign; `None` without a price.
+    /// Expected change in dollars, with its sign; `None` without a price.
     pub dollars: Option<String>,
-    /// Held before.
+    /// Balance before, in whole tokens.
     pub before: String,
-    /// Held afterwards.
+    /// Balance after, in whole tokens.
     pub after: String,
-    /// The worst that is let through, with its sign.
+    /// Worst change that is allowed, in whole tokens with its sign.
     pub worst: Option<String>,
-    /// Whether it is the coin that pays for gas.
+    /// True for the native token that pays for gas.
     pub gas: bool,
 }
 
-/// What a bridge order brings on another chain.
+/// Arrival of a bridge order's tokens on another chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrivalTold {
     /// EIP-155 id of that chain.
     pub chain_id: u64,
-    /// The token's symbol there.
+    /// Symbol of the token there.
     pub symbol: SafeText,
-    /// Its contract there; `None` for the chain's coin.
+    /// Contract of the token there; `None` for the native token.
     pub address: Option<Address>,
-    /// What is thought to come, in whole tokens.
+    /// Expected amount, in whole tokens.
     pub expected: String,
-    /// The least that settles the order, in whole tokens.
+    /// Minimum amount that settles the order, in whole tokens.
     pub least: String,
 }
 
-/// A message that would be signed for others to settle.
+/// Order message that would be signed for others to settle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderTold {
-    /// The name of the type that is signed.
+    /// Name of the primary type.
     pub kind: SafeText,
-    /// Until when it can be settled, in seconds since the Unix epoch.
+    /// Time until which it can be settled, in seconds since the Unix epoch.
     pub usable_until: u64,
-    /// Every field with its value, as it is signed.
+    /// Fields with their values, as they are signed.
     pub fields: Vec<(SafeText, SafeText)>,
 }
 
-/// What somebody may take afterwards.
+/// Allowance of a spender after the action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowanceAfter {
-    /// The token's symbol.
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// Who may take it.
+    /// Address that may spend it.
     pub spender: Address,
-    /// Who that is.
+    /// Display name of the spender, if known.
     pub label: Option<SafeText>,
-    /// At most so much, in whole tokens.
+    /// Maximum amount, in whole tokens.
     pub amount: String,
-    /// Whether it is as good as unlimited.
+    /// True if the amount is practically unlimited.
     pub unlimited: bool,
-    /// Whether it stands inside Permit2.
+    /// True for an allowance in Permit2.
     pub through_permit2: bool,
-    /// When it ends, in seconds since the Unix epoch; only inside Permit2.
+    /// Expiry in seconds since the Unix epoch; only for an allowance in Permit2.
     pub expires_at: Option<u64>,
-    /// What it was before, where the simulation tells.
+    /// Amount before the action, if the simulation reports it.
     pub before: Option<String>,
-    /// The part of it that orders which are open already may still take, in whole tokens; `None` where there is none.
+    /// Part that already open orders may still spend, in whole tokens; `None` if there is none.
     #[serde(default)]
     pub for_open_orders: Option<String>,
-    /// At most so much until the order that is asked about is settled, in whole tokens: what stays, and what the order
-    /// takes. `None` where no order is.
+    /// Maximum amount until the requested order is settled, in whole tokens: the remaining allowance plus what the
+    /// order takes. `None` without an order.
     #[serde(default)]
     pub until_settled: Option<String>,
 }
 
-/// What an action costs. Dollars; `None` where it cannot be told.
+/// Costs of an action in dollars.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {
-    /// What is spent, gas included.
+    /// Value spent, gas included.
     pub spent: Usd,
-    /// What counts against the limits: for a fair exit its possible loss and gas. Absent in recordings of earlier
+    /// Amount that counts toward the limits: for a fair exit its possible loss and gas. `None` in recordings of earlier
     /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Usd>,
-    /// The least that is certain to come in.
+    /// Minimum value that is certain to arrive.
     pub received: Usd,
-    /// Gas at most.
+    /// Maximum gas cost.
     pub gas: Usd,
-    /// How far the worst that comes in is below what goes out, in basis points of the latter.
+    /// Worst-case loss of a trade, in basis points of the outgoing value; `None` for other actions, or if unknown.
     pub worst_loss_bps: Option<u64>,
-    /// How far what is expected to come in is below what goes out, in dollars and basis points.
+    /// Expected loss of a trade, in dollars and in basis points of the outgoing value; `None` as above.
     pub expected_loss: Option<(Usd, u64)>,
 }
 
-/// What an address is to an action.
+/// Part of an address in an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Whose money it is.
+    /// Account whose assets are moved.
     From,
-    /// Who signs, where that is somebody else.
+    /// Signer, if it is a different address.
     Signer,
-    /// What is called.
+    /// Called contract or account.
     Calls,
-    /// Who may take.
+    /// Address that may spend.
     Spender,
-    /// Who receives.
+    /// Address that receives something.
     Receiver,
 }
 
-/// An address that plays a part, whole.
+/// Address that takes part in an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Which part.
+    /// Part in the action.
     pub part: Part,
-    /// The address.
+    /// Address in full.
     pub address: Address,
-    /// Who that is, where it is known.
+    /// Display name, if known.
     pub label: Option<SafeText>,
-    /// Whether the policy lists it by its address, for this part; what is only known anyway is not listed.
+    /// True if the policy lists the address for this part. Being known otherwise does not count.
     #[serde(default)]
     pub listed: bool,
-    /// Whether it is the account itself.
+    /// True for the account itself.
     pub is_from: bool,
-    /// Whether nobody here has ever paid it.
+    /// True if this installation has never paid the address.
     pub first_seen: bool,
 }
 
-/// One call as it would be signed.
+/// Call as it would be signed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawCall {
-    /// Why it is in the plan.
+    /// Purpose of the call in the plan.
     pub purpose: SafeText,
-    /// Called.
+    /// Contract or account that is called.
     pub to: Address,
-    /// Wei sent along.
+    /// Value sent with the call, in wei.
     pub value_wei: String,
-    /// Gas at most.
+    /// Gas limit of the call.
     pub gas_limit: u64,
-    /// The calldata, in hexadecimal.
+    /// Calldata in hexadecimal.
     pub data: String,
-    /// Typed data that would be signed inside it, a line each.
+    /// Typed messages that would be signed inside the calldata, one line each.
     pub signs: Vec<SafeText>,
 }
 
-/// The kinds of answer, in their fixed order.
+/// Kind of an answer, in fixed order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerKind {
-    /// Yes, to this.
+    /// Approves this request once.
     Once,
-    /// Yes, to this and to more of its kind for a while.
+    /// Approves this and similar actions for a while.
     Similar,
-    /// A smaller amount.
+    /// Requests a smaller amount.
     Smaller,
-    /// No.
+    /// Rejects the action.
     Refuse,
-    /// No, and everything stops.
+    /// Rejects the action and stops everything.
     RefuseAndStop,
 }
 
 impl AnswerKind {
-    /// All of them, in their fixed order.
+    /// All kinds, in their fixed order.
     pub const ALL: [Self; 5] = [Self::Once, Self::Similar, Self::Smaller, Self::Refuse, Self::RefuseAndStop];
 
-    /// Whether it lets something be signed: an approval, or a request for a smaller amount.
+    /// Returns true if the answer can lead to a signature: an approval, or a request for a smaller amount.
     pub const fn lets_through(self) -> bool {
         match self {
             Self::Once | Self::Similar | Self::Smaller => true,
@@ -409,7 +411,7 @@ impl AnswerKind {
         }
     }
 
-    /// Whether it approves what is asked as it is.
+    /// Returns true if the answer approves the request unchanged.
     pub const fn is_approval(self) -> bool {
         match self {
             Self::Once | Self::Similar => true,
@@ -417,7 +419,7 @@ impl AnswerKind {
         }
     }
 
-    /// The letter that picks it, the same in every layout.
+    /// Letter that chooses the answer, the same in every layout.
     pub const fn letter(self) -> char {
         match self {
             Self::Once => 'a',
@@ -429,47 +431,47 @@ impl AnswerKind {
     }
 }
 
-/// An answer, and why it cannot be given.
+/// Answer of a request, and whether it is available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offered {
-    /// Which.
+    /// Kind of the answer.
     pub kind: AnswerKind,
-    /// Why not; `None` if it can be given.
+    /// Reason why it is not available; `None` if it is.
     pub why_not: Option<SafeText>,
 }
 
-/// What the operator answers.
+/// Answer of the operator to an approval request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum OperatorAnswer {
-    /// Yes, to this.
+    /// Approves this request once.
     Once,
-    /// Yes, to this and to more of its kind for a while.
+    /// Approves this and similar actions for a while.
     Similar {
-        /// For how long, in milliseconds.
+        /// Duration in milliseconds.
         millis: u64,
-        /// Up to how much in all, this one included.
+        /// Maximum total in dollars, this action included.
         total: Usd,
     },
-    /// A smaller amount, in whole tokens.
+    /// Requests a smaller amount.
     Smaller {
-        /// The amount.
+        /// Amount in whole tokens.
         amount: String,
     },
-    /// No.
+    /// Rejects the action.
     Refuse {
-        /// Why, for the Golem.
+        /// Reason, reported to the Golem.
         reason: SafeText,
     },
-    /// No, and everything stops.
+    /// Rejects the action and stops everything.
     RefuseAndStop {
-        /// Why.
+        /// Reason for the rejection and the stop.
         reason: SafeText,
     },
 }
 
 impl OperatorAnswer {
-    /// Which kind it is.
+    /// Kind of the answer, without its values.
     pub const fn kind(&self) -> AnswerKind {
         match self {
             Self::Once => AnswerKind::Once,

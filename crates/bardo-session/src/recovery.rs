@@ -1,61 +1,61 @@
-//! What recovery finds of something that was begun, and what it does about it. Their words stand on the audit log.
+//! Findings of recovery about unfinished work, and the steps that it takes. Both are recorded in the audit log.
 
 use std::fmt;
 
-/// What the ledger and the chain say of one thing that was begun and has no end.
+/// State of unfinished work, according to ledger and chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Found {
-    /// The program that began it still runs.
+    /// The process that started it is still running.
     Owned,
-    /// A nonce is taken, nothing signed with it is stored, and whoever took it is gone.
+    /// A nonce is assigned without stored signed bytes, and the process that took it has ended.
     LooseNonce,
-    /// The permit is used and the money held; no signed bytes are stored.
+    /// The permit is used and the cost reserved, but no signed bytes are stored.
     Unsigned,
-    /// Signed bytes are stored; no block has them, and their nonce is not spent.
+    /// Signed bytes are stored. No block contains the transaction, and its nonce is unused.
     Waiting,
-    /// A block has it; too few blocks lie on it.
+    /// A block contains the transaction, with too few confirmations.
     Shallow,
-    /// Deep in the chain; it succeeded and was the plan's last transaction.
+    /// Confirmed: the last transaction of the plan succeeded.
     Whole,
-    /// Deep in the chain; it succeeded, and what the plan is for was never signed.
+    /// Confirmed: the transaction succeeded, but the main transaction of the plan was never signed.
     Begun,
-    /// Deep in the chain; the plan's purpose was served, and its rest failed or was never signed.
+    /// Confirmed: the main transaction of the plan succeeded, but a later one failed or was never signed.
     Half,
-    /// Deep in the chain; it failed.
+    /// Confirmed: the transaction failed.
     Failed,
-    /// It can never happen, and nothing of its plan has.
+    /// The transaction can never be included, and no other transaction of its plan was.
     Gone,
-    /// It can never happen; earlier transactions of its plan have.
+    /// The transaction can never be included, but earlier ones of its plan were.
     GoneHalfway,
-    /// The chain does not answer, or contradicts itself.
+    /// The chain does not respond, or contradicts itself.
     Untold,
 }
 
-/// What is done about it.
+/// Step that recovery takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Nothing: it is somebody's work.
+    /// Does nothing: another process works on it.
     LeaveAlone,
-    /// The nonce goes to the next transaction.
+    /// Assigns the nonce to the next transaction.
     GiveBack,
-    /// What was held is free; nobody failed.
+    /// Releases the reservation; does not count as a failure.
     Withdraw,
-    /// The same bytes go out once more; then it is looked at again.
+    /// Sends the same bytes again, then checks later.
     SendAgain,
-    /// It is looked at again later; what was held stays held.
+    /// Checks again later; the reservation is kept.
     Watch,
-    /// All that was held counts as spent.
+    /// Counts the whole reservation as spent.
     CountAll,
-    /// The gas that was held counts as spent; the rest is free, and nobody failed.
+    /// Counts the reserved gas as spent and releases the rest; does not count as a failure.
     CountFees,
-    /// The gas that was held counts as spent, and it counts as a failure.
+    /// Counts the reserved gas as spent; counts as a failure.
     CountGas,
-    /// Nothing was spent, and it counts as a failure.
+    /// Counts nothing as spent; counts as a failure.
     CountNothing,
 }
 
 impl Found {
-    /// Everything that can be found.
+    /// All states, in the order of their declaration.
     pub const ALL: [Self; 12] = [
         Self::Owned,
         Self::LooseNonce,
@@ -71,7 +71,7 @@ impl Found {
         Self::Untold,
     ];
 
-    /// The word for it on the audit trail.
+    /// Stored form in the audit log.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Owned => "owned",
@@ -89,7 +89,7 @@ impl Found {
         }
     }
 
-    /// What it means, for people.
+    /// Description for display.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Owned => "whoever began it is still at it",
@@ -107,14 +107,14 @@ impl Found {
         }
     }
 
-    /// The other way round from [`Self::as_str`].
+    /// State with this stored form; the inverse of [`Self::as_str`].
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|found| found.as_str() == word)
     }
 }
 
 impl Step {
-    /// Every step.
+    /// All steps, in the order of their declaration.
     pub const ALL: [Self; 9] = [
         Self::LeaveAlone,
         Self::GiveBack,
@@ -127,7 +127,7 @@ impl Step {
         Self::CountNothing,
     ];
 
-    /// The word for it on the audit trail.
+    /// Stored form in the audit log.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::LeaveAlone => "leave_alone",
@@ -142,7 +142,7 @@ impl Step {
         }
     }
 
-    /// What it does, for people.
+    /// Description for display.
     pub const fn words(self) -> &'static str {
         match self {
             Self::LeaveAlone => "it was left alone",
@@ -157,7 +157,7 @@ impl Step {
         }
     }
 
-    /// The other way round from [`Self::as_str`].
+    /// Step with this stored form; the inverse of [`Self::as_str`].
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|step| step.as_str() == word)
     }

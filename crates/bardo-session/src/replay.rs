@@ -1,5 +1,5 @@
-//! A recorded run, played into a console: at its own pace or another, paused, step by step, from any place. Nothing is
-//! connected and nothing can be done but looking.
+//! Playback of a recorded run for a console: at any speed, paused, step by step, from any position. Nothing is
+//! connected, and every command that would change something is rejected.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,24 +17,23 @@ use bardo_base::fabric::{Event, EventKind, JournalError, read_journal};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 
-/// Events handed over at once.
+/// Maximum number of events sent in one message.
 const AT_ONCE: usize = 256;
-/// The ticket under which a console takes a history for the whole truth.
+/// Ticket of a history that the console accepts as its complete state.
 pub const WHOLE_TICKET: u64 = 1;
-/// The longest pause of the recording that is waited through, in milliseconds: a run that stood still for an hour
-/// should not.
+/// Longest pause of a recording that is played, in milliseconds, so that long silences are shortened.
 const LONGEST_PAUSE: u64 = 5_000;
-/// The slowest and the fastest, in hundredths of the recording's own pace.
+/// Slowest and fastest speed, in percent of the recorded pace.
 const SLOWEST: u32 = 10;
 const FASTEST: u32 = 100_000;
 
-/// The largest recording that is replayed, in bytes: all of it is kept in memory.
+/// Maximum size of a recording in bytes, because all of it is kept in memory.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// Opens a recording. Must be called on a tokio runtime.
+/// Opens a recording and starts its playback. Must be called on a tokio runtime.
 ///
 /// # Errors
-/// [`JournalError`] where the file cannot be read, or a line of it is no event.
+/// [`JournalError`] if the file cannot be read, is too large, or contains an invalid event.
 pub fn open(path: &Path, speed_percent: u32) -> Result<Handle, JournalError> {
     let size = std::fs::metadata(path).map_or(0, |found| found.len());
     if size > MOST_BYTES {
@@ -50,17 +49,16 @@ pub fn open(path: &Path, speed_percent: u32) -> Result<Handle, JournalError> {
     Ok(handle)
 }
 
-/// Where the replay is.
+/// State of the playback.
 struct Player {
     events: Vec<Arc<Event>>,
-    /// Events told.
+    /// Number of events played.
     at: usize,
     speed: u32,
     paused: bool,
     news: mpsc::Sender<News>,
     chains: Vec<u64>,
-    /// When it last told something of its own accord, or was set going: the next pause is counted from here, whatever
-    /// is asked meanwhile.
+    /// Time of the last automatic event, or of the last start. The next pause counts from it, whatever commands arrive.
     since: Instant,
 }
 
@@ -84,7 +82,7 @@ async fn play(events: Vec<Arc<Event>>, speed: u32, end: SessionEnd) {
     }
 }
 
-/// The chains that the recording has blocks or transactions of, in the order of their numbers.
+/// Ids of the chains with blocks or transactions in the recording, sorted.
 fn chains_of(events: &[Arc<Event>]) -> Vec<u64> {
     let chain = |event: &Arc<Event>| match &event.kind {
         EventKind::ChainBlock(block) => Some(block.chain_id),
@@ -96,7 +94,7 @@ fn chains_of(events: &[Arc<Event>]) -> Vec<u64> {
 
 impl Player {
     async fn tell(&self, news: News) {
-        // A console that has gone needs no news.
+        // A closed channel means that the console is gone.
         let _gone = self.news.send(news).await;
     }
 
@@ -132,14 +130,14 @@ impl Player {
         self.tell_place().await;
     }
 
-    /// Says where it is.
+    /// Sends the position.
     async fn tell_place(&self) {
         let count = |events: usize| u64::try_from(events).unwrap_or(u64::MAX);
         let (told, of) = (count(self.at), count(self.events.len()));
         self.tell(News::Replay(ReplayNow { paused: self.paused, speed_percent: self.speed, told, of })).await;
     }
 
-    /// How long the recording waited before its next event, at this pace.
+    /// Time to wait before the next event at the current speed.
     fn pause(&self) -> Duration {
         let before = self.at.checked_sub(1).and_then(|at| self.events.get(at)).map(|event| event.at);
         let next = self.events.get(self.at).map(|event| event.at);
@@ -150,7 +148,7 @@ impl Player {
         Duration::from_millis(gap.saturating_mul(100) / u64::from(self.speed.max(1)))
     }
 
-    /// Tells the next event, and of all that came in the same millisecond at most so many.
+    /// Plays the next event, and up to `most` events with the same timestamp.
     async fn advance(&mut self, most: usize) {
         self.since = Instant::now();
         let Some(first) = self.events.get(self.at).cloned() else { return };
@@ -168,7 +166,7 @@ impl Player {
         self.tell(News::Told { done, words: SafeText::clean(words, 200) }).await;
     }
 
-    /// Does what is asked; false: leave.
+    /// Carries out a command. Returns false if the playback must end.
     async fn command(&mut self, command: Command) -> bool {
         match command {
             Command::Leave(_) => {
@@ -190,7 +188,7 @@ impl Player {
         true
     }
 
-    /// Everything up to here.
+    /// History with all events up to the current position.
     fn whole(&self) -> Found {
         let events = self.events.get(..self.at).unwrap_or_default().to_vec();
         let last = events.last().map_or(0, |event| event.seq);

@@ -1,5 +1,5 @@
-//! Which events are trades, counted once each: swaps that the chain confirmed, auctions that were filled, bridge orders
-//! that were delivered. Approvals, revocations and cancellations move no position, and are none.
+//! Recognition and counting of trades in events: confirmed swaps, filled auctions, delivered bridge orders. Approvals,
+//! revocations and cancellations change no position and are not trades.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,30 +10,30 @@ use rust_decimal::prelude::ToPrimitive;
 use bardo_base::fabric::{Event, EventKind, IntentStatus, OrderStatus};
 use bardo_base::id::CallId;
 
-/// The tool whose own transactions are a trade.
+/// Tool whose own transactions are a trade.
 const SWAP: &str = "uniswap_execute_swap";
-/// Orders remembered that were counted: a word on one of them must not count it again.
+/// Maximum number of counted orders remembered, so that a later update does not count one again.
 const ORDERS_KEPT: usize = 4_096;
-/// Swaps remembered that have begun and not ended.
+/// Maximum number of running swaps remembered.
 const SWAPS_KEPT: usize = 512;
 
-/// Counts them.
+/// Counter of trades.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trades {
-    /// How many there were.
+    /// Number of trades so far.
     pub count: u64,
-    /// How far below their quotes those came that have one, in hundredths of a basis point, all together.
+    /// Total shortfall from the quotes, in hundredths of a basis point.
     short: i64,
-    /// How many of them have one.
+    /// Number of trades with a quote.
     compared: i64,
-    /// Swaps that have begun, and whether the chain has agreed that something was done.
+    /// Running swaps, and whether the chain has confirmed a result.
     swaps: BTreeMap<CallId, bool>,
     settled: BTreeSet<B256>,
     order: VecDeque<B256>,
 }
 
 impl Trades {
-    /// Takes an event in. Whether it makes a call or an order a trade.
+    /// Applies an event. Returns true if it makes a call or an order a trade.
     pub fn take(&mut self, event: &Event) -> bool {
         match &event.kind {
             EventKind::ToolStart(start) if start.tool_name == SWAP => {
@@ -61,7 +61,7 @@ impl Trades {
                 true
             }
             EventKind::OrderUpdate(order) => {
-                // A swap that went to auction is a trade when it is filled, and not before.
+                // A swap that went to auction is a trade only once it is filled.
                 if let Some(call) = event.call_id {
                     self.swaps.remove(&call);
                 }
@@ -82,7 +82,8 @@ impl Trades {
         }
     }
 
-    /// How far below their quotes trades came on average, in hundredths of a basis point; less than 0: above.
+    /// Average shortfall from the quotes, in hundredths of a basis point; negative if trades were above. `None` without
+    /// quotes.
     pub fn average_short(&self) -> Option<i64> {
         self.short.checked_div(self.compared)
     }
@@ -109,7 +110,7 @@ impl Trades {
     }
 }
 
-/// How far `got` is below `quoted`, in hundredths of a basis point.
+/// Shortfall of `got` from `quoted`, in hundredths of a basis point.
 fn below(got: &str, quoted: &str) -> Option<i64> {
     let (got, quoted): (Decimal, Decimal) = (got.parse().ok()?, quoted.parse().ok()?);
     quoted.checked_sub(got)?.checked_mul(Decimal::from(1_000_000))?.checked_div(quoted)?.round().to_i64()

@@ -1,56 +1,56 @@
-//! What can go wrong with the database, and what to do about it.
+//! Errors of the database, with suggestions.
 
 use std::path::PathBuf;
 
 use rusqlite::ErrorCode as Sqlite;
 
-/// What can go wrong with the database.
+/// Error of the database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// It could not be opened.
+    /// The database could not be opened.
     #[error("cannot open the database {path}: {reason}; check that the data folder exists and can be written")]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error message of the operating system.
         reason: String,
     },
-    /// Another process holds it.
+    /// Another process has locked the database.
     #[error("the database is locked by another process: close the other program, or wait until it is done")]
     Locked,
-    /// It cannot be written.
+    /// The file or its folder is not writable.
     #[error("the database can only be read: give its folder and its file write permission")]
     ReadOnly,
-    /// The disk has no room.
+    /// The disk is full.
     #[error("no room on the disk for the database: free some, then try again; nothing was lost")]
     DiskFull,
-    /// The disk failed.
+    /// The disk reported an error.
     #[error("the disk failed under the database ({0}): check it before going on")]
     Disk(String),
-    /// It is no database, or a damaged one.
+    /// The file is damaged or not a database.
     #[error("the database is damaged or no database ({0}): keep the file aside and restore a copy")]
     Corrupt(String),
-    /// A newer program has written it.
+    /// A newer version of the program has migrated the file.
     #[error("the tables of `{room}` are at version {found} and this program knows {known}: use the newer program")]
     TooNew {
-        /// Whose tables.
+        /// Module whose tables are too new.
         room: String,
-        /// The version in the file.
+        /// Version of the tables in the file.
         found: usize,
-        /// The newest this program knows.
+        /// Latest version that this program knows.
         known: usize,
     },
-    /// A migration differs from the one that was run.
+    /// A released migration differs from the one that was applied.
     #[error(
         "step {version} of the tables of `{room}` is not the one this file was made with: use the program that made it"
     )]
     Changed {
-        /// Whose tables.
+        /// Module whose migration differs.
         room: String,
-        /// Which step, from 1.
+        /// Number of the migration, from 1.
         version: usize,
     },
-    /// The writer ended in the middle of it; the transaction is undone.
+    /// The write panicked, or the writer thread has ended; the transaction is rolled back.
     #[error("the write was interrupted and undone: this is a fault in the program, please report it")]
     Interrupted,
     /// A statement failed for another reason.

@@ -1,9 +1,9 @@
-//! Names that one holder at a time has, among all who work on a database, here and in other processes. The system lets
-//! go of a name however its holder ends, so none is ever held by the dead; and while its holder lives nobody else gets
-//! it, so what is done under a name needs no second look at whether it is still held.
+//! Named locks with one holder at a time, among all users of a database, in this and other processes. The operating
+//! system releases a lock however its process ends, so no lock outlives its holder. While the holder is alive nobody
+//! else gets the lock, so work under it need not check again.
 //!
-//! Who waits in this process waits in line. Between processes there is a second lock before the first: whoever has it
-//! is next, so that a process with a long line cannot keep the others out.
+//! Within this process, waiting tasks queue in order. Between processes, a second lock precedes the first: its holder
+//! is next. So a process with a long queue cannot exclude the others.
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -19,37 +19,37 @@ use tokio::time::{sleep, timeout};
 use super::error::StoreError;
 use bardo_base::{private, regular_file};
 
-/// How often it is looked whether a name that another process holds is free.
+/// Polling interval for a lock that another process holds.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Why a name is not held.
+/// Reason for which a lock was not acquired.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HoldError {
-    /// Somebody else has it, and kept it for as long as was waited.
+    /// The lock was not released before the timeout.
     #[error("somebody else is at work under `{0}`, and did not end in time")]
     Busy(String),
-    /// Whether somebody has it cannot be told.
+    /// The lock file cannot be opened or locked.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A held name; let go of when dropped.
+/// Held lock, released on drop.
 #[derive(Debug)]
 pub struct Hold {
-    // Closed first: who is next in this process finds it free.
+    // Dropped first, so that the next task in this process finds the file unlocked.
     _file: File,
     _line: OwnedMutexGuard<()>,
     count: u64,
 }
 
 impl Hold {
-    /// How often the name had been held before this.
+    /// Returns the number of times that the lock was held before.
     pub fn count(&self) -> u64 {
         self.count
     }
 }
 
-/// The names of one database.
+/// Named locks of one database.
 #[derive(Debug)]
 pub(super) struct Holds {
     folder: PathBuf,
@@ -57,21 +57,21 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    /// Of the database at `path`.
+    /// Creates the locks of the database at `path`, in a folder next to it.
     pub(super) fn beside(path: &Path) -> Self {
         let mut folder = path.as_os_str().to_owned();
         folder.push("-holds");
         Self { folder: PathBuf::from(folder), lines: Mutex::default() }
     }
 
-    /// How often a name has been held; nothing while somebody holds it.
+    /// Returns the number of times that a lock was held; `None` while it is held.
     pub(super) fn count(&self, name: &str) -> Result<Option<u64>, StoreError> {
         let mut file = match regular_file::open(&self.path(name)?) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
             Err(error) => return Err(self.broken(&error)),
         };
-        // Let go of with the file; whoever comes for the name meanwhile looks again in a moment.
+        // The shared lock ends with the file; a process that wants the lock polls again shortly.
         match file.try_lock_shared() {
             Ok(()) => Ok(Some(counted(&mut file))),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -79,7 +79,7 @@ impl Holds {
         }
     }
 
-    /// Waits for a name for as long as `patience` says.
+    /// Waits for a lock, up to `patience`.
     pub(super) async fn hold(&self, name: &str, patience: Duration) -> Result<Hold, HoldError> {
         let (path, next) = (self.path(name)?, self.path(&format!("{name}-next"))?);
         let line = {
@@ -108,7 +108,7 @@ impl Holds {
         }
     }
 
-    /// Never removed: a file that goes while somebody waits for it would be held twice.
+    /// Lock files are never removed: otherwise two waiting processes could hold different files of one name.
     fn open(&self, path: &Path) -> io::Result<File> {
         let mut options = private::file();
         options.read(true).write(true).create(true).truncate(false);
@@ -131,8 +131,8 @@ impl Holds {
     }
 }
 
-/// What a file says of how often it was held. It only tells whether somebody came in between, so a file that says
-/// nothing readable counts as one that never was.
+/// Reads the count from a lock file. It only shows whether someone held the lock in between, so an unreadable count is
+/// zero.
 fn counted(file: &mut File) -> u64 {
     let mut text = String::new();
     let read = io::Read::by_ref(file).take(20).read_to_string(&mut text);
@@ -141,6 +141,6 @@ fn counted(file: &mut File) -> u64 {
 
 fn write_count(file: &mut File, count: u64) -> io::Result<()> {
     file.rewind()?;
-    // Always of the same length, so that no reader sees the end of an older one.
+    // Fixed length, so that no reader sees the rest of an older value.
     file.write_all(format!("{count:020}").as_bytes())
 }

@@ -1,8 +1,8 @@
-//! The database: one SQLite file, one thread that writes, any number of readers. It owns no table
-//! but its own list of migrations: each room brings the tables it needs.
+//! The database: one SQLite file, one writer thread, any number of readers. Its only own table lists the migrations;
+//! each module brings the tables that it needs.
 //!
-//! WAL with `synchronous=FULL`: what a write has answered is on disk. Every write is one immediate
-//! transaction, so that two processes on one file never build on the same stale reading.
+//! It uses WAL with `synchronous=FULL`: a completed write is on disk. Every write is one immediate transaction, so that
+//! two processes on one file never build on outdated reads.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -42,35 +42,35 @@ pub use migrate::Migrations;
 use hold::Holds;
 use session::Session;
 
-/// How long it is waited before a file that somebody else has just begun is asked again.
+/// Interval between attempts to enable WAL on a file that another process is just creating.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Statements that each connection keeps compiled: more than there are, for the same few run again and again.
+/// Number of cached statements per connection, above the number of different statements.
 const STATEMENTS: usize = 256;
 
-/// Suffixes of the files that SQLite keeps beside a database.
+/// Suffixes of the files that SQLite creates next to a database.
 const SIDE_FILES: &[&str] = &["-journal", "-wal", "-shm"];
 
-/// Readers kept open between uses.
+/// Number of reader connections kept open between uses.
 const READERS: usize = 4;
 
-/// How a store is opened.
+/// Options for opening a store.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
-    /// The file; made if it is not there, in a folder that is.
+    /// Path of the file. It is created if missing, in an existing folder.
     pub path: PathBuf,
-    /// How long to wait for another process that writes.
+    /// Timeout for another process that is writing.
     pub patience: Duration,
 }
 
 impl StoreConfig {
-    /// A file, with five seconds of patience.
+    /// Creates options for a file, with a timeout of five seconds.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), patience: Duration::from_secs(5) }
     }
 }
 
-/// An open database; cheap to clone. When the last handle goes, the writer ends after what it was given.
+/// Open database. Clones share it. When the last one is dropped, the writer finishes its queued jobs.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -82,15 +82,18 @@ struct Inner {
     writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
     holds: Holds,
-    /// Let go of last, when nothing more is written.
+    /// Released last, when nothing more is written.
     session: Session,
 }
 
-/// Something for the writer's thread to do.
+/// Job for the writer thread.
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
 impl Store {
-    /// Opens the file, readable by its owner alone, and brings every room's tables up to date.
+    /// Opens the file, restricts it to its owner, and migrates every module's tables.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the file cannot be opened or migrated.
     pub fn open(config: StoreConfig, rooms: &[Migrations]) -> Result<Self, StoreError> {
         prepare_file(&config.path)?;
         let mut connection = connect(&config, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -118,9 +121,12 @@ impl Store {
         Ok(Self { inner: Arc::new(Inner { config, jobs: Some(jobs), writer: Some(writer), readers, holds, session }) })
     }
 
-    /// Runs `work` in one immediate transaction on the writer's thread. It is committed, and on disk,
-    /// when this answers; an error of `work`, or a panic in it, undoes all of it. Once begun it runs
-    /// to its end even if the caller goes away.
+    /// Runs `work` in one immediate transaction on the writer thread. The transaction is committed and on disk when
+    /// this returns. An error or a panic in `work` rolls all of it back. Once started, it runs to its end even if the
+    /// caller is dropped.
+    ///
+    /// # Errors
+    /// The error of `work`, or a [`StoreError`] if the transaction cannot be started or committed.
     pub async fn write<T, E>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, E> + Send + 'static,
@@ -133,7 +139,7 @@ impl Store {
         let job: Job = Box::new(move |connection| {
             let result = catch_unwind(AssertUnwindSafe(|| transact(connection, work)))
                 .unwrap_or_else(|_| Err(StoreError::Interrupted.into()));
-            // Nobody may be left to hear it.
+            // The caller may be gone.
             let _heard = answer.send(result);
         });
         let sent = self.inner.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
@@ -143,8 +149,11 @@ impl Store {
         answered.await.unwrap_or_else(|_| Err(StoreError::Interrupted.into()))
     }
 
-    /// Runs `look` on a connection that cannot write. It sees everything committed before it began.
-    /// Blocks for as long as the query takes.
+    /// Runs `look` on a read-only connection. It sees everything committed before it started. Blocks for the duration
+    /// of the query.
+    ///
+    /// # Errors
+    /// The error of `look`, or a [`StoreError`] if no connection can be opened.
     pub fn read<T, E: From<StoreError>>(&self, look: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
         let idle = self.inner.readers.lock().pop();
         let connection = match idle {
@@ -159,36 +168,36 @@ impl Store {
         result
     }
 
-    /// The name of this open store among all that work on the file, in this process and others. On the writer's
-    /// connection it stands in `temp.store_session`, so that a room can note whose work a row is.
+    /// Returns the name of this open store, unique among all users of the file. On the writer's connection it is in
+    /// `temp.store_session`, so that a module can record which store wrote a row.
     pub fn session(&self) -> &str {
         self.inner.session.id()
     }
 
-    /// Whether the store of that name is still open, here or in another process. Where that cannot be told it counts
+    /// Returns true if the store of that name is still open, in this or another process. If that is unknown, it counts
     /// as open.
     pub fn session_lives(&self, session: &str) -> bool {
         self.inner.session.lives(session)
     }
 
-    /// Waits until nobody else who works on this file, here or in another process, is at work under `name`, and
-    /// keeps the name until the answer is dropped or this process ends.
+    /// Waits for the lock `name`, which excludes all other users of this file, in this and other processes. It is held
+    /// until the result is dropped or this process ends.
     ///
     /// # Errors
-    /// [`HoldError`]; then it is not held.
+    /// [`HoldError`] if the lock was not acquired within `patience`, or its file fails.
     pub async fn hold(&self, name: &str, patience: Duration) -> Result<Hold, HoldError> {
         self.inner.holds.hold(name, patience).await
     }
 
-    /// How often `name` has been held; nothing while somebody holds it.
+    /// Returns the number of times that the lock `name` was held; `None` while it is held.
     ///
     /// # Errors
-    /// Where that cannot be read.
+    /// [`StoreError`] if the lock file cannot be read.
     pub fn held_before(&self, name: &str) -> Result<Option<u64>, StoreError> {
         self.inner.holds.count(name)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.inner.config.path
     }
@@ -207,7 +216,7 @@ impl Drop for Inner {
         if let Some(writer) = self.writer.take()
             && writer.thread().id() != std::thread::current().id()
         {
-            // A job cannot panic past its catch.
+            // A panic of a job is caught inside the thread.
             let _ended = writer.join();
         }
     }
@@ -218,14 +227,14 @@ fn transact<T, E: From<StoreError>>(
     work: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(StoreError::from)?;
-    // Dropped without a commit, it rolls back.
+    // A transaction that is dropped without a commit rolls back.
     let value = work(&transaction)?;
     transaction.commit().map_err(StoreError::from)?;
     Ok(value)
 }
 
-/// Makes the file if it is not there. SQLite gives its side files the mode of the main one, and opens whatever stands in
-/// their place: a pipe would hold it up for ever.
+/// Creates the file if it is missing. SQLite gives its side files the mode of the main one and opens whatever exists in
+/// their place; a pipe would block it forever.
 fn prepare_file(path: &Path) -> Result<(), StoreError> {
     let failed =
         |path: &Path, error: std::io::Error| StoreError::Open { path: path.to_owned(), reason: error.to_string() };
@@ -241,7 +250,7 @@ fn prepare_file(path: &Path) -> Result<(), StoreError> {
     for suffix in SIDE_FILES {
         let mut side = path.as_os_str().to_owned();
         side.push(suffix);
-        // Not opened: closing it again would release the locks that this process has on it by other connections.
+        // Do not open the file: closing it would release this process's locks on it through other connections.
         if std::fs::metadata(&side).is_ok_and(|found| !found.is_file()) {
             return Err(failed(Path::new(&side), std::io::Error::other("it is not a regular file; remove it")));
         }
@@ -249,8 +258,8 @@ fn prepare_file(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Has the file log ahead, and answers the mode that now holds; it stays set in the file. Of two who do so at once on a
-/// new file SQLite sends one away without waiting: it comes as a reader, and its patience is for those who come to write.
+/// Enables write-ahead logging and returns the resulting mode, which the file keeps. If two connections do so at once
+/// on a new file, SQLite rejects one without waiting, because its busy timeout does not apply to this change.
 fn write_ahead(connection: &Connection, patience: Duration) -> Result<String, StoreError> {
     let began = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Brings each room's tables from whatever version a file has to the one this program knows.
+//! Migration of each module's tables from the version in a file to the current one.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use super::error::StoreError;
 
-/// One room's tables. A step that has been released never changes; what changes is added as another.
+/// Tables of one module. A released step never changes; later changes are appended as new steps.
 #[derive(Debug, Clone, Copy)]
 pub struct Migrations {
-    /// Whose tables; their names begin with it.
+    /// Name of the module, which is the prefix of its tables' names.
     pub room: &'static str,
-    /// SQL of each version, from 1 on.
+    /// SQL of each version, from 1.
     pub steps: &'static [&'static str],
 }
 
@@ -23,7 +23,7 @@ const OWN_TABLE: &str = "CREATE TABLE IF NOT EXISTS store_migrations (
     PRIMARY KEY (room, version)
 ) STRICT";
 
-/// Runs what is missing, all of it in one transaction.
+/// Applies all missing steps in one transaction.
 pub(super) fn run(connection: &mut Connection, rooms: &[Migrations]) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(OWN_TABLE)?;

@@ -1,6 +1,6 @@
-//! Who is at work on a database. Every open store has a name, and a file of that name beside the database that it
-//! holds locked for as long as it lives: the system lets go of it however the process ends. So what an ended
-//! process has left half-way is known at once, and what a living one is at is never taken for left.
+//! Sessions of open stores. Every open store has a name and a file of that name next to the database, which it keeps
+//! locked while it is open. The operating system releases the lock however the process ends. So work that an ended
+//! process left unfinished is detected at once, and work of a running process never counts as left over.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use rusqlite::Connection;
 use super::error::StoreError;
 use bardo_base::{private, regular_file};
 
-/// Where a room writes down whose work a row is: `(SELECT id FROM temp.store_session)`, on the writer's connection.
+/// Table with the store's name on the writer's connection, which modules read by `(SELECT id FROM temp.store_session)`.
 const OWN_NAME: &str = "CREATE TEMP TABLE store_session (id TEXT NOT NULL)";
 
-/// One open store among all that work on its database.
+/// Session of one open store.
 #[derive(Debug)]
 pub(super) struct Session {
     folder: PathBuf,
@@ -22,7 +22,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Takes a name beside the database at `path`, and clears away those of ended processes.
+    /// Creates a session for the database at `path`, and removes the files of ended processes.
     pub(super) fn begin(path: &Path) -> Result<Self, StoreError> {
         let mut folder = path.as_os_str().to_owned();
         folder.push("-sessions");
@@ -38,7 +38,7 @@ impl Session {
         }
     }
 
-    /// Locked under another name first: under its own it must never be seen unlocked.
+    /// Creates the file under a temporary name and locks it first, so that the final name never appears unlocked.
     fn hold(folder: &Path, id: &str) -> std::io::Result<File> {
         private::folder(folder)?;
         let begun = folder.join(format!(".{id}"));
@@ -48,7 +48,7 @@ impl Session {
         Ok(file)
     }
 
-    /// Tells a connection whose writes these are.
+    /// Stores the session's name on a connection.
     pub(super) fn name_on(&self, connection: &Connection) -> Result<(), StoreError> {
         connection.pragma_update(None, "temp_store", "memory")?;
         connection.execute_batch(OWN_NAME)?;
@@ -60,9 +60,9 @@ impl Session {
         &self.id
     }
 
-    /// Whether the store of that name is still open somewhere. Where that cannot be told it counts as open.
+    /// Returns true if the store of that name is still open. If that is unknown, it counts as open.
     pub(super) fn lives(&self, id: &str) -> bool {
-        // A name that none of ours is belongs to nobody; it must not lead out of the folder either.
+        // An invalid name belongs to no session, and must not lead out of the folder.
         let named = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !named {
             return false;
@@ -75,7 +75,7 @@ impl Session {
             Err(error) => error.kind() != std::io::ErrorKind::NotFound,
             Ok(file) => match file.try_lock() {
                 Ok(()) => {
-                    // Its name is random and never comes again: nobody can be about to take it.
+                    // The name is random and never reused, so no process can be about to lock it.
                     let _gone = fs::remove_file(&path);
                     false
                 }
@@ -88,7 +88,7 @@ impl Session {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         for entry in entries.flatten() {
             if let Some(id) = entry.file_name().to_str() {
-                // Asking removes what nobody holds.
+                // The check removes files that no process holds.
                 let _lives = self.lives(id);
             }
         }

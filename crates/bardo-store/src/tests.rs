@@ -1,4 +1,4 @@
-//! The database under use by several, and under failure.
+//! The database under concurrent use and under failures.
 
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ fn a_new_file_can_be_opened_by_many_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_increments_from_two_handles_are_all_counted() {
     let folder = tempfile::tempdir().unwrap();
-    // Who comes when nobody is there may be served for long before who waits.
+    // The lock is not fair: a newcomer may be served long before a waiting writer.
     let config = StoreConfig { patience: Duration::from_secs(60), ..StoreConfig::at(folder.path().join("bardo.db")) };
     let stores: Vec<_> = (0..2).map(|_| Store::open(config.clone(), &[COUNTER]).unwrap()).collect();
     put(&stores[0], 1, 0).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_stores_name_lives_exactly_as_long_as_the_store() {
     for none in ["", ".", "../bardo.db", &"0".repeat(32)] {
         assert!(!first.session_lives(none), "{none}");
     }
-    // Nothing of it stays.
+    // A closed store leaves no file behind.
     let left = std::fs::read_dir(folder.path().join("bardo.db-sessions")).unwrap().count();
     assert_eq!(left, 1, "the first one's own");
 }
@@ -239,7 +239,7 @@ fn no_pipe_beside_the_database_is_waited_for() {
         let (refused, held, lives) = told.recv_timeout(Duration::from_secs(60)).expect(place);
         assert_eq!((refused.is_none(), held), (opens, holds), "{place}: {refused:?}");
         assert!(refused.is_none_or(|error| error.to_string().contains("regular file")), "{place}");
-        // Where it cannot be told, what an ended process left is not taken for left.
+        // If the state is unknown, an ended process's work does not count as left over.
         assert_eq!(lives, opens.then_some(place.contains("sessions")), "{place}");
     }
 }
@@ -247,7 +247,7 @@ fn no_pipe_beside_the_database_is_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_has_one_holder_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
-    // Two stores on one file stand for two processes: a lock belongs to whoever opened the file.
+    // Two stores on one file stand for two processes, since a file lock belongs to the handle that opened the file.
     let stores = [open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap()];
     let (inside, most) = (Arc::new(std::sync::atomic::AtomicUsize::new(0)), Arc::new(Mutex::new((0, Vec::new()))));
     let tasks: Vec<_> = (0..60)
@@ -284,7 +284,7 @@ async fn a_name_that_is_held_is_waited_for_and_no_longer_than_was_said() {
     let held = stores[0].hold("one", short).await.unwrap();
     for store in &stores {
         assert_eq!(store.hold("one", short).await.unwrap_err(), HoldError::Busy("one".to_owned()));
-        // Another name is another matter.
+        // A lock of another name is independent.
         drop(store.hold("two", short).await.unwrap());
         assert_eq!(
             (store.held_before("one"), store.held_before("two").map(|count| count > Some(0))),
@@ -321,8 +321,8 @@ async fn a_long_line_here_does_not_keep_others_out() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     drop(first);
     let came = came.await.unwrap();
-    // Of forty who waited before it: whoever was next already, and a few who came between two looks. Kept out it would
-    // come after them all.
+    // Forty tasks wait ahead of it: the one that was next already goes first, and a few more between two polls. Without
+    // the second lock it would come after all of them.
     assert!(came <= 30, "it came after {came} of the line");
     for task in line {
         task.await.unwrap();

@@ -1,10 +1,10 @@
-//! How Bardo configures revm: one place for hardfork, block environment, fee rules and
-//! transaction environments, used by the devnet and by the fork simulation.
+//! Configuration of revm: hardfork, block environment, fee rules and transaction environments for the devnet and the
+//! fork simulation.
 //!
-//! There is one EVM type, [`Evm`], over a borrowed `dyn` database: whoever has state to run on
-//! implements revm's `DatabaseRef` with [`DatabaseError`], and the interpreter is compiled once.
+//! There is one EVM type, [`Evm`], over a borrowed `dyn` database, so that the interpreter is compiled once. State
+//! providers implement revm's `DatabaseRef` with [`DatabaseError`].
 //!
-//! Not here: state (see `devnet::state`, `fork`) and what is done with a result.
+//! Not here: state (see `devnet::state`, `fork`) and the interpretation of results.
 
 mod stand_in;
 
@@ -27,45 +27,44 @@ pub use revm::primitives::hardfork::SpecId;
 pub(crate) use stand_in::Precompiles;
 pub use stand_in::{PLACEHOLDER_SIGNATURE, StandIn};
 
-/// The error every database under an [`Evm`] reports: the room's own error, erased, so that the
-/// interpreter exists in one instance. `into_inner` gives it back for a downcast.
+/// Error type of every database under an [`Evm`]: the provider's own error, type-erased, so that the interpreter is
+/// instantiated once. `into_inner` returns the original for a downcast.
 pub type DatabaseError = ErasedError;
 
-/// State to execute on, as an [`Evm`] borrows it.
+/// State that an [`Evm`] borrows and executes on.
 pub type DynDatabase<'a> = dyn DatabaseRef<Error = DatabaseError> + 'a;
 
-/// The context of an [`Evm`]: what an inspector sees.
+/// Context of an [`Evm`], which inspectors see.
 pub type EvmContext<'a> = MainnetContext<WrapDatabaseRef<&'a DynDatabase<'a>>>;
 
-/// The one EVM type of this crate; `Inspect` is `()` where nothing watches.
+/// The EVM type of this crate; `Inspect` is `()` where no inspector runs.
 pub type Evm<'a, Inspect = ()> = MainnetEvm<EvmContext<'a>, Inspect>;
 
-/// Result, logs and every touched account of one execution.
+/// Result, logs and all touched accounts of one execution.
 pub type Execution = ExecResultAndState<ExecutionResult<HaltReason>, EvmState>;
 
-/// Why an execution did not even begin, or the database failed under it.
+/// Error of an execution that could not start, or whose database failed.
 pub type EvmError = EVMError<DatabaseError, InvalidTransaction>;
 
-/// The gas a transaction may ask for at most, from Osaka on: 2^24
-/// ([EIP-7825](https://eips.ethereum.org/EIPS/eip-7825)).
+/// Gas limit of a single transaction since Osaka, 2^24 ([EIP-7825](https://eips.ethereum.org/EIPS/eip-7825)).
 pub const TRANSACTION_GAS_CAP: u64 = 1 << 24;
 
-/// Which rules a chain runs under.
+/// Chain id and hardfork that an execution follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainRules {
-    /// The id a transaction must carry ([EIP-155](https://eips.ethereum.org/EIPS/eip-155)).
+    /// Chain id that a transaction must carry ([EIP-155](https://eips.ethereum.org/EIPS/eip-155)).
     pub chain_id: u64,
-    /// The hardfork.
+    /// The active hardfork.
     pub spec: SpecId,
 }
 
 impl ChainRules {
-    /// The rules of chain `chain_id` under Osaka, the hardfork of the devnet.
+    /// Rules of chain `chain_id` under Osaka, the hardfork of the devnet.
     pub const fn osaka(chain_id: u64) -> Self {
         Self { chain_id, spec: SpecId::OSAKA }
     }
 
-    /// Blob schedule of this hardfork ([EIP-7840](https://eips.ethereum.org/EIPS/eip-7840)).
+    /// Blob schedule of the hardfork ([EIP-7840](https://eips.ethereum.org/EIPS/eip-7840)).
     pub fn blob_params(&self) -> BlobParams {
         if self.spec.is_enabled_in(SpecId::OSAKA) {
             BlobParams::osaka()
@@ -76,66 +75,66 @@ impl ChainRules {
         }
     }
 
-    /// The most gas one transaction may ask for in a block of `block_gas_limit`.
+    /// Highest gas limit of one transaction in a block with `block_gas_limit`.
     pub fn transaction_gas_limit(&self, block_gas_limit: u64) -> u64 {
         if self.spec.is_enabled_in(SpecId::OSAKA) { block_gas_limit.min(TRANSACTION_GAS_CAP) } else { block_gas_limit }
     }
 }
 
-/// What a transaction can learn about the block it runs in.
+/// Block values that a transaction can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockContext {
-    /// Height.
+    /// Height of the block.
     pub number: u64,
-    /// Seconds since the Unix epoch.
+    /// Block time, in seconds since the Unix epoch.
     pub timestamp: u64,
-    /// Wei per gas that is burnt ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
+    /// Base fee, in wei per gas ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
     pub base_fee: u64,
-    /// Gas that all transactions of the block may use together.
+    /// Gas limit of the block.
     pub gas_limit: u64,
-    /// Who receives the priority fees.
+    /// Recipient of the priority fees.
     pub coinbase: Address,
-    /// The beacon chain's randomness ([EIP-4399](https://eips.ethereum.org/EIPS/eip-4399)).
+    /// Randomness of the beacon chain ([EIP-4399](https://eips.ethereum.org/EIPS/eip-4399)).
     pub prevrandao: B256,
-    /// Blob gas above target, summed over past blocks ([EIP-4844](https://eips.ethereum.org/EIPS/eip-4844)).
+    /// Blob gas above the target, accumulated over past blocks ([EIP-4844](https://eips.ethereum.org/EIPS/eip-4844)).
     pub excess_blob_gas: u64,
 }
 
-/// How strictly a transaction is examined before it runs.
+/// Strictness of the checks before a transaction runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checks {
-    /// As a block producer does.
+    /// All checks of a block producer.
     Transaction,
-    /// As a block producer does, but the sender may be a contract: what an impersonated sender needs.
+    /// All checks of a block producer except that the sender may be a contract, for impersonated senders.
     Impersonated,
-    /// As `eth_call` does: any nonce, any sender, gas beyond the caps, and a gas price of zero passes.
-    /// Value must still be covered by the sender's balance.
+    /// The checks of `eth_call`: any nonce, any sender, gas above the limits and a gas price of zero are accepted. The
+    /// sender's balance must still cover the value.
     Call,
 }
 
-/// A request that does not describe a transaction.
+/// Error for a request that does not describe a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// Both fee styles at once.
+    /// The request sets both a gas price and EIP-1559 fees.
     #[error("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified: give one kind")]
     MixedFees,
-    /// `input` and `data` disagree.
+    /// `input` and `data` differ.
     #[error("both \"data\" and \"input\" are set and not equal: set \"input\" only")]
     InputMismatch,
-    /// A contract creation of a type that has none.
+    /// A contract creation of a transaction type that does not support it.
     #[error("a type {0} transaction cannot create a contract: give \"to\"")]
     MissingTarget(u8),
-    /// The chain id is another chain's.
+    /// The request names the chain id of another chain.
     #[error("the request names chain id {given}, this chain is {expected}")]
     WrongChain {
-        /// What the request says.
+        /// Chain id in the request.
         given: u64,
-        /// What this chain is.
+        /// Chain id of this chain.
         expected: u64,
     },
 }
 
-/// The environment for chain `rules` with `checks` on the transaction `tx`.
+/// Configuration environment for the chain `rules`, with `checks` applied to the transaction `tx`.
 pub fn cfg_env(rules: &ChainRules, checks: Checks, tx: &TxEnv) -> CfgEnv {
     let mut cfg = CfgEnv::new_with_spec(rules.spec).with_chain_id(rules.chain_id);
     let blobs = rules.blob_params();
@@ -149,14 +148,14 @@ pub fn cfg_env(rules: &ChainRules, checks: Checks, tx: &TxEnv) -> CfgEnv {
             cfg.disable_nonce_check = true;
             cfg.disable_block_gas_limit = true;
             cfg.tx_gas_limit_cap = Some(u64::MAX);
-            // A price that was given is held to the base fee, as geth does; no price is a free call.
+            // As in geth, a given gas price must cover the base fee; without a price the call is free.
             cfg.disable_base_fee = tx.gas_price == 0;
         }
     }
     cfg
 }
 
-/// revm's form of a block's context.
+/// Converts a block context to revm's block environment.
 pub fn block_env(rules: &ChainRules, block: &BlockContext) -> BlockEnv {
     let fraction = u64::try_from(rules.blob_params().update_fraction).unwrap_or(u64::MAX);
     BlockEnv {
@@ -172,7 +171,10 @@ pub fn block_env(rules: &ChainRules, block: &BlockContext) -> BlockEnv {
     }
 }
 
-/// Executes one transaction on `database` and returns what it would change; nothing is written.
+/// Executes one transaction on `database` and returns its changes; nothing is written.
+///
+/// # Errors
+/// An [`EvmError`] if a check fails before the execution or the database fails. A revert is a result, not an error.
 pub fn transact(
     database: &DynDatabase<'_>,
     rules: &ChainRules,
@@ -184,7 +186,10 @@ pub fn transact(
     evm.transact(tx)
 }
 
-/// [`transact`] with somebody who watches every step.
+/// Like [`transact`], with an inspector that sees every step.
+///
+/// # Errors
+/// As [`transact`].
 pub fn inspect<'a, Watch: Inspector<EvmContext<'a>>>(
     database: &'a DynDatabase<'a>,
     rules: &ChainRules,
@@ -197,8 +202,11 @@ pub fn inspect<'a, Watch: Inspector<EvmContext<'a>>>(
     evm.inspect_tx(tx)
 }
 
-/// Runs a system contract as the system address does at the start of a block
-/// ([EIP-2935](https://eips.ethereum.org/EIPS/eip-2935)): no fee, no nonce.
+/// Runs a system contract with the system address as caller, without fee or nonce, as at the start of a block
+/// ([EIP-2935](https://eips.ethereum.org/EIPS/eip-2935)).
+///
+/// # Errors
+/// An [`EvmError`] if the database fails.
 pub fn system_call(
     database: &DynDatabase<'_>,
     rules: &ChainRules,
@@ -221,13 +229,13 @@ fn context<'a>(
     mainnet.with_db(WrapDatabaseRef(database)).with_cfg(cfg_env(rules, checks, tx)).with_block(block_env(rules, block))
 }
 
-/// The base fee of the block after one that used `gas_used` of `gas_limit` at `base_fee`
+/// Base fee of the next block after one that used `gas_used` of `gas_limit` at `base_fee`
 /// ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559), elasticity 2, denominator 8).
 pub fn next_base_fee(gas_used: u64, gas_limit: u64, base_fee: u64) -> u64 {
     calc_next_block_base_fee(gas_used, gas_limit, base_fee, BaseFeeParams::ethereum())
 }
 
-/// The environment of a transaction by `sender`, signed or impersonated, of any standard type.
+/// Transaction environment of a signed or impersonated transaction of any standard type.
 pub fn tx_env(transaction: &impl Transaction, sender: Address) -> TxEnv {
     TxEnv {
         tx_type: transaction.ty(),
@@ -253,8 +261,11 @@ pub fn tx_env(transaction: &impl Transaction, sender: Address) -> TxEnv {
     }
 }
 
-/// The environment of a call: `request` with what it leaves out filled in. The sender is the zero
-/// address, the gas `gas_limit`, the fee zero, unless the request says otherwise.
+/// Transaction environment of a call. Where `request` names no sender, gas or fee, the zero address, `gas_limit` and a
+/// zero fee apply.
+///
+/// # Errors
+/// A [`RequestError`] if the fields contradict each other or the chain.
 pub fn call_env(
     request: &TransactionRequest,
     rules: &ChainRules,
@@ -300,7 +311,7 @@ pub fn call_env(
     })
 }
 
-/// The type a request's fields ask for; the `type` field itself is only a label.
+/// Transaction type that the request's fields imply; the `type` field itself is ignored.
 fn request_type(request: &TransactionRequest) -> TxType {
     if request.authorization_list.as_ref().is_some_and(|list| !list.is_empty()) {
         TxType::Eip7702
@@ -352,11 +363,11 @@ mod tests {
 
     #[test]
     fn base_fee_follows_eip_1559() {
-        // Target is half the limit; a full block adds an eighth, an empty one takes an eighth.
+        // The target is half the limit; a full block raises the fee by an eighth, an empty one lowers it by an eighth.
         assert_eq!(next_base_fee(15_000_000, 30_000_000, 1_000_000_000), 1_000_000_000);
         assert_eq!(next_base_fee(30_000_000, 30_000_000, 1_000_000_000), 1_125_000_000);
         assert_eq!(next_base_fee(0, 30_000_000, 1_000_000_000), 875_000_000);
-        // The rise is at least one wei; the fall is not.
+        // An increase is at least one wei; a decrease may be zero.
         assert_eq!(next_base_fee(15_000_001, 30_000_000, 7), 8);
         assert_eq!(next_base_fee(0, 30_000_000, 7), 7);
     }
@@ -372,7 +383,7 @@ mod tests {
 
     #[test]
     fn calldata_has_the_floor_price_of_eip_7623() {
-        // 100 nonzero bytes are 400 tokens: the floor of 10 a token beats the 4 a token of plain calldata.
+        // 100 nonzero bytes are 400 tokens; the floor of 10 gas per token exceeds the usual 4 gas per token.
         let request = TransactionRequest { input: TransactionInput::new(vec![1; 100].into()), ..request() };
         let execution = call(&State::default(), &request).expect("runs");
         assert_eq!(execution.result.tx_gas_used(), 21_000 + 400 * 10);
@@ -409,7 +420,7 @@ mod tests {
 
     #[test]
     fn system_calls_cost_nobody_anything() {
-        // Stores calldata's first word at slot 0: PUSH0 CALLDATALOAD PUSH0 SSTORE STOP.
+        // Stores the first word of the calldata at slot 0: PUSH0 CALLDATALOAD PUSH0 SSTORE STOP.
         let contract = Address::repeat_byte(0x22);
         let mut state = State::default();
         state.set_code(contract, Bytes::from_static(&[0x5f, 0x35, 0x5f, 0x55, 0x00])).expect("plain code");

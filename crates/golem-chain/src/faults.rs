@@ -1,4 +1,4 @@
-//! The errors of this layer as the one that callers of a tool see.
+//! Conversions of this crate's errors into [`ToolError`].
 
 use crate::fork::ForkError;
 use crate::network::UnknownChain;

@@ -1,7 +1,7 @@
-//! A chain, whatever it is: networks and their address books, tokens, prices, the provider
-//! stack, the embedded devnet (bare: no contracts of anyone's), and the fork simulation.
+//! Chain access that is independent of protocols: networks and their address books, tokens, prices, the provider stack,
+//! the embedded devnet (without any contracts) and the fork simulation.
 //!
-//! Not here: anything that knows a protocol (see `uniswap`) or signs for a user (see `custody`).
+//! Not here: protocol knowledge (see `uniswap`) and signing for a user (see `custody`).
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -1,5 +1,4 @@
-//! Many reads in few requests, through Multicall3, all of one block. A call that fails is that
-//! call's answer and no other's.
+//! Batched contract reads through Multicall3, all at the same block. A call that fails does not affect the other calls.
 
 use alloy::eips::BlockId;
 use alloy::network::TransactionBuilder;
@@ -13,36 +12,36 @@ use futures::future::try_join_all;
 use crate::provider::ProviderError;
 use bardo_base::text::SafeText;
 
-/// Calls in one request at most: endpoints bound the gas and the size of a call.
+/// Calls per request at most: endpoints limit the gas and the size of a call.
 const CALLS_PER_REQUEST: usize = 600;
 
-/// Calls that are asked together.
+/// Calls to send in one batch.
 #[derive(Debug, Default)]
 pub struct Calls(Vec<Call3>);
 
-/// The place of one call's answer, with its type.
+/// Typed index of one call's result in [`Answers`].
 #[derive(Debug)]
 pub struct Call<C> {
     index: usize,
     kind: std::marker::PhantomData<C>,
 }
 
-/// What the calls answered.
+/// Results of a batch of calls.
 #[derive(Debug)]
 pub struct Answers(Vec<IMulticall3::Result>);
 
 impl Calls {
-    /// Adds a call; the result finds its answer.
+    /// Adds a call and returns the handle with which its result is read.
     pub fn push<C: SolCall>(&mut self, target: Address, call: &C) -> Call<C> {
         self.0.push(Call3 { target, allowFailure: true, callData: call.abi_encode().into() });
         Call { index: self.0.len().saturating_sub(1), kind: std::marker::PhantomData }
     }
 
-    /// Asks all of them at `block`, several hundred to a request and the requests side by side. Name
-    /// the block by its hash where the answers of several requests must belong together.
+    /// Sends all calls at `block`, up to 600 per request, with the requests in parallel. Name the block by its hash if
+    /// the results of several requests must be consistent.
     ///
     /// # Errors
-    /// If the chain does not answer, or there is no Multicall3 at `multicall`.
+    /// If the chain does not answer, or if there is no Multicall3 contract at `multicall`.
     pub async fn send(
         self,
         provider: &DynProvider,
@@ -70,13 +69,13 @@ async fn ask(
 }
 
 impl<C: SolCall> Call<C> {
-    /// The answer; `None` if the call failed, went where there is no contract, or does not decode.
+    /// Decodes the result; `None` if the call failed, the target has no contract, or the data does not decode.
     pub fn take(&self, answers: &Answers) -> Option<C::Return> {
         let answer = answers.0.get(self.index).filter(|answer| answer.success)?;
         C::abi_decode_returns_validate(&answer.returnData).ok()
     }
 
-    /// Whether the call went through and said nothing at all, as one does to an address without code.
+    /// Returns true if the call succeeded with empty return data, as a call to an address without code does.
     pub fn is_void(&self, answers: &Answers) -> bool {
         answers.0.get(self.index).is_some_and(|answer| answer.success && answer.returnData.is_empty())
     }

@@ -1,12 +1,11 @@
-//! Permit2's typed data: what is signed for an allowance or a transfer, its hashes, the calldata
-//! that carries the signature, and the nonces that make it valid once.
+//! Permit2's typed data: permits for allowances and transfers, their hashes, the calldata that carries the signature,
+//! and the nonces that make a permit valid once.
 //!
-//! The EIP-712 domain has a name, a chain and a contract, and no version. `AllowanceTransfer` counts
-//! its nonces up per owner, token and spender; `SignatureTransfer` takes any nonce once and keeps a
-//! bitmap per owner. Formulas: <https://github.com/Uniswap/permit2>, `src/libraries/PermitHash.sol`.
+//! The EIP-712 domain has a name, a chain and a contract, but no version. `AllowanceTransfer` increments its nonces per
+//! owner, token and spender. `SignatureTransfer` accepts any nonce once and keeps a bitmap per owner. Formulas:
+//! <https://github.com/Uniswap/permit2>, `src/libraries/PermitHash.sol`.
 //!
-//! Not here: who may sign what (see `safety`), signing (see `custody`), on-chain reads in batches
-//! (see `chain::multicall`).
+//! Not here: signing policy (see `safety`), signing (see `custody`), batched on-chain reads (see `chain::multicall`).
 
 use std::borrow::Cow;
 
@@ -20,23 +19,23 @@ pub use bardo_abi::permit2::Permit2::{
     TokenPermissions,
 };
 
-/// The definition every transfer type refers to.
+/// Type definition of `TokenPermissions`, which every transfer type refers to.
 const TOKEN_PERMISSIONS: &str = "TokenPermissions(address token,uint256 amount)";
 
-/// The allowance that Permit2 never counts down: whoever has it may take any amount until it expires.
+/// Allowance that Permit2 never decreases: the spender may take any amount until it expires.
 pub const UNLIMITED: U160 = U160::MAX;
 
-/// A Permit2 contract on a chain: what makes a signature valid there and nowhere else.
+/// A Permit2 contract on a chain; signatures are valid for this pair only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Domain {
-    /// The chain's id.
+    /// EIP-155 chain id.
     pub chain_id: u64,
-    /// The contract.
+    /// Address of the Permit2 contract.
     pub permit2: Address,
 }
 
 impl Domain {
-    /// The EIP-712 domain: name, chain, contract. No version and no salt.
+    /// The EIP-712 domain: name, chain and contract, without version and salt.
     pub fn eip712(&self) -> Eip712Domain {
         Eip712Domain {
             name: Some(Cow::Borrowed("Permit2")),
@@ -47,24 +46,24 @@ impl Domain {
         }
     }
 
-    /// The domain's hash, which the contract answers as `DOMAIN_SEPARATOR()`.
+    /// Hash of the domain, which the contract returns from `DOMAIN_SEPARATOR()`.
     pub fn separator(&self) -> B256 {
         self.eip712().hash_struct()
     }
 }
 
-/// What a signed transfer is bound to besides the transfer, such as an order.
+/// Extra data that a signed transfer commits to, such as an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Witness {
-    /// The struct's hash.
+    /// `hashStruct` of the witness.
     hash: B256,
-    /// What follows `uint256 deadline,` in the type: the member, then all referred-to structs in
-    /// alphabetical order, `TokenPermissions` among them.
+    /// Part of the type string that follows `uint256 deadline,`: the witness member, then all referenced structs in
+    /// alphabetical order, including `TokenPermissions`.
     type_string: String,
 }
 
 impl Witness {
-    /// A witness of the struct `name`. `definitions` are those of the struct itself and of all it
+    /// Creates a witness of the struct `name`. `definitions` are those of the struct itself and of all structs it
     /// refers to, such as `Order(address maker)`, in any order.
     pub fn new<'a>(name: &str, definitions: impl IntoIterator<Item = &'a str>, hash: B256) -> Self {
         let mut definitions: Vec<&str> = definitions.into_iter().chain([TOKEN_PERMISSIONS]).collect();
@@ -73,70 +72,70 @@ impl Witness {
         Self { hash, type_string: format!("{name} witness){}", definitions.concat()) }
     }
 
-    /// The witness that a struct of ours makes.
+    /// Creates the witness of a Solidity struct.
     pub fn of<T: SolStruct>(value: &T) -> Self {
         let (root, components) = (T::eip712_root_type(), T::eip712_components());
         let definitions = components.iter().chain([&root]).map(AsRef::as_ref);
         Self::new(T::NAME, definitions, value.eip712_hash_struct())
     }
 
-    /// The struct's hash.
+    /// `hashStruct` of the witness.
     pub fn hash(&self) -> B256 {
         self.hash
     }
 
-    /// The string that the contract is given beside the hash.
+    /// The `witnessTypeString` argument of the contract call.
     pub fn type_string(&self) -> &str {
         &self.type_string
     }
 }
 
-/// The struct that a definition defines.
+/// Name of the struct that a type definition defines.
 fn name_of(definition: &str) -> &str {
     definition.split('(').next().unwrap_or_default()
 }
 
-/// Anything Permit2 takes a signature over.
+/// A message that Permit2 accepts a signature over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permit {
-    /// An allowance of one token.
+    /// An allowance for one token.
     Allowance(PermitSingle),
-    /// Allowances of several tokens for one spender.
+    /// Allowances for several tokens and one spender.
     AllowanceBatch(PermitBatch),
-    /// One transfer.
+    /// A single transfer.
     Transfer {
-        /// Token, most that may be taken, nonce, deadline.
+        /// Token, maximum amount, nonce and deadline.
         permit: PermitTransferFrom,
-        /// Who may call for it.
+        /// Account that may execute the transfer.
         spender: Address,
-        /// What else it is bound to.
+        /// Extra data that the signature commits to.
         witness: Option<Witness>,
     },
     /// One transfer of several tokens.
     TransferBatch {
-        /// Tokens, most that may be taken of each, nonce, deadline.
+        /// Tokens with the maximum amount of each, nonce and deadline.
         permit: PermitBatchTransferFrom,
-        /// Who may call for it.
+        /// Account that may execute the transfer.
         spender: Address,
-        /// What else it is bound to.
+        /// Extra data that the signature commits to.
         witness: Option<Witness>,
     },
 }
 
-/// The transfers asked for do not fit the permit.
+/// Error for a number of transfers that differs from the permit's number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the permit is for {permitted} transfers and {given} were given: give one for each token, none for an allowance"
 )]
 pub struct DetailsMismatch {
-    /// Transfers in the permit.
+    /// Number of transfers that the permit needs.
     pub permitted: usize,
-    /// Transfers given.
+    /// Number of transfers in the call.
     pub given: usize,
 }
 
 impl Permit {
-    /// Who may use it.
+    /// Account that the permit authorises.
     pub fn spender(&self) -> Address {
         match self {
             Self::Allowance(permit) => permit.spender,
@@ -145,7 +144,8 @@ impl Permit {
         }
     }
 
-    /// Until when the signature is taken, in seconds since the Unix epoch. An allowance it grants may last longer.
+    /// Time until which the signature is accepted, in seconds since the Unix epoch. The allowance it grants may last
+    /// longer.
     pub fn deadline(&self) -> U256 {
         match self {
             Self::Allowance(permit) => permit.sigDeadline,
@@ -155,7 +155,7 @@ impl Permit {
         }
     }
 
-    /// The type as EIP-712 writes it (`encodeType`).
+    /// Type string of the permit in the encoding of EIP-712 (`encodeType`).
     pub fn type_string(&self) -> String {
         let transfer = |name: &str, permitted: &str, witness: &Option<Witness>| {
             let (kind, rest) = match witness {
@@ -174,12 +174,12 @@ impl Permit {
         }
     }
 
-    /// Hash of the type.
+    /// EIP-712 `typeHash` of the permit.
     pub fn type_hash(&self) -> B256 {
         keccak256(self.type_string())
     }
 
-    /// `hashStruct` of EIP-712.
+    /// EIP-712 `hashStruct` of the permit.
     pub fn struct_hash(&self) -> B256 {
         let transfer = |permitted: B256, spender: Address, nonce: U256, deadline: U256, witness: &Option<Witness>| {
             let fixed = (self.type_hash(), permitted, spender, nonce, deadline).abi_encode();
@@ -201,16 +201,16 @@ impl Permit {
         }
     }
 
-    /// What is signed.
+    /// EIP-712 digest to sign.
     pub fn digest(&self, domain: &Domain) -> B256 {
         keccak256([&[0x19, 0x01], domain.separator().as_slice(), self.struct_hash().as_slice()].concat())
     }
 
-    /// The call of Permit2 that uses `owner`'s `signature`. A transfer names for each token who gets
-    /// how much; an allowance names none.
+    /// Calldata of the Permit2 call that uses `owner`'s `signature`. `transfers` names recipient and amount for each
+    /// token of a transfer; it is empty for an allowance.
     ///
     /// # Errors
-    /// [`DetailsMismatch`] where `transfers` are not as many as the permit has tokens to transfer.
+    /// [`DetailsMismatch`] if the number of `transfers` differs from the number of tokens that the permit transfers.
     pub fn calldata(
         &self,
         owner: Address,
@@ -262,13 +262,13 @@ impl Permit {
     }
 }
 
-/// Where a transfer's nonce stands in the owner's bitmap: the word to ask `nonceBitmap` for, and the bit in it.
+/// Position of a transfer's nonce in the owner's bitmap: the word index for `nonceBitmap`, and the bit in that word.
 pub fn nonce_position(nonce: U256) -> (U256, usize) {
     // The low byte is below 256.
     (nonce >> 8, usize::from(nonce.byte(0)))
 }
 
-/// Whether `nonce` is used up by what `nonceBitmap` answers for its word.
+/// Returns true if `nonce` is used, given the `bits` that `nonceBitmap` returns for its word.
 pub fn nonce_used(nonce: U256, bits: U256) -> bool {
     bits.bit(nonce_position(nonce).1)
 }

@@ -1,8 +1,8 @@
-//! A service that speaks JSON over HTTP: a time limit, a size limit, no redirects, no hidden retries. A request that
-//! may have been taken and was not answered is [`ServiceError::Unclear`], and is not sent again by anybody here.
-//! Where a service counts its callers' requests, so does this: what is too early waits or is not sent.
+//! HTTP client for JSON services, with a timeout, a size limit, no redirects and no hidden retries. A request that may
+//! have been accepted but got no answer is [`ServiceError::Unclear`]; this module never resends it. For services with a
+//! rate limit, requests are paced: each one waits for its slot or is not sent.
 //!
-//! Not here: what any service says (see `uniswap::service`, `intents::service`).
+//! Not here: the messages of particular services (see `uniswap::service`, `intents::service`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,25 +21,24 @@ use url::Url;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 
-/// The largest answer that is read, in bytes.
+/// Largest response body that is read, in bytes.
 const MAX_BODY: usize = 1 << 20;
-/// From the first byte out to the last byte in.
+/// Total timeout of a request, from the first byte sent to the last byte received.
 const TIMEOUT: Duration = Duration::from_secs(12);
-/// For the connection alone.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// No service can ask for a longer silence than this.
+/// Upper limit for the wait that a service can request.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
-/// What is waited where a service is busy and does not say how long.
+/// Default wait where a rate-limited response names none.
 const USUAL_WAIT: Duration = Duration::from_secs(1);
-/// Characters kept of what a service says.
+/// Characters of a service's message that are kept.
 const MAX_TEXT: usize = 300;
 
-/// Over so long a service counts requests.
+/// Window over which requests are counted.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Nobody waits longer than this for a place among the requests of a service that counts them.
+/// Longest wait for a slot; beyond it a request is refused as [`ServiceError::Busy`].
 const MOST_QUEUED: Duration = Duration::from_secs(3);
 
-/// A service at one address.
+/// Client of one service, at one base address.
 #[derive(Debug, Clone)]
 pub struct JsonService {
     client: Client,
@@ -49,23 +48,23 @@ pub struct JsonService {
     timeout: Duration,
 }
 
-/// How often a service lets itself be asked.
+/// Rate limiter of one service address, shared by the process.
 #[derive(Debug)]
 struct Pace {
     per_window: usize,
     told: Mutex<Told>,
 }
 
-/// What was sent when, and what the service said about it.
+/// Request history of a rate limiter.
 #[derive(Debug, Default)]
 struct Told {
-    /// When the last requests left, or will leave.
+    /// Times at which the last requests left or will leave.
     sent: VecDeque<Instant>,
-    /// Until when it wants to be left alone.
+    /// End of the pause that the service asked for.
     quiet_until: Option<Instant>,
 }
 
-/// Of every service that counts, by its address.
+/// Rate limiters of the process, by base address.
 static PACES: Mutex<BTreeMap<String, Arc<Pace>>> = Mutex::new(BTreeMap::new());
 
 impl Pace {
@@ -73,7 +72,7 @@ impl Pace {
         Self { per_window: per_window.max(1), told: Mutex::default() }
     }
 
-    /// When the next request may leave; its place is taken with that.
+    /// Reserves the next free slot and returns its time.
     fn place(&self, now: Instant) -> Result<Instant, ServiceError> {
         let mut told = self.told.lock();
         if let Some(until) = told.quiet_until.filter(|until| *until > now) {
@@ -96,16 +95,16 @@ impl Pace {
     }
 }
 
-/// An address that is no service's.
+/// Error for an address or key that cannot be used for a service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not the address of a service: {0}")]
 pub struct BadAddress(SafeText);
 
 impl JsonService {
-    /// The service at `base`, such as `http://127.0.0.1:8547`.
+    /// Creates a client for the service at `base`, such as `http://127.0.0.1:8547`.
     ///
     /// # Errors
-    /// [`BadAddress`] for anything but plain HTTP to this machine or HTTPS.
+    /// [`BadAddress`] unless the address is HTTPS, or plain HTTP to this machine.
     pub fn new(base: &str) -> Result<Self, BadAddress> {
         let bad = |what: &dyn std::fmt::Display| BadAddress(SafeText::clean(&what.to_string(), MAX_TEXT));
         let base = Url::parse(base).map_err(|error| bad(&error))?;
@@ -124,17 +123,17 @@ impl JsonService {
             .redirect(redirect::Policy::none())
             .retry(retry::never())
             .referer(false)
-            // An idle connection that the service has just closed would make a request's fate unclear.
+            // With an idle connection that the service has just closed, the outcome of a request would be unclear.
             .pool_max_idle_per_host(0);
         let builder = if loopback { builder.no_proxy() } else { builder };
         let client = builder.build().map_err(|error| bad(&error.without_url()))?;
         Ok(Self { client, base, key: None, pace: None, timeout: TIMEOUT })
     }
 
-    /// The same service, asked with a key in the header `x-api-key`.
+    /// Adds a key, which every request sends in the header `x-api-key`.
     ///
     /// # Errors
-    /// [`BadAddress`] for a key that no header can carry; it is not repeated.
+    /// [`BadAddress`] for a key that no HTTP header can carry. The message does not contain the key.
     pub fn with_key(mut self, key: &SecretString) -> Result<Self, BadAddress> {
         let bad = |_| BadAddress(SafeText::clean("the key holds characters that no HTTP header can carry", MAX_TEXT));
         let mut value = HeaderValue::from_str(key.expose_secret()).map_err(bad)?;
@@ -143,9 +142,9 @@ impl JsonService {
         Ok(self)
     }
 
-    /// The same service, asked at most so often in any second: by all of this process together, whoever said so first. A
-    /// place that is not free soon is refused as [`ServiceError::Busy`], and after the service itself has asked for
-    /// silence nothing is sent until that is over.
+    /// Limits the requests per second. All clients of this process with the same base address share one limit, and the
+    /// first caller sets it. A request whose slot is not free soon is refused as [`ServiceError::Busy`]. Once the
+    /// service has asked for a pause, nothing is sent until the pause is over.
     #[must_use]
     pub fn at_most(mut self, per_second: usize) -> Self {
         let mut paces = PACES.lock();
@@ -154,23 +153,23 @@ impl JsonService {
         self
     }
 
-    /// The same service with another time limit.
+    /// Replaces the request timeout.
     #[must_use]
     pub fn within(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Where it is, without what a URL may hide.
+    /// Returns scheme, host and port of the service, without path, query or credentials.
     pub fn place(&self) -> String {
         let port = self.base.port().map(|port| format!(":{port}")).unwrap_or_default();
         format!("{}://{}{port}", self.base.scheme(), self.base.host_str().unwrap_or_default())
     }
 
-    /// Asks at `path`; nothing where the service knows no such thing.
+    /// Sends a GET request to `path`; `None` for status 404.
     ///
     /// # Errors
-    /// [`ServiceError`]; asking changes nothing, so nothing is unclear.
+    /// A [`ServiceError`], never [`ServiceError::Unclear`]: the request changes nothing.
     pub async fn get(&self, path: &str) -> Result<Option<Value>, ServiceError> {
         let request = self.request(Method::GET, path)?;
         self.wait().await?;
@@ -184,18 +183,18 @@ impl JsonService {
         }
     }
 
-    /// Asks with `body` at `path`, where asking changes nothing.
+    /// Sends `body` to `path` in a POST request that changes nothing at the service.
     ///
     /// # Errors
-    /// [`ServiceError`]; nothing is unclear.
+    /// A [`ServiceError`], never [`ServiceError::Unclear`].
     pub async fn ask(&self, path: &str, body: &Value) -> Result<Value, ServiceError> {
         self.ask_with(path, body, None).await
     }
 
-    /// As [`JsonService::ask`], with a header of the service's own.
+    /// Like [`JsonService::ask`], with one more request header.
     ///
     /// # Errors
-    /// [`ServiceError`]; nothing is unclear.
+    /// A [`ServiceError`], never [`ServiceError::Unclear`].
     pub async fn ask_with(
         &self,
         path: &str,
@@ -208,10 +207,10 @@ impl JsonService {
         }
     }
 
-    /// Hands `body` in at `path`: once.
+    /// Submits `body` to `path` in a POST request, exactly once.
     ///
     /// # Errors
-    /// [`ServiceError`].
+    /// A [`ServiceError`]; [`ServiceError::Unclear`] if the service may have accepted the request.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value, ServiceError> {
         self.send(path, body, None).await
     }
@@ -229,7 +228,7 @@ impl JsonService {
         self.wait().await?;
         let sent = request.body(body.to_string()).send().await;
         let answer = sent.map_err(|error| {
-            // Before there is a connection nothing has left; afterwards nobody knows.
+            // Nothing is sent before the connection is established; after that the outcome is unknown.
             let connecting = error.is_connect() || error.is_builder();
             let why = text(&error.without_url());
             if connecting { ServiceError::Unreachable(why) } else { ServiceError::Unclear(why) }
@@ -237,7 +236,7 @@ impl JsonService {
         self.read(answer).await
     }
 
-    /// Waits for a place among the requests, where they are counted.
+    /// Waits for a slot if the client has a rate limit.
     async fn wait(&self) -> Result<(), ServiceError> {
         if let Some(pace) = &self.pace {
             let place = pace.place(Instant::now())?;
@@ -281,7 +280,7 @@ async fn read(mut answer: Response, key: Option<&[u8]>) -> Result<Value, Service
             Err(error) => return Err(ServiceError::Unclear(text(&error.without_url()))),
         }
     }
-    // What a service says is shown and logged: it must not be able to tell our key to whoever reads that.
+    // Messages of a service are shown and logged, so they must not contain the API key.
     if key.is_some_and(|key| !key.is_empty() && body.windows(key.len()).any(|part| part == key)) {
         return Err(ServiceError::Nonsense(text(&"an answer that repeats the key it was asked with")));
     }
@@ -303,9 +302,9 @@ async fn read(mut answer: Response, key: Option<&[u8]>) -> Result<Value, Service
     }
 }
 
-/// `Retry-After` in either of its forms, seconds or a date
-/// (<https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>). A date is held against the answer's own, so that a
-/// clock that differs from ours lengthens no wait.
+/// Parses `Retry-After` in both of its forms, seconds or a date
+/// (<https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>). A date is compared with the response's own `Date`, so
+/// that a clock difference does not lengthen the wait.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let said = text(header::RETRY_AFTER)?;
@@ -314,7 +313,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let until = httpdate::parse_http_date(said).ok()?;
     let now = text(header::DATE).and_then(|said| httpdate::parse_http_date(said).ok()).unwrap_or_else(SystemTime::now);
-    // A time that is over asks for no more than the least.
+    // A date in the past asks for the minimum wait.
     Some(until.duration_since(now).unwrap_or(USUAL_WAIT).max(USUAL_WAIT))
 }
 
@@ -327,18 +326,18 @@ mod tests {
         let pace = Pace::new(3);
         let start = Instant::now();
         let places: Vec<Duration> = (0..9).map(|_| pace.place(start).unwrap() - start).collect();
-        // Three at once, three a second later, three two seconds later.
+        // Three at once, three after one second, three after two seconds.
         assert_eq!(places.iter().map(Duration::as_secs).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1, 2, 2, 2]);
         for _ in 0..3 {
             assert_eq!(pace.place(start).unwrap() - start, Duration::from_secs(3));
         }
         assert_eq!(pace.place(start), Err(ServiceError::Busy { after: Duration::from_secs(4) }));
-        // Whoever comes when all have left waits for nobody.
+        // Once the window is over, a request leaves at once.
         let later = start + Duration::from_secs(10);
         assert_eq!(pace.place(later), Ok(later));
     }
 
-    /// The dates are RFC 9110's own examples of its three forms, and one 37 seconds later.
+    /// The dates are the examples of the three date forms in RFC 9110, and one that is 37 seconds later.
     #[test]
     fn a_wait_is_read_as_seconds_or_as_a_date() {
         let of = |after: &'static str, date: Option<&'static str>| {
@@ -354,7 +353,7 @@ mod tests {
             assert_eq!(of(later, Some(now)), Some(37), "{now}");
         }
         assert_eq!(of("120", Some("Sun, 06 Nov 1994 08:49:37 GMT")), Some(120));
-        // Over already: the least, never none.
+        // A date in the past gives the minimum wait, not zero.
         assert_eq!(of("Sun, 06 Nov 1994 08:49:37 GMT", Some(later)), Some(1));
         assert_eq!(of("Sun, 06 Nov 1994 08:49:37 GMT", None), Some(1));
         // Far in the future by this machine's clock.

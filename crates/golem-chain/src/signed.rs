@@ -1,7 +1,7 @@
-//! A signed transaction: the bytes that may be stored and sent, and what they say when read back.
+//! Signed transactions: the bytes that are stored and sent, and the fields decoded from them.
 //!
-//! Reading back is the point: whoever gets one from a signer compares it with what was to be
-//! signed. Not here: signing (see `custody`), and sending (see `chain::sender`).
+//! A caller that gets one from a signer compares the decoded fields with the request. Not here: signing (see `custody`)
+//! and sending (see `chain::sender`).
 
 use alloy::{
     consensus::{Transaction as _, TxEnvelope},
@@ -11,7 +11,7 @@ use alloy::{
 
 use bardo_base::signer::signer_of;
 
-/// A transaction with its signature, decoded and encoded.
+/// A signed transaction with its sender and its encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
     transaction: TxEnvelope,
@@ -19,22 +19,22 @@ pub struct Signed {
     raw: Bytes,
 }
 
-/// Why bytes are no signed transaction of one chain.
+/// Error for bytes that are not a signed transaction of one chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignedError {
-    /// Not the encoding of a transaction, or more than one.
+    /// The bytes do not encode exactly one transaction.
     #[error("these bytes are not one signed transaction")]
     Malformed,
     /// The signature recovers to no account.
     #[error("the transaction's signature belongs to no account")]
     Signature,
-    /// Valid on every chain, so on chains it was not meant for.
+    /// The transaction has no chain id, so it is valid on every chain.
     #[error("the transaction names no chain and could be replayed on any: sign one that carries a chain id (EIP-155)")]
     NoChain,
 }
 
-/// Who signed a transaction. The upper half of `s` is nobody's signature
-/// ([EIP-2](https://eips.ethereum.org/EIPS/eip-2)).
+/// Recovers the sender of a transaction. `None` for an invalid signature, and for one with `s` in the upper half of its
+/// range ([EIP-2](https://eips.ethereum.org/EIPS/eip-2)).
 pub fn sender_of(transaction: &TxEnvelope) -> Option<Address> {
     let signature = transaction.signature();
     if signature.normalize_s().is_some() {
@@ -44,10 +44,10 @@ pub fn sender_of(transaction: &TxEnvelope) -> Option<Address> {
 }
 
 impl Signed {
-    /// Takes a signed transaction, and recovers who signed it.
+    /// Wraps a signed transaction and recovers its sender.
     ///
     /// # Errors
-    /// [`SignedError`]: a signature of nobody, or no chain id.
+    /// [`SignedError`] if the signature recovers to no account or the transaction has no chain id.
     pub fn new(transaction: TxEnvelope) -> Result<Self, SignedError> {
         let from = sender_of(&transaction).ok_or(SignedError::Signature)?;
         if transaction.chain_id().is_none() {
@@ -57,10 +57,10 @@ impl Signed {
         Ok(Self { transaction, from, raw })
     }
 
-    /// Reads the bytes of one.
+    /// Decodes a signed transaction from its EIP-2718 encoding.
     ///
     /// # Errors
-    /// [`SignedError`]: bytes left over count as malformed.
+    /// [`SignedError`]; trailing bytes count as malformed.
     pub fn decode(raw: &[u8]) -> Result<Self, SignedError> {
         let mut rest = raw;
         let transaction = TxEnvelope::decode_2718(&mut rest).map_err(|_| SignedError::Malformed)?;
@@ -70,33 +70,33 @@ impl Signed {
         Self::new(transaction)
     }
 
-    /// The transaction.
+    /// The decoded transaction with its signature.
     pub fn transaction(&self) -> &TxEnvelope {
         &self.transaction
     }
 
-    /// Who signed it, recovered from the signature.
+    /// The sender, recovered from the signature.
     pub fn from(&self) -> Address {
         self.from
     }
 
-    /// The chain it is valid on.
+    /// EIP-155 id of the chain on which the transaction is valid.
     pub fn chain_id(&self) -> u64 {
-        // Held by `new`; a chain id of zero exists nowhere and fits no chain it could be compared with.
+        // `new` ensures that there is a chain id; the default 0 would match no chain.
         self.transaction.chain_id().unwrap_or_default()
     }
 
-    /// Its place among the signer's transactions.
+    /// Account nonce of the sender in this transaction.
     pub fn nonce(&self) -> u64 {
         self.transaction.nonce()
     }
 
-    /// The hash it is found by.
+    /// The transaction hash.
     pub fn hash(&self) -> B256 {
         *self.transaction.tx_hash()
     }
 
-    /// What is sent ([EIP-2718](https://eips.ethereum.org/EIPS/eip-2718)).
+    /// The encoding that is sent ([EIP-2718](https://eips.ethereum.org/EIPS/eip-2718)).
     pub fn raw(&self) -> &Bytes {
         &self.raw
     }
@@ -112,10 +112,11 @@ mod tests {
 
     use super::*;
 
-    /// The group's order, as [SEC 2](https://www.secg.org/sec2-v2.pdf) gives it.
+    /// Order of the secp256k1 group, from [SEC 2](https://www.secg.org/sec2-v2.pdf).
     const ORDER: U256 = uint!(0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141_U256);
 
-    /// A transaction signed, and the same with the signature's mirror image, which recovers to the same key.
+    /// Signs a transaction and returns it twice: once as signed, once with the mirrored `s`, which recovers to the same
+    /// key.
     fn both<T>(signer: &PrivateKeySigner, transaction: T) -> [TxEnvelope; 2]
     where
         T: SignableTransaction<Signature> + Clone,
@@ -137,7 +138,7 @@ mod tests {
             both(&signer, TxEip7702 { chain_id, to, ..Default::default() }),
         ];
         for [good, mirrored] in every {
-            // The library that signs says the same of both.
+            // alloy's own recovery agrees in both cases.
             assert_eq!(good.recover_signer().ok(), Some(signer.address()));
             assert!(mirrored.recover_signer().is_err());
             let read = Signed::decode(&good.encoded_2718()).unwrap();

@@ -1,5 +1,5 @@
-//! The table in force: the built-in one with the operator's own keys in it. Only what a screen's keys do can be bound
-//! anew. The answers of a decision keep their letters, and the stop keeps Ctrl-X, wherever one sits.
+//! Active key bindings: the built-in table with the operator's own keys. Only the keys of screens can be rebound.
+//! Answers to an approval request keep their letters, and the stop keeps Ctrl-X, so that they are the same everywhere.
 
 use std::collections::BTreeMap;
 
@@ -7,70 +7,70 @@ use crossterm::event::KeyCode;
 
 use super::{Action, Binding, Context, KEYMAP, Key};
 
-/// One row in force.
+/// Row of the active key bindings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Where it holds.
+    /// Context in which the binding applies.
     pub context: Context,
-    /// The keys that do it; the first is the one that hints show.
+    /// Keys that trigger the action; hints show the first one.
     pub keys: Vec<Key>,
-    /// What they do.
+    /// Action that the keys trigger.
     pub action: Action,
-    /// One or two words for the hint bar; empty: not in the bar.
+    /// One or two words for the hint bar; empty if the bar does not show it.
     pub hint: &'static str,
-    /// One line for the help.
+    /// One line for the help overlay.
     pub help: &'static str,
 }
 
-/// The table in force.
+/// Active key bindings of the console.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Keymap {
     rows: Vec<Row>,
 }
 
-/// Why the operator's keys cannot be used. Each names what stands in the configuration.
+/// Error in the configured keys, with the name of the setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeymapError {
-    /// Nothing of that name can be bound.
+    /// No action that can be bound has this name.
     #[error("keys.{name}: nothing is called so; there are: {known}")]
     UnknownAction {
-        /// What was written.
+        /// Action name in the configuration.
         name: String,
-        /// What could be.
+        /// All valid action names, separated by commas.
         known: String,
     },
-    /// No terminal sends it.
+    /// The text does not name a key that terminals send.
     #[error("keys.{name}: `{key}` is no key; write one such as x, Ctrl-K, F2, PgDn or Space")]
     UnknownKey {
-        /// The action.
+        /// Action name in the configuration.
         name: String,
-        /// What was written.
+        /// Key as written in the configuration.
         key: String,
     },
-    /// The key is needed elsewhere on every screen.
+    /// The key is reserved on every screen.
     #[error("keys.{name}: {key} is kept for {kept}")]
     Kept {
-        /// The action.
+        /// Action name in the configuration.
         name: String,
-        /// The key.
+        /// Key as written in the configuration.
         key: String,
-        /// What it is kept for.
+        /// Action that the key is reserved for.
         kept: String,
     },
-    /// Two actions want one key.
+    /// Two actions use the same key.
     #[error("{key} would be both {one} and {other}: give one of them another key")]
     Conflict {
-        /// The key.
+        /// Key that both actions use.
         key: String,
-        /// The one.
+        /// Name of the action that claims the key first.
         one: String,
-        /// The other.
+        /// Name of the action that claims the key second.
         other: String,
     },
 }
 
 impl KeymapError {
-    /// The settings that it is about, by their names.
+    /// Names of the settings that the error is about.
     pub fn names(&self) -> Vec<&str> {
         match self {
             Self::UnknownAction { name, .. } | Self::UnknownKey { name, .. } | Self::Kept { name, .. } => vec![name],
@@ -93,11 +93,12 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The built-in table with these keys in it: by the action's name (`freeze`, `next-panel`, `logs`), keys separated
-    /// by blanks, the first for the hints.
+    /// Returns the built-in bindings with the given keys for the named actions (`freeze`, `next-panel`, `logs`). Keys
+    /// are separated by spaces; hints show the first one.
     ///
     /// # Errors
-    /// A [`KeymapError`]; then none of them holds.
+    /// A [`KeymapError`] for an unknown action, an unknown or reserved key, or a conflict. Then none of the keys is
+    /// applied.
     pub fn with<'a>(wanted: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, KeymapError> {
         let mut keymap = Self::default();
         for (name, keys) in wanted {
@@ -126,7 +127,7 @@ impl Keymap {
         keymap.conflict().map_or(Ok(keymap), Err)
     }
 
-    /// The first key that two rows of one context claim.
+    /// Finds the first key that two actions of the screens use.
     fn conflict(&self) -> Option<KeymapError> {
         let mut seen: BTreeMap<String, &Row> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.context == Context::Page) {
@@ -141,20 +142,20 @@ impl Keymap {
         None
     }
 
-    /// What `key` does in `context`.
+    /// Returns the action of `key` in `context`, or `None` if the key is not bound there.
     pub fn action(&self, context: Context, key: Key) -> Option<Action> {
         let find = |context: Context| self.rows.iter().find(|row| row.context == context && row.keys.contains(&key));
         find(context).or_else(|| find(Context::Anywhere)).map(|row| row.action)
     }
 
-    /// The rows that hold in `context`, its own first.
+    /// Rows that apply in `context`: its own first, then those of [`Context::Anywhere`].
     pub fn rows(&self, context: Context) -> impl Iterator<Item = &Row> {
         let of = move |wanted: Context| self.rows.iter().filter(move |row| row.context == wanted);
         of(context).chain(of(Context::Anywhere))
     }
 }
 
-/// What a key holds everywhere, and may therefore not be bound to anything else.
+/// Name of the action that reserves `key` in every context; `None` for a key that can be bound.
 fn kept_for(key: Key) -> Option<String> {
     if key.code == KeyCode::Esc {
         return Some("going back".to_owned());
@@ -163,7 +164,7 @@ fn kept_for(key: Key) -> Option<String> {
     Some(name_of(anywhere.action))
 }
 
-/// An action's name in the configuration: `next-panel`, and a screen's own for going to it.
+/// Name of an action in the configuration, such as `next-panel`. For a change of screen it is the screen's name.
 pub fn name_of(action: Action) -> String {
     if let Action::GoTo(screen) = action {
         return screen.name().to_lowercase();
@@ -180,7 +181,7 @@ pub fn name_of(action: Action) -> String {
 }
 
 impl Key {
-    /// The key of that name, as hints write it; capitals of `ctrl` do not matter.
+    /// Parses a key as hints write it; `ctrl` may have any case. `None` for text that names no usable key.
     pub fn named(text: &str) -> Option<Self> {
         if let Some((held, letter)) = text.split_once('-').filter(|(held, _)| held.eq_ignore_ascii_case("ctrl")) {
             let _ = held;
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(keymap.action(Context::Page, Key::ctrl('k')), Some(Action::Freeze));
         assert_eq!(keymap.action(Context::Page, Key::char(' ')), None);
         assert_eq!(keymap.action(Context::Page, Key::char('L')), Some(Action::GoTo(ScreenId::Logs)));
-        // A decision's own keys stay.
+        // Keys of approval requests are not affected.
         assert_eq!(keymap.action(Context::Decision, Key::char(' ')), Some(Action::MarkRead));
     }
 
@@ -247,7 +248,7 @@ mod tests {
     fn a_conflict_names_both_and_nothing_holds() {
         let error = Keymap::with([("freeze", "/")]).unwrap_err();
         assert_eq!(error.to_string(), "/ would be both filter and freeze: give one of them another key");
-        // Both moved: no conflict.
+        // Both actions moved, so nothing conflicts.
         assert!(Keymap::with([("freeze", "/"), ("filter", "Space")]).is_ok());
         let error = Keymap::with([("pause", "F5"), ("help", "F5")]).unwrap_err().to_string();
         assert!(error.contains("pause") && error.contains("help"), "{error}");
@@ -258,7 +259,7 @@ mod tests {
         for key in ["Ctrl-X", "ctrl-c", "Esc", "Ctrl-Z", "Ctrl-L"] {
             assert!(matches!(Keymap::with([("zoom", key)]), Err(KeymapError::Kept { .. })), "{key}");
         }
-        // What answers a decision has no name here.
+        // Actions that answer an approval request cannot be named here.
         for name in ["pick", "do-it", "hold", "mark-read", "hold-release"] {
             assert!(matches!(Keymap::with([(name, "F3")]), Err(KeymapError::UnknownAction { .. })), "{name}");
         }

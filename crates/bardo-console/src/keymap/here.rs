@@ -1,9 +1,9 @@
-//! What a key of a screen does where that is something else than on most screens: the help of that screen says this.
+//! Help texts of keys whose effect on one screen differs from most screens.
 
 use super::Action;
 use crate::screens::ScreenId;
 
-/// A screen, what a key asks for there, and what it does.
+/// Screen, action and help text of each exception.
 const HERE: &[(ScreenId, Action, &str)] = &[
     (ScreenId::Live, Action::Open, "the whole story of the selected call; without one, of the newest"),
     (ScreenId::Live, Action::CancelSelected, "cancel the selected call, while it can be; asks first"),
@@ -46,7 +46,7 @@ const HERE: &[(ScreenId, Action, &str)] = &[
     (ScreenId::Logs, Action::Filter, "filter: words, kind: call: level:"),
 ];
 
-/// What the key does on this screen, where the table's own words are not of it.
+/// Help text of an action on this screen; `None` if the general text applies.
 pub fn help_on(screen: ScreenId, action: Action) -> Option<&'static str> {
     HERE.iter().find(|(on, of, _)| *on == screen && *of == action).map(|(.., words)| *words)
 }

@@ -1,6 +1,7 @@
-//! A question of a screen before it does something: what it is about, the ways to go, nothing picked. A letter picks,
-//! Enter does it, Esc goes back. What does not fit scrolls, and nothing is done before every line was on the screen. It
-//! sends nothing by itself. Keys act half a second after it is there, and after the last keystroke, as in a decision.
+//! Confirmation dialog of a screen: shows facts and options, with no option chosen at first. A letter chooses an
+//! option, Enter confirms it, Esc closes the dialog. Facts that do not fit scroll, and nothing is confirmed before
+//! every line was shown. The dialog itself sends nothing. Keys act only half a second after it opened and after the
+//! last keystroke, as in an approval request.
 
 use std::cell::Cell;
 
@@ -14,90 +15,90 @@ use crate::theme::Role;
 use crate::widgets::paint::{Row, rows, wrapped};
 use bardo_base::text::width;
 
-/// The widest a question is drawn.
+/// Maximum width of the dialog, in columns.
 const WIDEST: u16 = 76;
 
-/// One way to go.
+/// Option of the dialog.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Way<T> {
-    /// The letter that picks it.
+    /// Letter that chooses the option.
     pub letter: char,
-    /// What it does.
+    /// Text that describes the option.
     pub words: String,
-    /// What is wanted then.
+    /// Value returned when the option is confirmed.
     pub then: T,
 }
 
-/// The question.
+/// Confirmation dialog with its scroll and guard state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask<T> {
-    /// What it is about.
+    /// Title in the frame of the dialog.
     pub title: String,
-    /// The facts, a row each.
+    /// Facts to read before confirming, one per row.
     pub facts: Vec<Row>,
-    /// The ways to go.
+    /// Options that can be chosen, in display order.
     pub ways: Vec<Way<T>>,
     picked: Option<usize>,
-    /// When the last key came, or since when it is open, by the machine's clock; `None`: nothing is taken yet.
+    /// Time of the last key or of opening, in milliseconds of the machine's clock. `None` ignores the next key.
     touched_at: Option<u64>,
-    /// Whether the last key came too soon.
+    /// Set when the last key came within the guard time.
     hurried: bool,
-    /// The first line of the facts that is wanted on the screen.
+    /// First line of the facts to show.
     first: usize,
-    /// What was on the screen so far; drawing alone knows it.
+    /// Lines shown so far. In a cell, because only drawing knows them and drawing takes `&self`.
     shown: Cell<Option<Shown>>,
 }
 
-/// What of the facts was on the screen.
+/// Record of the fact lines that were on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shown {
-    /// Lines of all facts, at the width they were drawn in.
+    /// Total number of fact lines at the width they were drawn in.
     of: usize,
     width: u16,
-    /// Lines that there is room for.
+    /// Number of lines that fit.
     room: usize,
-    /// The first line that stands there now.
+    /// First line that is shown now.
     first: usize,
-    /// All lines before this one have stood there.
+    /// Number of lines from the start that have been shown so far.
     seen: usize,
 }
 
-/// What came of a key or a click.
+/// Result of a key or a click.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Asked<T> {
-    /// It stays open.
+    /// The dialog stays open.
     Open,
-    /// It is closed, and nothing is done.
+    /// The dialog is closed without any action.
     Closed,
-    /// This is done.
+    /// The option with this value was confirmed.
     Do(T),
 }
 
 impl<T: Clone> Ask<T> {
-    /// A question with nothing picked.
+    /// Creates a dialog with no option chosen. Without [`Self::opened`], its first key is ignored.
     pub fn new(title: impl Into<String>, facts: Vec<Row>, ways: Vec<Way<T>>) -> Self {
         let (title, shown) = (title.into(), Cell::new(None));
         Self { title, facts, ways, picked: None, touched_at: None, hurried: false, first: 0, shown }
     }
 
-    /// The same, opened at this moment of the machine's clock. Without one, nothing is ever done.
+    /// Sets the time of opening, in milliseconds of the machine's clock. Without it, the first key does not act.
     #[must_use]
     pub fn opened(self, now: u64) -> Self {
         Self { touched_at: Some(now), ..self }
     }
 
-    /// Something was pasted: the next key comes too soon, whenever it comes.
+    /// Records a paste: the next key is ignored, whenever it comes.
     pub fn pasted(&mut self) {
         self.touched_at = None;
     }
 
-    /// It was covered and is before the reader again at this moment of the machine's clock: what was meant for what
-    /// covered it does nothing here.
+    /// Restarts the guard time after another layer covered the dialog, so that keys meant for that layer do nothing
+    /// here.
     pub fn uncovered(&mut self, now: u64) {
         self.touched_at = Some(now);
     }
 
-    /// Whether it has stood untouched for as long as a decision must; this keystroke guards it anew.
+    /// Returns true if the guard time has passed since the last keystroke, and restarts it.
     fn settled(&mut self, now: u64) -> bool {
         let before = self.touched_at.replace(now);
         let settled = before.is_some_and(|before| now >= before.saturating_add(GUARD_MILLIS));
@@ -105,7 +106,7 @@ impl<T: Clone> Ask<T> {
         settled
     }
 
-    /// What a key comes to at this moment of the machine's clock.
+    /// Handles a key at the given time of the machine's clock, in milliseconds.
     pub fn key(&mut self, key: Key, now: u64) -> Asked<T> {
         let settled = self.settled(now);
         match key.code {
@@ -129,7 +130,7 @@ impl<T: Clone> Ask<T> {
         }
     }
 
-    /// What a click comes to: a way is picked, the last line does it, outside nothing happens.
+    /// Handles a click: on an option it chooses it, on the last line it confirms or closes, elsewhere it does nothing.
     pub fn click(&mut self, at: Position, area: Rect, now: u64) -> Asked<T> {
         let settled = self.settled(now);
         let inner = self.inside(area);
@@ -138,7 +139,7 @@ impl<T: Clone> Ask<T> {
         }
         let from_below = usize::from(inner.bottom() - 1 - at.y);
         if from_below == 0 {
-            // The left half does it, the right half goes back.
+            // The left half confirms, the right half closes.
             return match at.x < inner.x + inner.width / 2 {
                 true if !settled => Asked::Open,
                 true => self.done(),
@@ -159,7 +160,7 @@ impl<T: Clone> Ask<T> {
         match way.filter(|_| self.is_read()) {
             Some(way) => Asked::Do(way.then.clone()),
             None => {
-                // What was not on the screen yet is what comes next.
+                // Enter first shows the fact lines that were not on the screen yet.
                 if !self.is_read() {
                     self.scroll(self.page(), true);
                 }
@@ -168,7 +169,7 @@ impl<T: Clone> Ask<T> {
         }
     }
 
-    /// Whether every line of the facts has been on the screen.
+    /// Returns true if every fact line has been on the screen.
     fn is_read(&self) -> bool {
         self.shown.get().is_some_and(|shown| shown.seen >= shown.of)
     }
@@ -184,13 +185,13 @@ impl<T: Clone> Ask<T> {
         self.first = first.min(last);
     }
 
-    /// Notes what is drawn now: from which line, and for how many lines there is room.
+    /// Records the lines that are drawn now.
     fn show(&self, of: usize, width: u16, height: u16) -> Shown {
         let height = usize::from(height);
-        // Where they do not all fit, a line says so.
+        // If not all lines fit, the last one is needed for the scroll hint.
         let room = if of > height { height.saturating_sub(1) } else { height };
         let first = self.first.min(of.saturating_sub(room));
-        // Broken into other lines than before, they are read anew.
+        // After a change of width the lines break differently, so all of them must be read again.
         let before = self.shown.get().filter(|shown| (shown.of, shown.width) == (of, width));
         let before = before.map_or(0, |shown| shown.seen);
         let seen = if first <= before { before.max((first + room).min(of)) } else { before };
@@ -214,7 +215,7 @@ impl<T: Clone> Ask<T> {
         Rect { x: place.x + 2, y: place.y + 1, width, height }
     }
 
-    /// Draws it over an area. The ways and the last line stay, whatever else has no room.
+    /// Draws the dialog over an area. Options and the last line are kept even if little room is left for the facts.
     pub fn draw(&self, pen: &mut Pen<'_>, area: Rect) {
         let place = self.place(area);
         pen.fill(place, Role::Dialog);
@@ -252,7 +253,7 @@ impl<T: Clone> Ask<T> {
     }
 }
 
-/// A table's column of so many columns, its text cut with a mark.
+/// Text padded or cut to a number of terminal columns; a cut text ends with a mark.
 pub fn column(text: &str, columns: usize) -> String {
     let shown = bardo_base::text::fit(text, columns);
     format!("{shown}{}", " ".repeat(columns.saturating_sub(width(&shown))))
@@ -262,7 +263,7 @@ pub fn column(text: &str, columns: usize) -> String {
 mod tests {
     use super::*;
 
-    /// Long after whatever was typed before.
+    /// Presses a key after the guard time.
     fn calmly<T: Clone>(ask: &mut Ask<T>, key: Key) -> Asked<T> {
         let now = ask.touched_at.unwrap_or(0) + GUARD_MILLIS;
         ask.key(key, now)
@@ -295,7 +296,7 @@ mod tests {
         let mut ask = Ask::new("Sure?", facts, vec![Way { letter: 's', words: "do it".to_owned(), then: 2 }]).opened(0);
         assert_eq!(calmly(&mut ask, key(KeyCode::Char('s'))), Asked::Open);
         assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), Asked::Open, "nobody has seen any of it");
-        // Twelve lines: six of the facts, one that says so, the way, the last line, the edges.
+        // Twelve lines: six facts, the scroll hint, the option, the last line, the edges.
         let area = Rect::new(0, 0, 60, 11);
         let mut on_screen = std::collections::BTreeSet::new();
         let mut enters = 0;
@@ -359,7 +360,7 @@ mod tests {
         let picked = |ask: &Ask<u8>| ask.picked.is_some();
         let mut ask = ask();
         drawn(&ask, area);
-        // Since it opened, since the last key, and since a paste.
+        // The guard time runs from opening, from the last key, and from a paste.
         assert_eq!(ask.key(key(KeyCode::Char('s')), GUARD_MILLIS - 1), Asked::Open);
         assert!(!picked(&ask));
         assert!(drawn(&ask, area).contains("too soon"));
@@ -376,7 +377,7 @@ mod tests {
         let does = Position { x: inner.x + 1, y: inner.bottom() - 1 };
         assert_eq!(ask.click(does, area, now + GUARD_MILLIS - 1), Asked::Open, "a click as little as a key");
         assert_eq!(ask.key(key(KeyCode::Enter), now + 2 * GUARD_MILLIS), Asked::Do(2));
-        // One that nobody has said the time of takes nothing; what only goes back needs no calm.
+        // A dialog without an opening time accepts nothing. Closing needs no guard time.
         let mut unopened = Ask { touched_at: None, ..super::tests::ask() };
         drawn(&unopened, area);
         assert_eq!(unopened.key(key(KeyCode::Char('s')), now), Asked::Open);

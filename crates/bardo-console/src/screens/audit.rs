@@ -1,5 +1,4 @@
-//! Screen 5: what was decided and what stands: open questions, standing approvals, past decisions, and the trail, whose
-//! wholeness can be checked here.
+//! Screen 5: approval requests, standing approvals, past decisions, and the audit log, which can be verified here.
 
 mod rows;
 
@@ -23,16 +22,17 @@ use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 use bardo_session::handle::{AuditEntry, Command, Found, GrantNow, Query};
 
-/// Entries of the trail asked for.
+/// Maximum number of audit log entries per query, and kept here.
 const ENTRIES: u32 = 500;
-/// The count of the query for the trail, of the check of it, and of the query for what was written since.
+/// Counts that identify the replies: the newest entries, the verification, and the entries written since.
 const TRAIL: u32 = 1;
 const VERIFY: u32 = 2;
 const MORE: u32 = 3;
-/// So long after an event the trail is looked at for what it came to: by then its entries are written.
+/// Delay between an event and the query for its audit log entries, in milliseconds. By then they are written.
 const SETTLED_MILLIS: u64 = 1_000;
 
-/// Lines of the trail's panel in which one entry is told whole, with the rule above them; none where there are few.
+/// Number of lines below the audit log that show the selected entry in full, with the rule above them; 0 in a small
+/// panel.
 const fn told_lines(area: Rect) -> u16 {
     match area.height {
         20.. if area.width >= 24 => 5,
@@ -41,18 +41,18 @@ const fn told_lines(area: Rect) -> u16 {
     }
 }
 
-/// How many rows a list has, and each of them by its place.
+/// Number of rows of a list, and a function that builds the row at an index.
 type Rows<'a> = (usize, &'a dyn Fn(usize) -> Option<Ends>);
 
-/// What stands around a list.
+/// Title and texts around a list.
 struct Head<'a> {
     title: &'a str,
     right: &'a [Piece],
-    /// Said where there is nothing.
+    /// Text for an empty list.
     empty: &'a str,
 }
 
-/// The panels, in the order of Tab.
+/// Panels of the screen, in the order of Tab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Panel {
     Questions,
@@ -63,22 +63,22 @@ enum Panel {
 
 const PANELS: [Panel; 4] = [Panel::Questions, Panel::Grants, Panel::Decisions, Panel::Trail];
 
-/// Screen 5.
+/// State of screen 5.
 #[derive(Debug)]
 pub(super) struct Audit {
     panel: Panel,
     at: [usize; 4],
-    /// The oldest first.
+    /// Audit log entries, oldest first.
     entries: VecDeque<Told>,
-    /// Whether what is written from now on is asked for by itself: not where there is no trail to read.
+    /// Set once the audit log could be read: entries written from then on are queried after each event.
     follows: bool,
-    /// The newest event of which the trail's entries were asked for.
+    /// Number of the newest event for which entries were queried.
     seen: u64,
-    /// When it is asked for more, by the machine's clock.
+    /// Time of the next query, in milliseconds of the machine's clock.
     due: Option<u64>,
     verdict: Option<(bool, SafeText)>,
     filter: Filter,
-    /// Whether the panel with the keys has the whole place.
+    /// Set while the focused panel fills the screen.
     zoomed: bool,
 }
 
@@ -102,7 +102,7 @@ fn ask(count: u32, query: Query) -> Wish {
     Wish::Send(Box::new(Command::Look { ticket: ticket(ScreenId::Audit, count), query }))
 }
 
-/// Calls that were decided on, the newest first.
+/// Calls with a decided approval request, newest first.
 fn decisions<'a>(known: &'a Known<'_>) -> Vec<&'a CallSeen> {
     known.feed.calls.iter().rev().filter(|call| call.resolved.is_some()).collect()
 }
@@ -117,14 +117,15 @@ impl Audit {
         self.at.get(at).copied().unwrap_or(0)
     }
 
-    /// The entries that hold every word of the filter, the newest first.
+    /// Entries that contain every word of the filter, newest first.
     fn fitting(&self) -> Vec<&Told> {
         let words: Vec<String> = self.filter.words().collect();
         let fits = |told: &&Told| words.iter().all(|word| told.text.contains(word.as_str()));
         self.entries.iter().rev().filter(fits).collect()
     }
 
-    /// Changes which entries are known. The one that the keys are on keeps them; whoever is at the newest stays there.
+    /// Changes the known entries. The selected entry stays selected; a selection at the newest entry stays at the
+    /// newest.
     fn change(&mut self, change: impl FnOnce(&mut VecDeque<Told>)) {
         let place = self.selected(Panel::Trail);
         let kept = self.fitting().get(place).map(|told| told.entry.seq).filter(|_| place > 0);
@@ -135,9 +136,9 @@ impl Audit {
         }
     }
 
-    /// Takes in what was written since.
+    /// Adds the entries that were written since the last query.
     fn append(&mut self, more: Vec<AuditEntry>) -> Vec<Wish> {
-        // So many that some may be missing between those that are known and the newest.
+        // A full reply may leave a gap to the newest entries, so the newest ones are queried instead.
         if more.len() >= ENTRIES as usize {
             return vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })];
         }
@@ -163,7 +164,7 @@ impl Audit {
         }
     }
 
-    /// Moves the selection of the panel with the keys; true: the action moves one.
+    /// Moves the selection of the focused panel. Returns true if the action moves a selection.
     fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
         let (place, last) = (self.place(), self.count(self.panel, known).saturating_sub(1));
         let Some(at) = self.at.get_mut(place) else { return false };
@@ -172,7 +173,7 @@ impl Audit {
         to.is_some()
     }
 
-    /// What is said about the whole trail, above its entries: what its check came to, and what is not among them.
+    /// Notes above the audit log: the result of the verification, and a note if older entries are not loaded.
     fn notes(&self) -> Vec<Piece> {
         let verdict = self.verdict.as_ref().map(|(good, words)| match good {
             true => (format!("✓ {words}"), Role::StateGood),
@@ -185,10 +186,10 @@ impl Audit {
         verdict.into_iter().chain(older).collect()
     }
 
-    /// Where the rows of a panel are: inside its frame, below what is said about all of them.
+    /// Area of the rows of a panel: inside its frame, below the notes.
     fn inside(&self, panel: Panel, area: Rect) -> Rect {
         let notes = if panel == Panel::Trail { u16::try_from(self.notes().len()).unwrap_or(0) } else { 0 };
-        // One entry at least is shown.
+        // At least one entry is shown.
         let notes = notes.min(area.height.saturating_sub(3));
         let told = if panel == Panel::Trail { told_lines(area) } else { 0 };
         Rect {
@@ -199,7 +200,7 @@ impl Audit {
         }
     }
 
-    /// The entry that the keys are on, whole: a row has no room for most of them.
+    /// Draws the selected entry in full, because most entries do not fit a row.
     fn tell(&self, pen: &mut Pen<'_>, area: Rect, told: &Told) {
         let lines = told_lines(area);
         let Some(top) = area.height.checked_sub(lines + 1).filter(|_| lines > 0) else { return };
@@ -213,7 +214,7 @@ impl Audit {
         paint::rows(pen, inner, &wrapped(vec![row], inner.width.into()));
     }
 
-    /// Where the panels are: those that hold little leave the lines to the others.
+    /// Areas of the panels. Panels with few rows leave their lines to the others.
     fn panels(&self, known: &Known<'_>, area: Rect) -> [Rect; 4] {
         if self.zoomed {
             return PANELS.map(|panel| if panel == self.panel { area } else { Rect::default() });
@@ -226,7 +227,7 @@ impl Audit {
         let (left, right) = if wide {
             list::beside(area, area.width * 9 / 20)
         } else {
-            // Each shares an edge with the next. What they do not need is the trail's.
+            // Neighbours share an edge. The audit log gets the lines that the other panels do not need.
             let all = lines(Panel::Questions).saturating_add(lines(Panel::Grants));
             let all = all.saturating_add(wanted(Panel::Decisions)).saturating_sub(2);
             list::stacked(area, all.min(most))
@@ -236,7 +237,7 @@ impl Audit {
         [questions, grants, decisions, right]
     }
 
-    /// Draws a panel with so many rows, of which only those that are shown are worded.
+    /// Draws a panel. Only the rows in view are formatted.
     fn list(&self, pen: &mut Pen<'_>, area: Rect, panel: Panel, head: Head<'_>, rows: Rows<'_>) {
         let (count, row) = rows;
         if area.is_empty() {
@@ -245,7 +246,7 @@ impl Audit {
         let focus = self.panel == panel;
         let inner = self.inside(panel, area);
         let border = if focus { Role::BorderFocus } else { Role::Border };
-        // How many there are stands above: where few have room, the others are not left out in silence.
+        // The title counts the rows, so that rows without room are not hidden silently.
         let mut title = vec![(head.title.to_owned(), Role::Title)];
         if panel != Panel::Trail && count > 0 {
             title.push((format!(" {count}"), Role::TextDim));
@@ -266,7 +267,7 @@ impl Audit {
             let Some((mut left, right)) = row(place) else { continue };
             let mark = if focus && place == at { "▸" } else { " " };
             left.insert(0, (mark.to_owned(), Role::Key));
-            // A blank before the edge; what does not fit says so.
+            // One blank column stays before the edge; rows that do not fit are cut with a mark.
             let place = Rect { width: inner.width.saturating_sub(1), ..line(inner, y) };
             let room =
                 usize::from(place.width).saturating_sub(if right.is_empty() { 0 } else { pieces_width(&right) + 1 });
@@ -308,7 +309,7 @@ impl ScreenView for Audit {
         let head = Head { title: "Decisions", right: &[], empty: "You have decided nothing yet." };
         let decision = |at: usize| past.get(at).map(|call| decision_row(call));
         self.list(pen, decided, Panel::Decisions, head, (past.len(), &decision));
-        // That the newest does not come by itself is said where it is so.
+        // The label mentions `f` when new entries do not arrive by themselves.
         let still = if self.follows || self.entries.is_empty() { "" } else { " · f follows" };
         let keys = format!(" · v checks it · e exports{still}");
         let right = [(self.filter.label(), Role::TextDim), (keys, Role::TextDim)];
@@ -386,7 +387,7 @@ impl ScreenView for Audit {
         let (count, selected) = (self.count(panel, known), self.selected(panel));
         let first = list::first_shown(selected.min(count.saturating_sub(1)), usize::from(inside.height));
         let Some(row) = list::row_at(at, inside, first, count) else { return Vec::new() };
-        // The second click on a row opens it, like Enter.
+        // A second click on a row opens it, as Enter does.
         if again && row == selected {
             return self.open(known);
         }
@@ -410,13 +411,14 @@ impl ScreenView for Audit {
         vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]
     }
 
-    /// Whatever is written into the trail has an event, too: where events came, it is asked for what they came to.
+    /// Every audit log entry has an event, so new events trigger a query for new entries.
     fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
         if !self.follows {
             return Vec::new();
         }
         if self.due.is_none() && known.feed.last != self.seen {
-            // What comes until it is due is asked for once more afterwards: its entries may not be written by then.
+            // Events that arrive before the query trigger another one afterwards: their entries may not be written by
+            // then.
             self.seen = known.feed.last;
             self.due = Some(known.machine_millis.saturating_add(SETTLED_MILLIS));
         }
@@ -438,7 +440,7 @@ impl ScreenView for Audit {
                     self.change(|known| *known = entries.into_iter().map(Told::new).collect());
                 }
                 (MORE, Found::Audit { entries }) => return self.append(entries),
-                // In the words of `bardo log verify`.
+                // Uses the words of `bardo log verify`.
                 (VERIFY, Found::Verified { good, entries, head, faults }) => {
                     let more = match faults.len() {
                         0 | 1 => String::new(),

@@ -1,4 +1,4 @@
-//! The screens on which an operator acts: by keyboard alone, by mouse alone, at every size, under attack.
+//! Tests of the screens on which an operator acts: by keyboard alone, by mouse alone, at every size, with hostile text.
 
 use alloy_primitives::{Address, B256};
 use crossterm::event::{KeyCode, KeyModifiers};
@@ -46,7 +46,7 @@ fn key(code: KeyCode) -> Key {
 fn typed(screen: &mut dyn ScreenView, world: &World, words: &str) -> Vec<Wish> {
     let mut wishes = Vec::new();
     for (at, letter) in words.char_indices() {
-        // What is picked and done is read before.
+        // Waits for the guard time before a pair of keys that ends with Enter.
         if words[at..].chars().take(2).any(|one| one == '\n') {
             world.calm.set(world.calm.get() + 1_000);
         }
@@ -86,7 +86,7 @@ fn drawn(screen: &dyn ScreenView, world: &World, area: Rect) -> String {
     rows.map(|row| line(row).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// Where some words stand on the screen.
+/// Position of a text on the screen.
 fn place_of(screen: &dyn ScreenView, world: &World, words: &str) -> Position {
     let text = drawn(screen, world, AREA);
     for (y, row) in (0..).zip(text.lines()) {
@@ -142,7 +142,7 @@ fn what_was_never_locked_is_over_and_nothing_of_it_is_taken_back() {
     world.feed.intents[0].1.locked = None;
     let mut screen = Orders::default();
     assert!(drawn(&screen, &world, AREA).contains("1 open · 2 past"), "{}", drawn(&screen, &world, AREA));
-    // It stands among the past ones: the newest of them.
+    // The order is listed first among the past ones.
     screen.act(Action::Down, &world.known(), AREA);
     let shown = drawn(&screen, &world, AREA);
     assert!(shown.contains("Nothing was delivered") && !shown.contains("takes the money back"), "{shown}");
@@ -158,7 +158,7 @@ fn the_choice_among_orders_goes_with_the_order_and_not_with_the_row() {
     let open = samples::order(DecayUnit::Seconds).order_hash.to_string();
     let copied = |screen: &mut Orders, world: &World| screen.act(Action::Copy, &world.known(), AREA).unwrap();
     assert_eq!(copied(&mut screen, &world), [Wish::Copy(open.clone())]);
-    // The order ends and goes down among the past ones: what is selected is still it, not what moved into its row.
+    // The order ends and moves to the past ones. The selection follows it instead of staying in its row.
     let order = world.feed.orders.iter_mut().find(|(_, one)| one.order_hash.to_string() == open).unwrap();
     order.1.status = bardo_base::fabric::OrderStatus::Cancelled;
     world.feed.intents[0].1.status = IntentStatus::Filled;
@@ -170,10 +170,10 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     let mut world = world();
     let mut screen = Orders::default();
     let notice = |wishes: &[Wish]| wishes.iter().any(|wish| matches!(wish, Wish::Notice(_)));
-    // The bridge order is the newest open one: nothing can be taken back yet.
+    // The bridge order is the newest open one, and it cannot be refunded yet.
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
     assert!(notice(&said) && !screen.takes_text());
-    // Its time is over, and the settler still waits: neither the card nor the key offers what would be refused.
+    // The order has expired, but the settler does not refund yet: neither the card nor the key offers a refund.
     world.feed.intents[0].1.status = IntentStatus::Expired;
     let at = world.now / 1000;
     world.feed.intents[0].1.refund_from = Some(at + 1);
@@ -213,7 +213,7 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
 fn what_nobody_has_taken_yet_can_be_made_void_and_its_card_says_so() {
     let mut world = world();
     let mut screen = Orders::default();
-    // A bridge order that nobody has locked, and an auction that no service has confirmed.
+    // A bridge order without a lock, and an auction that no service has confirmed.
     world.feed.intents[0].1.status = IntentStatus::Pending;
     world.feed.intents[0].1.locked = None;
     let hash = samples::order(DecayUnit::Seconds).order_hash;
@@ -232,7 +232,7 @@ fn what_nobody_has_taken_yet_can_be_made_void_and_its_card_says_so() {
         );
         screen.act(Action::Down, &world.known(), AREA);
     }
-    // What is locked can be made void no more.
+    // A locked order can no longer be cancelled.
     world.feed.intents[0].1 = samples::intent();
     screen.act(Action::Top, &world.known(), AREA);
     assert!(!drawn(&screen, &world, AREA).contains("x cancel…"));
@@ -334,7 +334,7 @@ fn screens() -> Vec<Box<dyn ScreenView>> {
     ]
 }
 
-/// Brings a screen to the front, and answers what it asks of the trail.
+/// Shows a screen and answers its audit log query.
 fn open(screen: &mut dyn ScreenView, world: &World) -> Vec<Wish> {
     let wishes = screen.shown(&world.known());
     if screen.id() == ScreenId::Audit {

@@ -1,4 +1,4 @@
-//! What a list is narrowed to: words that are typed after `/`.
+//! Text filter of a list, typed after `/`.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 
@@ -6,7 +6,7 @@ use crate::keymap::Key;
 use crate::state::field::Field;
 use bardo_base::text::SafeText;
 
-/// A list's filter.
+/// Filter of a list: its text, and whether it is being edited.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     field: Field,
@@ -14,38 +14,38 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Gives it the keys.
+    /// Starts editing the filter.
     pub(super) fn open(&mut self) {
         self.typing = true;
     }
 
-    /// Whether it has the keys.
+    /// Returns true while the filter is being edited.
     pub(super) fn typing(&self) -> bool {
         self.typing
     }
 
-    /// Whether anything is held back.
+    /// Returns true if the filter has text.
     pub(super) fn stands(&self) -> bool {
         !self.field.text().is_empty()
     }
 
-    /// Lets everything pass again.
+    /// Removes the filter and ends editing.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Its words, in lower case.
+    /// Words of the filter, in lower case.
     pub(super) fn words(&self) -> impl Iterator<Item = String> + '_ {
         self.field.text().split_whitespace().map(str::to_lowercase)
     }
 
-    /// Whether a text holds every word.
+    /// Returns true if the text contains every word, in any case.
     pub(super) fn lets(&self, text: &str) -> bool {
         let text = text.to_lowercase();
         self.words().all(|word| text.contains(word.as_str()))
     }
 
-    /// What stands at the list's edge.
+    /// Label for the frame of the list.
     pub(super) fn label(&self) -> String {
         match (self.typing, self.field.text()) {
             (true, text) => format!("/{text}▏"),
@@ -54,19 +54,19 @@ impl Filter {
         }
     }
 
-    /// Takes a key while it has them; false: it means nothing to a text.
+    /// Handles a key while editing. Returns false if the key does not edit a text.
     pub(super) fn key(&mut self, key: Key) -> bool {
         match (key.code, key.modifiers) {
             (KeyCode::Enter, _) => self.typing = false,
             (KeyCode::Esc, _) => self.clear(),
-            // What is typed goes first, then the keys.
+            // The first Ctrl-C clears the text, the second ends editing.
             (KeyCode::Char('c'), KeyModifiers::CONTROL) => self.typing = self.field.clear(),
             _ => return self.field.key(key),
         }
         true
     }
 
-    /// Takes what is pasted while it has the keys.
+    /// Inserts pasted text while editing.
     pub(super) fn paste(&mut self, text: &SafeText) {
         if self.typing {
             self.field.paste(text);
@@ -74,7 +74,7 @@ impl Filter {
     }
 }
 
-/// A span such as `1h`, `15m`, `30s`, in milliseconds.
+/// Parses a time span such as `1h`, `15m` or `30s` into milliseconds.
 pub(super) fn since(span: &str) -> Option<u64> {
     let (number, unit) = span.split_at_checked(span.len().checked_sub(1)?)?;
     let number: u64 = number.parse().ok()?;

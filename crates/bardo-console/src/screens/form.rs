@@ -1,4 +1,4 @@
-//! A form made from a tool's input schema: a field per parameter, with the schema's own help.
+//! Form built from the input schema of a tool: one field per parameter, with the schema's own description as help.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Position, Rect};
@@ -12,60 +12,60 @@ use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, fit, width};
 use bardo_session::handle::ToolInfo;
 
-/// The longest text of a field, in characters.
+/// Maximum length of a field, in characters.
 const LONGEST: usize = 4_000;
 
-/// What a field takes.
+/// Type of value that a field accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Words.
+    /// Text of any content.
     Text,
-    /// A whole number.
+    /// Unsigned whole number.
     Whole,
-    /// Yes or no.
+    /// Boolean, switched instead of typed.
     Switch,
-    /// JSON.
+    /// JSON of any shape.
     Json,
 }
 
-/// One field.
+/// Field for one parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// The parameter's name.
+    /// Name of the parameter.
     pub name: String,
-    /// The schema's help.
+    /// Description of the parameter in the schema.
     pub help: SafeText,
-    /// What it takes.
+    /// Type of value that the field accepts.
     pub kind: Kind,
-    /// Whether there must be something in it.
+    /// True if the field must not be empty.
     pub required: bool,
-    /// What holds when nothing is in it.
+    /// Default value of the parameter, used while the field is empty.
     pub default: Value,
-    /// What was typed.
+    /// Text typed so far.
     pub typed: String,
 }
 
-/// What is wrong with a field.
+/// Invalid field of a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Amiss {
-    /// The parameter.
+    /// Name of the parameter.
     pub name: String,
-    /// What.
+    /// Rule that the field breaks, as it completes a sentence after the name.
     pub what: &'static str,
 }
 
-/// A form.
+/// Form for the parameters of a tool.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Form {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Its fields, those that must be filled first.
+    /// Fields of the form, required ones first.
     pub fields: Vec<Field>,
-    /// The field that has the keys.
+    /// Index of the focused field.
     pub at: usize,
 }
 
-/// The kind of a schema's property, through `null` and references to none.
+/// Kind of a schema property. Unions with `null` count as the other type; references are not followed.
 fn kind_of(property: &Value) -> Kind {
     let named = |name: &str| match property.get("type") {
         Some(Value::String(one)) => one == name,
@@ -84,7 +84,7 @@ fn kind_of(property: &Value) -> Kind {
 }
 
 impl Form {
-    /// The form of a tool, empty.
+    /// Creates the empty form of a tool.
     pub fn of(tool: &ToolInfo) -> Self {
         let schema = &tool.input_schema;
         let required: Vec<&str> = schema
@@ -103,13 +103,13 @@ impl Form {
             typed: String::new(),
         };
         let mut fields: Vec<Field> = properties.iter().map(field).collect();
-        // As the tool lists what it must have; the others after them.
+        // Required fields in the order in which the tool lists them, then the others.
         let place = |field: &Field| required.iter().position(|name| *name == field.name).unwrap_or(usize::MAX);
         fields.sort_by_key(place);
         Self { tool: tool.name.to_string(), fields, at: 0 }
     }
 
-    /// Fills fields from an object, such as the tool's example or what was typed before.
+    /// Fills fields from an object, such as the tool's example or earlier input.
     pub fn fill(&mut self, values: &Value) {
         for field in &mut self.fields {
             match values.get(&field.name) {
@@ -120,10 +120,10 @@ impl Form {
         }
     }
 
-    /// The parameters as they are typed.
+    /// Parameters as typed, as a JSON object.
     ///
     /// # Errors
-    /// The first field that does not hold what it takes.
+    /// The first field whose text is missing or does not match its kind.
     pub fn params(&self) -> Result<Value, Amiss> {
         let mut params = Map::new();
         for field in &self.fields {
@@ -146,23 +146,23 @@ impl Form {
         Ok(Value::Object(params))
     }
 
-    /// What a field holds, or would hold by default.
+    /// Trimmed text of a field; empty if nothing was typed or there is no such field.
     pub fn value(&self, name: &str) -> &str {
         self.fields.iter().find(|field| field.name == name).map_or("", |field| field.typed.trim())
     }
 
-    /// To the field after, or before; round about.
+    /// Moves the focus to the next or previous field, with wraparound.
     pub fn step(&mut self, forward: bool) {
         let count = self.fields.len().max(1);
         self.at = if forward { (self.at + 1) % count } else { (self.at + count - 1) % count };
     }
 
-    /// Whether something is typed into the field with the keys.
+    /// Returns true if the focused field contains text.
     pub fn holds_something(&self) -> bool {
         self.fields.get(self.at).is_some_and(|field| !field.typed.is_empty())
     }
 
-    /// Types a key into the field; whether it changed something.
+    /// Applies a key to the focused field. Returns true if the text changed.
     pub fn key(&mut self, key: Key) -> bool {
         let Some(field) = self.fields.get_mut(self.at) else { return false };
         let before = field.typed.clone();
@@ -191,19 +191,19 @@ impl Form {
         self.fields.get(self.at).is_some_and(|field| field.typed != before)
     }
 
-    /// Puts text at the end of the field, cleaned.
+    /// Appends text to the focused field, after cleaning it.
     pub fn insert(&mut self, text: &str) {
         let Some(field) = self.fields.get_mut(self.at) else { return };
         if field.kind == Kind::Switch {
             return;
         }
-        // A space alone is no text to the cleaner, and stands here between words.
+        // The cleaner removes a lone space, but between words it is needed.
         let clean = if text == " " { " ".to_owned() } else { SafeText::clean(text, LONGEST).as_str().to_owned() };
         let room = LONGEST.saturating_sub(field.typed.chars().count());
         field.typed.extend(clean.chars().take(room));
     }
 
-    /// The lines it takes.
+    /// Number of lines that all fields need.
     pub fn lines(&self) -> u16 {
         u16::try_from(self.fields.len()).unwrap_or(u16::MAX)
     }
@@ -212,7 +212,7 @@ impl Form {
         (self.at + 1).saturating_sub(usize::from(height))
     }
 
-    /// The field at a line of its area.
+    /// Index of the field at a position of its area.
     pub fn field_at(&self, at: Position, area: Rect) -> Option<usize> {
         if !area.contains(at) {
             return None;
@@ -221,8 +221,8 @@ impl Form {
         (index < self.fields.len()).then_some(index)
     }
 
-    /// Draws the fields, one a line; the one with the keys has a cursor. Where there are more than fit, that one is
-    /// in view, and the last line's right end counts the others.
+    /// Draws the fields, one per line, with a cursor in the focused one. If they do not all fit, the focused field
+    /// stays in view, and the last line counts the others.
     pub fn draw(&self, pen: &mut Pen<'_>, area: Rect, focused: bool) {
         let labels = self.fields.iter().map(|field| width(&field.name)).max().unwrap_or(0) + 3;
         let first = self.first_shown(area.height);
@@ -257,7 +257,7 @@ impl Form {
                     (Kind::Switch, _) => "no",
                     (_, typed) => typed,
                 };
-                // The end of what is typed is where the cursor is: a long text loses its beginning, with a mark.
+                // The cursor is at the end, so a long text is cut at its start, with a mark.
                 pieces.push((tail(typed, room), Role::TextStrong));
                 if here {
                     pieces.push(("▏".to_owned(), Role::BorderFocus));
@@ -280,13 +280,13 @@ impl Form {
         }
     }
 
-    /// The help of the field with the keys.
+    /// Help text of the focused field.
     pub fn help(&self) -> SafeText {
         self.fields.get(self.at).map(|field| field.help.clone()).unwrap_or_default()
     }
 }
 
-/// The last columns of a text, `…` where there was more before them.
+/// Last columns of a text, after `…` if it was cut.
 fn tail(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -311,7 +311,7 @@ pub(super) mod tests {
     use bardo_base::model::{ActionClass, CapabilityTier, Category, RiskTier, TickBudget};
     use serde_json::json;
 
-    /// A tool with a field of each kind.
+    /// Tool with a field of each kind.
     pub(crate) fn tool(name: &str, capability: CapabilityTier) -> ToolInfo {
         let words = |text: &str| SafeText::clean(text, 200);
         ToolInfo {

@@ -1,25 +1,26 @@
-//! A list with a selected row: where a key moves it, which rows are in view, which one a click hits. Every screen's lists
-//! move by these, so that they all move alike. And how a screen is parted into panels that share their edges.
+//! Lists with a selected row: key movement, rows in view, and clicks. Every screen uses these functions, so all lists
+//! move alike. Also splits areas into panels with a shared edge.
 
 use ratatui::layout::{Position, Rect};
 
 use crate::keymap::Action;
 
-/// A place parted into one of so many columns and the rest; they share an edge.
+/// Splits an area into a left part of `width` columns and the rest; both share an edge.
 pub(super) fn beside(area: Rect, width: u16) -> (Rect, Rect) {
     let width = width.min(area.width);
     let edge = u16::from(width > 0);
     (Rect { width, ..area }, Rect { x: area.x + width - edge, width: area.width - width + edge, ..area })
 }
 
-/// A place parted into one of so many lines and the rest below it; they share an edge, where both have one.
+/// Splits an area into an upper part of `height` lines and the rest. Both share an edge, unless one of them is empty.
 pub(super) fn stacked(area: Rect, height: u16) -> (Rect, Rect) {
     let height = height.min(area.height);
     let edge = u16::from(height > 0 && area.height > height);
     (Rect { height, ..area }, Rect { y: area.y + height - edge, height: area.height - height + edge, ..area })
 }
 
-/// Where `action` takes a selection at `at` in a list up to `last`, with a page of so many rows. `None`: it moves nothing.
+/// New index of a selection at `at` after `action`, in a list with last index `last` and `page` rows per page. `None`
+/// if the action moves no selection.
 pub(super) fn moved(action: Action, at: usize, last: usize, page: usize) -> Option<usize> {
     let half = (page / 2).max(1);
     let at = at.min(last);
@@ -35,7 +36,7 @@ pub(super) fn moved(action: Action, at: usize, last: usize, page: usize) -> Opti
     Some(to.min(last))
 }
 
-/// The same where nothing may be selected, because the newest is followed: the first step selects the first row.
+/// Like [`moved`], but without a selection while the list follows the newest row: one step then selects the first row.
 pub(super) fn moved_from(action: Action, at: Option<usize>, last: usize, page: usize) -> Option<usize> {
     match (at, action) {
         (None, Action::Down | Action::Up) => Some(0),
@@ -43,12 +44,12 @@ pub(super) fn moved_from(action: Action, at: Option<usize>, last: usize, page: u
     }
 }
 
-/// The first row in view of a window of so many rows, so that the selected one is in it.
+/// Index of the first row in view of a window of `room` rows that contains the selection.
 pub(super) fn first_shown(at: usize, room: usize) -> usize {
     (at + 1).saturating_sub(room)
 }
 
-/// The row that a cell inside a list belongs to. `first` is the first in view.
+/// Index of the row at a position inside a list; `first` is the first row in view.
 pub(super) fn row_at(at: Position, inside: Rect, first: usize, count: usize) -> Option<usize> {
     let row = usize::from(at.y.checked_sub(inside.y)?) + first;
     (inside.contains(at) && row < count).then_some(row)
@@ -82,7 +83,7 @@ mod tests {
         assert_eq!(moved(Action::Bottom, 0, 9, 8), Some(9));
         assert_eq!(moved(Action::Top, 5, 9, 8), Some(0));
         assert_eq!(moved(Action::Copy, 5, 9, 8), None);
-        // The list has become shorter than where the selection was.
+        // The list has become shorter than the index of the selection.
         assert_eq!(moved(Action::Up, 50, 9, 8), Some(8));
         assert_eq!(moved_from(Action::Down, None, 9, 8), Some(0));
         assert_eq!(moved_from(Action::Down, Some(0), 9, 8), Some(1));
@@ -90,7 +91,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever keys come, the selected row is in the list and in view.
+        /// After any sequence of keys, the selected row is in the list and in view.
         #[test]
         fn what_is_selected_is_in_view(count in 1_usize..60, room in 1_usize..20, keys in prop::collection::vec(0_usize..6, 0..40)) {
             let actions = [Action::Down, Action::Up, Action::HalfPageDown, Action::HalfPageUp, Action::Top, Action::Bottom];

@@ -1,7 +1,8 @@
-//! Screen 1: the Golem, live. What it does and why, what waits, what is used of the limits, what is held, what happened.
+//! Screen 1: live view of the Golem. Shows its activity and reasons, waiting requests, use of limits, holdings and
+//! events.
 //!
-//! Wide terminals get two columns, narrow ones lines by priority. Panels shrink before they go, and what is left out
-//! is on another screen.
+//! Wide terminals get two or three columns, narrow ones a list of lines by priority. Panels shrink before they are
+//! dropped, and dropped content is available on another screen.
 
 mod left;
 mod right;
@@ -22,16 +23,16 @@ use crate::widgets::chart::Range;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 
-/// Columns from which there are two of panels.
+/// Width from which panels are drawn in columns, in terminal columns.
 const WIDE: u16 = 100;
-/// Lines from which there are.
+/// Height from which panels are drawn in columns, in lines.
 const TALL: u16 = 24;
-/// Columns of the left one; its last is the first of the next.
+/// Width of the left column; its last column is shared with the next panel.
 const LEFT: u16 = 35;
-/// Columns from which prices, equity and events stand in a column of their own.
+/// Width from which prices, equity and events have a third column.
 const WIDEST: u16 = 170;
 
-/// Screen 1.
+/// State of screen 1.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     selected: Option<CallId>,
@@ -39,11 +40,11 @@ pub(super) struct Live {
     zoomed: bool,
     range: Range,
     panel: Panel,
-    /// The question that the keys are on, by its place.
+    /// Index of the selected approval request.
     question: usize,
 }
 
-/// The panels that can have the keys, in the order of Tab.
+/// Panels that can have the focus, in the order of Tab.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Panel {
     #[default]
@@ -82,32 +83,32 @@ impl Panel {
         }
     }
 
-    /// The panel so many steps on, round and round.
+    /// Panel `by` steps further, with wraparound.
     fn moved(self, by: usize) -> Self {
         let at = PANELS.iter().position(|one| *one == self).unwrap_or(0);
         PANELS.get((at + by) % PANELS.len()).copied().unwrap_or_default()
     }
 }
 
-/// Which panel has the keys, and where in it.
+/// Focused panel and its selected approval request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Keys {
     pub panel: Panel,
     pub question: usize,
 }
 
-/// What the activity panel needs beside the feed.
+/// Content of the activity panel.
 pub(super) struct Listing<'a> {
     pub calls: Vec<&'a CallSeen>,
     pub selected: Option<CallId>,
     pub filter: Vec<Piece>,
     pub expand: bool,
-    /// What keys do with the card among them.
+    /// Hints for the keys of the expanded card.
     pub keys: CardKeys,
 }
 
 impl Live {
-    /// The calls that are shown, the newest first.
+    /// Calls that match the filter, newest first.
     fn calls<'a>(&self, known: &Known<'a>) -> Vec<&'a CallSeen> {
         let words: Vec<String> = self.filter.words().collect();
         known.feed.activity().filter(|call| words.iter().all(|word| fits(call, word, known.now_millis))).collect()
@@ -125,13 +126,13 @@ impl Live {
         }
     }
 
-    /// Whether Enter opens a call: on some panels it does what is theirs.
+    /// Returns true if Enter opens a call; some panels use Enter for their own rows.
     fn enter_opens(&self, known: &Known<'_>, area: Rect) -> bool {
         !matches!(self.panel, Panel::Waiting | Panel::Events | Panel::Holding) && !self.enter_tells_all(known, area)
     }
 
-    /// Whether Enter shows all that happened while nobody looked: as long as the summary stands there and no call is
-    /// chosen.
+    /// Returns true if Enter shows the summary of the operator's absence: while it is on the screen and no call is
+    /// selected.
     fn enter_tells_all(&self, known: &Known<'_>, area: Rect) -> bool {
         let free = !self.zoomed && self.selected.is_none() && self.panel == Panel::Activity;
         let shown = if area.width >= WIDE && area.height >= TALL {
@@ -146,7 +147,7 @@ impl Live {
         Keys { panel: self.panel, question: self.question.min(known.questions.len().saturating_sub(1)) }
     }
 
-    /// The panel that has the keys, over the whole place.
+    /// Draws the focused panel over the whole area.
     fn draw_alone(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect, listing: &Listing<'_>) {
         match self.panel {
             Panel::Activity => right::activity(pen, known, area, listing, true),
@@ -160,7 +161,7 @@ impl Live {
         }
     }
 
-    /// What a key does while the questions have the keys; `None`: nothing of theirs.
+    /// Handles an action while the approval requests have the focus. `None` if the action does not concern them.
     fn act_on_questions(&mut self, action: Action, known: &Known<'_>) -> Option<Vec<Wish>> {
         if self.panel != Panel::Waiting {
             return None;
@@ -174,7 +175,7 @@ impl Live {
         Some(Vec::new())
     }
 
-    /// The call that Enter, `y` and `o` mean: the one that is drawn as a card, and without one the newest.
+    /// Call that Enter, `y` and `o` act on: the selected one, else the newest open one, else the newest.
     fn at_hand<'a>(&self, known: &Known<'a>) -> Option<&'a CallSeen> {
         let chosen = self.selected.and_then(|id| known.feed.call(id));
         chosen.or_else(|| {
@@ -183,7 +184,7 @@ impl Live {
         })
     }
 
-    /// Moves the selection; true: the action moves one.
+    /// Moves the selection. Returns true if the action moves a selection.
     fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
         let calls: Vec<CallId> = self.calls(known).iter().map(|call| call.call_id).collect();
         let at = self.selected.and_then(|id| calls.iter().position(|one| *one == id));
@@ -195,7 +196,7 @@ impl Live {
     }
 }
 
-/// Whether a call fits one word of the filter: `token:`, `status:`, `since:`, or anything it shows.
+/// Returns true if a call matches a word of the filter: `token:`, `status:`, `since:`, or any text it shows.
 fn fits(call: &CallSeen, wanted: &str, now: u64) -> bool {
     let params = call.start.as_ref().map(|start| start.params.value().to_string().to_lowercase()).unwrap_or_default();
     match wanted.split_once(':') {
@@ -212,7 +213,7 @@ fn fits(call: &CallSeen, wanted: &str, now: u64) -> bool {
     }
 }
 
-/// The columns of a wide terminal, each sharing an edge with the next.
+/// Columns of a wide terminal. Neighbours share an edge.
 fn columns(area: Rect) -> (Rect, Rect, Option<Rect>) {
     let left = Rect { width: LEFT, ..area };
     let rest = Rect { x: area.x + LEFT - 1, width: area.width - LEFT + 1, ..area };
@@ -224,12 +225,12 @@ fn columns(area: Rect) -> (Rect, Rect, Option<Rect>) {
     (left, middle, Some(Rect { x: middle.right() - 1, width: side, ..rest }))
 }
 
-/// The inside of a frame.
+/// Area inside a frame.
 pub(super) fn inside(area: Rect) -> Rect {
     Rect { x: area.x + 1, y: area.y + 1, width: area.width.saturating_sub(2), height: area.height.saturating_sub(2) }
 }
 
-/// A role for how a call stands.
+/// Role for the status of a call.
 pub(super) const fn standing_role(standing: Standing) -> Role {
     match standing {
         Standing::Running | Standing::Sent => Role::Chart,
@@ -262,7 +263,7 @@ impl ScreenView for Live {
         if let Some(wishes) = self.act_on_questions(action, known) {
             return Some(wishes);
         }
-        // The top is the newest: to go there is to follow it.
+        // The top row is the newest call, so going there follows the newest.
         if self.panel == Panel::Activity
             && action != Action::Top
             && self.moved(action, known, usize::from(area.height / 2))
@@ -355,7 +356,7 @@ impl ScreenView for Live {
         let hit = right::call_places(calls, &listing).into_iter().find(|(_, place)| place.contains(at));
         let call = hit.and_then(|(place, _)| listing.calls.get(place)).map(|call| call.call_id);
         match call {
-            // The second click on a row opens its story, like Enter.
+            // A second click on a row opens its details, as Enter does.
             Some(call) if self.selected == Some(call) => vec![Wish::OpenCall(call)],
             Some(call) => {
                 self.selected = Some(call);
@@ -370,7 +371,7 @@ impl ScreenView for Live {
     }
 }
 
-/// Where everything of the one column is; what has no room has no lines.
+/// Areas of the single-column layout. An area without room has no lines.
 struct NarrowPlaces {
     face: Rect,
     now: Rect,
@@ -383,7 +384,7 @@ struct NarrowPlaces {
     events: Rect,
 }
 
-/// One column: lines by priority, the activity with what is left.
+/// Computes the single-column layout: lines by priority, the rest for the activity.
 fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
     let bottom = area.bottom();
     let mut y = area.y;
@@ -459,7 +460,7 @@ fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_
     }
 }
 
-/// The words for nothing.
+/// Draws a text for an empty panel.
 pub(super) fn nothing(pen: &mut Pen<'_>, area: Rect, words: &str) {
     pen.pieces(line(area, 0), &[(words.to_owned(), Role::TextDim)]);
 }

@@ -1,4 +1,4 @@
-//! Screen 8: one line per event. Levels, filter, follow.
+//! Screen 8: one line per event, with levels, filter and follow mode.
 
 use ratatui::layout::{Position, Rect};
 
@@ -13,19 +13,20 @@ use crate::widgets::paint::cut;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 
-/// Which line: a gap bears the number of the last event that was missed, which may have a line of its own.
+/// Identity of a line: event number and kind. A gap line has the number of the last missed event, which may have its
+/// own line.
 type Selected = (u64, &'static str);
 
 const fn name(line: &Line) -> Selected {
     (line.seq, line.kind)
 }
 
-/// Screen 8.
+/// State of screen 8.
 #[derive(Debug)]
 pub(super) struct Logs {
     least: Level,
     filter: Filter,
-    /// The line that is selected; without one the newest is followed.
+    /// Selected line; `None` follows the newest line.
     selected: Option<Selected>,
 }
 
@@ -35,7 +36,7 @@ impl Default for Logs {
     }
 }
 
-/// A level's colour.
+/// Role for the level of a line.
 pub(super) const fn role(level: Level) -> Role {
     match level {
         Level::Detail => Role::TextDim,
@@ -46,7 +47,7 @@ pub(super) const fn role(level: Level) -> Role {
 }
 
 impl Logs {
-    /// Whether a line holds every word of the filter; `kind:` and `call:` look into those.
+    /// Returns true if a line matches every word of the filter. `kind:`, `call:` and `level:` match those parts.
     fn fits(&self, line: &Line) -> bool {
         self.filter.words().all(|word| match word.split_once(':') {
             Some(("kind", kind)) => line.kind.contains(kind),
@@ -64,18 +65,18 @@ impl Logs {
         Rect { x: area.x + 1, y: area.y + 1, width, height }
     }
 
-    /// The first line in view: what is selected stands in the middle, where there are lines enough around it.
+    /// Index of the first line in view. The selected line is in the middle if enough lines surround it.
     fn first_shown(&self, mut lines: impl Iterator<Item = Selected>, count: usize, room: usize) -> usize {
         let at = self.selected.and_then(|wanted| lines.position(|one| one == wanted)).unwrap_or(0);
         at.saturating_sub(room / 2).min(count.saturating_sub(room))
     }
 
-    /// The lines that are shown, newest first.
+    /// Lines that match level and filter, newest first.
     fn lines<'a>(&'a self, known: &'a Known<'_>) -> impl Iterator<Item = &'a Line> {
         known.feed.lines_from(self.least).filter(|line| self.fits(line))
     }
 
-    /// Moves the selection; true: the action moves one.
+    /// Moves the selection. Returns true if the action moves a selection.
     fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
         let lines: Vec<Selected> = self.lines(known).map(name).collect();
         let at = self.selected.and_then(|wanted| lines.iter().position(|one| *one == wanted));
@@ -122,7 +123,7 @@ impl ScreenView for Logs {
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
-        // The top is the newest: to go there is to follow it.
+        // The top line is the newest, so going there follows the newest.
         if action != Action::Top && self.moved(action, known, usize::from(area.height)) {
             return Some(Vec::new());
         }
@@ -178,7 +179,7 @@ impl ScreenView for Logs {
         let first = self.first_shown(lines.iter().map(|(line, _)| *line), lines.len(), usize::from(inside.height));
         let hit = list::row_at(at, inside, first, lines.len()).and_then(|row| lines.get(row));
         match hit {
-            // The second click on a line opens its call, like Enter.
+            // A second click on a line opens its call, as Enter does.
             Some((line, Some(call))) if self.selected == Some(*line) => vec![Wish::OpenCall(*call)],
             Some((line, _)) => {
                 self.selected = Some(*line);

@@ -1,8 +1,8 @@
-//! The screens, each in a file of its own, behind one shape. A screen keeps what is the operator's on it (what is
-//! selected, filtered, typed), reads everything else from [`Known`], draws into an area of any size, and answers keys
-//! with wishes. It sends nothing and knows no terminal.
+//! Screens of the console, one file each, behind the [`ScreenView`] trait. A screen keeps the operator's state
+//! (selection, filter, typed text) and reads everything else from [`Known`]. It draws into an area of any size and
+//! answers keys with wishes. It sends nothing and does not access the terminal.
 //!
-//! To add one: a file with a type that implements [`ScreenView`], and its place in [`Screens::new`].
+//! To add a screen, write a type that implements [`ScreenView`] and add it to [`Screens::new`].
 
 mod ask;
 mod audit;
@@ -35,33 +35,33 @@ use bardo_base::text::SafeText;
 use bardo_session::handle::{Command, Found, Ready, Snapshot};
 use bardo_session::questions::Question;
 
-/// The screens, in the order of their digits.
+/// Identifier of a screen, in the order of the digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ScreenId {
-    /// 1: the Golem, live.
+    /// 1: live view of the Golem.
     Live,
-    /// 2: tools that trade, by hand.
+    /// 2: trading tools, used manually.
     Trade,
     /// 3: auction orders and bridge orders.
     Orders,
-    /// 4: what is held, and what others may take.
+    /// 4: holdings and allowances.
     Portfolio,
-    /// 5: offers, decisions, standing approvals, the trail.
+    /// 5: offers, decisions, standing approvals and the audit log.
     Audit,
-    /// 6: the catalog.
+    /// 6: tool catalog.
     Tools,
-    /// 7: chains, pools, the devnet's controls.
+    /// 7: chains, pools and the controls of the devnet.
     Network,
     /// 8: one line per event.
     Logs,
 }
 
 impl ScreenId {
-    /// All of them, in the order of their digits.
+    /// All screens, in the order of their digits.
     pub const ALL: [Self; 8] =
         [Self::Live, Self::Trade, Self::Orders, Self::Portfolio, Self::Audit, Self::Tools, Self::Network, Self::Logs];
 
-    /// The digit that switches to it.
+    /// Digit key that switches to the screen.
     pub const fn digit(self) -> char {
         match self {
             Self::Live => '1',
@@ -75,14 +75,14 @@ impl ScreenId {
         }
     }
 
-    /// Whether a key's action does anything on this screen: the help and the hints list no other.
+    /// Returns true if the action has an effect on this screen. Help and hints list no others.
     pub const fn does(self, action: Action) -> bool {
         match action {
             Action::NextPanel | Action::PreviousPanel => !matches!(self, Self::Orders | Self::Logs),
-            // Trade is a form: nothing in it is a list that could be narrowed.
+            // Trade is a form, without a list that could be filtered.
             Action::Filter | Action::NextMatch | Action::PreviousMatch => !matches!(self, Self::Trade),
             Action::Top | Action::Bottom | Action::HalfPageDown | Action::HalfPageUp => !matches!(self, Self::Trade),
-            // Logs has one panel, and that has the whole place.
+            // Logs has a single panel, which already fills the screen.
             Action::Zoom => !matches!(self, Self::Logs),
             Action::ShorterRange | Action::LongerRange => matches!(self, Self::Live | Self::Portfolio | Self::Logs),
             Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs),
@@ -98,7 +98,7 @@ impl ScreenId {
         }
     }
 
-    /// Its name.
+    /// Name of the screen as displayed.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Live => "Live",
@@ -113,101 +113,102 @@ impl ScreenId {
     }
 }
 
-/// Everything a screen may read. While the view is frozen, page, feed and snapshot are those of that moment, and what is
-/// drawn of them is told by its time.
+/// Data that a screen may read. While the view is frozen, page, feed and snapshot are those of that moment, and so is
+/// the time that they are drawn for.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
-    /// Milliseconds since the Unix epoch by the session's time: what everything that is shown is told by.
+    /// Session time for everything displayed, in milliseconds since the Unix epoch. Frozen with the view.
     pub now_millis: u64,
-    /// The same, and never frozen: what is left of a question's time, and of an offer's.
+    /// Session time that is never frozen, in milliseconds since the Unix epoch; for the time left of requests and
+    /// offers.
     pub live_millis: u64,
-    /// The same by the machine's clock: how often something is asked.
+    /// Machine time in milliseconds since the Unix epoch; for the intervals between queries.
     pub machine_millis: u64,
-    /// Whether things may move by themselves.
+    /// False if nothing may move by itself.
     pub motion: bool,
-    /// Whose money moves, paper told apart. Never frozen.
+    /// Kind of money that moves, including paper trading. Never frozen.
     pub money: Option<Money>,
-    /// Chains, pools, prices, blocks.
+    /// Chains, pools, prices and blocks.
     pub page: &'a Page,
-    /// What events told.
+    /// State built from events. Frozen with the view.
     pub feed: &'a Feed,
-    /// The same, and never frozen: what the operator does goes on though the view stands still.
+    /// State built from events, never frozen: the operator's own actions go on while the view is frozen.
     pub live_feed: &'a Feed,
-    /// Open questions, the oldest first. Never frozen.
+    /// Open approval requests, oldest first. Never frozen.
     pub questions: &'a [Question],
-    /// The action by hand that is held and waits for its answer. Never frozen.
+    /// Manual action whose offer is held until it is answered. Never frozen.
     pub offer: Option<&'a Question>,
-    /// What is not an event. `None` until the session stands.
+    /// Latest snapshot of holdings, allowances and limits. `None` until the session is ready.
     pub snapshot: Option<&'a Snapshot>,
-    /// Who is here. `None` until the session stands.
+    /// Description of the session: Golem, tools, chains. `None` until the session is ready.
     pub ready: Option<&'a Ready>,
-    /// Whether nothing can be changed from here.
+    /// True in read-only mode, where the operator can stop new signatures and change nothing else.
     pub watch_only: bool,
-    /// What happened while nobody looked.
+    /// Summary of the operator's absence, if there is an unread one.
     pub away: Option<&'a Summary>,
 }
 
 impl Known<'_> {
-    /// The moment for which widgets are drawn.
+    /// Moment for which widgets are drawn; frozen with the view.
     pub const fn moment(&self) -> Moment {
         Moment { millis: self.now_millis, motion: self.motion }
     }
 
-    /// The moment for what goes on though the view stands still.
+    /// Moment for widgets that go on while the view is frozen.
     pub const fn live(&self) -> Moment {
         Moment { millis: self.live_millis, motion: self.motion }
     }
 }
 
-/// What a screen wants of whoever holds it.
+/// Request of a screen to the console.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wish {
-    /// Send this. A ticket in it is made with [`ticket`].
+    /// Sends a command. A ticket in it is made with [`ticket`].
     Send(Box<Command>),
-    /// Put this on the clipboard.
+    /// Copies text to the clipboard.
     Copy(String),
-    /// Open the question of this number.
+    /// Opens the approval request with this number.
     OpenQuestion(u64),
-    /// Open the decision about the action by hand that is held.
+    /// Opens the approval dialog for the manual action that is held.
     OpenOffer,
-    /// Open the whole story of a call.
+    /// Opens the details of a call.
     OpenCall(CallId),
-    /// Leave a call out of the activity: a form made it by itself, and it reads only.
+    /// Hides a read-only call from the activity, because a form made it by itself.
     SetAside(CallId),
-    /// Ask whether to do it, and do it on a yes: for what cancels or revokes.
+    /// Asks for confirmation and sends the command if it is given; for cancellations and revocations.
     Confirm {
-        /// What is asked.
+        /// Title of the confirmation dialog.
         title: SafeText,
-        /// What a yes sends.
+        /// Command that a confirmation sends.
         command: Box<Command>,
     },
-    /// Write this to a new file of the operator's.
+    /// Writes text to a new file in the current directory.
     Write {
-        /// Its name, without a folder.
+        /// Name of the file, without a folder.
         name: String,
-        /// What is in it.
+        /// Content of the file.
         text: String,
     },
-    /// Switch to a screen.
+    /// Switches to another screen.
     GoTo(ScreenId),
-    /// The summary of the absence has been read.
+    /// Discards the absence summary, because the operator has read it.
     AbsenceRead,
-    /// Say something in the hint line, until the next key.
+    /// Shows a notice in the hint line until the next key.
     Notice(SafeText),
 }
 
-/// News that answers a command of a screen.
+/// Reply to a command of a screen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
-    /// A call has its id.
+    /// The call started and has this id.
     Began(CallId),
-    /// A call is over.
+    /// The call ended with this response.
     Reply(Box<bardo_session::envelope::ToolResponse>),
-    /// What a query found.
+    /// Result of a query.
     Found(Box<Found>),
 }
 
-/// How a call ended, as a line for the operator: for screens that keep nothing else of it.
+/// Notice about the end of a call, for screens that keep no other record of it. Empty for other replies.
 fn said(heard: &Heard) -> Vec<Wish> {
     let Heard::Reply(response) = heard else { return Vec::new() };
     let words = response.explanation.as_deref().unwrap_or("");
@@ -215,14 +216,14 @@ fn said(heard: &Heard) -> Vec<Wish> {
     vec![Wish::Notice(SafeText::clean(&format!("{mark} {words}"), 200))]
 }
 
-/// What `y` copies of a call: its newest transaction's hash, else its own id.
+/// Copies the hash of the newest transaction of a call, else the call's own id.
 fn copied(call: &CallSeen) -> Wish {
     let hash = call.transactions.last().map(|(_, update)| update.hash.to_string());
     Wish::Copy(hash.unwrap_or_else(|| call.call_id.to_string()))
 }
 
-/// What `o` does about a call: the address of its newest transaction goes onto the clipboard, because a line may have no
-/// room for all of it. A devnet's has no page but the call's own story.
+/// Copies the block explorer address of the newest transaction of a call, because a line may have no room for all of
+/// it. On a devnet the address is the console's own page, so the details of the call are opened instead.
 fn look_at(call: &CallSeen, known: &Known<'_>) -> Vec<Wish> {
     let Some(link) = story::link(call, known.page) else {
         return vec![Wish::Notice(SafeText::clean("it has sent no transaction", 60))];
@@ -234,73 +235,73 @@ fn look_at(call: &CallSeen, known: &Known<'_>) -> Vec<Wish> {
     }
 }
 
-/// A ticket whose answer comes back to that screen: the screen's digit above, its own count below.
+/// Ticket whose reply goes to the screen: its digit in the upper 32 bits, its own count in the lower.
 pub const fn ticket(screen: ScreenId, count: u32) -> u64 {
     ((screen.digit() as u64) << 32) | count as u64
 }
 
-/// The screen that a ticket belongs to, and its count.
+/// Screen and count of a ticket; `None` if no screen has the ticket's digit.
 pub fn holder(ticket: u64) -> Option<(ScreenId, u32)> {
     let digit = ticket >> 32;
     let screen = ScreenId::ALL.into_iter().find(|screen| u64::from(u32::from(screen.digit())) == digit)?;
     Some((screen, u32::try_from(ticket & u64::from(u32::MAX)).ok()?))
 }
 
-/// One screen.
+/// Screen of the console: its state, drawing and input.
 pub trait ScreenView: Debug + Send {
-    /// Which.
+    /// Identifier of the screen.
     fn id(&self) -> ScreenId;
 
-    /// Draws it. Works at any size; where something does not fit it says so.
+    /// Draws the screen. Works at any size and shows where something does not fit.
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect);
 
-    /// Does what a key of the keymap's page asks for. `area` is where it is drawn. `None`: the key means nothing here,
-    /// and may mean something to whoever holds the screen.
+    /// Handles an action of the page context. `area` is where the screen is drawn. `None` if the action has no meaning
+    /// here and the caller may handle it.
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>>;
 
-    /// What narrows its list, where it has one that can be narrowed.
+    /// Filter of the list; `None` if the screen has no list to filter at the moment.
     fn filter(&self) -> Option<&Filter> {
         None
     }
 
-    /// The same, to be changed.
+    /// Mutable filter of the list, like [`Self::filter`].
     fn filter_mut(&mut self) -> Option<&mut Filter> {
         None
     }
 
-    /// Whether a text field has the keys: then every printable key comes to [`Self::type_key`], and digits switch no
-    /// screens.
+    /// Returns true while a text field has the focus. Then every printable key goes to [`Self::type_key`], and digits
+    /// do not switch screens.
     fn takes_text(&self) -> bool {
         self.filter().is_some_and(Filter::typing)
     }
 
-    /// Whether only what fits a filter is shown: then `n` and `N` go from one to the next.
+    /// Returns true if the list is filtered; then `n` and `N` move between matches.
     fn has_filter(&self) -> bool {
         self.filter().is_some_and(Filter::stands)
     }
 
-    /// A key for the text field; Esc, Enter, Tab and the arrows come here too while one has the keys. `false`: not
-    /// consumed.
+    /// Handles a key in the text field, including Esc, Enter, Tab and the arrows. Returns false if the key was not
+    /// used.
     fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
         self.filter_mut().is_some_and(|filter| filter.key(key))
     }
 
-    /// Text pasted while a text field has the keys. It submits nothing, whatever is in it.
+    /// Inserts pasted text into the text field. A paste never submits, whatever it contains.
     fn paste(&mut self, text: &SafeText) {
         if let Some(filter) = self.filter_mut() {
             filter.paste(text);
         }
     }
 
-    /// A click at a place inside `area`.
+    /// Handles a click at a position inside `area`.
     fn click(&mut self, _at: Position, _known: &Known<'_>, _area: Rect) -> Vec<Wish> {
         Vec::new()
     }
 
-    /// The wheel over a place inside `area`.
+    /// Handles the mouse wheel at a position inside `area`.
     fn wheel(&mut self, _at: Position, _down: bool, _known: &Known<'_>, _area: Rect) {}
 
-    /// An answer to a command of this screen, by the count in its ticket.
+    /// Handles a reply to a command of this screen; `count` is that of the ticket.
     fn hear(&mut self, _count: u32, _heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
         Vec::new()
     }
@@ -310,28 +311,28 @@ pub trait ScreenView: Debug + Send {
         Vec::new()
     }
 
-    /// Called when nothing covers the screen any more: a question of its own is before the reader anew.
+    /// Called when no layer covers the screen any more, so that its own dialog restarts the guard time.
     fn uncovered(&mut self, _known: &Known<'_>) {}
 
-    /// Called when time has passed, once a second or so, and when [`Self::wakes_at`] comes.
+    /// Called about once a second, and at the time of [`Self::wakes_at`].
     fn tick(&mut self, _known: &Known<'_>) -> Vec<Wish> {
         Vec::new()
     }
 
-    /// When [`Self::tick`] has something to do, in milliseconds since the Unix epoch.
+    /// Time at which [`Self::tick`] has work to do, in milliseconds since the Unix epoch; `None` if it has none.
     fn wakes_at(&self) -> Option<u64> {
         None
     }
 }
 
-/// All screens there are.
+/// All screens of the console by their id.
 #[derive(Debug, Default)]
 pub struct Screens {
     screens: BTreeMap<ScreenId, Box<dyn ScreenView>>,
 }
 
 impl Screens {
-    /// The screens of this build.
+    /// Creates all screens of this build.
     pub fn new() -> Self {
         let screens: Vec<Box<dyn ScreenView>> = vec![
             Box::<live::Live>::default(),
@@ -346,17 +347,17 @@ impl Screens {
         Self { screens: screens.into_iter().map(|screen| (screen.id(), screen)).collect() }
     }
 
-    /// The screen, where there is one.
+    /// Screen with this id, if this build has it.
     pub fn get(&self, id: ScreenId) -> Option<&dyn ScreenView> {
         self.screens.get(&id).map(AsRef::as_ref)
     }
 
-    /// The screen, to be changed.
+    /// Mutable screen with this id, if this build has it.
     pub fn get_mut(&mut self, id: ScreenId) -> Option<&mut Box<dyn ScreenView>> {
         self.screens.get_mut(&id)
     }
 
-    /// The screens there are, in the order of their digits.
+    /// Ids of all screens, in the order of their digits.
     pub fn ids(&self) -> impl Iterator<Item = ScreenId> + '_ {
         self.screens.keys().copied()
     }

@@ -1,4 +1,4 @@
-//! Screen 7: chains with their health, latency and block times; the pools against their feeds; and on the devnet the
+//! Screen 7: chains with health, latency and block times, pools compared with price feeds, and on the devnet the
 //! controls of time, blocks and market.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,18 +18,18 @@ use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, width};
 use bardo_session::handle::{Command, DevnetControl};
 
-/// Columns from which chains and pools stand side by side.
+/// Width from which chains and pools stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 110;
-/// Answers about latency that are kept per endpoint.
+/// Number of latency samples kept per endpoint.
 const LATENCIES: usize = 60;
-/// Blocks whose times are told.
+/// Number of newest blocks whose times are shown.
 const NEWEST_BLOCKS: usize = 24;
-/// The fewest bars that tell anything.
+/// Minimum number of bars of a sparkline.
 const LEAST_BARS: usize = 4;
-/// The least time between two questions about health, in milliseconds.
+/// Minimum time between two health queries, in milliseconds.
 const ASK_EVERY_MILLIS: u64 = 10_000;
 
-/// What the last answer said of an endpoint.
+/// Health of an endpoint as of the last reply, with its latencies in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Endpoint {
     name: SafeText,
@@ -38,7 +38,7 @@ struct Endpoint {
     latencies: VecDeque<u64>,
 }
 
-/// What the last answer said of a chain.
+/// Health of a chain as of the last reply.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Health {
     condition: SafeText,
@@ -46,7 +46,7 @@ struct Health {
     endpoints: Vec<Endpoint>,
 }
 
-/// The panels.
+/// Panels of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Panel {
     #[default]
@@ -55,7 +55,7 @@ enum Panel {
     Controls,
 }
 
-/// The screen.
+/// State of screen 7.
 #[derive(Debug, Default)]
 pub struct NetworkScreen {
     focus: Panel,
@@ -68,12 +68,12 @@ pub struct NetworkScreen {
     sent: u32,
 }
 
-/// A row of the markets.
+/// Row of the market list.
 enum Market<'k> {
-    /// A chain's name, and what stands below it.
+    /// Name of a chain, as the heading of its rows.
     Chain(String),
     Token(&'k ChainPage, usize),
-    /// What the columns of the pools are.
+    /// Heading of the pool columns.
     Pools,
     Pool(&'k PoolRow),
 }
@@ -87,7 +87,7 @@ fn mark_of(condition: &str) -> (&'static str, Role) {
     }
 }
 
-/// The devnet's controls: what each says and does.
+/// Controls of the devnet: label and command. Empty on any other network.
 fn controls(known: &Known<'_>) -> Vec<(String, DevnetControl)> {
     let Some(network) = known.page.network.as_ref().filter(|network| network.money == Money::Play) else {
         return Vec::new();
@@ -149,7 +149,7 @@ impl NetworkScreen {
         (chains, market, controls)
     }
 
-    /// The rows of the markets that fit the filter, with the headings of those.
+    /// Market rows that match the filter, with their headings.
     fn fitting<'k>(&self, known: &Known<'k>) -> Vec<Market<'k>> {
         let mut chain = String::new();
         let mut kept: Vec<Market<'k>> = Vec::new();
@@ -168,7 +168,7 @@ impl NetworkScreen {
             }
         }
         if self.filter.stands() {
-            // A heading under which nothing is left goes, from below.
+            // Removes headings without rows, from the bottom up.
             let mut below = false;
             for at in (0..kept.len()).rev() {
                 match kept.get(at) {
@@ -256,7 +256,7 @@ impl NetworkScreen {
                 (None, None) => "",
             };
             let (mark, role) = mark_of(condition);
-            // Until its endpoints are asked, its blocks say that it lives.
+            // Until its endpoints are queried, the blocks of a chain show its state.
             let word = match (condition, chain.blocks.front()) {
                 ("", Some(_)) => "makes blocks",
                 ("", None) => "no block yet",
@@ -283,7 +283,7 @@ impl NetworkScreen {
                     .map(|(newer, older)| newer.timestamp.saturating_sub(older.timestamp))
                     .take(NEWEST_BLOCKS)
                     .collect();
-                // The middle one: an hour that was let pass is no block time.
+                // The median, because time skipped on the devnet would distort the mean.
                 let mut sorted = times.clone();
                 sorted.sort_unstable();
                 let average = sorted.get(sorted.len() / 2);
@@ -291,7 +291,8 @@ impl NetworkScreen {
                 let told = format!("block {full} full  fee {}", gwei(block.base_fee_wei));
                 let left = Row::new("  every ", Role::TextDim)
                     .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text);
-                // The bars take what is left between the two; where that is next to nothing they have a line with the first.
+                // The bars use the space between the two texts. If there is too little, they share a line with the left
+                // text only.
                 let alone = columns.saturating_sub(pieces_width(&left.left));
                 let room = alone.checked_sub(width(&told) + 2).filter(|room| *room >= LEAST_BARS).unwrap_or(alone);
                 let bars = sparkline(times.iter().rev().copied(), room.clamp(1, NEWEST_BLOCKS));
@@ -358,7 +359,8 @@ fn token_row(pen: &mut Pen<'_>, chain: &ChainPage, at: usize, place: Rect) {
     pen.pieces(place, &cut(&pieces, usize::from(place.width)));
 }
 
-/// Within the fee nobody can profit from the gap, so it is quiet; a gap of more than 2 % is wrong.
+/// Draws a pool. A gap within the fee is not profitable to close, so it is not highlighted; one above 2 % is marked
+/// bad.
 fn pool_row(pen: &mut Pen<'_>, pool: &PoolRow, place: Rect) {
     let version = match pool.version {
         PoolVersion::V2 => "V2",
@@ -381,7 +383,7 @@ fn pool_row(pen: &mut Pen<'_>, pool: &PoolRow, place: Rect) {
     pen.cells(place, &cells);
 }
 
-/// The columns of the pools, and of what stands above them.
+/// Cells of a pool row and of its heading.
 fn pool_cells(place: Rect, [pair, way, price, gap, holds]: [&str; 5]) -> [Cell; 5] {
     let spare = place.width.saturating_sub(58).min(16);
     [
@@ -520,7 +522,7 @@ impl ScreenView for NetworkScreen {
             let first = list::first_shown(self.control.min(count.saturating_sub(1)), visible);
             let inside = Rect { y: below.y + 1, height: below.height.saturating_sub(2), ..below };
             if let Some(row) = list::row_at(at, inside, first, count) {
-                // The first click shows what would be done, the second does it.
+                // The first click selects a control, the second runs it.
                 if again && row == self.control {
                     return self.run(known);
                 }
@@ -561,8 +563,8 @@ impl ScreenView for NetworkScreen {
         self.ask(known)
     }
 
-    /// Asked anew as long as it is in front; where nothing may move by itself, only by a key. A recording has no chains
-    /// that could be asked.
+    /// Queries health again while the screen is in front; without motion only a key does. A recording has no chains to
+    /// query.
     fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
         if known.motion && known.money != Some(Money::Replay) { self.ask(known) } else { Vec::new() }
     }

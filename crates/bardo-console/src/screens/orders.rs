@@ -1,4 +1,4 @@
-//! Screen 3: auction orders and bridge orders, open and past, each with its card; cancelling and taking back.
+//! Screen 3: auction orders and bridge orders, open and past, each with a card; cancellation and refund.
 
 use alloy_primitives::B256;
 use ratatui::layout::{Position, Rect};
@@ -19,11 +19,11 @@ use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
 use bardo_base::text::SafeText;
 use bardo_session::handle::Command;
 
-/// Columns from which list and card stand side by side.
+/// Width from which list and card stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 110;
-/// Rows by which a curve may be taller than usual.
+/// Maximum number of extra lines for the price curve of a card.
 const MOST_TALLER: usize = 12;
-/// What is said where there is no order yet.
+/// Explanation shown while there is no order.
 const HOW: &[&str] = &[
     "An auction: you sign what you pay and the least you take. Fillers bid while the price falls; who fills pays the gas.",
     "",
@@ -32,22 +32,22 @@ const HOW: &[&str] = &[
     "Both begin on screen 2, or when the Golem wants them.",
 ];
 
-/// One entry of the list.
+/// Entry of the list, with the time of its first event in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy)]
 enum Entry<'k> {
     Auction(u64, &'k OrderUpdate),
     Bridge(u64, &'k IntentUpdate),
 }
 
-/// What a question leads to: the tool and its parameters.
+/// Tool and parameters that a confirmation runs.
 type Then = (&'static str, Value);
 
-/// The screen.
+/// State of screen 3.
 #[derive(Debug, Default)]
 pub struct Orders {
-    /// The row that was chosen; where its order is gone, the row there.
+    /// Selected row, used if the chosen order is gone.
     selected: usize,
-    /// The order of that row: the list is sorted anew whenever one ends, and the choice goes with the order.
+    /// Hash of the chosen order. The list is sorted again whenever an order ends, and the selection follows the order.
     chosen: Option<B256>,
     filter: Filter,
     zoomed: bool,
@@ -69,7 +69,7 @@ impl Entry<'_> {
         }
     }
 
-    /// What the filter looks at.
+    /// Text that the filter searches.
     fn words(&self) -> String {
         match self {
             Self::Auction(_, order) => format!(
@@ -94,7 +94,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The newest transaction that something came of: a fill or a delivery, else what ended or began it.
+    /// Transaction to show for the entry: the fill or delivery, else the one that ended it, else the one that began it.
     fn settled(&self) -> Option<&TxPlace> {
         match self {
             Self::Auction(_, order) => order.fill.as_ref().map(|fill| &fill.tx).or(order.cancelled_by.as_ref()),
@@ -115,7 +115,7 @@ impl Entry<'_> {
     }
 }
 
-/// A card for an entry, drawn by what it is.
+/// Card model of an entry.
 enum Model {
     Auction(OrderModel),
     Bridge(BridgeModel),
@@ -163,12 +163,12 @@ enum Unavailable {
 }
 
 impl Orders {
-    /// What the filter lets through: the open ones first, each part with the newest first.
+    /// Entries that match the filter: open ones first, each group newest first.
     fn entries<'k>(&self, known: &Known<'k>) -> Vec<Entry<'k>> {
         let wanted: Vec<String> = self.filter.words().collect();
         let auctions = known.feed.orders.iter().map(|(at, order)| Entry::Auction(*at, order));
         let bridges = known.feed.intents.iter().map(|(at, intent)| Entry::Bridge(*at, intent));
-        // Nothing is worded where nothing is looked for.
+        // The texts are built only if there is a filter.
         let fits = |entry: &Entry<'_>| {
             wanted.is_empty() || {
                 let words = entry.words().to_lowercase();
@@ -188,7 +188,7 @@ impl Orders {
         all.get(self.row(&all)).copied()
     }
 
-    /// The row that is selected.
+    /// Row of the selected entry.
     fn row(&self, all: &[Entry<'_>]) -> usize {
         let chosen = self.chosen.and_then(|hash| all.iter().position(|entry| entry.hash() == hash));
         chosen.unwrap_or_else(|| self.selected.min(all.len().saturating_sub(1)))
@@ -205,16 +205,17 @@ impl Orders {
             return (none, area);
         }
         if area.width >= SIDE_BY_SIDE {
-            // The card has a place of its own; on a wide terminal its curve may be longer.
+            // The card has its own column. On a wide terminal its curve can be longer.
             let card = 60.max(area.width * 2 / 5).min(84);
             return list::beside(area, area.width + 1 - card);
         }
-        // A short list leaves the lines to the card, which tells more.
+        // A short list leaves its lines to the card.
         let wanted = u16::try_from(count).unwrap_or(u16::MAX).saturating_add(2).max(5);
         list::stacked(area, wanted.min(area.height / 2).min(10))
     }
 
-    /// What can be done about an entry, as a question. A tool that this build does not have is not offered.
+    /// Confirmation dialog for the action that an entry allows, or the reason why there is none. Tools that this build
+    /// does not have are not offered.
     fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, Unavailable> {
         let has = |name: &str| known.ready.and_then(|ready| ready.tools.iter().find(|tool| tool.name.as_str() == name));
         let params = |tool: &str, id: String, chain: String| {
@@ -234,7 +235,8 @@ impl Orders {
                 if order.status.is_final() {
                     return Err(Unavailable::OrderOver);
                 }
-                // What no service has confirmed may have reached one all the same: the signature is what is made void.
+                // An order that no service confirmed may still have reached one, so its signature is invalidated on
+                // chain.
                 let tool = "uniswapx_cancel_order";
                 has(tool).ok_or(Unavailable::NoCancelTool)?;
                 let hash = order.order_hash.to_string();
@@ -297,7 +299,7 @@ impl Orders {
         }
     }
 
-    /// Where to look at what settled it: onto the clipboard, and said.
+    /// Copies the address of the entry's transaction and shows it.
     fn look_at(entry: Entry<'_>, known: &Known<'_>) -> Vec<Wish> {
         let notice = |words: &str| Wish::Notice(SafeText::clean(words, 200));
         let Some(place) = entry.settled() else { return vec![notice("nothing of it is on a chain yet")] };
@@ -366,7 +368,7 @@ impl ScreenView for Orders {
                     pen.fill(place, Role::Selection);
                     pen.text(place, place.x, "▸", Role::BorderFocus);
                 }
-                // A blank between the two marks, which may look alike.
+                // One blank between the two marks, which may look alike.
                 let place = Rect { x: place.x + 2, width: place.width.saturating_sub(2), ..place };
                 one_line(pen, place, Model::of(*entry).line(now), now);
             }
@@ -389,7 +391,7 @@ impl ScreenView for Orders {
             let mut model = Model::of(*entry);
             let open = if self.zoomed { "all orders" } else { "details" };
             let keys = CardKeys { copy: true, explorer: false, open, cancel: !known.watch_only };
-            // The card has the whole place, and its curve the lines that are left over.
+            // The card fills its area; the curve gets the spare lines.
             if let Model::Auction(order) = &mut model {
                 order.reasons = known.feed.reasons(entry.hash()).cloned().unwrap_or_default();
                 let lines = widgets::height_with(order, details.width, now, keys);
@@ -452,7 +454,7 @@ impl ScreenView for Orders {
             wishes.extend(self.settle(asked));
             return true;
         }
-        // Another list is another row: the first that fits.
+        // A changed filter selects the first matching row.
         (self.selected, self.chosen) = (0, None);
         self.filter.key(key)
     }

@@ -1,5 +1,4 @@
-//! Screen 4: what is held on each chain, what others may take of it and how to take that back, what everything was
-//! worth over time with the trades marked, what gas cost.
+//! Screen 4: holdings by chain, allowances with their revocation, equity over time with marked trades, and spending.
 
 mod spent;
 
@@ -24,12 +23,12 @@ use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
 use bardo_session::handle::{AllowanceNow, AllowancesNow, Command, SilentToken, Snapshot};
 
-/// Lines of what was spent, frame included, where there is room for what gas cost and no more.
+/// Height of the spending panel if only gas costs fit, in lines with the frame.
 const LEAST_SPENT: u16 = 4;
-/// Columns from which holdings and the curve stand side by side.
+/// Width from which holdings and curve stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 100;
 
-/// The panels.
+/// Panels of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Panel {
     #[default]
@@ -38,7 +37,7 @@ enum Panel {
     Curve,
 }
 
-/// The screen.
+/// State of screen 4.
 #[derive(Debug, Default)]
 pub struct Portfolio {
     focus: Panel,
@@ -51,17 +50,17 @@ pub struct Portfolio {
     sent: u32,
 }
 
-/// Where everything is.
+/// Areas of the panels.
 struct Plan {
     holdings: Rect,
     allowances: Rect,
     curve: Rect,
     gas: Rect,
-    /// What was spent, in lines that fit.
+    /// Spending rows, wrapped to the panel's width.
     spent: Vec<Row>,
 }
 
-/// As many lines as these rows and a frame take.
+/// Height of a panel with this many rows, with the frame.
 fn framed_lines(rows: usize) -> u16 {
     u16::try_from(rows).unwrap_or(u16::MAX).max(1).saturating_add(2)
 }
@@ -90,7 +89,7 @@ impl Portfolio {
             (plan.curve, plan.gas) = list::stacked(two, (area.height + 1).saturating_sub(spent));
             return plan;
         }
-        // What others may take leaves what it does not need to what is held.
+        // The allowance panel leaves spare lines to the holdings.
         let silent = known.snapshot.is_some_and(|snapshot| !snapshot.allowances.silent.is_empty());
         let most = area.height / 4;
         let taken = framed_lines(self.allowances(known).len() + usize::from(silent)).min(most);
@@ -99,7 +98,8 @@ impl Portfolio {
         let rest;
         (plan.holdings, rest) = list::stacked(area, upper);
         (plan.allowances, plan.curve) = list::stacked(rest, taken);
-        // What gas cost has its line wherever the curve keeps as many; the rest is counted, and on screen 1.
+        // The spending panel gets its lines only if the curve keeps as many. Rows without room are counted, and are on
+        // screen 1.
         if plan.curve.height > 2 * LEAST_SPENT {
             plan.spent = wrapped(spent_rows(known), area.width.saturating_sub(4).into());
             let spent = framed_lines(plan.spent.len()).min(plan.curve.height / 2).max(LEAST_SPENT);
@@ -113,7 +113,7 @@ impl Portfolio {
         all.get(self.selected.min(all.len().saturating_sub(1))).copied()
     }
 
-    /// The allowances that fit the filter.
+    /// Allowances that match the filter.
     fn allowances<'k>(&self, known: &Known<'k>) -> Vec<&'k AllowanceNow> {
         let all = known.snapshot.map(|snapshot| snapshot.allowances.rows.as_slice()).unwrap_or_default();
         let fits = |one: &&AllowanceNow| {
@@ -123,7 +123,7 @@ impl Portfolio {
         all.iter().filter(fits).collect()
     }
 
-    /// What is held and fits the filter, below its chain.
+    /// Holdings that match the filter, below the heading of their chain.
     fn holdings<'k>(&self, snapshot: &'k Snapshot) -> Vec<Held<'k>> {
         let mut chain = String::new();
         let mut kept: Vec<Held<'k>> = Vec::new();
@@ -131,7 +131,7 @@ impl Portfolio {
             match &row {
                 Held::Chain(name, ..) => {
                     chain = name.to_string();
-                    // A chain of which nothing fits says nothing.
+                    // A chain without matching tokens has no heading.
                     kept.pop_if(|last| self.filter.stands() && matches!(last, Held::Chain(..)));
                 }
                 Held::Token(symbol, ..) if !self.filter.lets(&format!("{chain} {symbol}")) => continue,
@@ -197,7 +197,7 @@ fn notice(words: &str) -> Wish {
     Wish::Notice(SafeText::clean(words, 200))
 }
 
-/// What an exact allowance of Permit2 is there for: it outlives an order that ends without being filled.
+/// Note on an exact Permit2 allowance: it outlives an order that ends without a fill.
 fn for_orders(allowance: &AllowanceNow) -> Piece {
     match allowance.promised {
         Some(promised) if promised.is_zero() => ("  no order needs it".to_owned(), Role::StateCare),
@@ -206,7 +206,7 @@ fn for_orders(allowance: &AllowanceNow) -> Piece {
     }
 }
 
-/// What may be taken, in words.
+/// Amount that may be spent, as text.
 fn scope(allowance: &AllowanceNow) -> String {
     if allowance.unlimited {
         return "any amount".to_owned();
@@ -214,13 +214,13 @@ fn scope(allowance: &AllowanceNow) -> String {
     allowance.amount.map_or_else(|| format!("{} units", grouped(&allowance.raw.to_string())), |value| amount(value, 6))
 }
 
-/// How many allowances the framed `area` has room for.
+/// Number of allowances that fit the framed `area`.
 fn allowance_rows(known: &Known<'_>, area: Rect) -> usize {
     let silent = known.snapshot.is_some_and(|snapshot| !snapshot.allowances.silent.is_empty());
     usize::from(area.height.saturating_sub(2)).saturating_sub(usize::from(silent))
 }
 
-/// Says in the last row which tokens did not tell what others may take of them, and leaves the rest.
+/// Lists the tokens whose allowances could not be read in the last row. Returns the rest of the area.
 fn draw_silent(pen: &mut Pen<'_>, area: Rect, silent: &[SilentToken]) -> Rect {
     let Some(last) = area.height.checked_sub(1).filter(|_| !silent.is_empty()) else { return area };
     let names: Vec<String> = silent.iter().map(|token| format!("{} on {}", token.symbol, token.chain)).collect();
@@ -229,7 +229,7 @@ fn draw_silent(pen: &mut Pen<'_>, area: Rect, silent: &[SilentToken]) -> Rect {
     Rect { height: last, ..area }
 }
 
-/// A row of the holdings.
+/// Row of the holdings.
 enum Held<'s> {
     Chain(&'s SafeText, u64, Option<Usd>),
     Token(&'s SafeText, TokenAmount, Option<Usd>),
@@ -246,7 +246,7 @@ fn holding_rows(snapshot: &Snapshot) -> Vec<Held<'_>> {
     all
 }
 
-/// Whole percents that each row is of everything held; nothing for a chain's own row.
+/// Share of each row in the total, as whole percents; empty for chain headings.
 fn shares(held: &[Held<'_>], whole: Option<Usd>) -> Vec<String> {
     use bardo_base::units::Rounding::Down;
     let scaled = |value: Option<Usd>| value?.scaled(4, Down);
@@ -263,13 +263,13 @@ fn framed(pen: &mut Pen<'_>, area: Rect, focused: bool, title: &str, right: &[Pi
         return Rect { width: 0, height: 0, ..area };
     }
     let edge = if focused { Role::BorderFocus } else { Role::Border };
-    // Colour alone would not tell which panel has the keys.
+    // The mark shows the focus without relying on colour.
     let mark = if focused { "▸ " } else { "" };
     pen.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
     Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 }
 }
 
-/// Draws the visible slice of a list and says how much of it that is.
+/// Label such as `3–12 of 40` for the rows in view; empty if all of them are.
 fn range_words(offset: usize, visible: usize, count: usize) -> Vec<Piece> {
     if count <= visible || visible == 0 {
         return Vec::new();
@@ -285,14 +285,14 @@ impl Portfolio {
             rows(pen, inner, &wrapped(vec![Row::new("Not known yet.", Role::TextDim)], inner.width.into()));
             return;
         };
-        // What has no price is not nothing.
+        // Holdings without a price are not counted, so the total is a lower bound.
         let least = if snapshot.all_priced { "" } else { "≥ " };
         let total = snapshot.equity.map_or("no price".to_owned(), |total| format!("{least}{}", dollars(total)));
         let right = [(format!("{}  ", self.filter.label()), Role::TextDim), (total, Role::TextStrong)];
         let all = self.holdings(snapshot);
         let visible = usize::from(area.height.saturating_sub(2));
         let offset = self.offset.min(all.len().saturating_sub(visible));
-        // Its lower edge is the next panel's upper one: how much of it is shown is said above.
+        // The lower edge is the next panel's upper one, so the title shows the range of rows.
         let shown = range_words(offset, visible, all.len());
         let title = shown.first().map_or("Holding, confirmed".to_owned(), |(words, _)| format!("Holding {words}"));
         let inner = framed(pen, area, focused, &title, &right);
@@ -493,7 +493,7 @@ impl ScreenView for Portfolio {
             return self.settle(asked);
         }
         let plan = self.plan(known, area);
-        // The edge that it shares with the panel above is its own: its button stands there.
+        // The shared edge belongs to the lower panel, which has its button there.
         if plan.allowances.contains(at) {
             let again = self.focus == Panel::Allowances;
             self.focus = Panel::Allowances;
@@ -502,13 +502,13 @@ impl ScreenView for Portfolio {
             let offset = list::first_shown(self.selected.min(count.saturating_sub(1)), visible);
             let row = usize::from(at.y.saturating_sub(plan.allowances.y + 1)) + offset;
             if at.y == plan.allowances.y {
-                // The words at the upper edge are a button.
+                // The text at the upper edge is a button.
                 let from_right = plan.allowances.right().saturating_sub(at.x);
                 if usize::from(from_right) <= width("x takes back") + 3 {
                     return self.ask_to_revoke(known);
                 }
             } else if row < count && row < offset + visible {
-                // The second click on a row opens its question.
+                // A second click on a row opens its confirmation dialog.
                 if again && row == self.selected {
                     return self.ask_to_revoke(known);
                 }

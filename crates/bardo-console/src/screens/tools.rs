@@ -1,5 +1,5 @@
-//! Screen 6: the catalog. Tools by category or by tool set; what one does, may and checks, its schema and what it is
-//! told in the present phase; and a form from which a tool that reads is run.
+//! Screen 6: tool catalog by category or tool set. Shows a tool's effect, permissions, checks, schema and prompt text
+//! for the current phase. A form runs tools that only read.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Position, Rect};
@@ -20,16 +20,16 @@ use bardo_base::text::SafeText;
 use bardo_session::envelope::ToolResponse;
 use bardo_session::handle::{Command, ToolInfo};
 
-/// Columns from which list and details stand side by side.
+/// Width from which list and details stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 90;
-/// Lines kept of an answer.
+/// Maximum number of lines kept of a reply.
 const ANSWER_LINES: usize = 2_000;
 
-/// The screen.
+/// State of screen 6.
 #[derive(Debug, Default)]
 pub struct Tools {
     selected: usize,
-    /// The tool set that is shown; `None`: all.
+    /// Index of the displayed tool set in [`Profile::ALL`]; `None` shows all tools.
     profile: Option<usize>,
     form: Option<Form>,
     answer: Option<Box<ToolResponse>>,
@@ -41,7 +41,7 @@ pub struct Tools {
     sent: u32,
 }
 
-/// A row of the list.
+/// Row of the list.
 enum Entry<'k> {
     Category(&'static str, usize),
     Tool(&'k ToolInfo),
@@ -89,7 +89,7 @@ impl Tools {
             return (Rect { width: 0, height: 0, ..area }, area);
         }
         if area.width >= SIDE_BY_SIDE {
-            // The longest name of a tool has room in it.
+            // Wide enough for the longest tool name.
             return super::list::beside(area, (area.width * 2 / 5).clamp(50, 54));
         }
         super::list::stacked(area, if self.form.is_some() { 0 } else { area.height * 2 / 5 })
@@ -203,7 +203,7 @@ impl Tools {
     }
 }
 
-/// What can go wrong with a tool, in words.
+/// Display text of a risk tier.
 const fn risk_words(tier: RiskTier) -> &'static str {
     match tier {
         RiskTier::Layer1 => "low: it looks, and changes nothing",
@@ -212,7 +212,7 @@ const fn risk_words(tier: RiskTier) -> &'static str {
     }
 }
 
-/// A kind of value, in words.
+/// Display text of a JSON schema type.
 fn kind_word(kind: &str) -> &str {
     match kind {
         "string" => "text",
@@ -223,7 +223,7 @@ fn kind_word(kind: &str) -> &str {
     }
 }
 
-/// A schema's properties, one a row: name, kind, whether it must be there, help.
+/// Rows for the properties of a schema: name, type, required mark and description.
 fn schema_rows(schema: &Value) -> Vec<Row> {
     let required: Vec<&str> = schema
         .get("required")
@@ -285,7 +285,7 @@ impl ScreenView for Tools {
                             CapabilityTier::Write => ("signs", Role::StateCare),
                             CapabilityTier::Privileged => ("authority", Role::StateBad),
                         };
-                        // A mark before it; a blank and its longest word behind.
+                        // The mark comes first; a blank and the longest permission word follow the name.
                         let room = usize::from(place.width).saturating_sub(12);
                         let pieces = vec![
                             (mark.to_owned(), Role::BorderFocus),
@@ -401,7 +401,7 @@ impl ScreenView for Tools {
 
     fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
         let Some(form) = &mut self.form else {
-            // Another list is another row: the first that fits.
+            // A changed filter selects the first matching row.
             (self.selected, self.offset) = (0, 0);
             return self.filter.key(key);
         };
@@ -466,7 +466,7 @@ impl ScreenView for Tools {
             return Vec::new();
         }
         if at.y == details.y {
-            // The words at the upper edge are a button.
+            // The text at the upper edge is a button.
             return if self.form.is_some() { self.run() } else { self.open(known) };
         }
         let inner = Rect { x: details.x + 2, y: details.y + 1, width: details.width.saturating_sub(4), ..details };

@@ -1,6 +1,6 @@
-//! Screen 2: every trading tool by hand. A form from its schema, a quote that follows the typing, a preview with the
-//! simulated offer, and then the same decision as for an action of the Golem's. It goes through the same pipeline as
-//! whatever the Golem does.
+//! Screen 2: manual use of every trading tool. A form is built from the tool's schema, and a quote follows the typing.
+//! A preview shows the simulated offer, and then the same approval dialog opens as for the Golem's actions. Manual
+//! actions use the same pipeline as the Golem's.
 
 mod answer;
 mod choices;
@@ -31,65 +31,65 @@ use bardo_session::envelope::{Status, ToolResponse};
 use bardo_session::handle::{Command, ToolInfo};
 use bardo_session::questions::QuestionKey;
 
-/// Columns from which form and answer stand side by side.
+/// Width from which form and answer stand side by side, in columns.
 const SIDE_BY_SIDE: u16 = 96;
-/// The least time between two quotes that follow the typing, in milliseconds.
+/// Minimum time between two automatic quotes, in milliseconds.
 const QUOTE_EVERY_MILLIS: u64 = 700;
-/// The tool that gives quotes, and its parameters.
+/// Name of the tool that the automatic quotes call.
 const QUOTE_TOOL: &str = "uniswap_get_quote";
 
-/// Lines more that stand between fields and button where there is room.
+/// Extra lines between fields and button, where there is room.
 const ROOMY: u16 = 6;
-/// Lines below the fields: what can be chosen, two of help, the button.
+/// Lines below the fields: the choices, two of help, the button.
 const BELOW: u16 = 4;
 
-/// What a command of this screen was for.
+/// Purpose of a command that this screen sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Quote,
-    /// A preview, and what becomes of it: both come under the ticket of the first.
+    /// A preview and the commit of its offer. Both use the ticket of the preview.
     Preview,
 }
 
-/// A preview, and what was previewed.
+/// Preview with the parameters that it is for.
 #[derive(Debug, Clone, PartialEq)]
 struct Preview {
-    /// Count of the command that asked for it.
+    /// Count of the command that requested it.
     count: u32,
     params: Value,
     response: Box<ToolResponse>,
-    /// Whose money it was to move when it was asked for.
+    /// Kind of money in use when the preview was requested.
     money: Option<Money>,
 }
 
 impl Preview {
-    /// Names the offer, where it is one.
+    /// Key of the offer's approval request; `None` if the response holds no permit.
     fn key(&self) -> Option<QuestionKey> {
         let permit = permit(&self.response)?.get("permit_id").and_then(Value::as_str)?;
         Some(QuestionKey::Action(permit.parse().ok()?))
     }
 }
 
-/// The screen.
+/// State of screen 2.
 #[derive(Debug, Default)]
 pub struct Trade {
-    /// Names of the tools, once they are known.
+    /// Tool names; empty until the session is ready.
     tools: Vec<String>,
     chosen: usize,
     forms: Vec<Form>,
-    /// Whether the form has the keys.
+    /// Set while the form has the focus.
     typing: bool,
-    /// Whether the answer has the whole place.
+    /// Set while the answer fills the screen.
     zoomed: bool,
     quote: Option<QuoteModel>,
-    /// What the quote is of.
+    /// Parameters that the quote is for.
     quoted: Value,
     asking_quote: bool,
     last_quote_millis: u64,
     preview: Option<Preview>,
-    /// The preview that is being asked for, by its count, of what, and for whose money.
+    /// Pending preview: its count, its parameters, and the kind of money.
     previewing: Option<(u32, Value, Option<Money>)>,
-    /// The call that is being done, and the count of the command that previewed it.
+    /// Call that carries out an offer, and the count of the command that previewed it.
     deed: Option<(CallId, u32)>,
     deed_response: Option<Box<ToolResponse>>,
     sent: u32,
@@ -106,7 +106,7 @@ fn trading<'k>(known: &Known<'k>) -> impl Iterator<Item = &'k ToolInfo> {
 }
 
 impl Trade {
-    /// Takes the tools in once they are known: the swap first, because that is what one comes for.
+    /// Creates the forms once the tools are known. Swaps come first, because they are used most.
     fn learn(&mut self, known: &Known<'_>) {
         if !self.tools.is_empty() {
             return;
@@ -115,7 +115,7 @@ impl Trade {
         all.sort_by_key(|tool| (tool.capability != CapabilityTier::Write, !tool.name.as_str().contains("swap")));
         for tool in all {
             let mut form = Form::of(tool);
-            // A chain must be named, and the first one is what is mostly meant.
+            // Every form needs a chain, so the first one is preset.
             let first = known.page.network.as_ref().and_then(|network| network.chains.first());
             if let Some(chain) = first {
                 let chain = Value::from(chain.name.as_str());
@@ -149,15 +149,15 @@ impl Trade {
         }
     }
 
-    /// The call that was made from here, as it stands.
+    /// Call that carries out the operator's action, in its current state.
     fn done<'k>(&self, known: &Known<'k>) -> Option<&'k CallSeen> {
         known.live_feed.call(self.deed?.0)
     }
 
-    /// The ticket of what is sent next, for this purpose.
+    /// Ticket of the next command for this purpose.
     fn next_ticket(&mut self, purpose: Purpose) -> u64 {
         self.sent = self.sent.wrapping_add(1);
-        // Old answers that never came are forgotten.
+        // Drops the oldest entry, whose reply never came.
         if self.purposes.len() > 64 {
             self.purposes.remove(0);
         }
@@ -165,13 +165,14 @@ impl Trade {
         ticket(ScreenId::Trade, self.sent)
     }
 
-    /// Calls a tool that signs nothing.
+    /// Command for a dry-run call of a tool, which signs nothing.
     fn call(&mut self, purpose: Purpose, tool: &str, params: Value) -> Wish {
         let (ticket, tool) = (self.next_ticket(purpose), tool.to_owned());
         Wish::Send(Box::new(Command::Call { ticket, tool, params, dry_run: true, idempotency_key: None }))
     }
 
-    /// Goes on: a read is called, a write is previewed, a preview that fits what is typed is asked about.
+    /// Performs the next step: calls a read tool, previews a write, or opens the approval dialog for a matching
+    /// preview.
     fn submit(&mut self, known: &Known<'_>) -> Vec<Wish> {
         self.learn(known);
         let Some(tool) = self.tool(known) else { return notice("the tools are not known yet") };
@@ -207,8 +208,8 @@ impl Trade {
         vec![self.ask_preview(&name, params, false, known)]
     }
 
-    /// Asks for a read's answer, or for a write's preview, which is held until it is committed or its time is over; and
-    /// remembers of what: an answer counts for exactly that.
+    /// Requests the reply of a read tool or the preview of a write. A write's offer is held until it is committed or
+    /// expires. Stores the parameters, because the answer is valid only for them.
     fn ask_preview(&mut self, tool: &str, params: Value, reads: bool, known: &Known<'_>) -> Wish {
         let wish = if reads {
             self.call(Purpose::Preview, tool, params.clone())
@@ -220,13 +221,13 @@ impl Trade {
         wish
     }
 
-    /// What was previewed is not what is typed any more; neither is what is being asked for.
+    /// Discards the preview and any pending one, because the form has changed.
     fn forget_preview(&mut self) {
         self.preview = None;
         self.previewing = None;
     }
 
-    /// Whether there is a simulated offer for exactly these parameters that is still held.
+    /// Returns true if the session holds a valid simulated offer for exactly these parameters.
     fn offered(&self, params: &Value, known: &Known<'_>) -> bool {
         let Some(preview) = &self.preview else { return false };
         let holds = permit(&preview.response).and_then(|permit| permit.get("expires_at")).and_then(Value::as_u64);
@@ -237,19 +238,19 @@ impl Trade {
             && self.is_held(known)
     }
 
-    /// Whether the session still holds what was previewed last.
+    /// Returns true if the session still holds the last previewed offer.
     fn is_held(&self, known: &Known<'_>) -> bool {
         let key = self.preview.as_ref().and_then(Preview::key);
         key.is_some() && key == known.offer.map(|question| question.key)
     }
 
-    /// Whether Enter asks whether to do what is typed.
+    /// Returns true if Enter opens the approval dialog for the current form.
     fn can_be_done(&self, known: &Known<'_>) -> bool {
         self.form().and_then(|form| form.params().ok()).is_some_and(|params| self.offered(&params, known))
     }
 
-    /// Forgets an offer once it would move other money than it says: what was on paper when it was shown, say, and is not
-    /// any more.
+    /// Discards an offer that would now move a different kind of money, such as one previewed on paper after paper
+    /// trading ended.
     fn close_outdated(&mut self, known: &Known<'_>) {
         let moves_other = |preview: &mut Preview| preview.key().is_some() && preview.money != known.money;
         if self.preview.take_if(moves_other).is_some() {
@@ -417,7 +418,7 @@ impl ScreenView for Trade {
             return Vec::new();
         };
         match (purpose, heard) {
-            // The second time: it is being done.
+            // The second start under this ticket is the execution of the offer.
             (Purpose::Preview, Heard::Began(call)) => {
                 if self.preview.take_if(|preview| preview.count == count).is_some() {
                     (self.deed, self.deed_response) = (Some((call, count)), None);

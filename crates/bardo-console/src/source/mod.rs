@@ -1,4 +1,4 @@
-//! Where a console's news comes from: whatever opens a [`Handle`] when it is asked to, after the first frame.
+//! Sources of a console's news: functions that open a [`Handle`] after the first frame.
 
 use std::path::PathBuf;
 
@@ -8,15 +8,17 @@ use bardo_session::handle::{Handle, News};
 use bardo_session::market::Update;
 use bardo_session::replay;
 
-/// Opens a session. Called once, from inside the runtime, after the first frame; must return at once.
+/// Function that opens a session. It is called once, inside the runtime and after the first frame, and must return at
+/// once.
 pub type Source = Box<dyn FnOnce() -> Handle + Send>;
 
-/// A recorded run. Answers why it cannot be played before the console opens.
+/// Source that plays a recorded run. Reads the whole journal first, so that a broken file is reported before the
+/// console opens.
 ///
 /// # Errors
-/// [`JournalError`] where the file cannot be read.
+/// [`JournalError`] if the file cannot be read or an event is invalid.
 pub fn recording(path: PathBuf, speed_percent: u32) -> Result<Source, JournalError> {
-    // Read once before the terminal is taken, so that a broken file is an error in words.
+    // Read before the terminal is taken, so that an error can be printed.
     for event in read_journal(&path)? {
         event?;
     }
@@ -24,7 +26,7 @@ pub fn recording(path: PathBuf, speed_percent: u32) -> Result<Source, JournalErr
         replay::open(&path, speed_percent).unwrap_or_else(|error| {
             let (handle, end) = Handle::pair();
             let message = SafeText::clean(&error.to_string(), 300);
-            // There is room for the first word of a session.
+            // A new channel has room for the first message.
             let _told = end.news.try_send(News::Market(Update::Fault { chain: None, message }));
             handle
         })

@@ -1,4 +1,4 @@
-//! A recording in the console's state: wherever it is sought to, all is as if it had been played straight to there.
+//! Tests of recordings in the console's state: seeking gives the same state as playing straight to that place.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{CardKind, Phase, StopLevel};
 use bardo_session::handle::{Command, ReplayControl, Sent};
 
-/// When the recorded run began: long before any machine's clock.
+/// Start of the recorded run, in milliseconds since the Unix epoch; long before the machine's clock.
 const BEGAN: u64 = 1_700_000_000_000;
 
-/// The clock of the run that is recorded.
+/// Clock of the recorded run.
 #[derive(Debug)]
 struct Recorded(AtomicU64);
 
@@ -30,8 +30,8 @@ impl Clock for Recorded {
     }
 }
 
-/// Writes a run by the fabric's own writer: `rounds` of a swap, a block of two chains, figures, words, an order, a
-/// stop that comes and goes. How many events it has.
+/// Writes a journal with the event fabric: `rounds` of a swap, blocks of two chains, figures, texts, an order, and a
+/// stop that is raised and lowered. Returns the number of events.
 fn journal(path: &Path, rounds: u64) -> usize {
     let clock = Arc::new(Recorded(AtomicU64::new(BEGAN)));
     let config = FabricConfig { ring: 64, journal: Some(path.to_owned()), clock: clock.clone() };
@@ -114,7 +114,7 @@ fn journal(path: &Path, rounds: u64) -> usize {
     written
 }
 
-/// A console's state on a recording.
+/// State of a console that plays a recording.
 struct Console {
     handle: Handle,
     state: State,
@@ -126,7 +126,7 @@ impl Console {
         Self { handle: source(), state: State::new(Size { width: 120, height: 40 }, 1_800_000_000_000, motion) }
     }
 
-    /// Takes in what is told until the recording stands where it is asked to.
+    /// Applies news until the recording has played `told` events.
     async fn until(&mut self, told: usize) {
         let there = |state: &State| state.replay.is_some_and(|now| now.told == told as u64);
         while !there(&self.state) {
@@ -135,7 +135,7 @@ impl Console {
         }
     }
 
-    /// Stands still before the first event, whatever was told meanwhile.
+    /// Stops before the first event, whatever was played meanwhile.
     async fn stand_at_the_start(&mut self) {
         self.steer(ReplayControl::Toggle).await;
         self.steer(ReplayControl::Seek { percent: 0 }).await;
@@ -178,7 +178,7 @@ async fn sought_to_any_place_back_or_forth_all_is_as_if_played_straight_to_it() 
             assert_eq!(sought.state.page, straight.state.page, "{percent} %");
             assert_eq!(sought.state.alerts, straight.state.alerts, "{percent} %");
             assert_eq!(sought.state.told_millis(), straight.state.told_millis(), "{percent} %");
-            // What the journal says of that place: so much worth was told, so many blocks had come.
+            // Checks against the journal: the number of blocks at that place.
             let rounds = told.div_ceil(12);
             assert_eq!(sought.state.feed.blocks.get(&31_337).map(|(number, _)| *number).unwrap_or(0), rounds as u64);
             assert_eq!(sought.state.page.chains[0].blocks.len(), rounds);

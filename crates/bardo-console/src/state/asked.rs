@@ -1,4 +1,4 @@
-//! What the rest of the console asks of the state, without changing it.
+//! Read-only queries of the console state.
 
 use ratatui::layout::Rect;
 
@@ -16,19 +16,19 @@ use bardo_session::handle::Snapshot;
 use bardo_session::market::Money;
 use bardo_session::questions::{About, Question};
 
-/// Milliseconds between two pictures of something that moves.
+/// Interval between frames of a moving element, in milliseconds.
 const MOVING_MILLIS: u64 = 120;
-/// Milliseconds between two pictures of a guard that is counted down.
+/// Interval between frames of a guard countdown, in milliseconds.
 const COUNTDOWN_MILLIS: u64 = 100;
-/// So long a time of a session's own runs on by itself: then it stands until more is heard.
+/// Time for which the session's own clock runs on without news, in milliseconds. Then it stands still.
 const OWN_TIME_RUNS_MILLIS: u64 = 1_500;
 /// Rows of header and tabs, and of prompt and hints, at the usual sizes.
 const HEADER_ROWS: u16 = 2;
 const FOOTER_ROWS: u16 = 2;
 
 impl State {
-    /// Milliseconds since the Unix epoch by the session's time. A show may have a time of its own, and a recording has
-    /// that of its day: what is said to happen, and to end, is told by it.
+    /// Session time in milliseconds since the Unix epoch. A scenario can have its own time, and a recording has that of
+    /// its day. All event times and deadlines are compared with it.
     pub fn told_millis(&self) -> u64 {
         match self.own_time {
             Some((own, heard)) => own.saturating_add(self.now_millis.saturating_sub(heard).min(OWN_TIME_RUNS_MILLIS)),
@@ -36,35 +36,35 @@ impl State {
         }
     }
 
-    /// How a question about an action ended; `None` while it waits, and where no event says it.
+    /// Resolution of an approval request about an action; `None` while it waits, or if no event reports it.
     pub fn outcome_of(&self, question: &Question) -> Option<&ApprovalResolved> {
         let About::Action(action) = &question.about else { return None };
         let resolved = self.feed.call(question.call_id?)?.resolved.as_ref()?;
         (resolved.permit_id == action.permit).then_some(resolved)
     }
 
-    /// The page to draw: the frozen one, or the live one.
+    /// Page to draw: the frozen one, else the live one.
     pub fn shown_page(&self) -> &Page {
         self.frozen.as_ref().map_or(&self.page, |frozen| &frozen.page)
     }
 
-    /// The feed to draw: the frozen one, or the live one.
+    /// Feed to draw: the frozen one, else the live one.
     pub fn shown_feed(&self) -> &Feed {
         self.frozen.as_ref().map_or(&self.feed, |frozen| &frozen.feed)
     }
 
-    /// The snapshot to draw: the frozen one, or the live one.
+    /// Snapshot to draw: the frozen one, else the live one.
     pub fn shown_snapshot(&self) -> Option<&Snapshot> {
         self.frozen.as_ref().map_or(&self.snapshot, |frozen| &frozen.snapshot).as_deref()
     }
 
-    /// What screens may read to draw: where the view stands still, its time does.
+    /// Data for drawing a screen. While the view is frozen, its time is frozen too.
     pub fn known_drawn(&self) -> Known<'_> {
         let now_millis = self.frozen.as_ref().map_or_else(|| self.told_millis(), |frozen| frozen.at);
         Known { now_millis, ..self.known() }
     }
 
-    /// What screens may read.
+    /// Data that screens may read, with live time.
     pub fn known(&self) -> Known<'_> {
         Known {
             now_millis: self.told_millis(),
@@ -84,8 +84,8 @@ impl State {
         }
     }
 
-    /// Whether the network is still coming up, so that the boot is shown instead of a screen. A recording may hold no
-    /// block at all, and waits for none.
+    /// Returns true while the network starts, so that the boot view replaces the screen. False in a recording, which
+    /// may contain no block at all.
     pub fn booting(&self) -> bool {
         !self.replaying() && self.network_comes_up()
     }
@@ -94,24 +94,25 @@ impl State {
         self.page.network.is_none() || self.page.chains.iter().all(|chain| chain.blocks.is_empty())
     }
 
-    /// Whose money moves: paper is told apart.
+    /// Kind of money that moves, including paper trading. `None` until the network is known.
     pub fn money(&self) -> Option<Money> {
         let paper = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.paper);
         let money = self.page.network.as_ref()?.money;
         Some(if paper && money != Money::Replay { Money::Paper } else { money })
     }
 
-    /// The stop in force, as the newest word has it.
+    /// Current stop level: that of the snapshot, else that of the newest event. `None` if there is no stop.
     pub fn stop(&self) -> Option<StopLevel> {
         let told = self.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).map(|stop| stop.level);
         told.or_else(|| self.feed.stop.as_ref().and_then(|stop| stop.level))
     }
 
-    /// The keys that do something in a context: on a screen, those that do something there.
+    /// Key bindings that have an effect in a context; on a screen, those that the screen uses.
     pub fn rows(&self, context: Context) -> impl Iterator<Item = &keymap::Row> {
         let (replay, watches) = (self.replaying(), self.watch_only);
         let here = move |row: &&keymap::Row| match row.action {
-            // In a recording there is nothing to stop, to decide, to cancel or to check; whoever watches stops and looks.
+            // A recording has nothing to stop, approve, cancel or verify, and read-only mode allows only the stop and
+            // navigation.
             Action::Hold | Action::Decide | Action::Verify if replay => false,
             Action::CancelSelected if replay || watches => false,
             Action::Pause if watches && !replay => false,
@@ -123,13 +124,13 @@ impl State {
         self.keys.rows(context).filter(here)
     }
 
-    /// Whether the session has said that nothing new is signed.
+    /// Returns true if new signatures are blocked: by the operator's own hold, or by a halt.
     pub fn held(&self) -> bool {
         let stop = self.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref());
         stop.is_some_and(|stop| stop.own_hold) || self.stop() >= Some(StopLevel::Halt)
     }
 
-    /// Where the keys of the topmost layer are bound.
+    /// Key binding context of the topmost layer.
     pub fn context(&self) -> Context {
         if self.prompt.is_some() && self.layers.is_empty() {
             return Context::Typing;
@@ -137,35 +138,36 @@ impl State {
         self.layers.last().map_or(Context::Page, Layer::context)
     }
 
-    /// True while a field of the screen has the keys, so that letters are text.
+    /// Returns true while a text field of the screen has the focus, so that letters are text.
     pub fn types_on_screen(&self) -> bool {
         self.context() == Context::Page && self.screens.get(self.screen).is_some_and(|view| view.takes_text())
     }
 
-    /// Whether there is no room for a page.
+    /// Returns true if the terminal is too small for any screen.
     pub fn too_small(&self) -> bool {
         self.size.width < LEAST.width || self.size.height < LEAST.height
     }
 
-    /// Whether the terminal is so small that header and tabs share a line.
+    /// Returns true if the terminal is so small that header and tabs share a line.
     pub fn compact(&self) -> bool {
         self.size.width < 100 || self.size.height < 30
     }
 
-    /// Where the screen is drawn.
+    /// Area of the screen between header and footer.
     pub fn body(&self) -> Rect {
         let header = if self.compact() { 1 } else { HEADER_ROWS };
         let used = (header + FOOTER_ROWS).min(self.size.height);
         Rect::new(0, header.min(self.size.height), self.size.width, self.size.height - used)
     }
 
-    /// When the screen changes by itself next, in milliseconds since the Unix epoch; `None`: never.
+    /// Time of the next change without an event, in milliseconds since the Unix epoch; `None` if nothing changes by
+    /// itself.
     pub fn next_change_millis(&self) -> Option<u64> {
         let guard = self.layers.iter().find_map(|layer| match layer {
             Layer::Decision(decision) => decision.acts_from().filter(|from| *from > self.now_millis),
             _ => None,
         });
-        // What is left of it is counted down.
+        // With motion, the rest of the guard time is counted down.
         let guard = guard.map(|from| if self.motion { from.min(self.now_millis + COUNTDOWN_MILLIS) } else { from });
         let screen = self.screens.get(self.screen).and_then(|view| view.wakes_at());
         let screen = screen.map(|at| at.max(self.now_millis.saturating_add(1)));
@@ -179,12 +181,12 @@ impl State {
         Some(guard.map_or(tick, |guard| guard.min(tick)))
     }
 
-    /// What is in flight and open, a line each: what leaving would wait for.
+    /// Open and unsettled items that leaving would wait for, one line each.
     pub fn in_flight(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for call in self.feed.calls.iter().filter(|call| call.is_activity()) {
             let standing = call.standing();
-            // What is signed and not settled is out there, though its call is over.
+            // Signed transactions without a settlement count, even if their call has ended.
             if standing.is_open() || standing == Standing::Unclear {
                 let passes = call.asked.as_ref().is_some_and(|(_, asked)| asked.passes_by_itself);
                 let how = match standing {

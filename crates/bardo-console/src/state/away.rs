@@ -1,4 +1,4 @@
-//! While nobody looks: since when, and what happened then.
+//! Detection of the operator's absence, and the summary of what happened meanwhile.
 
 use rust_decimal::{Decimal, RoundingStrategy};
 
@@ -7,28 +7,28 @@ use crate::format::grouped;
 use crate::widgets::figure::paid;
 use bardo_base::units::{TokenAmount, Usd};
 
-/// Nobody has touched a key for so long: nobody looks.
+/// Time without a key after which the operator counts as absent, in milliseconds.
 const IDLE_MILLIS: u64 = 300_000;
-/// Shorter absences are worth no summary.
+/// Minimum duration of an absence that gets a summary, in milliseconds.
 const LEAST_MILLIS: u64 = 60_000;
 
-/// What happened while nobody looked.
+/// Summary of an absence of the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Since when, in milliseconds since the Unix epoch.
+    /// Start of the absence, in milliseconds since the Unix epoch.
     pub since: u64,
-    /// Until when.
+    /// End of the absence, in milliseconds since the Unix epoch.
     pub until: u64,
-    /// What came of everything meanwhile.
+    /// Counts of what happened during the absence.
     pub counts: Counts,
-    /// What everything was worth before and after, where both are known.
+    /// Equity before and after, if both are known.
     pub equity: Option<(Usd, Usd)>,
-    /// What the first chain's coin cost at the end of it, where that is known.
+    /// Price of the first chain's native token at the end, in dollars, if known.
     pub price: Option<Decimal>,
 }
 
 impl Summary {
-    /// What gas cost meanwhile, in dollars, and where there is no price in whole coins; `None` where nothing did.
+    /// Gas cost during the absence in dollars, or in ETH if the price is unknown. `None` without gas costs.
     pub fn gas(&self) -> Option<String> {
         let wei = self.counts.gas_wei;
         if wei.is_zero() {
@@ -51,7 +51,7 @@ struct Left {
     equity: Option<Usd>,
 }
 
-/// See the module.
+/// State of the absence detection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Away {
     touched_at: u64,
@@ -60,17 +60,17 @@ pub struct Away {
 }
 
 impl Away {
-    /// Somebody looks.
+    /// Starts with a present operator.
     pub fn new(now: u64) -> Self {
         Self { touched_at: now, left: None, summary: None }
     }
 
-    /// The summary of the last absence, until the next one.
+    /// Summary of the last absence, until it is dismissed or the next one ends.
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }
 
-    /// The terminal went behind.
+    /// Starts an absence because the terminal lost the focus.
     pub fn lost(&mut self, now: u64, feed: &Feed) {
         if self.left.is_none() {
             let equity = feed.equity.back().map(|(_, equity)| *equity);
@@ -78,7 +78,7 @@ impl Away {
         }
     }
 
-    /// Time passes.
+    /// Starts an absence, dated back to the last key, if no key was pressed for long enough.
     pub fn idle(&mut self, now: u64, feed: &Feed) {
         if now >= self.touched_at.saturating_add(IDLE_MILLIS) && self.left.is_none() {
             self.lost(now, feed);
@@ -88,7 +88,7 @@ impl Away {
         }
     }
 
-    /// Somebody looks again.
+    /// Ends an absence. Creates a summary if it was long enough.
     pub fn back(&mut self, now: u64, feed: &Feed) {
         self.touched_at = now;
         let Some(left) = self.left.take() else { return };
@@ -110,7 +110,7 @@ impl Away {
         self.summary = Some(Summary { since: left.at, until: now, counts, equity, price });
     }
 
-    /// The summary has been read.
+    /// Discards the summary.
     pub fn dismiss(&mut self) {
         self.summary = None;
     }

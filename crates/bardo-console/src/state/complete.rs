@@ -1,12 +1,12 @@
-//! What could come next in a line at the prompt: commands, the Golem's eight tools, kinds of action and of question, and
-//! the parameters behind each. Pure; Tab takes what all candidates have in common.
+//! Completion of a prompt line: commands, the Golem's eight tools, kinds of actions and queries, and their parameters.
+//! Pure; Tab inserts the common prefix of all candidates.
 
 use serde_json::Value;
 
 use super::prompt;
 use bardo_session::handle::PromptCommand;
 
-/// Commands that the Golem understands beside the eight, and what they take.
+/// Shorthand commands that the Golem understands besides its eight tools, with their usage.
 const PLAIN: &[(&str, &str)] = &[
     ("swap", "swap AMOUNT FROM TO [on CHAIN]"),
     ("quote", "quote AMOUNT FROM TO [on CHAIN]"),
@@ -16,30 +16,30 @@ const PLAIN: &[(&str, &str)] = &[
     ("playbook", "playbook WORDS: search the Golem's papers; playbook changes; playbook undo NUMBER"),
 ];
 
-/// A candidate: what would stand there, and what it is.
+/// Completion candidate with a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// The whole word.
+    /// Complete word that replaces the last word of the line.
     pub word: String,
-    /// What it is.
+    /// Description of the candidate.
     pub about: String,
 }
 
-/// What there is to choose from.
+/// Names that can be completed.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
     /// Commands that the agent understands.
     pub commands: &'a [PromptCommand],
-    /// Of chains.
+    /// Names of the chains.
     pub chains: &'a [String],
-    /// Of shows.
+    /// Names of the scenarios.
     pub shows: &'a [String],
 }
 
-/// A concrete tool that is there: what it does, and the schema of its parameters.
+/// Description and parameter schema of a tool; `None` if there is no such tool.
 pub type Known<'a> = Option<(&'a str, &'a Value)>;
 
-/// What could stand where the last word of `line` does. `tool` finds a concrete tool by its name.
+/// Candidates for the last word of `line`. `tool` looks up a tool by its name.
 pub fn candidates<'a>(line: &str, tool: &dyn Fn(&str) -> Known<'a>, names: &Names<'_>) -> Vec<Candidate> {
     let (before, word) = split(line);
     let mut words = before.split_whitespace();
@@ -57,7 +57,7 @@ pub fn candidates<'a>(line: &str, tool: &dyn Fn(&str) -> Known<'a>, names: &Name
     fitting
 }
 
-/// The line with as much of its last word as all candidates agree on; `None` where that is nothing new.
+/// Line with the common prefix of all candidates in place of its last word; `None` if that adds nothing.
 pub fn completed(line: &str, candidates: &[Candidate]) -> Option<String> {
     let (before, word) = split(line);
     let first = candidates.first()?;
@@ -71,7 +71,7 @@ pub fn completed(line: &str, candidates: &[Candidate]) -> Option<String> {
     (shared.len() > word.len()).then(|| format!("{before}{shared}{ending}"))
 }
 
-/// What stands before the last word, and that word.
+/// Splits a line before its last word.
 fn split(line: &str) -> (&str, &str) {
     let at = line.char_indices().rfind(|(_, one)| one.is_whitespace()).map_or(0, |(at, one)| at + one.len_utf8());
     line.split_at(at)
@@ -109,7 +109,7 @@ fn following<'a>(
     for (name, property) in
         schemas.into_iter().flatten().filter_map(|schema| schema["properties"].as_object()).flatten()
     {
-        // What stands in its own place, and the box the others go into, are not written by name.
+        // Leaves out the positional parameter and the object that holds the parameters of the action.
         if name == "params" || kind.is_some() && command.in_order.first().is_some_and(|first| first.as_str() == name) {
             continue;
         }
@@ -122,7 +122,7 @@ fn following<'a>(
     all
 }
 
-/// The values that a parameter can have, where they are few.
+/// Values of a parameter, if there are only few; else empty.
 fn values(name: &str, property: &Value, chains: &[String]) -> Vec<String> {
     if name == "chain" || name.ends_with("_chain") {
         return chains.to_vec();
@@ -148,7 +148,7 @@ mod tests {
         SafeText::clean(words, 80)
     }
 
-    /// The agent's commands, cut down to what completion looks at.
+    /// Agent commands with only the parts that completion uses.
     fn commands() -> Vec<PromptCommand> {
         let command = |name: &str, parameters: &[&str], in_order: &[&str], kinds: &[(&str, &str)]| PromptCommand {
             name: text(name),
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_kind_brings_the_parameters_of_its_tool() {
         assert!(words("preview_action sw").contains(&"swap".to_owned()));
-        // A kind that lacks its tool is not offered.
+        // A kind without a tool is not offered.
         assert!(!words("preview_action ").contains(&"vault-deposit".to_owned()));
         let after = words("preview_action swap token_in=WETH ");
         assert!(after.contains(&"token_out=".to_owned()) && after.contains(&"why=".to_owned()), "{after:?}");

@@ -1,8 +1,8 @@
-//! The decision: what is picked, read and typed about one question, and when a key may act.
+//! Approval dialog: chosen answer, read marks and typed text of one request, and the guard against hasty keys.
 //!
-//! A key that picks, marks or does something acts only when the question has been on the screen, as it is now, for
-//! [`GUARD_MILLIS`], and nothing was typed for as long. Looking around acts at once. A question that becomes worse when
-//! it is simulated again loses the picks and marks of an approval and is guarded again; one that does not keeps all.
+//! A key that chooses, marks or confirms acts only after the guard time ([`GUARD_MILLIS`]). The request must have been
+//! on the screen unchanged for that long, without any keystroke. Navigation acts at once. If a new simulation is worse,
+//! an approval loses its choice and its read marks, and the guard time restarts. Otherwise everything is kept.
 
 use std::collections::BTreeSet;
 
@@ -18,86 +18,86 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_session::questions::{About, ActionAsked, AnswerKind, Confirmation, OperatorAnswer, Question};
 
-/// How long a question must have stood there, untouched, before a key acts on it.
+/// Guard time for which a request must be on the screen without a keystroke before a key acts, in milliseconds.
 pub const GUARD_MILLIS: u64 = 500;
-/// How long a standing approval lasts where nothing else is typed, in minutes.
+/// Default duration of a standing approval, in minutes.
 const USUAL_MINUTES: &str = "60";
 
-/// What is typed for the answer that is picked.
+/// Text fields of the chosen answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
-    /// What each field is for, and what is in it.
+    /// Label and text of each field.
     pub fields: Vec<(&'static str, Field)>,
-    /// The field that has the keys.
+    /// Index of the focused field.
     pub at: usize,
 }
 
-/// What is wrong with what was asked of the dialog, for the operator.
+/// Message about a key that was not accepted.
 pub type Hint = SafeText;
 
-/// The dialog.
+/// State of the approval dialog.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// The question's number, which stays when it is asked anew.
+    /// Number of the request, which stays the same when it is simulated again.
     pub number: u64,
-    /// The question as it was when keys were last taken: a different one clears what was picked.
+    /// Request as of the last accepted update; a worse one clears the choice.
     pub shown: Option<Box<Question>>,
-    /// When that was first on the screen.
+    /// Time at which the current form was first drawn, in milliseconds.
     drawn_at: Option<u64>,
-    /// When the last key or paste came.
+    /// Time of the last key or paste, in milliseconds.
     touched_at: u64,
-    /// What is picked.
+    /// Chosen answer, before it is confirmed.
     pub picked: Option<AnswerKind>,
-    /// What is typed for it.
+    /// Text fields of the chosen answer, if it has any.
     pub form: Option<Form>,
-    /// The password that is typed for it, which nothing draws.
+    /// Typed password, which is never drawn.
     secret: Secret,
-    /// Whether a standing approval was confirmed once and waits for the second time.
+    /// Set when a standing approval was confirmed once and needs a second confirmation.
     pub again: bool,
-    /// What was marked as read.
+    /// Texts that were marked as read.
     pub read: BTreeSet<SafeText>,
-    /// What became worse since it was first shown here.
+    /// Descriptions of what became worse since the request was first shown.
     pub changed: Vec<SafeText>,
-    /// Whether the raw call is shown.
+    /// Set while the raw call is shown.
     pub raw: bool,
-    /// Whether it has the whole screen.
+    /// Set while the dialog fills the screen.
     pub full: bool,
-    /// Lines scrolled past.
+    /// Number of lines scrolled past.
     pub offset: usize,
-    /// Lines of it that were on the screen, broken at so many columns.
+    /// Indices of the lines that were on the screen, wrapped at `columns`.
     seen: BTreeSet<usize>,
     columns: usize,
-    /// How many lines there are; `None` before it was on a screen.
+    /// Total number of lines; `None` before the first drawing.
     lines: Option<usize>,
-    /// How many lines are in view at once, where it was on a screen.
+    /// Number of lines in view at once; `None` before the first drawing.
     room: Option<usize>,
-    /// What to say of the last key.
+    /// Message about the last key.
     pub hint: Option<Hint>,
-    /// Whether that key came too soon.
+    /// Set when the last key came within the guard time.
     pub hurried: bool,
-    /// When its question ended, in milliseconds since the Unix epoch; `None` while it can be answered.
+    /// Time at which the request ended, in milliseconds since the Unix epoch; `None` while it can be answered.
     pub ended_at: Option<u64>,
 }
 
-/// What became of a key.
+/// Result of a key in the dialog.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Taken {
-    /// Nothing beyond the dialog.
+    /// The dialog stays open.
     Stays,
-    /// Close it; the question keeps waiting.
+    /// The dialog closes; the request keeps waiting.
     Later,
-    /// Close it; the question has ended.
+    /// The dialog closes; the request has ended.
     Closed,
-    /// This is the answer.
+    /// The operator confirmed this answer.
     Answer(OperatorAnswer),
-    /// Show the next question.
+    /// The next request is to be shown.
     Next,
-    /// Copy the question.
+    /// The request is to be copied.
     Copy,
 }
 
 impl Decision {
-    /// A dialog for the question of that number, about to be drawn.
+    /// Creates a dialog for the request with that number, which is not drawn yet.
     pub fn new(number: u64, now: u64) -> Self {
         Self {
             number,
@@ -123,7 +123,7 @@ impl Decision {
         }
     }
 
-    /// Marks the question as ended. The dialog stays, with what was typed, and takes no key but those that close it.
+    /// Marks the request as ended. The dialog stays with its text, and accepts only keys that scroll or close it.
     pub fn end(&mut self, now: u64) {
         if self.ended_at.is_none() {
             self.ended_at = Some(now);
@@ -132,8 +132,8 @@ impl Decision {
         }
     }
 
-    /// Takes in how the question is now. A new simulation that is no worse leaves everything as it was; a worse one takes
-    /// back what was picked, typed and read for an approval. A refusal stands whatever the figures are.
+    /// Updates the request. A simulation that is no worse keeps everything. A worse one clears choice, text and read
+    /// marks of an approval. A chosen rejection is kept, whatever the figures are.
     pub fn follow(&mut self, question: &Question) {
         let Some(shown) = &self.shown else {
             self.shown = Some(Box::new(question.clone()));
@@ -150,9 +150,9 @@ impl Decision {
         }
         self.shown = Some(Box::new(next));
         if keeps {
-            // What is as good again as it was is not worse any more.
+            // Changes that the new simulation no longer reports are dropped.
             self.changed.retain(|one| question.changed.contains(one));
-            // A warning with other words is another warning.
+            // A warning with a different text must be read again.
             if self.unread(question) > 0 && self.picked.is_some_and(AnswerKind::is_approval) {
                 self.unpick();
                 self.hint = Some(SafeText::clean("simulated again: there is something new to read", 100));
@@ -176,14 +176,14 @@ impl Decision {
         self.seen.clear();
     }
 
-    /// Takes back what was picked, with what was typed for it.
+    /// Clears the chosen answer and everything typed for it.
     fn unpick(&mut self) {
         (self.picked, self.form, self.again) = (None, None, false);
         self.secret.clear();
     }
 
-    /// So much of it is on the screen now, as it is; `None`: nothing that could be answered. What is hidden by another
-    /// dialog, or by a terminal that is too small, takes no answer, and is guarded anew when it is back.
+    /// Records how much of the dialog was drawn; `None` if it was hidden by another layer or a terminal that is too
+    /// small. A hidden dialog accepts no answer, and the guard time restarts when it is visible again.
     pub fn drawn(&mut self, now: u64, fit: Option<Fit>) {
         let (Some(fit), true) = (fit, self.shown.is_some()) else {
             self.drawn_at = None;
@@ -194,7 +194,7 @@ impl Decision {
         if fit.raw {
             return;
         }
-        // Lines broken elsewhere are other lines, and so are those of its shorter form.
+        // A different wrapping or the shorter form has other lines, so all must be seen again.
         if self.columns != fit.columns || self.lines.is_some_and(|lines| lines != fit.lines) {
             self.columns = fit.columns;
             self.seen.clear();
@@ -204,18 +204,17 @@ impl Decision {
         self.seen.extend(fit.first..fit.first.saturating_add(fit.shown));
     }
 
-    /// The terminal has another size: what was drawn is no longer where it was, and takes no answer until it is drawn
-    /// again.
+    /// Records a change of the terminal size: no answer is accepted until the dialog is drawn again.
     pub fn moved(&mut self) {
         self.drawn_at = None;
     }
 
-    /// How many lines of it were not on the screen yet; `None` where that is not known.
+    /// Number of lines that were not on the screen yet; `None` before the first drawing.
     pub fn unseen(&self) -> Option<usize> {
         self.lines.map(|lines| (0..lines).filter(|line| !self.seen.contains(line)).count())
     }
 
-    /// Why a yes is not taken: nobody can have read what was never shown.
+    /// Reason to reject an approval because some lines were never on the screen; `None` if all were.
     fn hidden(&self) -> Option<String> {
         match self.unseen() {
             Some(0) => None,
@@ -225,23 +224,23 @@ impl Decision {
         }
     }
 
-    /// When the next key can act; `None` before it was drawn.
+    /// Time from which a key acts, in milliseconds; `None` while the dialog is not drawn.
     pub fn acts_from(&self) -> Option<u64> {
         Some(self.drawn_at?.max(self.touched_at).saturating_add(GUARD_MILLIS))
     }
 
-    /// Something was pasted: it does nothing but start the guard anew.
+    /// Handles a paste: the text is ignored and the guard time restarts.
     pub fn pasted(&mut self, now: u64) {
         (self.touched_at, self.hurried) = (now, false);
         self.hint = Some(SafeText::clean("pasted text is ignored here", 60));
     }
 
-    /// Whether the text of the picked answer has the keys.
+    /// Returns true while a text field of the chosen answer has the focus.
     pub fn typing(&self) -> bool {
         self.form.is_some() && self.ended_at.is_none()
     }
 
-    /// Takes a key while the text has the keys.
+    /// Handles a key in the text field.
     pub fn type_key(&mut self, key: Key, now: u64) {
         self.touched_at = now;
         self.again = false;
@@ -262,12 +261,12 @@ impl Decision {
         }
     }
 
-    /// Takes an action of the keymap.
+    /// Handles an action of the key bindings. `rows` is the height to scroll by before the first drawing.
     pub fn act(&mut self, action: Action, now: u64, rows: usize) -> Taken {
-        // A step that is larger than what is in view would leave lines out.
+        // A step larger than the view would skip lines.
         let half = (self.room.unwrap_or(rows) / 2).max(1);
         if let Some(ended_at) = self.ended_at {
-            // A key that was meant for the question must not close the notice unread.
+            // A key that was meant for the request must not close the notice unread.
             let calm = now >= ended_at.max(self.touched_at).saturating_add(GUARD_MILLIS);
             self.touched_at = now;
             match action {
@@ -282,9 +281,9 @@ impl Decision {
         }
         let ready = self.acts_from().is_some_and(|from| now >= from);
         match action {
-            // Looking around.
+            // Navigation acts at once.
             Action::Back => {
-                // Both go at once: what is no longer typed must not still be picked.
+                // Both are cleared together, so that an answer never stays chosen without its text.
                 let (typed, picked) = (self.form.take(), self.picked.take());
                 self.secret.clear();
                 if typed.is_some() || picked.is_some() {
@@ -306,7 +305,7 @@ impl Decision {
             }
             Action::NextQuestion => return Taken::Next,
             Action::Copy => return Taken::Copy,
-            // Whatever leads to an answer waits for the guard.
+            // Keys that lead to an answer wait for the guard time.
             Action::Pick(_) | Action::MarkRead | Action::DoIt => {
                 self.touched_at = now;
                 self.hurried = !ready;
@@ -324,17 +323,17 @@ impl Decision {
             }
             _ => {}
         }
-        // What only looks around is a keystroke, too.
+        // Navigation keys restart the guard time too.
         self.touched_at = now;
         Taken::Stays
     }
 
-    /// What is left to be read.
+    /// Number of warnings that are not marked as read.
     pub fn unread(&self, question: &Question) -> usize {
         question.to_read.iter().filter(|one| !self.read.contains(&one.text)).count()
     }
 
-    /// Marks one thing as read, or as not read: for a click on it.
+    /// Toggles the read mark of one warning, for a click on it.
     pub fn mark_one(&mut self, at: usize, now: u64) {
         let ready = self.acts_from().is_some_and(|from| now >= from);
         self.touched_at = now;
@@ -347,7 +346,7 @@ impl Decision {
             Some(_) if !ready => self.hint = Some(SafeText::clean("too soon", 60)),
             Some(text) if self.read.contains(&text) => {
                 self.read.remove(&text);
-                // A yes that was picked while it counted as read is picked no longer.
+                // An approval that was chosen while the warning counted as read is cleared.
                 if self.picked.is_some_and(AnswerKind::is_approval) {
                     self.unpick();
                 }
@@ -365,7 +364,7 @@ impl Decision {
         Taken::Stays
     }
 
-    /// Why an approval of this kind is not taken yet: something of it was not read, or never on the screen.
+    /// Reason to reject an approval of this kind: unread warnings, or lines that were never on the screen.
     fn unread_or_hidden(&self, question: &Question, kind: AnswerKind) -> Option<String> {
         if !kind.is_approval() {
             return None;
@@ -402,7 +401,7 @@ impl Decision {
             self.hint = Some(SafeText::clean("nothing is picked: a letter picks, Enter does it", 60));
             return Taken::Stays;
         };
-        // The terminal may have another size than when it was picked, and a warning other words.
+        // Since the choice, the terminal may have another size, and a warning another text.
         if let Some(why) = self.unread_or_hidden(question, kind) {
             self.hint = Some(SafeText::clean(&why, 200));
             return Taken::Stays;
@@ -446,14 +445,14 @@ impl Decision {
         }
     }
 
-    /// What was marked as read and typed, for the approval queue to check.
+    /// Read marks and typed confirmation, for the approval queue to check.
     pub fn confirmation(&self) -> Confirmation {
         let fields = self.form.iter().flat_map(|form| &form.fields);
         let typed = fields.filter(|(label, _)| *label == CONFIRM).map(|(_, field)| field.safe()).next();
         Confirmation { read: self.read.iter().cloned().collect(), typed }
     }
 
-    /// The password that was typed, which is gone here afterwards; `None` where none was.
+    /// Takes the typed password out of the dialog; `None` if none was typed.
     pub fn take_password(&mut self) -> Option<Password> {
         self.secret.take()
     }
@@ -464,7 +463,10 @@ impl Decision {
     }
 }
 
-/// A smaller amount, where it is one. The approval queue checks it again, by raw units.
+/// Answer with a smaller amount. The approval queue checks the amount again, in raw units.
+///
+/// # Errors
+/// A message if the request has no amount, or if the text is not a positive number below it.
 fn smaller(question: &Question, amount: String) -> Result<OperatorAnswer, &'static str> {
     let About::Action(action) = &question.about else { return Err("this question has no amount") };
     let Some((asked, _)) = &action.amount else { return Err("this action has no amount to make smaller") };
@@ -483,7 +485,7 @@ const TOTAL: &str = "up to how many dollars in all";
 const AMOUNT: &str = "the smaller amount";
 const REASON: &str = "why (told to the Golem; may be empty)";
 
-/// The text an answer takes.
+/// Text fields of an answer; `None` if it needs none.
 fn form(question: &Question, kind: AnswerKind) -> Option<Form> {
     let mut fields = match kind {
         AnswerKind::Once => Vec::new(),
@@ -495,7 +497,7 @@ fn form(question: &Question, kind: AnswerKind) -> Option<Form> {
         fields.push((CONFIRM, Field::default()));
     }
     if question.needs_password && kind.lets_through() {
-        // Nothing that is typed for it comes into the field.
+        // The field stays empty: the password goes to the secret.
         fields.push((PASSWORD, Field::default()));
     }
     (!fields.is_empty()).then_some(Form { fields, at: 0 })
@@ -508,8 +510,7 @@ fn similar(minutes: Option<String>, total: Option<String>) -> Result<OperatorAns
     Ok(OperatorAnswer::Similar { millis, total })
 }
 
-/// Whether two states of a question ask the same: all that an answer could hang on, but not its place in the queue,
-/// nor what the Golem says meanwhile.
+/// Returns true if two states of a request ask the same. Place in the queue and the agent's words are ignored.
 fn same_question(one: &Question, other: &Question) -> bool {
     let mut other = other.clone();
     (other.place, other.of) = (one.place, one.of);
@@ -517,8 +518,7 @@ fn same_question(one: &Question, other: &Question) -> bool {
     *one == other
 }
 
-/// Keeps the agent's words as they were when the question was first shown: they belong to the action, not to what the
-/// agent does meanwhile.
+/// Keeps the agent's words from the first display: they belong to the action, not to what the agent does later.
 fn keep_words(question: &mut Question, shown: &Question) {
     if let (About::Action(action), About::Action(known)) = (&mut question.about, &shown.about) {
         action.words.clone_from(&known.words);
@@ -526,9 +526,8 @@ fn keep_words(question: &mut Question, shown: &Question) {
     }
 }
 
-/// Whether a question that was simulated again is no worse than as it was shown. Whoever asks compares the two by their
-/// values and counts what became worse; here all that is more than a figure is compared once more, and whatever differs
-/// counts as worse.
+/// Returns true if a new simulation is no worse than the request as shown. The approval queue compares figures and
+/// counts what became worse. Everything else is compared here, and any difference counts as worse.
 fn is_no_worse(shown: &Question, now: &Question) -> bool {
     let (About::Action(was), About::Action(is)) = (&shown.about, &now.about) else { return false };
     let of_question = |question: &Question| {

@@ -1,5 +1,5 @@
-//! Events folded into what screens show: calls with their steps, orders, bridge orders, the Golem's life, a log of
-//! lines. Bounded: what falls off the end is in the journal.
+//! Feed: events folded into what screens show. Holds calls with their steps, orders, bridge orders, the Golem's state,
+//! and log lines. Every collection is bounded; older events are in the journal.
 
 mod calls;
 
@@ -27,112 +27,113 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_session::trades::Trades;
 
-/// Calls kept.
+/// Maximum number of calls kept.
 pub const CALLS_KEPT: usize = 512;
-/// Orders kept that have ended, and bridge orders.
+/// Maximum number of ended auction orders kept, and of ended bridge orders.
 pub const ORDERS_KEPT: usize = 256;
-/// Orders kept that can still change, and bridge orders: what can still take money is shown.
+/// Maximum number of auction orders kept, and of bridge orders. Large, because an open order can still spend money and
+/// must be shown.
 pub const OPEN_ORDERS_KEPT: usize = 4_096;
-/// Lines of the log kept.
+/// Maximum number of log lines kept.
 pub const LINES_KEPT: usize = 8_192;
-/// Points of a curve kept. All of a session's time is kept: the older half is thinned out where there are more.
+/// Maximum number of points of a curve. They always cover the whole session, because the older half is thinned out.
 pub const POINTS_KEPT: usize = 4_320;
-/// Thoughts kept.
+/// Maximum number of thoughts kept.
 pub const THOUGHTS_KEPT: usize = 64;
-/// Steps, checks and transactions kept of one call: more than any tool has.
+/// Maximum number of steps, checks and transactions kept per call; more than any tool has.
 const PARTS_KEPT: usize = 64;
-/// Milliseconds between two prices that are both kept.
+/// Minimum time between two prices that are kept, in milliseconds.
 const PRICE_MILLIS: u64 = 1_500;
-/// A show's line and what the Golem does meanwhile are told within so many milliseconds.
+/// Time after a caption within which a new activity of the Golem belongs to it, in milliseconds.
 const CAPTION_MILLIS: u64 = 2_000;
-/// An offer so soon after one that the price has left is held against it.
+/// Time after a failed offer within which an offer for the same trade is linked to it, in milliseconds.
 const ASKED_AGAIN_MILLIS: u64 = 600_000;
-/// Milliseconds between two points of the equity curve that are both kept.
+/// Minimum time between two points of the equity curve that are kept, in milliseconds.
 const POINT_MILLIS: u64 = 5_000;
 
-/// What the Golem said, as one thought.
+/// Thought of the Golem, joined from its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thought {
-    /// Its number.
+    /// Number of the thought.
     pub number: u64,
-    /// When it began.
+    /// Start of the thought, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// The words so far.
+    /// Text received so far.
     pub text: SafeText,
-    /// Whether more follows.
+    /// True if more parts follow.
     pub more: bool,
 }
 
-/// What happened while nobody looked.
+/// Counts of outcomes over a period: the session so far, or an absence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Trades: swaps that the chain confirmed, filled auctions, delivered bridge orders.
+    /// Trades: confirmed swaps, filled auctions, delivered bridge orders.
     pub trades: u64,
-    /// Actions that a rule stopped.
+    /// Actions blocked by a rule.
     pub blocked: u64,
-    /// Questions that lapsed.
+    /// Approval requests that lapsed without an answer.
     pub lapsed: u64,
-    /// Questions that were refused.
+    /// Approval requests that the operator rejected.
     pub refused: u64,
     /// Calls that failed.
     pub failed: u64,
-    /// Changes of phase.
+    /// Phase changes of the Golem.
     pub phases: u64,
-    /// What gas cost, in wei.
+    /// Gas cost, in wei.
     pub gas_wei: U256,
 }
 
-/// Everything that events tell. Freezing the view is keeping a copy of this.
+/// State folded from events. A frozen view keeps a copy of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Feed {
-    /// Sequence number of the newest event taken in.
+    /// Sequence number of the newest event applied.
     pub last: u64,
     /// Calls, oldest first.
     pub calls: VecDeque<CallSeen>,
-    /// Auction orders as they stand, with the time of the newest word, in the order in which they came.
+    /// Auction orders with the time of their last update, in order of arrival.
     pub orders: VecDeque<(u64, OrderUpdate)>,
-    /// Bridge orders, the same.
+    /// Bridge orders with the time of their last update, in order of arrival.
     pub intents: VecDeque<(u64, IntentUpdate)>,
-    /// What the Golem does and will do.
+    /// Current and next activity of the Golem.
     pub now: Option<GolemNow>,
-    /// What it remembered last.
+    /// Result of the last memory search.
     pub memory: Option<MemoryHits>,
-    /// What it thought, oldest first.
+    /// Thoughts of the Golem, oldest first.
     pub thoughts: VecDeque<Thought>,
-    /// How it is doing.
+    /// Vital signs of the Golem: equity, gas, failures.
     pub vitals: Option<Vitals>,
-    /// Its phase.
+    /// Behavioural phase of the Golem.
     pub phase: Option<Phase>,
-    /// What its body shows, and since when.
+    /// State of the Golem's sprite, with the time of its start.
     pub sprite: Option<(u64, SpriteState)>,
-    /// What it was worth, oldest first.
+    /// Equity over time, oldest first.
     pub equity: VecDeque<(u64, Usd)>,
-    /// What the first chain's coin costs, oldest first: kept here so that a frozen view keeps it.
+    /// Price of the first chain's native token over time, oldest first. Kept here so that a frozen view keeps it.
     pub prices: VecDeque<(u64, Decimal)>,
-    /// The stop in force.
+    /// Stop in force, as the newest event reports it.
     pub stop: Option<HaltChanged>,
-    /// The show's newest line.
+    /// Newest caption of a scenario.
     pub caption: Option<Caption>,
-    /// The show that said a line last.
+    /// Scenario that showed the last caption.
     pub show: Option<SafeText>,
-    /// When it was said.
+    /// Time of the newest caption, in milliseconds since the Unix epoch.
     captioned_at: Option<u64>,
-    /// One line per event worth one, oldest first.
+    /// Log lines, at most one per event, oldest first.
     pub lines: VecDeque<Line>,
-    /// Calls that a form made by itself: reads that are no activity of their own.
+    /// Calls that a form made automatically: reads that are hidden from the activity.
     aside: BTreeSet<CallId>,
-    /// What came of everything so far.
+    /// Counts of outcomes so far.
     pub counts: Counts,
     trades: Trades,
-    /// Events that were missed and not looked up yet.
+    /// Number of missed events that were not queried yet.
     pub missed: u64,
-    /// The chains' names.
+    /// Names of the chains by chain id.
     pub chains: BTreeMap<u64, SafeText>,
-    /// The newest block of each chain, with its time.
+    /// Number and time of the newest block of each chain.
     pub blocks: BTreeMap<u64, (u64, u64)>,
 }
 
-/// What the transactions of a call cost, as its card says.
+/// Gas cost of a call's transactions in wei, as its card reports it.
 fn gas_of(end: &ToolEnd) -> U256 {
     let hints = end.card.as_ref().and_then(|card| card.hints.as_ref());
     let all = hints.and_then(|hints| hints.get("transactions")?.as_array()).into_iter().flatten();
@@ -147,8 +148,7 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
     queue.push_back(item);
 }
 
-/// Adds a point. Where there are too many the older half is thinned out, evenly over its time: the beginning stays, however
-/// long ago it was, and the newest keep all of theirs.
+/// Adds a point. A full curve thins out its older half evenly over time. The first point and the newer half are kept.
 fn push_point<T>(points: &mut VecDeque<(u64, T)>, point: (u64, T)) {
     const HALF: usize = POINTS_KEPT / 2;
     if points.len() >= POINTS_KEPT {
@@ -163,13 +163,13 @@ fn push_point<T>(points: &mut VecDeque<(u64, T)>, point: (u64, T)) {
             }
             keeps
         });
-        // Times that do not go on, as a recording may have them, thin nothing out.
+        // If times do not increase, as in some recordings, nothing was thinned out, so the oldest points are dropped.
         points.drain(..points.len().saturating_sub(POINTS_KEPT - 1));
     }
     points.push_back(point);
 }
 
-/// Adds an order. Where there are too many the oldest that has ended goes, and an open one only beyond all measure.
+/// Adds an order. A full queue drops the oldest ended order, and an open one only beyond [`OPEN_ORDERS_KEPT`].
 fn push_order<T>(queue: &mut VecDeque<T>, item: T, has_ended: impl Fn(&T) -> bool) {
     if queue.iter().filter(|one| has_ended(one)).count() >= ORDERS_KEPT {
         let oldest = queue.iter().position(&has_ended);
@@ -185,12 +185,12 @@ fn push_part<T>(parts: &mut Vec<T>, item: T) {
 }
 
 impl Feed {
-    /// Takes an event in. One that was taken in before, or is older, changes nothing.
+    /// Applies an event. Events that were already applied, or that are older, change nothing.
     pub fn take(&mut self, event: &Arc<Event>) {
         if let EventKind::FabricGap(gap) = &event.kind {
             self.missed = self.missed.saturating_add(gap.missed);
             self.last = self.last.max(event.seq);
-            // It has the number of the last event that was missed, so it is told whatever that number is.
+            // A gap has the number of the last missed event, so its line is added whatever that number is.
             if let Some(line) = line(event, &self.chains) {
                 push(&mut self.lines, line, LINES_KEPT);
             }
@@ -206,9 +206,9 @@ impl Feed {
         self.fold(event);
     }
 
-    /// Takes a history in, after events were missed: calls begin anew from it where it goes back far enough.
+    /// Rebuilds the feed from a history after events were missed. Earlier equity points, prices and gap lines are kept.
     pub fn take_history(&mut self, events: &[Arc<Event>], last: u64) {
-        // What is told again is drawn from what is told: a curve never goes back.
+        // The history contains its own equity points, so overlapping ones are dropped first.
         let begins = events.first().map_or(u64::MAX, |event| event.at);
         let mut equity = std::mem::take(&mut self.equity);
         equity.retain(|(at, _)| *at < begins);
@@ -225,7 +225,7 @@ impl Feed {
             self.take(event);
         }
         self.last = self.last.max(last);
-        // That something was missed stays told, at its place; no history knows of it.
+        // A history does not contain gap lines, so they are put back in their place.
         for gap in gaps {
             let place = self.lines.partition_point(|line| line.seq <= gap.seq);
             self.lines.insert(place, gap);
@@ -234,12 +234,12 @@ impl Feed {
         self.lines.drain(..over);
     }
 
-    /// Forgets everything but the chains' names: a recording goes to another place, and is told anew from its beginning.
+    /// Discards everything but the chain names, because a recording jumps to another place and replays from its start.
     pub fn begin_anew(&mut self) {
         *self = Self { chains: std::mem::take(&mut self.chains), ..Self::default() };
     }
 
-    /// Takes a price of the first chain's coin in.
+    /// Adds a price of the first chain's native token, unless the last one is too recent.
     pub fn take_price(&mut self, at: u64, price: Decimal) {
         let close = self.prices.back().is_some_and(|(before, _)| at < before.saturating_add(PRICE_MILLIS));
         if !close {
@@ -247,8 +247,7 @@ impl Feed {
         }
     }
 
-    /// Forgets a newest point of the equity curve that says what the one before says: where nothing may move by itself,
-    /// time alone is no news.
+    /// Drops the newest equity point if it equals the one before. Used without motion, where time alone is no change.
     pub fn rest(&mut self) {
         let newest = self.equity.len().checked_sub(2).map(|before| self.equity.range(before..));
         if newest.is_some_and(|mut pair| pair.next().map(|(_, one)| one) == pair.next().map(|(_, other)| other)) {
@@ -256,18 +255,18 @@ impl Feed {
         }
     }
 
-    /// The call of that id.
+    /// Call with this id, if it is kept.
     pub fn call(&self, call_id: CallId) -> Option<&CallSeen> {
         self.calls.iter().rev().find(|call| call.call_id == call_id)
     }
 
-    /// Calls worth a row, the newest first. What only asks how an order stands has none beside the row of its order.
+    /// Calls with a row of their own, newest first. Status queries of an order are left out if the order has a row.
     pub fn activity(&self) -> impl Iterator<Item = &CallSeen> {
         let rows = self.calls.iter().rev().filter(|call| call.is_activity());
         rows.filter(|call| !self.aside.contains(&call.call_id) && !self.is_told_elsewhere(call))
     }
 
-    /// True for a call that only asked for an order's state, where the order's own row, or a later query of it, shows that.
+    /// Returns true for a status query of an order whose own row, or a later query, shows the same.
     fn is_told_elsewhere(&self, call: &CallSeen) -> bool {
         let Some(hash) = call.order_asked_about() else { return false };
         let tells = |other: &CallSeen| match other.order_asked_about() {
@@ -277,13 +276,13 @@ impl Feed {
         self.calls.iter().any(tells)
     }
 
-    /// Takes a call out of the activity: a form asked for it by itself, while its operator was typing.
+    /// Hides a call from the activity, because a form made it automatically.
     pub fn set_aside(&mut self, call_id: CallId) {
         if self.aside.len() >= CALLS_KEPT {
             self.aside.pop_first();
         }
         let fresh = self.aside.insert(call_id);
-        // It may have ended before it was known to be a form's.
+        // The call may have ended, and been counted, before it was known to come from a form.
         let ended = self.call(call_id).filter(|call| call.end.is_some()).map(CallSeen::standing);
         match ended.filter(|_| fresh) {
             Some(Standing::Blocked) => self.counts.blocked = self.counts.blocked.saturating_sub(1),
@@ -292,7 +291,7 @@ impl Feed {
         }
     }
 
-    /// Whether an order's word is of something that its line does not tell: where it stands has not changed.
+    /// Returns true for an order update with an unchanged status, which needs no log line.
     fn says_no_more(&self, event: &Event) -> bool {
         match &event.kind {
             EventKind::OrderUpdate(order) => {
@@ -316,7 +315,7 @@ impl Feed {
         {
             card.fold(at, &event.kind);
         }
-        // Whoever hears of an order, its own row says it.
+        // An order update is also applied to the card that placed the order.
         let heard_of = match &event.kind {
             EventKind::OrderUpdate(order) => Some(order.order_hash),
             EventKind::IntentUpdate(intent) => Some(intent.intent_id),
@@ -360,7 +359,7 @@ impl Feed {
                 let Some(call) = self.of(event) else { return };
                 let (call_id, standing) = (call.call_id, call.standing());
                 match standing {
-                    // A form that is not filled in yet fails nothing.
+                    // A form that is not filled in yet does not count as a failure.
                     Standing::Blocked | Standing::Failed if self.aside.contains(&call_id) => {}
                     Standing::Blocked => self.counts.blocked += 1,
                     Standing::Failed => self.counts.failed += 1,
@@ -436,7 +435,8 @@ impl Feed {
             EventKind::Vitals(vitals) => {
                 self.phase = Some(vitals.phase);
                 if let Some(equity) = vitals.equity {
-                    // The newest is always kept; it takes the place of one that stands close to the one before.
+                    // The newest point is always kept. It replaces the last one if that was too close to its
+                    // predecessor.
                     let before = self.equity.len().checked_sub(2).and_then(|before| self.equity.get(before));
                     if before.is_some_and(|(before, _)| at < before.saturating_add(POINT_MILLIS)) {
                         self.equity.pop_back();
@@ -451,12 +451,12 @@ impl Feed {
             }
             EventKind::SpriteChanged(changed) => self.sprite = Some((at, changed.to)),
             EventKind::GolemNow(now) => {
-                // A line of the show stands until the Golem goes on to something that the show says nothing of.
+                // A caption stays until the Golem turns to an activity that no caption describes.
                 if self.captioned_at.is_some_and(|since| at > since.saturating_add(CAPTION_MILLIS)) {
                     self.caption = None;
                 }
                 self.now = Some(now.clone());
-                // What was remembered was of what it did before.
+                // The memory result belongs to the previous activity.
                 self.memory = None;
             }
             EventKind::GolemThought(said) => match self.thoughts.back_mut() {
@@ -490,7 +490,8 @@ impl Feed {
         }
     }
 
-    /// An offer for what another offer was for, from which the price has moved away: each tells of the other.
+    /// Links an offer with an earlier call for the same trade that failed because the price moved. Each shows the
+    /// other.
     fn hold_against_the_last(&mut self, call_id: CallId, at: u64) {
         let wanted = |call: &CallSeen| {
             let params = call.start.as_ref()?.params.value();
@@ -517,10 +518,10 @@ impl Feed {
         }
     }
 
-    /// The call an event belongs to; begun here where its beginning was missed.
+    /// Call that an event belongs to; created here if its start was missed.
     fn of(&mut self, event: &Event) -> Option<&mut CallSeen> {
         let call_id = event.call_id?;
-        // Calls end soon: the one meant is nearly always among the newest.
+        // Searches from the end, because nearly all events belong to recent calls.
         let at = match self.calls.iter().rposition(|call| call.call_id == call_id) {
             Some(at) => at,
             None => {
@@ -531,7 +532,7 @@ impl Feed {
         self.calls.get_mut(at)
     }
 
-    /// What was traded and when, as marks on a chart, and what the marks mean.
+    /// Trades as chart marks with their times, and the legend of the marks.
     pub fn trade_marks(&self) -> (Vec<ChartMark>, String) {
         let swaps = self.calls.iter().filter(|call| call.traded);
         let swaps = swaps.map(|call| ChartMark { at: call.ended_at.unwrap_or(call.started_at), character: 's' });
@@ -550,12 +551,12 @@ impl Feed {
         (marks, legend)
     }
 
-    /// The order of that hash.
+    /// Auction order with this hash, if it is kept.
     pub fn order(&self, hash: B256) -> Option<&OrderUpdate> {
         self.orders.iter().map(|(_, order)| order).find(|order| order.order_hash == hash)
     }
 
-    /// Why an auction goes its way, as the call that placed it said; nothing where that call is not kept any more.
+    /// Reasons of an auction's routing, from the call that placed it; `None` if that call is no longer kept.
     pub fn reasons(&self, hash: B256) -> Option<&Reasons> {
         self.calls.iter().rev().find_map(|call| match call.card.as_ref()? {
             CallCard::Order(card) => {
@@ -570,7 +571,7 @@ impl Feed {
         })
     }
 
-    /// Lines of at least that level, the newest first.
+    /// Log lines of at least this level, newest first.
     pub fn lines_from(&self, least: Level) -> impl Iterator<Item = &Line> {
         self.lines.iter().rev().filter(move |line| line.level >= least)
     }

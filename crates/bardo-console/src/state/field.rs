@@ -1,52 +1,51 @@
-//! A line of text being typed. What comes in is cleaned as it comes: nothing typed or pasted moves the cursor of a
-//! terminal.
+//! Single-line text field. Input is cleaned as it arrives, so nothing typed or pasted can act on the terminal.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 
 use crate::keymap::Key;
 use bardo_base::text::SafeText;
 
-/// The longest text, in characters.
+/// Maximum length of the text, in characters.
 const LONGEST: usize = 400;
 
-/// A text field.
+/// Text with a cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Field {
     text: String,
-    /// Characters before the cursor.
+    /// Number of characters before the cursor.
     cursor: usize,
 }
 
 impl Field {
-    /// One that holds something already.
+    /// Creates a field with initial text, cut to the maximum length, and the cursor at its end.
     pub fn holding(text: &str) -> Self {
         let text: String = text.chars().take(LONGEST).collect();
         Self { cursor: text.chars().count(), text }
     }
 
-    /// What is typed.
+    /// Text as typed.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The same, cleaned for everybody else.
+    /// Text cleaned for use outside the field.
     pub fn safe(&self) -> SafeText {
         SafeText::clean(&self.text, LONGEST)
     }
 
-    /// Characters before the cursor.
+    /// Number of characters before the cursor.
     pub fn cursor(&self) -> usize {
         self.cursor
     }
 
-    /// Empties it; false if it was empty.
+    /// Clears the text. Returns false if it was empty.
     pub fn clear(&mut self) -> bool {
         let had = !self.text.is_empty();
         *self = Self::default();
         had
     }
 
-    /// Takes a key; false if it means nothing to a text.
+    /// Handles a key. Returns false if the key does not edit a text.
     pub fn key(&mut self, key: Key) -> bool {
         let length = self.text.chars().count();
         match (key.code, key.modifiers) {
@@ -78,7 +77,7 @@ impl Field {
         true
     }
 
-    /// Takes a text, its line breaks as blanks.
+    /// Inserts pasted text; control characters are dropped.
     pub fn paste(&mut self, text: &SafeText) {
         for character in text.as_str().chars() {
             self.insert(character);

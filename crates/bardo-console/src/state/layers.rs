@@ -1,5 +1,5 @@
-//! What lies over a screen, and what keys, clicks and pastes do. The topmost layer has the keys; it consumes one or
-//! passes it on.
+//! Layers over a screen, and the effects of keys, clicks and pastes. The topmost layer gets every key first, and
+//! handles it or passes it on.
 
 mod pointer;
 
@@ -21,67 +21,67 @@ use bardo_session::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow}
 use bardo_session::market::Money;
 use bardo_session::questions::OFFER_NUMBER;
 
-/// So much of a recording the arrows go on or back.
+/// Part of a recording that an arrow key skips, in percent.
 const SCRUB_PERCENT: u8 = 5;
-/// Entries of the trail told of one call.
+/// Maximum number of audit log entries shown for one call.
 const STORY_ENTRIES: u32 = 200;
 
-/// What lies over a screen.
+/// Layer over a screen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Layer {
-    /// The keys and what they do.
+    /// Help overlay with the keys and their effects.
     Help {
-        /// Rows scrolled past.
+        /// Number of rows scrolled past.
         offset: usize,
-        /// Where it was asked for.
+        /// Context whose keys are listed.
         of: Context,
     },
-    /// The question before leaving.
+    /// Dialog that confirms leaving.
     Quit {
-        /// Since when it is shown, and nothing was typed.
+        /// Time of opening or of the last key, in milliseconds of the machine's clock.
         since: u64,
-        /// Whether it is picked to make open orders void.
+        /// Set when cancelling the open orders is chosen.
         picked: bool,
     },
-    /// A decision.
+    /// Dialog of an approval request.
     Decision(Box<Decision>),
-    /// What to make of a hold.
+    /// Overlay after new signatures were stopped, with the choices that follow.
     Hold {
-        /// Since when it is shown, and nothing was typed.
+        /// Time of opening or of the last key, in milliseconds of the machine's clock.
         since: u64,
-        /// What the session said where it could not stop.
+        /// Message of the session if it could not stop.
         told: Option<SafeText>,
     },
-    /// The whole story of a call.
+    /// Details of a call.
     Story(Box<Story>),
-    /// The palette.
+    /// Command palette with its search.
     Palette {
-        /// What is looked for.
+        /// Text to search for.
         field: Field,
-        /// The entry that Enter takes.
+        /// Index of the selected entry.
         at: usize,
     },
-    /// Whether something is to be cancelled or revoked.
+    /// Dialog that confirms a cancellation or revocation.
     Confirm {
-        /// What.
+        /// Text that asks for the confirmation.
         title: SafeText,
-        /// What a yes does.
+        /// Command that a confirmation sends.
         command: Box<Command>,
-        /// Since when it is shown, and nothing was typed.
+        /// Time of opening or of the last key, in milliseconds of the machine's clock.
         since: u64,
-        /// Whether the yes is picked.
+        /// Set when the confirmation is chosen.
         picked: bool,
     },
 }
 
-/// Whether a dialog has stood untouched for as long as a decision must: a key typed ahead, or meant for what it covers,
+/// Returns true if the guard time has passed since the last key. A key typed ahead, or meant for the layer below, then
 /// answers nothing.
 const fn settled(since: u64, now: u64) -> bool {
     now >= since.saturating_add(GUARD_MILLIS)
 }
 
 impl Layer {
-    /// Where its keys are bound.
+    /// Key binding context of the layer.
     pub fn context(&self) -> Context {
         match self {
             Self::Help { .. } => Context::Help,
@@ -100,7 +100,7 @@ impl Layer {
 impl State {
     pub(super) fn key(&mut self, key: Key) -> Vec<Effect> {
         let context = self.context();
-        // What holds in every layer comes first: no text field keeps the stop from the operator.
+        // Keys of every context come first, so that no text field can block the stop.
         if let Some(action @ (Action::Hold | Action::Redraw | Action::Suspend)) =
             self.keys.action(Context::Anywhere, key)
         {
@@ -127,7 +127,7 @@ impl State {
         }
     }
 
-    /// A key that means nothing is a keystroke all the same: it guards a dialog anew.
+    /// Handles a key without a meaning: as a keystroke, it restarts the guard time of a dialog.
     fn untaken_key(&mut self) {
         let now = self.now_millis;
         match self.layers.last_mut() {
@@ -141,7 +141,7 @@ impl State {
         let screen = self.screen;
         let takes_text = self.screens.get(screen).is_some_and(|view| view.takes_text());
         if takes_text {
-            // Whatever key clears an input: a text knows it by this one.
+            // A text field clears on Ctrl-C, so a rebound key is translated.
             let clears = self.keys.action(Context::Page, key) == Some(Action::CloseOrQuit);
             let key = if clears { Key::ctrl('c') } else { key };
             let mut consumed = false;
@@ -160,7 +160,7 @@ impl State {
         }
         let action = match action {
             Action::NextMatch | Action::PreviousMatch => {
-                // All that is shown fits: the next one that fits is the next row.
+                // A filtered list shows only matches, so the next match is the next row.
                 if !self.screens.get(screen).is_some_and(|view| view.has_filter()) {
                     if screen.does(action) {
                         self.say("no filter stands: / sets one");
@@ -171,7 +171,7 @@ impl State {
             }
             other => other,
         };
-        // Before it leaves, it goes back: out of a zoom, a filter, a selection.
+        // The key first goes back, out of a zoom, a filter or a selection, and leaves only then.
         let asked = if action == Action::AskToQuit { Action::Back } else { action };
         let mut consumed = false;
         let effects = self.with_screen(screen, |view, known, area| match view.act(asked, known, area) {
@@ -184,7 +184,7 @@ impl State {
         if consumed { effects } else { self.page_action(action) }
     }
 
-    /// What a key of a screen means where the screen itself makes nothing of it.
+    /// Handles an action that the screen itself does not use.
     fn page_action(&mut self, action: Action) -> Vec<Effect> {
         match action {
             Action::AskToQuit | Action::CloseOrQuit => {
@@ -231,7 +231,7 @@ impl State {
         Vec::new()
     }
 
-    /// A twentieth of the recording on or back, and at least one event.
+    /// Seeks a recording by [`SCRUB_PERCENT`] in either direction, but at least by one event.
     fn scrub(&self, on: bool) -> Vec<Effect> {
         let Some(ReplayNow { told, of, .. }) = self.replay else { return Vec::new() };
         let place = |percent: u8| of.saturating_mul(u64::from(percent)) / 100;
@@ -243,18 +243,18 @@ impl State {
         vec![self.send(Command::Replay(ReplayControl::Seek { percent }))]
     }
 
-    /// All trades as a file.
+    /// Effect that writes all trades to a CSV file.
     fn trades_file(&self) -> Effect {
         let name = format!("bardo-trades-{}.csv", self.now_millis);
         Effect::Write { name, text: super::trades::csv(&self.feed) }
     }
 
-    /// Whether a recording is played.
+    /// Returns true while a recording is played.
     pub(crate) fn replaying(&self) -> bool {
         self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay)
     }
 
-    /// Pauses at once; resuming needs a decision.
+    /// Pauses the Golem at once. Resuming requires an approval.
     fn pause(&mut self) -> Vec<Effect> {
         if self.watch_only {
             self.say("this console only watches: Ctrl-X stops, and nothing else can be changed from it");
@@ -291,7 +291,7 @@ impl State {
         }
     }
 
-    /// A key while a text has the keys: the prompt, the palette, or a decision's form.
+    /// Handles a key while a text field has the focus: the prompt, the palette, or the form of an approval dialog.
     fn type_key(&mut self, key: Key) -> Vec<Effect> {
         let action = self.keys.action(Context::Typing, key);
         let now = self.now_millis;
@@ -355,7 +355,7 @@ impl State {
         Vec::new()
     }
 
-    /// What is typed at the prompt, and what could stand where its last word does; only at the end of the line.
+    /// Text of the prompt and the completions of its last word; `None` unless the cursor is at the end.
     pub fn candidates(&self) -> Option<(String, Vec<Candidate>)> {
         let field = self.prompt.as_ref().filter(|field| field.cursor() == field.text().chars().count())?;
         let tools = self.ready.as_ref().map(|ready| ready.tools.as_slice()).unwrap_or_default();
@@ -371,7 +371,7 @@ impl State {
         Some((field.text().to_owned(), complete::candidates(field.text(), &find, &names)))
     }
 
-    /// Does what was typed or chosen.
+    /// Carries out a typed line or a palette entry.
     fn run_entry(&mut self, meant: Meant) -> Vec<Effect> {
         match meant {
             Meant::Nothing => Vec::new(),
@@ -409,16 +409,16 @@ impl State {
         }
     }
 
-    /// How many things lie over the screen.
+    /// Number of layers over the screen, the prompt included.
     pub(super) fn covers(&self) -> usize {
         self.layers.len() + usize::from(self.prompt.is_some())
     }
 
-    /// What lay below is before the reader anew, whatever covered it and however that went: no key meant for that answers
-    /// it.
+    /// Restarts the guard time of the layer or screen that became visible, so that no key meant for the closed layer
+    /// acts on it.
     pub(super) fn uncovered(&mut self) {
         self.untaken_key();
-        // Drawn while it was covered, or before: either way not before the reader yet.
+        // An earlier drawing does not count: the dialog must be drawn again before it accepts an answer.
         if let Some(Layer::Decision(decision)) = self.layers.last_mut() {
             decision.moved();
         }
@@ -436,7 +436,7 @@ impl State {
         if action == Action::CloseOrQuit {
             match self.layers.last_mut() {
                 Some(Layer::Hold { .. }) => {}
-                // What asks about leaving is left by the key that asked; one typed ahead leaves nothing.
+                // The key that opened the leave dialog also confirms it, but only after the guard time.
                 Some(Layer::Quit { since, .. }) => {
                     if settled(std::mem::replace(since, now), now) {
                         return self.leave(LeaveMode::Finish);
@@ -492,7 +492,7 @@ impl State {
                 _ => story.scroll(action, rows),
             },
             Some(Layer::Quit { since, picked }) => {
-                // Each keystroke guards it anew.
+                // Every keystroke restarts the guard time.
                 let calm = settled(std::mem::replace(since, now), now);
                 match action {
                     Action::QuitCancel if calm => *picked = true,
@@ -504,14 +504,14 @@ impl State {
                 }
             }
             Some(Layer::Hold { since, .. }) => {
-                // A key meant for something else must not choose.
+                // A key that was meant for something else must not choose.
                 if !settled(std::mem::replace(since, now), now) {
                     return Vec::new();
                 }
                 let reason = SafeText::clean("stopped by the operator", 60);
                 let effects = match action {
                     Action::HoldHalt => vec![self.send(Command::Raise { level: StopLevel::Halt, reason })],
-                    // The session makes it one step: between a hold and exits-only nothing is let through.
+                    // The session switches in one step, so that nothing passes between the hold and exit-only.
                     Action::HoldExitOnly => {
                         vec![self.send(Command::Raise { level: StopLevel::ExitOnly, reason })]
                     }
@@ -585,7 +585,7 @@ impl State {
                 Vec::new()
             }
             Taken::Answer(answer) => {
-                // What was shown is what is answered: a question that was asked anew has another key.
+                // The answer applies to the request as shown: a request that was simulated again has another key.
                 let shown = match self.layers.pop() {
                     Some(Layer::Decision(mut decision)) => {
                         let (confirmation, password) = (decision.confirmation(), decision.take_password());
@@ -609,22 +609,22 @@ impl State {
         vec![self.send(Command::Look { ticket: STORY_TICKET, query })]
     }
 
-    /// The entries of the palette that fit what is typed.
+    /// Palette entries that match the search text.
     pub fn palette(&self, field: &Field) -> Vec<Entry> {
         prompt::find(field.text(), self.shows())
     }
 
-    /// The shows that can be played.
+    /// Names of the scenarios that can be played.
     fn shows(&self) -> &[SafeText] {
         self.ready.as_ref().map_or(&[], |ready| ready.scenarios.as_slice())
     }
 
-    /// The show that plays: the one asked for last, else the one that says a line.
+    /// Name of the current scenario: the last requested one, else the one with the newest caption.
     fn show(&self) -> Option<String> {
         self.asked_show.clone().or_else(|| self.feed.show.as_ref().map(ToString::to_string))
     }
 
-    /// The screens' tabs, in order.
+    /// Ids of the screens, in the order of their tabs.
     pub fn tabs(&self) -> Vec<ScreenId> {
         self.screens.ids().collect()
     }

@@ -1,4 +1,4 @@
-//! One line per event worth one, in plain words: for the list of events, the log and the filter.
+//! Log lines: one line of plain text per important event, for the event list, the log and its filter.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +13,30 @@ use bardo_base::format::short_hash;
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::text::SafeText;
 
-/// The longest line, in characters.
+/// Maximum length of a line, in characters.
 const LONGEST: usize = 300;
 
-/// Digits after the point.
+/// Digits after the decimal point.
 const PLACES: usize = 4;
 
-/// The kind of the line which says that events were missed.
+/// Kind of the line that reports missed events.
 pub const GAP: &str = "fabric:gap";
 
-/// How much a line matters.
+/// Importance of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Steps, blocks, checks that passed.
+    /// Steps, blocks, passed checks.
     Detail,
-    /// What is worth reading.
+    /// Normal events worth a line.
     Plain,
-    /// What is worth a second look.
+    /// Events that deserve attention.
     Care,
-    /// What went wrong.
+    /// Failures and violations.
     Bad,
 }
 
 impl Level {
-    /// In a word.
+    /// Name of the level in the log and its filter.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Detail => "detail",
@@ -47,33 +47,33 @@ impl Level {
     }
 }
 
-/// One line.
+/// Log line of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The event's number.
+    /// Sequence number of the event.
     pub seq: u64,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of the event, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// Who acted.
+    /// Golem, or operator, that acted.
     pub golem_id: GolemId,
-    /// The call it belongs to.
+    /// Call that the event belongs to.
     pub call_id: Option<CallId>,
-    /// How much it matters.
+    /// Importance of the line.
     pub level: Level,
-    /// The event's kind, as the journal names it.
+    /// Kind of the event, as in the journal.
     pub kind: &'static str,
-    /// What happened.
+    /// Description of the event.
     pub text: SafeText,
-    /// The error's code, where it is one: for the log and its filter.
+    /// Error code, if the event is an error; for the log and its filter.
     pub code: Option<ErrorCode>,
 }
 
-/// A chain by its name, where that is known.
+/// Name of a chain, else its id.
 pub fn chain_words(chain_id: u64, chains: &BTreeMap<u64, SafeText>) -> String {
     chains.get(&chain_id).map_or_else(|| format!("chain {chain_id}"), ToString::to_string)
 }
 
-/// The line of an event; `None` where it is worth none. `chains` are the names of the chains.
+/// Log line of an event; `None` for an event without one. `chains` holds the names of the chains.
 pub fn line(event: &Event, chains: &BTreeMap<u64, SafeText>) -> Option<Line> {
     let (level, kind, text) = words(&event.kind, chains)?;
     Some(Line {
@@ -155,7 +155,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             (level, "tx:update", format!("{how} {hash}{block}"))
         }
         EventKind::ToolVerified(verified) => {
-            // Where it agrees the figures are the ones that were declared.
+            // If the chain agrees, the figures are those that were declared.
             match verified.matched {
                 true => (Level::Plain, "tool:verified", "chain agrees ✓".to_owned()),
                 false => (Level::Bad, "tool:verified", format!("chain disagrees ✕ {}", verified.actual_outcome)),

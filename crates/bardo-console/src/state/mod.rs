@@ -1,6 +1,6 @@
-//! The console's state and its one way forward: [`State::update`] takes an input and returns effects.
+//! State of the console. [`State::update`] is its only reducer: it takes an input and returns effects.
 //!
-//! Pure: no clock, no terminal, no chain. What time it is comes in with the inputs. The view reads `&State`.
+//! Pure: without clock, terminal or chain access. The time arrives as an input. The view reads `&State`.
 
 mod asked;
 pub mod away;
@@ -38,98 +38,99 @@ pub use layers::Layer;
 use model::Page;
 pub use prompt::Entry;
 
-/// A click so soon after the terminal came to the front brought it there, and presses nothing.
+/// Time after the terminal got the focus in which a click is ignored, because it only raised the window; in
+/// milliseconds.
 const FOCUS_CLICK_MILLIS: u64 = 400;
-/// The ticket of the trail's newest entries, asked for by a story: no screen's.
+/// Ticket of the audit log query for call details. No screen uses it.
 const STORY_TICKET: u64 = 2;
-/// Alerts kept.
+/// Maximum number of alerts kept.
 const ALERTS_KEPT: usize = 32;
-/// An alert stands in the header so long.
+/// Time for which an alert stays in the header, in milliseconds.
 const ALERT_MILLIS: u64 = 60_000;
-/// How far a session's words are from the machine's clock when it has a time of its own.
+/// Distance between session time and machine time from which the session has its own time, in milliseconds.
 const OWN_TIME_MILLIS: u64 = 3_600_000;
-/// Fewest columns and rows of a page.
+/// Smallest terminal size on which a screen is drawn.
 pub const LEAST: Size = Size { width: 40, height: 10 };
 
-/// What can reach the state.
+/// Input that can change the state.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// A key was pressed (not released, not repeated by the terminal's own account).
+    /// A key was pressed. Releases and reported repeats are not inputs.
     Key(Key),
-    /// A mouse button went down on a cell.
+    /// A mouse button was pressed on a cell.
     Click {
-        /// From 0.
+        /// Column, starting at 0.
         column: u16,
-        /// From 0.
+        /// Row, starting at 0.
         row: u16,
     },
-    /// The wheel turned over a cell; down is towards the reader.
+    /// The mouse wheel turned over a cell.
     Wheel {
-        /// From 0.
+        /// Column, starting at 0.
         column: u16,
-        /// From 0.
+        /// Row, starting at 0.
         row: u16,
-        /// Whether it turned down.
+        /// True if the wheel turned towards the user.
         down: bool,
     },
     /// Text was pasted.
     Paste(SafeText),
     /// The terminal has a new size.
     Resize(Size),
-    /// The terminal came to the front, or went behind.
+    /// The terminal got or lost the focus.
     Focus(bool),
-    /// It is now this many milliseconds since the Unix epoch.
+    /// Current time, in milliseconds since the Unix epoch.
     Time(u64),
-    /// A frame with the state as it is now has been written.
+    /// A frame with the current state was written.
     Drawn,
-    /// The session has news.
+    /// The session sent news.
     News(Box<News>),
-    /// The session has ended without a word.
+    /// The session ended without a summary.
     SessionGone,
-    /// The process is asked to end.
+    /// The process has to end.
     Terminate,
-    /// There is no shell to go back to, so Ctrl-Z did nothing.
+    /// Ctrl-Z had no effect, because there is no shell to return to.
     CannotSuspend,
 }
 
-/// What the state wants done outside.
+/// Effect that the event loop must carry out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Leave.
+    /// Leaves the console.
     Quit,
-    /// Forget what the terminal shows and draw it all.
+    /// Discards what is known of the terminal and redraws everything.
     Redraw,
-    /// Stop the process.
+    /// Suspends the process.
     Suspend,
-    /// Send this to the session.
+    /// Sends a command to the session.
     Send(Sent),
-    /// Put this on the clipboard.
+    /// Copies text to the clipboard.
     Copy(String),
-    /// Call for the operator's attention.
+    /// Calls for the operator's attention.
     Attention(Attention),
-    /// Write this to a new file of the operator's.
+    /// Writes text to a new file in the current directory.
     Write {
-        /// Its name.
+        /// Name of the file, without a folder.
         name: String,
-        /// What is in it.
+        /// Content of the file.
         text: String,
     },
 }
 
-/// How the console calls for attention when something waits.
+/// Signal to the operator when something waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Attention {
-    /// By what is drawn, and nothing else.
+    /// Only the drawn screen.
     #[default]
     None,
-    /// By the terminal's bell.
+    /// Bell of the terminal.
     Bell,
-    /// By a message of the desktop, where the terminal passes one on (OSC 9).
+    /// Desktop notification, if the terminal supports OSC 9.
     Notify,
 }
 
 impl Attention {
-    /// The bytes that do it. No word in them comes from outside.
+    /// Bytes to write to the terminal. They contain no outside text.
     pub const fn bytes(self) -> &'static [u8] {
         match self {
             Self::None => b"",
@@ -139,105 +140,105 @@ impl Attention {
     }
 }
 
-/// A view that stands still.
+/// Copy of the state that a frozen view draws.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frozen {
-    /// Chains and markets as they were.
+    /// Chains and markets at that time.
     pub page: Page,
-    /// Events as they were.
+    /// Feed at that time.
     pub feed: Feed,
-    /// What is not an event, as it was.
+    /// Snapshot at that time.
     pub snapshot: Option<Arc<Snapshot>>,
-    /// When that was, by the session's time.
+    /// Time of freezing, by the session's clock.
     pub at: u64,
-    /// Events that came since.
+    /// Number of events since then.
     pub missed: u64,
 }
 
-/// Something that wants a look.
+/// Message that needs the operator's attention.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alert {
-    /// When.
+    /// Time of the alert by the session's clock, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// What, in a line.
+    /// Text of the alert, one line.
     pub text: SafeText,
 }
 
-/// An action by hand that the session holds until it is answered or its time is over.
+/// Manual action that the session holds until it is answered or expires.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeldOffer {
-    /// Ticket of the command that asked for it.
+    /// Ticket of the command that requested it.
     pub ticket: u64,
-    /// The question whether to do it.
+    /// Approval request for the action.
     pub question: Box<Question>,
-    /// Set once its decision was opened: from then on it is listed among those that wait.
+    /// Set when its dialog is first opened; from then on it is listed among the waiting requests.
     pub opened: bool,
 }
 
-/// Everything the console knows.
+/// Complete state of the console.
 #[derive(Debug)]
 pub struct State {
-    /// The terminal's size.
+    /// Size of the terminal.
     pub size: Size,
-    /// Milliseconds since the Unix epoch by the machine's clock, as last told: what guards and pauses are counted by.
+    /// Machine time of the last input, in milliseconds since the Unix epoch. Guard times and intervals use it.
     pub now_millis: u64,
-    /// Whether things may move by themselves: the clock, ages, the spinner.
+    /// False if nothing may move by itself: clock, ages, spinner.
     pub motion: bool,
-    /// Whether nothing can be changed from here.
+    /// True in read-only mode, where the operator can stop new signatures and change nothing else.
     pub watch_only: bool,
-    /// Whether Ctrl-Z may stop the process: it stops the Golem, too.
+    /// True if Ctrl-Z may suspend the process, which also suspends the Golem.
     pub may_suspend: bool,
     /// Chains and markets.
     pub page: Page,
-    /// What events told.
+    /// State folded from events.
     pub feed: Feed,
-    /// Set while the view stands still.
+    /// Copy of the state while the view is frozen.
     pub frozen: Option<Box<Frozen>>,
-    /// Open questions, the oldest first; the operator's own comes last, once its decision was opened.
+    /// Open approval requests, oldest first. The operator's own comes last, once its dialog was opened.
     pub questions: Arc<Vec<Question>>,
-    /// The action by hand that is held and waits for its answer.
+    /// Manual action that is held until it is answered.
     pub offer: Option<HeldOffer>,
-    /// Which key does what.
+    /// Active key bindings.
     pub keys: Arc<Keymap>,
-    /// How a decision that waits calls for attention, beside what is drawn.
+    /// Signal when an approval request waits, besides the drawn screen.
     pub attention: Attention,
-    /// What is not an event.
+    /// Latest snapshot of holdings, allowances and limits.
     pub snapshot: Option<Arc<Snapshot>>,
-    /// Who is here.
+    /// Description of the session: Golem, tools, chains.
     pub ready: Option<Box<Ready>>,
-    /// Where the recording is, where one is played.
+    /// Position in the recording, if one is played.
     pub replay: Option<ReplayNow>,
-    /// The screen in front.
+    /// Screen in front.
     pub screen: ScreenId,
-    /// All screens.
+    /// All screens by id.
     pub screens: Screens,
-    /// Bottom first.
+    /// Layers over the screen, bottom first.
     pub layers: Vec<Layer>,
-    /// The prompt, while it has the keys.
+    /// Text of the prompt while it is open.
     pub prompt: Option<Field>,
-    /// A line for the operator, until the next key.
+    /// Message for the operator until the next key.
     pub notice: Option<SafeText>,
-    /// When the operator last said something that has no answer yet, in milliseconds since the Unix epoch.
+    /// Time of the operator's last message without an answer, in milliseconds since the Unix epoch.
     pub said_at: Option<u64>,
-    /// What wants a look, the oldest first.
+    /// Alerts, oldest first.
     pub alerts: VecDeque<Alert>,
-    /// While nobody looks, and what happened then.
+    /// Detection of the operator's absence, with the last summary.
     pub away: Away,
-    /// How the session ended.
+    /// Session summary, once the session has ended.
     pub farewell: Option<Box<Farewell>>,
-    /// Set while the session is asked to end.
+    /// Set once the session was asked to end.
     pub leaving: bool,
     focused_at: u64,
     history_asked: bool,
-    /// The newest time of a session that does not live by the machine's clock, and when it was heard.
+    /// Newest time of a session that does not follow the machine's clock, and the machine time of its arrival.
     own_time: Option<(u64, u64)>,
     newest_event_at: u64,
-    /// The show that was asked for last.
+    /// Scenario that was requested last.
     asked_show: Option<String>,
 }
 
 impl State {
-    /// A state that knows nothing yet.
+    /// Creates the state before any news.
     pub fn new(size: Size, now_millis: u64, motion: bool) -> Self {
         Self {
             size,
@@ -273,7 +274,7 @@ impl State {
         }
     }
 
-    /// Takes one input in and says what is to be done outside.
+    /// Applies an input and returns the effects to carry out.
     pub fn update(&mut self, input: Input) -> Vec<Effect> {
         let before = self.covers();
         let effects = self.take_in_one(input);
@@ -290,7 +291,7 @@ impl State {
                 self.looked();
                 self.key(key)
             }
-            // A terminal that reports a place it does not have means none that is drawn.
+            // Some terminals report positions outside the screen; they are ignored.
             Input::Click { column, row } | Input::Wheel { column, row, .. }
                 if column >= self.size.width || row >= self.size.height =>
             {
@@ -340,7 +341,7 @@ impl State {
             }
             Input::Drawn => {
                 let (now, fit) = (self.now_millis, crate::view::decision_fit(self));
-                // There is one at most, and what fits is told of it only where it is on top.
+                // At most one approval dialog is open. `fit` is `None` unless it is the topmost layer.
                 for layer in &mut self.layers {
                     if let Layer::Decision(decision) = layer {
                         decision.drawn(now, fit);
@@ -364,7 +365,7 @@ impl State {
         }
     }
 
-    /// Says something in the hint line, until the next key.
+    /// Shows a message in the hint line until the next key.
     pub fn say(&mut self, words: &str) {
         self.notice = Some(SafeText::clean(words, 300));
     }
@@ -373,18 +374,18 @@ impl State {
         self.away.back(self.now_millis, &self.feed);
     }
 
-    /// What calls the operator, where that is wanted.
+    /// Effect that calls the operator, if the options ask for one.
     fn call_for_attention(&self) -> Option<Effect> {
         (self.attention != Attention::None).then_some(Effect::Attention(self.attention))
     }
 
-    /// Lets a screen do something, and carries its wishes out.
+    /// Lets a screen act and carries out its wishes.
     fn with_screen(
         &mut self,
         id: ScreenId,
         act: impl FnOnce(&mut dyn crate::screens::ScreenView, &Known<'_>, Rect) -> Vec<Wish>,
     ) -> Vec<Effect> {
-        // The screens are set aside, so that one of them can be changed while it reads all the rest.
+        // The screens are moved out, so that one can be changed while it reads the rest of the state.
         let mut screens = std::mem::take(&mut self.screens);
         let body = self.body();
         let wishes = match screens.get_mut(id) {
@@ -460,7 +461,7 @@ impl State {
         })
     }
 
-    /// Ends the session; a second wish ends it now.
+    /// Asks the session to end; a second request ends it at once.
     fn leave(&mut self, mode: LeaveMode) -> Vec<Effect> {
         let mode = if self.leaving { LeaveMode::Now } else { mode };
         self.leaving = true;

@@ -1,4 +1,4 @@
-//! What the page of chains and markets knows: the messages of `runtime::market`, folded and bounded.
+//! View model of chains and markets: the messages of `bardo_session::market`, folded and bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,65 +12,65 @@ pub use bardo_session::market::{
     Money, Network, PoolRow, PoolVersion, TokenRow, Update,
 };
 
-/// Blocks kept per chain: more than the tallest screen and the widest sparkline can show.
+/// Maximum number of blocks kept per chain; more than any screen or sparkline shows.
 pub const BLOCKS_KEPT: usize = 256;
-/// Prices kept per token for its sparkline.
+/// Maximum number of prices kept per token for its sparkline.
 pub const PRICES_KEPT: usize = 64;
-/// Rows of activity kept.
+/// Maximum number of activity rows kept.
 pub const ACTIVITY_KEPT: usize = 512;
-/// Steps of the boot kept.
+/// Maximum number of boot steps kept.
 pub const BOOT_STEPS_KEPT: usize = 256;
 
-/// Which way a price went with the last block.
+/// Direction of a price since the previous block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trend {
-    /// Higher than before.
+    /// The price rose.
     Up,
-    /// Lower than before.
+    /// The price fell.
     Down,
-    /// The same, or nothing to compare with.
+    /// The price is unchanged, or there is none to compare with.
     #[default]
     Flat,
 }
 
-/// What is known of one chain.
+/// Data of one chain.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChainPage {
-    /// Newest first.
+    /// Blocks, newest first.
     pub blocks: VecDeque<BlockRow>,
-    /// As of the newest block.
+    /// Tokens as of the newest block.
     pub tokens: Vec<TokenRow>,
-    /// As of the newest block.
+    /// Pools as of the newest block.
     pub pools: Vec<PoolRow>,
-    /// As of the newest block.
+    /// Wallet balances as of the newest block.
     pub balances: Vec<BalanceRow>,
-    /// Which way each token's price went with the last block.
+    /// Direction of each token's price with the last block, by token address.
     pub trends: BTreeMap<Address, Trend>,
-    /// Each token's prices in millionths of a dollar, oldest first, for its sparkline.
+    /// Price history of each token in millionths of a dollar, oldest first, for its sparkline.
     pub history: BTreeMap<Address, VecDeque<u64>>,
-    /// What is wrong with it, until its next block.
+    /// Error of the chain, until its next block.
     pub fault: Option<SafeText>,
-    /// How far its endpoints can be cross-checked.
+    /// State of its endpoints, and how far they can be cross-checked.
     pub endpoints: EndpointsState,
 }
 
-/// Everything the page shows. Freezing the view is keeping a copy of this.
+/// Data of all chains and markets. A frozen view keeps a copy of it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Page {
-    /// Known once the network stands.
+    /// Network description; `None` until the network has started.
     pub network: Option<Network>,
-    /// The boot's progress, oldest first.
+    /// Progress of the boot, oldest first.
     pub boot: VecDeque<BootStep>,
-    /// One for each of [`Network::chains`].
+    /// Data of each chain, in the order of [`Network::chains`].
     pub chains: Vec<ChainPage>,
-    /// Newest first.
+    /// Activity rows, newest first.
     pub activity: VecDeque<ActivityRow>,
-    /// What is wrong with the whole.
+    /// Error that concerns the whole network.
     pub fault: Option<SafeText>,
 }
 
 impl Page {
-    /// Takes in one message.
+    /// Applies a message of the market reader.
     pub fn apply(&mut self, update: Update) {
         match update {
             Update::Boot(step) => {
@@ -101,7 +101,7 @@ impl Page {
     fn apply_chain(&mut self, snapshot: ChainSnapshot) {
         let Some(page) = self.chains.get_mut(snapshot.chain) else { return };
         if let Some(first) = snapshot.blocks.first().map(|block| block.number) {
-            // A reorganised chain: what it took back was never there.
+            // After a reorganisation, blocks from the first new number on are dropped.
             page.blocks.retain(|block| block.number < first);
             self.activity.retain(|row| row.chain != snapshot.chain || row.block < first);
         }
@@ -126,7 +126,7 @@ impl Page {
         page.fault = None;
     }
 
-    /// What the wallet's priced holdings are worth together, and whether some have no price.
+    /// Total value of the wallet's priced holdings, and whether some have no price. `None` if the sum overflows.
     pub fn worth(&self) -> (Option<Usd>, bool) {
         let rows = || self.chains.iter().flat_map(|chain| &chain.balances);
         let unpriced = rows().any(|row| row.value.is_none() && !row.amount.raw().is_zero());
@@ -150,7 +150,7 @@ fn trend(before: Option<Usd>, now: Option<Usd>) -> Trend {
     }
 }
 
-/// A price in millionths of a dollar, only for drawing.
+/// Price in millionths of a dollar, for drawing only.
 fn millionths(price: Usd) -> Option<u64> {
     let digits: String = price.to_fixed(6, Rounding::Down).chars().filter(char::is_ascii_digit).collect();
     digits.parse().ok()

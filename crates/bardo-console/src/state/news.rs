@@ -1,5 +1,5 @@
-//! What the session tells, taken in: markets, events, questions, snapshots, answers; and what follows from it for what
-//! lies on top.
+//! Handling of the session's news: markets, events, approval requests, snapshots and replies, and their effect on the
+//! topmost layer.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use bardo_session::handle::{Command, Found, News, Query};
 use bardo_session::market::Update;
 use bardo_session::questions::{OFFER_NUMBER, Question};
 
-/// Events asked for after a gap: what a screen can show.
+/// Number of events requested after a gap; as many as the screens can show.
 const HISTORY_EVENTS: u64 = 20_000;
-/// The ticket of the history that is asked for after a gap: no screen's.
+/// Ticket of the history query after a gap. No screen uses it.
 const HISTORY_TICKET: u64 = 1;
 
 impl State {
@@ -130,7 +130,7 @@ impl State {
         self.note_time();
     }
 
-    /// A recording goes to another place: everything up to there is told anew, and nothing of what comes later stays.
+    /// Rebuilds the state from `events`, because a recording jumps to another place. Later data is discarded.
     fn tell_anew(&mut self, events: &[Arc<Event>]) {
         self.feed.begin_anew();
         self.page.chains.iter_mut().for_each(|chain| *chain = ChainPage::default());
@@ -139,7 +139,7 @@ impl State {
         self.take_in(events);
     }
 
-    /// A recording's blocks, as the page of chains knows them: no chain tells of them.
+    /// Adds a block of a recording to its chain, because no chain reports it.
     fn recorded_block(&mut self, event: &Event) {
         let EventKind::ChainBlock(block) = &event.kind else { return };
         let chains = self.page.network.iter().flat_map(|network| &network.chains);
@@ -157,8 +157,9 @@ impl State {
         self.page.apply(Update::Chain(Box::new(ChainSnapshot { chain, blocks, tokens, pools, balances, activity })));
     }
 
-    /// Notes which time the session lives by. Events and blocks must agree that it is not the machine's: old events alone
-    /// are a quiet night, and blocks alone a chain whose time was put forward. A recording has always the time of its day.
+    /// Determines the time of the session. Events and blocks must both be far from the machine's clock. Old events
+    /// alone mean a quiet night, and blocks alone a chain whose time was advanced. A recording always has the time of
+    /// its day.
     fn note_time(&mut self) {
         let (now, recorded) = (self.now_millis, self.replaying());
         let is_far = |at: u64| recorded || at.abs_diff(now) > OWN_TIME_MILLIS;
@@ -168,16 +169,16 @@ impl State {
             Some(block) if self.newest_event_at > 0 && is_far(self.newest_event_at) && is_far(block) => {
                 Some((block.max(self.newest_event_at), now))
             }
-            // A recording may hold no block.
+            // A recording may contain no block.
             None if recorded && self.newest_event_at > 0 => Some((self.newest_event_at, now)),
             _ => None,
         };
     }
 
-    /// Keeps an open decision with its question. Where that has ended the dialog stays and says so: closing it by itself
-    /// would hand the next keys, typed as a reason, to the screen below.
+    /// Updates an open approval dialog from its request. If the request has ended, the dialog stays and says so.
+    /// Closing it would send the next keys, typed as a reason, to the screen below.
     ///
-    /// An action by hand holds until its time is over, and for the money that it was previewed for.
+    /// A manual action is held until it expires, and only for the kind of money that it was previewed for.
     pub(super) fn follow_question(&mut self) {
         let (now, live, money) = (self.now_millis, self.told_millis(), self.money());
         let holds = |held: &HeldOffer| {
@@ -197,14 +198,14 @@ impl State {
         }
     }
 
-    /// An offer that is answered, or whose call is over, is held no longer.
+    /// Drops an offer that was answered, or whose call has ended.
     fn forget_offer(&mut self, ticket: u64) {
         if self.offer.take_if(|held| held.ticket == ticket).is_some() {
             self.follow_question();
         }
     }
 
-    /// Keeps the operator's own decision in the list of those that wait, from its first opening until it ends.
+    /// Keeps the operator's own request in the list of waiting ones, from its first opening until it ends.
     fn list_offer(&mut self) {
         let own = self.offer.as_ref().filter(|held| held.opened).map(|held| &*held.question);
         if self.questions.iter().find(|question| question.number == OFFER_NUMBER) == own {
@@ -216,7 +217,7 @@ impl State {
         questions.extend(own);
     }
 
-    /// Opens the decision about the action by hand that is held.
+    /// Opens the approval dialog for the manual action that is held.
     pub(super) fn open_offer(&mut self) {
         let opened = self.offer.as_mut().map(|held| {
             held.opened = true;

@@ -1,4 +1,4 @@
-//! What can be typed after `:` and found in the palette. What is no command is said to the Golem.
+//! Commands of the prompt and the palette. Lines that are not commands are sent to the Golem as messages.
 
 use crate::keymap::Action;
 use crate::screens::ScreenId;
@@ -7,37 +7,37 @@ use bardo_base::model::StopLevel;
 use bardo_base::text::{SafeText, nearest};
 use bardo_session::handle::{Command, DevnetControl, ReplayControl};
 
-/// What a line means.
+/// Meaning of a typed line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Meant {
-    /// Nothing.
+    /// Line without any text.
     Nothing,
-    /// A command for the session.
+    /// Command for the session.
     Send(Box<Command>),
-    /// A screen.
+    /// Switches to a screen.
     GoTo(ScreenId),
-    /// A key's action.
+    /// Action of a key.
     Act(Action),
-    /// The shows, to be chosen from.
+    /// Shows the list of scenarios.
     Shows,
-    /// The present show, from its beginning.
+    /// Plays the current scenario from its start.
     Again,
-    /// A command with something wrong about it.
+    /// Command with an error, with a message for the operator.
     Wrong(String),
 }
 
-/// An entry of the palette.
+/// Entry of the command palette.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// What is typed for it.
+    /// Text to type for it.
     pub name: String,
-    /// What it does.
+    /// Description of the effect.
     pub about: &'static str,
-    /// What it means.
+    /// Meaning of the entry.
     pub meant: Meant,
 }
 
-/// The commands without arguments, or with usual ones: what is typed, and what it does.
+/// Commands without arguments or with common ones: text to type, and effect.
 const ENTRIES: &[(&str, &str)] = &[
     ("halt", "nothing is signed but revocations and cancellations"),
     ("pause", "nothing new begins"),
@@ -66,11 +66,11 @@ const ENTRIES: &[(&str, &str)] = &[
     ("quit", "leave"),
 ];
 
-/// What stops. A line that begins with one of these, or nearly, is never said to the Golem: whoever types it believes
-/// that something stops.
+/// Commands that stop something. A line that begins with one of them, or nearly, is never sent to the Golem, because
+/// the operator expects a stop.
 const LADDER: &[&str] = &["stop", "hold", "halt", "pause", "exit-only", "flatten", "revoke"];
 
-/// Every command's first word, once, and what it does.
+/// First word of every command, once each, with its effect.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     let mut last = "";
     ENTRIES.iter().filter_map(move |(name, about)| {
@@ -80,13 +80,13 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     })
 }
 
-/// What a typed line means.
+/// Parses a typed line.
 pub fn meant(line: &str) -> Meant {
     let line = line.trim();
     let mut words = line.split_whitespace();
     let Some(first) = words.next() else { return Meant::Nothing };
     let rest: Vec<&str> = words.collect();
-    // "STOP!" is a stop.
+    // Punctuation is ignored: "STOP!" is a stop.
     let verb = first.trim_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase();
     let send = |command| Meant::Send(Box::new(command));
     let raise = |level, why: &[&str]| {
@@ -94,7 +94,7 @@ pub fn meant(line: &str) -> Meant {
         send(Command::Raise { level, reason: SafeText::clean(&reason, 300) })
     };
     match (verb.as_str(), rest.as_slice()) {
-        // The one step that nothing gives back while the program runs has to be meant.
+        // Session keys stay revoked until a restart, so this step must be typed in full.
         ("stop", [level, why @ ..]) if level.eq_ignore_ascii_case("revoke") => raise(StopLevel::Revoke, why),
         ("stop" | "hold", _) => Meant::Act(Action::Hold),
         ("halt", why) => raise(StopLevel::Halt, why),
@@ -153,7 +153,7 @@ fn say(line: &str) -> Meant {
     Meant::Send(Box::new(Command::Say { words: SafeText::clean(line, 400) }))
 }
 
-/// A single word that is nearly a command is no word for the Golem: a stop that was mistyped must not become a remark.
+/// Command closest to a single mistyped word. A mistyped stop must not become a message to the Golem.
 fn near_miss(word: &str) -> Option<&'static str> {
     let names = ENTRIES.iter().filter_map(|(name, _)| name.split_whitespace().next());
     let names = names.chain(LADDER.iter().copied());
@@ -176,7 +176,8 @@ fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> Meant {
     }
 }
 
-/// Every entry whose name or words hold what is typed, letter after letter, the closest first; one for each show, too.
+/// Palette entries whose name or description matches the text letter by letter, closest first. Includes one entry per
+/// scenario.
 pub fn find(typed: &str, shows: &[SafeText]) -> Vec<Entry> {
     let shows = shows.iter().map(|show| {
         let name = format!("scenario {show}");
@@ -189,7 +190,7 @@ pub fn find(typed: &str, shows: &[SafeText]) -> Vec<Entry> {
         meant: Meant::GoTo(screen),
     });
     let wanted = typed.trim().to_lowercase();
-    // Whoever looks at the shows is not led to look at them.
+    // While the scenarios are listed, the entry that lists them is left out.
     let among_shows = wanted == "scenario" && shows.len() > 0;
     let mut found: Vec<(usize, Entry)> = commands
         .chain(shows)
@@ -205,7 +206,7 @@ pub fn find(typed: &str, shows: &[SafeText]) -> Vec<Entry> {
     found.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// How far apart the letters of `wanted` stand in `name`; `None` where one is missing. Lower is closer.
+/// Distance between the letters of `wanted` in `name`; lower is closer. `None` if a letter is missing.
 fn score(name: &str, wanted: &str) -> Option<usize> {
     let mut from = 0;
     let mut apart = 0;
@@ -249,7 +250,7 @@ mod tests {
         }
         assert_eq!(raised("stop revoke key stolen"), Some((StopLevel::Revoke, "key stolen".to_owned())));
         assert_eq!(raised("STOP Revoke"), Some((StopLevel::Revoke, "typed by the operator".to_owned())));
-        // Whoever means an allowance keeps the Golem's keys, and whoever means the keys is told how.
+        // A plain `revoke` keeps the session keys, and the message explains how to revoke them.
         for line in ["revoke", "revoke the UNI allowance", "revoke key stolen"] {
             let Meant::Wrong(why) = meant(line) else { panic!("{line}") };
             assert!(why.contains("nothing is stopped") && why.contains("`stop revoke`"), "{why}");

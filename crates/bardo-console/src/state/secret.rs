@@ -1,4 +1,4 @@
-//! A password being typed: never drawn, never printed, wiped when it goes.
+//! Password field: never drawn, never printed, and wiped when dropped.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use zeroize::{Zeroize as _, Zeroizing};
@@ -6,19 +6,19 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::keymap::Key;
 use bardo_base::secret::{LONGEST_SECRET, Password};
 
-/// What was typed so far.
+/// Password typed so far.
 #[derive(Clone)]
 pub(super) struct Secret(Zeroizing<String>);
 
 impl Default for Secret {
-    /// Nothing, with room for the longest, so that no copy is left behind where it grew.
+    /// Empty field with the maximum capacity, so that growth never leaves a copy in memory.
     fn default() -> Self {
         Self(Zeroizing::new(String::with_capacity(LONGEST_SECRET)))
     }
 }
 
 impl Secret {
-    /// Takes a key.
+    /// Handles a key of the password field.
     pub(super) fn key(&mut self, key: Key) {
         match (key.code, key.modifiers) {
             (KeyCode::Char(letter), KeyModifiers::NONE | KeyModifiers::SHIFT)
@@ -40,7 +40,7 @@ impl Secret {
         self.0.is_empty()
     }
 
-    /// What was typed, which is gone here afterwards.
+    /// Takes the password and clears the field; `None` if nothing was typed.
     pub(super) fn take(&mut self) -> Option<Password> {
         let typed = (!self.0.is_empty()).then(|| Password::new(self.0.as_str().to_owned()));
         self.clear();
@@ -49,7 +49,7 @@ impl Secret {
 }
 
 impl PartialEq for Secret {
-    /// Only whether something was typed: nothing is found out about it by comparing.
+    /// Compares only whether something was typed, so that a comparison reveals nothing.
     fn eq(&self, other: &Self) -> bool {
         self.is_empty() == other.is_empty()
     }

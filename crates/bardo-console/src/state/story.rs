@@ -1,5 +1,4 @@
-//! The whole story of a call: what was asked, every check, what was simulated, decided, signed, and whether the chain
-//! agrees; with its entries on the trail.
+//! Details of a call: request, checks, simulation, decision, signatures, verification, and its audit log entries.
 
 use std::borrow::Cow;
 
@@ -14,24 +13,24 @@ use bardo_base::chains;
 use bardo_base::id::CallId;
 use bardo_session::handle::Found;
 
-/// The story of one call.
+/// State of the details page of one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Story {
-    /// Which call.
+    /// Id of the call.
     pub call_id: CallId,
-    /// Lines scrolled past.
+    /// Number of lines scrolled past.
     pub offset: usize,
-    /// Its entries on the trail, once they are found.
+    /// Reply with its audit log entries; `None` until it arrives.
     pub trail: Option<Box<Found>>,
 }
 
 impl Story {
-    /// A story about to be looked up.
+    /// Creates the details page before its audit log entries arrive.
     pub fn new(call_id: CallId) -> Self {
         Self { call_id, offset: 0, trail: None }
     }
 
-    /// Moves through it.
+    /// Scrolls the page. `rows` is its height.
     pub fn scroll(&mut self, action: Action, rows: usize) {
         let half = (rows / 2).max(1);
         self.offset = match action {
@@ -45,7 +44,7 @@ impl Story {
         };
     }
 
-    /// The story as JSON.
+    /// Details of the call as JSON.
     pub fn json(&self, feed: &Feed) -> String {
         let call = feed.call(self.call_id);
         let told = json!({
@@ -65,8 +64,7 @@ impl Story {
     }
 }
 
-/// What a call is about, in a few words: what is traded, and on which chains; a token; what is read. Never its kind,
-/// which is [`word`]'s.
+/// Subject of a call in a few words: the trade and its chains, a token, or the chain. Its kind is returned by [`word`].
 pub fn title(call: &CallSeen) -> String {
     let params = call.start.as_ref().map(|start| start.params.value());
     let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
@@ -81,16 +79,16 @@ pub fn title(call: &CallSeen) -> String {
     }
 }
 
-/// What the address of a devnet's transaction begins with: no site has it, this program does.
+/// Scheme of a devnet transaction's address, which only the console itself can show.
 pub const OWN_PAGES: &str = "bardo://";
 
-/// Where a call's newest transaction can be looked at: on its network's explorer; of a devnet, in this program.
+/// Address of a call's newest transaction in its block explorer, or in the console on a devnet. `None` without one.
 pub fn link(call: &CallSeen, page: &Page) -> Option<String> {
     let (_, update) = call.transactions.last()?;
     Some(transaction_link(update.chain_id, update.hash, page))
 }
 
-/// Where a transaction can be looked at.
+/// Address of a transaction in its block explorer, or in the console if there is none.
 pub fn transaction_link(chain_id: u64, hash: B256, page: &Page) -> String {
     let devnet = page.network.as_ref().is_none_or(|network| network.money == Money::Play);
     let outside = chains::known(chain_id).filter(|_| !devnet).map(|chain| chain.explorer);
@@ -100,12 +98,12 @@ pub fn transaction_link(chain_id: u64, hash: B256, page: &Page) -> String {
     }
 }
 
-/// A call in a line: its kind, and what it is about.
+/// Kind and subject of a call in one line.
 pub fn named(call: &CallSeen) -> String {
     format!("{} {}", word(call.tool()), title(call)).trim_end().to_owned()
 }
 
-/// A tool's name as people call it.
+/// Display name of a tool.
 pub fn word(tool: &str) -> Cow<'static, str> {
     Cow::Borrowed(match tool {
         "uniswap_get_quote" => "Quote",

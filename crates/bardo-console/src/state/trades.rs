@@ -1,5 +1,5 @@
-//! Trades as CSV, from what the events told: for a spreadsheet or a tax adviser. Amounts stand as the tools gave them,
-//! with every digit.
+//! Trades as CSV, from the events, for a spreadsheet or a tax adviser. Amounts are copied from the tools with every
+//! digit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use bardo_base::fabric::{Event, EventKind, IntentStatus, IntentUpdate, OrderStat
 use bardo_base::format::utc;
 use bardo_base::text::SafeText;
 
-/// The columns.
+/// Names of the columns.
 const HEAD: [&str; 13] = [
     "time",
     "call",
@@ -30,18 +30,18 @@ const HEAD: [&str; 13] = [
     "how_it_ended",
 ];
 
-/// A row, and when it was.
+/// Time in milliseconds since the Unix epoch, and the cells of a row.
 type Cells = (u64, [String; 13]);
 
-/// Every trade that is still known, the oldest first, with a head line. Orders and bridge orders stand with what was
-/// filled.
+/// CSV of every trade in the feed, oldest first, with a header line. Orders and bridge orders have their filled
+/// amounts.
 pub fn csv(feed: &Feed) -> String {
     let orders = feed.orders.iter().filter_map(|(at, order)| order_row(*at, order));
     let intents = feed.intents.iter().filter_map(|(at, intent)| intent_row(*at, intent));
     text(feed.calls.iter().filter_map(call_row).chain(orders).chain(intents).collect())
 }
 
-/// The same of a whole run, from its events: none is forgotten, however many there are.
+/// CSV of a whole run from its events. Unlike [`csv`], it contains every trade, however many there are.
 pub fn csv_of(events: impl IntoIterator<Item = Event>) -> String {
     let mut feed = Feed::default();
     let mut rows: BTreeMap<String, Cells> = BTreeMap::new();
@@ -56,7 +56,7 @@ pub fn csv_of(events: impl IntoIterator<Item = Event>) -> String {
             EventKind::IntentUpdate(intent) => intent_row(event.at, intent),
             _ => None,
         };
-        // What is told of again is told anew, and stands once.
+        // A later event about the same trade replaces its row.
         if let Some((at, row)) = row {
             let name = row.get(1).cloned().unwrap_or_default();
             let first = rows.get(&name).map_or(at, |(first, _)| *first);
@@ -77,7 +77,7 @@ fn text(mut rows: Vec<Cells>) -> String {
     text
 }
 
-/// A chain by its name: a call may have named it by its id. One that has no name here keeps its id.
+/// Name of a chain from its name or id; an unknown id is kept.
 fn chain_name(asked: &str) -> String {
     let network = asked.parse().ok().and_then(|id: u64| match id {
         DEVNET_ETHEREUM => Some("ethereum"),
@@ -101,7 +101,7 @@ fn order_row(at: u64, order: &OrderUpdate) -> Option<Cells> {
         order.quoted_out.clone(),
         String::new(),
         fill.tx.hash.to_string(),
-        // A fill is known by the reactor's own event.
+        // A fill is proven by the reactor's event.
         if order.status.is_final() { (order.status == OrderStatus::Filled).to_string() } else { String::new() },
         order.status.as_str().to_owned(),
     ];
@@ -127,14 +127,14 @@ fn intent_row(at: u64, intent: &IntentUpdate) -> Option<Cells> {
         intent.estimated_output.clone(),
         String::new(),
         intent.delivered.as_ref().map(|place| place.hash.to_string()).unwrap_or_default(),
-        // As the verdict on the order: delivered, and the balance on the destination chain shows what came in.
+        // Same rule as for the order's verification: delivered, and the arrival shows in the destination balance.
         agrees.to_string(),
         intent.status.as_str().to_owned(),
     ];
     Some((at, cells))
 }
 
-/// A swap that was signed. What was only quoted, rehearsed or refused is no trade.
+/// Row of a signed swap. Calls that were only quoted, simulated or rejected are not trades.
 fn call_row(call: &CallSeen) -> Option<Cells> {
     let (_, transaction) = call.transactions.last()?;
     let card = call.end.as_ref().and_then(|end| end.card.as_ref());
@@ -142,7 +142,7 @@ fn call_row(call: &CallSeen) -> Option<Cells> {
     let (data, hints) = card.map_or((&none, &none), |card| (&card.data, card.hints.as_ref().unwrap_or(&none)));
     let params = call.start.as_ref().map_or(&none, |start| start.params.value());
     let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    // An order tells of itself, with what was filled.
+    // Orders have their own rows with the filled amounts.
     params.get("token_out").filter(|_| call.tool() == "uniswap_execute_swap")?;
     let costs = hints.get("transactions").and_then(Value::as_array).into_iter().flatten();
     let gas = costs.filter_map(|one| text(one, "gas_cost_wei").parse::<u128>().ok()).fold(0, u128::saturating_add);
@@ -171,10 +171,10 @@ fn call_row(call: &CallSeen) -> Option<Cells> {
     ))
 }
 
-/// The longest cell, in characters: a number of 256 bits with its decimals has fewer.
+/// Maximum length of a cell, in characters; more than a decimal number of 256 bits needs.
 const MOST_CELL: usize = 200;
 
-/// A cell: quoted where it must be, and never a formula or anything a terminal acts on. A recording is text from outside.
+/// Cell with CSV quoting. Formulas and control characters are neutralised, because a recording is untrusted text.
 fn quoted(cell: &str) -> String {
     let cell = SafeText::clean(cell, MOST_CELL);
     let cell = cell.as_str();
@@ -273,8 +273,7 @@ mod tests {
         );
     }
 
-    /// A delivery that the balance on the destination chain does not show is a row all the same, and the chain does not
-    /// agree to it: as the verdict on the order says.
+    /// A delivery that does not show in the destination balance is still a row, but the chain does not agree to it.
     #[test]
     fn a_bridge_whose_arrival_no_balance_shows_is_listed_and_not_agreed_to() {
         let row = |status: IntentStatus, amount_out: Option<&str>| {

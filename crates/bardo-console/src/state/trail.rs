@@ -1,4 +1,4 @@
-//! An entry of the audit trail in words. The body is another's text by now: it was read back from a file.
+//! Audit log entries as text. The body is untrusted, because it was read back from a file.
 
 use serde_json::{Map, Value};
 
@@ -10,12 +10,12 @@ use bardo_session::audit::Kind;
 use bardo_session::handle::AuditEntry;
 use bardo_session::recovery::{Found, Step};
 
-/// The longest line, in characters.
+/// Maximum length of a line, in characters.
 const LONGEST: usize = 400;
-/// Digits after the point.
+/// Digits after the decimal point.
 const PLACES: usize = 4;
 
-/// What an entry says. A kind that is not known here is told by its plain fields: nothing is left out in silence.
+/// Description of an entry. An unknown kind is described by its fields, so that nothing is hidden.
 pub fn words(entry: &AuditEntry) -> SafeText {
     let none = Map::new();
     let body = entry.body.as_object().unwrap_or(&none);
@@ -120,7 +120,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
     SafeText::clean(&readable(&told, PLACES), LONGEST)
 }
 
-/// What was left when the Golem died.
+/// Description of what remained when the Golem died.
 fn died(body: &Map<String, Value>) -> String {
     let count = |field: &str| body.get(field).and_then(Value::as_u64);
     let mut told = "the Golem has died".to_owned();
@@ -141,12 +141,12 @@ fn died(body: &Map<String, Value>) -> String {
     told
 }
 
-/// A hash as people compare it; whatever else stands there as it is.
+/// Shortened hash; any other text is unchanged.
 fn short(text: &str) -> String {
     text.parse().map_or_else(|_| text.to_owned(), short_hash)
 }
 
-/// A sentence with its hashes shortened, whatever follows them.
+/// Sentence with its hashes shortened, whatever punctuation follows them.
 fn short_words(sentence: &str) -> String {
     let told = sentence.split(' ').map(|word| {
         let hash = word.trim_end_matches([',', '.', ':', ';']);
@@ -226,13 +226,13 @@ mod tests {
         let words =
             "recovery found a nonce that nobody will sign with any more (7): the nonce goes to the next transaction";
         assert_eq!(told("recovery:step", nonce), words);
-        // What another version wrote is told as it is.
+        // A kind of another version is described by its fields.
         assert_eq!(step("later", "else"), "recovery found later: else");
     }
 
     #[test]
     fn each_kind_that_is_written_has_words_of_its_own() {
-        // No field of a body is named so: where this shows, the fields were told as they stand.
+        // No real body has a field of this name. Where it appears, the fields were listed instead of described.
         let body = json!({ "a_field_of_none": 3, "by": "operator", "hash": B256::repeat_byte(1), "outcome": "lapsed" });
         for kind in Kind::ALL {
             let told = told(kind.as_str(), body.clone());

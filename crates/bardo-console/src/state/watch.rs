@@ -1,4 +1,4 @@
-//! What is kept an eye on: prices for the chart, and what wants a look although nobody asked.
+//! Watched values: prices for the chart, and alerts that nobody asked for.
 
 use super::line::chain_words;
 use super::{ALERT_MILLIS, ALERTS_KEPT, Alert, State, model};
@@ -11,14 +11,14 @@ use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, Usd};
 use bardo_session::handle::{Limits, Snapshot, SpendNow};
 
-/// How long the first words of the agent after the operator's own count as the answer to them.
+/// Time after the operator's message in which the agent's first thought counts as its answer, in milliseconds.
 const ANSWER_MILLIS: u64 = 20_000;
 
 fn scaled(value: Usd) -> Option<u128> {
     value.scaled(2, Rounding::Down)
 }
 
-/// The caps that are watched: whether four fifths of each are used, and what it is called.
+/// Watched limits: whether at least 80 % is used, and the name of the limit.
 fn filled(limits: &Limits) -> [(bool, &'static str); 4] {
     let dollars = |now: SpendNow| {
         let (used, limit) = (scaled(now.used)?, scaled(now.limit?)?);
@@ -33,7 +33,7 @@ fn filled(limits: &Limits) -> [(bool, &'static str); 4] {
     ]
 }
 
-/// What to say of a call that nobody was asked about, by what came of it; `None`: nothing was done.
+/// Alert text for a call that needed no approval, by its result; `None` if nothing was done.
 fn came_to(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
     const DONE: &str = "done without asking you";
     const UNCLEAR: &str = "signed without asking you, and not known yet how it ends";
@@ -42,7 +42,7 @@ fn came_to(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
         Some(EndState::Placed) => Some("handed in without asking you, and not filled yet"),
         Some(EndState::Unclear) => Some(UNCLEAR),
         Some(EndState::Rehearsed | EndState::NotDone) => None,
-        // An old journal does not say it: what its transactions say is all there is.
+        // Old journals have no end state, so the transactions decide.
         None => match call.standing() {
             Standing::Done => Some(DONE),
             Standing::Unclear => Some(UNCLEAR),
@@ -60,9 +60,9 @@ fn came_to(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
 }
 
 impl State {
-    /// Keeps the price of the first chain's wrapped coin for its chart: what is paid for it in USDC in the pool of the
-    /// least fee, whose price follows the market closest, of those that hold a tenth of the deepest; without such a
-    /// pool its feed's, which moves in steps.
+    /// Records the price of the first chain's wrapped native token for its chart. The source is a WETH/USDC pool that
+    /// holds at least a tenth of the deepest one's value. Among these, the lowest fee wins, because its price follows
+    /// the market most closely. Without such a pool it is the feed price, which moves in steps.
     pub(super) fn note_price(&mut self) {
         let Some(chain) = self.page.chains.first() else { return };
         let pair = |pool: &&model::PoolRow| pool.base.as_str() == "WETH" && pool.quote.as_str() == "USDC";
@@ -102,7 +102,7 @@ impl State {
                 };
                 format!("{chain} {how}: {}", health.why)
             }
-            // The first words after the operator's own are the answer to them: they stand beside the prompt at any size.
+            // The agent's first thought after the operator's message is its answer, and is shown beside the prompt.
             EventKind::GolemThought(said) => {
                 let since = self.said_at.take();
                 let waits = since.is_some_and(|since| self.now_millis <= since.saturating_add(ANSWER_MILLIS));
@@ -111,7 +111,7 @@ impl State {
                 }
                 return;
             }
-            // What is large enough to be told of is told, though nobody was asked.
+            // Calls above the notification threshold are reported, although they needed no approval.
             EventKind::ToolEnd(end) => {
                 let call = event.call_id.and_then(|call| self.feed.call(call));
                 let Some(call) = call.filter(|call| call.offer.as_ref().is_some_and(|offer| offer.notify)) else {
@@ -145,12 +145,12 @@ impl State {
         self.alerts.push_back(Alert { at, text: SafeText::clean(words, 200) });
     }
 
-    /// The newest alert that is still fresh, by the time in which it was made.
+    /// Newest alert, while it is fresh by the session's time.
     pub fn fresh_alert(&self) -> Option<&Alert> {
         self.alerts.back().filter(|alert| self.told_millis() < alert.at.saturating_add(ALERT_MILLIS))
     }
 
-    /// Alerts where a cap fills past 80 %, or the breaker opens.
+    /// Raises an alert when a limit passes 80 % of use, or when the breaker opens.
     pub(super) fn watch_caps(&mut self, next: &Snapshot) {
         use bardo_session::handle::BreakerNow;
         let Some(limits) = &next.limits else { return };

@@ -1,24 +1,22 @@
-//! Colours as a theme file writes them, and how they are brought down to what a terminal can show.
-//!
-//! Not here: which part of the screen wears which colour; that is a role's affair.
+//! Colours of a theme file, and their reduction to the colours of a terminal. Roles decide where they are used.
 
 use ratatui::style::Color;
 
-/// How many colours the terminal can show.
+/// Number of colours that the terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// No colour at all (`NO_COLOR`, or a terminal that has none); weight and reversal remain.
+    /// No colour (`NO_COLOR`, or a terminal without colours); bold, dim and reverse remain.
     None,
     /// The sixteen named colours.
     Sixteen,
     /// The 256-colour table of xterm.
     Indexed,
-    /// Three bytes per colour.
+    /// True colour, three bytes per colour.
     True,
 }
 
 impl Depth {
-    /// What the environment says of the terminal. `read` looks up a variable, so that tests can own it.
+    /// Detects the depth from environment variables. `read` looks up a variable, so that tests can replace it.
     ///
     /// `NO_COLOR` counts when present and not empty (<https://no-color.org>).
     pub fn detect(read: impl Fn(&str) -> Option<String>) -> Self {
@@ -39,7 +37,7 @@ impl Depth {
     }
 }
 
-/// The sixteen names a theme may use, in the order of the terminal's own table.
+/// Colour names of a theme file, in the order of the terminal's table.
 const NAMES: [(&str, Color); 16] = [
     ("black", Color::Black),
     ("red", Color::Red),
@@ -59,7 +57,7 @@ const NAMES: [(&str, Color); 16] = [
     ("bright-white", Color::White),
 ];
 
-/// What xterm shows for the sixteen names; terminals differ, but not enough to change the nearest one.
+/// RGB values of xterm for the sixteen names. Terminals differ, but not enough to change the nearest one.
 const SIXTEEN: [(u8, u8, u8); 16] = [
     (0, 0, 0),
     (205, 0, 0),
@@ -79,10 +77,10 @@ const SIXTEEN: [(u8, u8, u8); 16] = [
     (255, 255, 255),
 ];
 
-/// The steps of one channel in the 6×6×6 cube of the 256-colour table.
+/// Channel values of the 6×6×6 cube of the 256-colour table.
 const CUBE: [u8; 6] = [0, 95, 135, 175, 215, 255];
 
-/// Reads `#rrggbb`, one of the sixteen names, a number of the 256-colour table, or `default`.
+/// Parses `#rrggbb`, one of the sixteen names, an index of the 256-colour table, or `default`. `None` for other text.
 pub fn parse(text: &str) -> Option<Color> {
     if text == "default" {
         return Some(Color::Reset);
@@ -101,7 +99,7 @@ pub fn parse(text: &str) -> Option<Color> {
     NAMES.iter().find(|(name, _)| *name == text).map(|(_, color)| *color)
 }
 
-/// The nearest colour that `depth` can show; `None` when that is no colour.
+/// Nearest colour that `depth` can show; `None` for a terminal without colours.
 pub fn degrade(color: Color, depth: Depth) -> Option<Color> {
     match (depth, color) {
         (Depth::None, _) => None,
@@ -115,7 +113,7 @@ pub fn degrade(color: Color, depth: Depth) -> Option<Color> {
     }
 }
 
-/// Red, green and blue of a colour; `None` for the terminal's own default, which nobody knows.
+/// Red, green and blue of a colour; `None` for the terminal's default, which is unknown.
 pub fn rgb(color: Color) -> Option<(u8, u8, u8)> {
     match color {
         Color::Rgb(red, green, blue) => Some((red, green, blue)),
@@ -125,7 +123,7 @@ pub fn rgb(color: Color) -> Option<(u8, u8, u8)> {
     }
 }
 
-/// The contrast between two colours, from 1 (the same) to 21 (black on white).
+/// Contrast ratio of two colours, from 1 (equal) to 21 (black on white).
 ///
 /// WCAG 2.2, "contrast ratio" and "relative luminance": <https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio>.
 pub fn contrast(one: (u8, u8, u8), other: (u8, u8, u8)) -> f64 {
@@ -156,12 +154,12 @@ fn indexed_rgb(index: u8) -> (u8, u8, u8) {
     }
 }
 
-/// The sixteen names are left out: their look belongs to the terminal's owner.
+/// Nearest colour of the 256-colour table. The sixteen names are left out, because users change them.
 fn nearest_indexed(wanted: (u8, u8, u8)) -> u8 {
     (16..=255u8).min_by_key(|index| distance(indexed_rgb(*index), wanted)).unwrap_or(15)
 }
 
-/// Squared distance, weighted by how much the eye makes of each channel around this red ("redmean").
+/// Squared colour distance, weighted by the eye's sensitivity near this red ("redmean").
 fn distance(one: (u8, u8, u8), other: (u8, u8, u8)) -> u32 {
     let square = |a: u8, b: u8| u32::from(a.abs_diff(b)).pow(2);
     let mean_red = (u32::from(one.0) + u32::from(other.0)) / 2;
@@ -202,7 +200,7 @@ mod tests {
     #[test]
     fn contrast_is_that_of_wcag() {
         assert!((contrast((0, 0, 0), (255, 255, 255)) - 21.0).abs() < 1e-9);
-        // #767676 on white is the well-known lightest grey that passes 4.5:1.
+        // #767676 on white is the lightest grey that passes 4.5:1.
         assert!(contrast((0x76, 0x76, 0x76), (255, 255, 255)) >= 4.5);
         assert!(contrast((0x77, 0x77, 0x77), (255, 255, 255)) < 4.5);
     }

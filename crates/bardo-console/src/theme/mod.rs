@@ -1,8 +1,8 @@
-//! Themes: which role of the screen looks how. TOML files with a palette, roles, and inheritance.
+//! Themes: styles of the screen's roles. TOML files with a palette, roles and inheritance.
 //!
-//! A role that a theme leaves out falls back along its dots (`badge.play` → `badge` → `text`). A mistake in a
-//! theme never stops the console: it is a [`Warning`] with the file and the line, and the rest of the theme holds.
-//! Not here: layout, or what a role is used for.
+//! A role that a theme leaves out falls back along its dots (`badge.play` → `badge` → `text`). A mistake in a theme
+//! never stops the console: it is a [`Warning`] with file and line, and the rest of the theme is used. Layout and the
+//! use of roles are handled elsewhere.
 
 pub mod color;
 mod parse;
@@ -15,96 +15,96 @@ use ratatui::style::{Color, Modifier, Style};
 pub use color::Depth;
 pub use parse::Warning;
 
-/// The largest theme file that is read.
+/// Maximum size of a theme file, in bytes.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// Makes the list of roles once: the enum, its names and the list of all.
+/// Defines the roles once: the enum, the names, and the list of all roles.
 macro_rules! roles {
     ($($(#[$doc:meta])* $role:ident = $name:literal,)*) => {
-        /// What a piece of the screen means; themes say how each looks.
+        /// Meaning of a piece of the screen. Themes assign a style to each role.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Role { $($(#[$doc])* $role,)* }
         impl Role {
-            /// Every role.
+            /// All roles, in the order of their declaration.
             pub const ALL: &'static [Role] = &[$(Role::$role,)*];
-            /// The name a theme file uses.
+            /// Name of the role in theme files.
             pub const fn name(self) -> &'static str { match self { $(Role::$role => $name,)* } }
         }
     };
 }
 
 roles! {
-    /// The ground everything is drawn on.
+    /// Background of the whole screen.
     Background = "background",
-    /// Ordinary text.
+    /// Text without a special meaning.
     Text = "text",
-    /// Labels and what matters less.
+    /// Labels and less important text.
     TextDim = "text.dim",
-    /// The figure a reader looks for.
+    /// Figures that a reader looks for.
     TextStrong = "text.strong",
-    /// What the agent says: its own words, which nobody has checked.
+    /// The agent's own words, which were not checked.
     TextAgent = "text.agent",
-    /// A panel's title.
+    /// Title of a panel.
     Title = "title",
-    /// A panel's frame.
+    /// Frame of a panel.
     Border = "border",
-    /// The frame of the panel that has the keys.
+    /// Frame of the focused panel.
     BorderFocus = "border.focus",
-    /// The frame of a card among others.
+    /// Frame of a card.
     BorderCard = "border.card",
-    /// The header line.
+    /// Line of the header.
     Header = "header",
-    /// The badge that says whose money it is, where no closer role is given.
+    /// Badge of the kind of money, if no closer role is set.
     Badge = "badge",
-    /// PLAY MONEY.
+    /// Badge of play money.
     BadgePlay = "badge.play",
-    /// TEST MONEY.
+    /// Badge of test money.
     BadgeTest = "badge.test",
-    /// REAL MONEY.
+    /// Badge of real money.
     BadgeReal = "badge.real",
-    /// PAPER.
+    /// Badge of paper trading.
     BadgePaper = "badge.paper",
-    /// REPLAY.
+    /// Badge of a recording.
     BadgeReplay = "badge.replay",
-    /// All is well.
+    /// State without problems.
     StateGood = "state.good",
-    /// Worth a look.
+    /// State that deserves attention.
     StateCare = "state.care",
-    /// Wrong.
+    /// State that is wrong.
     StateBad = "state.bad",
-    /// Rose since the block before.
+    /// Price that rose since the previous block.
     PriceUp = "price.up",
-    /// Fell since the block before.
+    /// Price that fell since the previous block.
     PriceDown = "price.down",
     /// Sparklines and charts.
     Chart = "chart",
-    /// What is marked on a chart: now, a fill, a trade.
+    /// Mark on a chart: current time, fill, trade.
     ChartMark = "chart.mark",
-    /// A phase's word and the sprite's body, where no closer role is given.
+    /// Name of a phase and body of the sprite, if no closer role is set.
     Phase = "phase",
-    /// All the policy allows.
+    /// Phase in which the policy's full limits apply.
     PhaseThriving = "phase.thriving",
-    /// Smaller and tighter.
+    /// Phase with smaller and tighter limits.
     PhaseCautious = "phase.cautious",
-    /// Exits only.
+    /// Phase in which only exits are allowed.
     PhaseDefensive = "phase.defensive",
-    /// Last reserves.
+    /// Phase of the last reserves.
     PhaseSurvival = "phase.survival",
-    /// Dying, or dead.
+    /// Phase in which the Golem dies or is dead.
     PhaseTerminal = "phase.terminal",
-    /// The sprite's shadow side.
+    /// Shaded side of the sprite.
     SpriteShade = "sprite.shade",
-    /// The sprite's eyes and what glows about it.
+    /// Eyes and glow of the sprite.
     SpriteGlow = "sprite.glow",
-    /// A key one can press.
+    /// Key that can be pressed.
     Key = "key",
-    /// The row the keys act on.
+    /// Row that is selected.
     Selection = "selection",
-    /// The ground and text of a dialog.
+    /// Background and text of a dialog.
     Dialog = "dialog",
-    /// A dialog's frame.
+    /// Frame of a dialog.
     DialogBorder = "dialog.border",
-    /// The mark that the view stands still while the chains go on.
+    /// Mark of a frozen view, while the chains go on.
     Frozen = "frozen",
 }
 
@@ -118,16 +118,16 @@ impl Role {
     }
 }
 
-/// Whether a theme is meant for a dark or a light room.
+/// Brightness that a theme is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Light text on a dark ground.
+    /// Light text on a dark background.
     Dark,
-    /// Dark text on a light ground.
+    /// Dark text on a light background.
     Light,
 }
 
-/// A theme, resolved: one style per role, in full colour.
+/// Resolved theme with one style per role, in true colour.
 #[derive(Debug, Clone)]
 pub struct Theme {
     name: String,
@@ -135,46 +135,46 @@ pub struct Theme {
     styles: Vec<Style>,
 }
 
-/// A theme that cannot be used at all.
+/// Error that makes a theme unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum ThemeError {
     /// No theme of that name is built in or in the folder.
     #[error("there is no theme `{name}`; there are: {known}")]
     Unknown {
-        /// What was asked for.
+        /// Name of the requested theme.
         name: String,
-        /// The names that would work.
+        /// Names of the built-in themes, separated by commas.
         known: String,
     },
-    /// The file is there and cannot be read.
+    /// The theme file exists but cannot be read.
     #[error("the theme file {path} cannot be read: {source}")]
     Unreadable {
-        /// The file.
+        /// Path of the theme file.
         path: String,
-        /// Why.
+        /// Error of the file system.
         source: std::io::Error,
     },
-    /// The file is not TOML.
+    /// The file is not valid TOML.
     #[error("the theme `{name}` is not valid TOML, line {line}: {message}")]
     Syntax {
-        /// The theme's name.
+        /// Name of the theme.
         name: String,
-        /// The line, from 1.
+        /// Line of the error, starting at 1.
         line: usize,
-        /// What the parser says.
+        /// Message of the TOML parser.
         message: String,
     },
-    /// `inherits` leads back to a theme already on the way.
+    /// `inherits` leads back to a theme that is already in the chain.
     #[error("the theme `{name}` inherits itself: {chain}")]
     Circle {
-        /// The theme that was asked for.
+        /// Name of the requested theme.
         name: String,
-        /// The way round.
+        /// Names along the chain of inheritance, in order.
         chain: String,
     },
 }
 
-/// The themes that are part of the program.
+/// Built-in themes: name and TOML text.
 pub const BUILT_IN: &[(&str, &str)] = &[
     ("dark", include_str!("../../../../themes/dark.toml")),
     ("light", include_str!("../../../../themes/light.toml")),
@@ -184,10 +184,11 @@ pub const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 impl Theme {
-    /// Loads the theme `name`: from `folder` if there is such a file, else from those built in.
+    /// Loads the theme `name` from `folder` if the file exists, else from the built-in themes. Returns the theme with
+    /// the mistakes that were found.
     ///
     /// # Errors
-    /// [`ThemeError`] when there is no such theme, its file cannot be read or is not TOML, or it inherits itself.
+    /// [`ThemeError`] if there is no such theme, if its file cannot be read or is not TOML, or if it inherits itself.
     pub fn load(name: &str, folder: Option<&Path>) -> Result<(Self, Vec<Warning>), ThemeError> {
         let mut warnings = Vec::new();
         let mut chain: Vec<String> = Vec::new();
@@ -211,31 +212,30 @@ impl Theme {
         Ok((Self { name: name.to_owned(), kind, styles }, warnings))
     }
 
-    /// A theme in which every role has a colour of its own: what was drawn can be told from the cells.
+    /// Theme with a distinct colour per role, so that a drawn cell shows its role.
     pub(crate) fn told_apart() -> Self {
         let colour = |at: usize| Color::Rgb(1, 1, u8::try_from(at).unwrap_or(u8::MAX));
         let styles = Role::ALL.iter().map(|role| Style::new().fg(colour(role.index()))).collect();
         Self { name: String::new(), kind: Kind::Dark, styles }
     }
 
-    /// The name it was loaded by.
+    /// Name by which the theme was loaded.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it is dark or light.
+    /// Brightness that the theme is made for.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The style of a role.
+    /// Style of a role.
     pub fn style(&self, role: Role) -> Style {
         self.styles.get(role.index()).copied().unwrap_or_default()
     }
 
-    /// The same theme in the colours that `depth` can show.
-    ///
-    /// Without colours, a role that stood out by its ground stands out by reversal.
+    /// Theme reduced to the colours that `depth` can show. Without colours, roles with their own background are
+    /// reversed.
     #[must_use]
     pub fn at_depth(&self, depth: Depth) -> Self {
         let ground = self.style(Role::Background).bg;
@@ -253,8 +253,8 @@ impl Theme {
     }
 }
 
-/// The theme for a terminal nobody chose one for: sixteen colours where there are no more, else dark,
-/// or light where the terminal says that its ground is (`COLORFGBG`, as rxvt and Konsole set it).
+/// Default theme for a terminal: `sixteen` for few colours, else `dark`. It is `light` if the terminal reports a light
+/// background (`COLORFGBG`, as set by rxvt and Konsole).
 pub fn default_name(depth: Depth, read: impl Fn(&str) -> Option<String>) -> &'static str {
     if depth <= Depth::Sixteen {
         return "sixteen";
@@ -264,7 +264,7 @@ pub fn default_name(depth: Depth, read: impl Fn(&str) -> Option<String>) -> &'st
 }
 
 fn source_of(name: &str, folder: Option<&Path>) -> Result<String, ThemeError> {
-    // A name is one path component: a theme cannot point out of its folder.
+    // Only plain names are looked up in the folder, so that a theme cannot point outside it.
     let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if let (Some(folder), true) = (folder, plain) {
         let path = folder.join(format!("{name}.toml"));
@@ -322,7 +322,7 @@ mod tests {
                     if style.bg.is_none() && !matches!(role, Role::Border | Role::BorderCard | Role::SpriteShade) {
                         grounds.push(theme.style(Role::Dialog).bg.unwrap());
                         grounds.push(theme.style(Role::Header).bg.unwrap());
-                        // The row the keys act on keeps the colours of what it says.
+                        // The selected row keeps the colours of its text.
                         grounds.push(theme.style(Role::Selection).bg.unwrap());
                     }
                     for back in grounds {
@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// On a ground of the terminal's own nobody can say; where a theme names both colours, they must differ.
+    /// The terminal's own background is unknown, but where a theme sets both colours, they must be readable.
     #[test]
     fn among_sixteen_colours_what_has_a_ground_can_be_read_on_it() {
         let theme = built_in("sixteen");

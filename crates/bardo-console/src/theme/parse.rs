@@ -1,4 +1,4 @@
-//! Reading a theme file: TOML with places, so that a mistake can be named by its line.
+//! Parser of theme files. Keeps source positions, so that mistakes are reported with their line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,14 +8,14 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Kind, Role, ThemeError, color};
 
-/// A mistake in a theme that does not keep the rest from being used.
+/// Mistake in a theme that does not prevent its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// The theme it stands in.
+    /// Name of the theme with the mistake.
     pub theme: String,
-    /// The line, from 1.
+    /// Line of the mistake, starting at 1.
     pub line: usize,
-    /// What is wrong and what would be right.
+    /// Description of the mistake and of valid values.
     pub message: String,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A role as it is written: colours by name, not yet looked up, since a heir may redefine the palette.
+/// Role as written in a file. Colours are resolved later, because an inheriting theme may redefine the palette.
 #[derive(Debug, Clone)]
 struct Written {
     line: usize,
@@ -34,7 +34,7 @@ struct Written {
     modifiers: Modifier,
 }
 
-/// One file of the chain of inheritance.
+/// One theme file in the chain of inheritance.
 #[derive(Debug)]
 pub(super) struct Layer {
     name: String,
@@ -44,7 +44,7 @@ pub(super) struct Layer {
     roles: Vec<(Role, Written)>,
 }
 
-/// The modifiers a role may set to `true`.
+/// Modifiers that a role can set to `true`.
 const MODIFIERS: [(&str, Modifier); 5] = [
     ("bold", Modifier::BOLD),
     ("dim", Modifier::DIM),
@@ -53,7 +53,7 @@ const MODIFIERS: [(&str, Modifier); 5] = [
     ("reverse", Modifier::REVERSED),
 ];
 
-/// Collects warnings of one file, turning places into lines.
+/// Collects the warnings of one file and converts positions into lines.
 struct Reporter<'a> {
     theme: &'a str,
     source: &'a str,
@@ -75,7 +75,7 @@ fn line_of(source: &str, at: usize) -> usize {
     1 + source.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
-/// Reads one file. Only what is not TOML is an error; everything else warns.
+/// Parses one theme file. Only invalid TOML is an error; every other mistake is a warning.
 pub(super) fn layer(name: &str, source: &str, warnings: &mut Vec<Warning>) -> Result<Layer, ThemeError> {
     let table = DeTable::parse(source).map_err(|error| ThemeError::Syntax {
         name: name.to_owned(),
@@ -122,7 +122,7 @@ pub(super) fn layer(name: &str, source: &str, warnings: &mut Vec<Warning>) -> Re
 const COLOUR_FORMS: &str =
     "write \"#rrggbb\", a name such as \"red\" or \"bright-red\", \"0\" to \"255\", or \"default\"";
 
-/// The entries of a table in the order they are written, each key with its place.
+/// Entries of a table in file order, each key with its position.
 fn in_order<'t>(table: &'t DeTable<'_>) -> Vec<((&'t str, usize), &'t DeValue<'t>)> {
     let mut entries: Vec<_> =
         table.iter().map(|(key, value)| ((key.get_ref().as_ref(), key.span().start), value.get_ref())).collect();
@@ -157,7 +157,7 @@ fn written(name: &str, at: usize, value: &DeValue<'_>, report: &mut Reporter<'_>
     Some(written)
 }
 
-/// Lays the files over each other, the eldest first, and gives every role its style.
+/// Merges the files, base theme first, and resolves the style of every role.
 pub(super) fn resolve(layers: &[Layer], warnings: &mut Vec<Warning>) -> (Kind, Vec<Style>) {
     let mut palette = BTreeMap::new();
     for layer in layers {

@@ -1,5 +1,5 @@
-//! Questions of any content: of many changes, places, checks and fields, of long names and long calldata. Whatever a
-//! question holds, every row of it can be brought onto the screen, and what is not there is counted.
+//! Property tests of approval dialogs with arbitrary content: every row can be scrolled into view, and hidden rows are
+//! counted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use bardo_base::model::Check;
 use bardo_session::handle::News;
 use bardo_session::questions::{About, AllowanceAfter, Change, OrderTold, Part, Place, Question, RawCall, ToRead};
 
-/// How much of everything a question has.
+/// Number of items in each part of a request.
 #[derive(Debug, Clone)]
 struct Sizes {
     changes: usize,
@@ -26,7 +26,7 @@ struct Sizes {
     bytes: usize,
     fields: usize,
     allowances: usize,
-    /// Letters of a name that is long.
+    /// Length of long names, in characters.
     long: usize,
 }
 
@@ -46,12 +46,12 @@ fn sizes() -> impl Strategy<Value = Sizes> {
     })
 }
 
-/// A name that stands nowhere else, of so many letters and more.
+/// Unique name with `long` extra letters.
 fn name(of: &str, at: usize, long: usize) -> String {
     format!("{of}{at}q{}", "x".repeat(long))
 }
 
-/// A question of these sizes; what its own page must show of it, and what the page of its calls must.
+/// Request of these sizes, with the texts that its page must show, and those that the page of raw calls must show.
 fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
     let mut question = question(&text("Buy UNI"));
     let (mut told, mut raw) = (Vec::new(), Vec::new());
@@ -138,7 +138,7 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
     (question, told, raw)
 }
 
-/// What the edge says of the lines in view: the first, the last, and how many there are.
+/// Numbers in the dialog's edge: first line, last line, total.
 fn counted(row: &str) -> Option<(usize, usize, usize)> {
     let told = row.split("does not fit: ").nth(1)?.trim_start_matches("lines ");
     let (first, rest) = told.split_once('–')?;
@@ -146,13 +146,12 @@ fn counted(row: &str) -> Option<(usize, usize, usize)> {
     Some((first.parse().ok()?, last.parse().ok()?, rest.split([' ', '─']).next()?.parse().ok()?))
 }
 
-/// The words of a row between the dialog's edges, without what parts them.
+/// Text of a row without blanks and frame characters.
 fn words(row: &str) -> String {
     row.chars().filter(|one| !one.is_whitespace() && !"│─├┤┌┐└┘".contains(*one)).collect()
 }
 
-/// Every line of what is shown, in order, as scrolling brings it onto the screen; at each step what is hidden must be
-/// counted as it is.
+/// All lines of the dialog, collected by scrolling through it. Checks the count of hidden lines at each step.
 fn scrolled(state: &mut State) -> Result<String, TestCaseError> {
     let mut lines: BTreeMap<usize, String> = BTreeMap::new();
     let press = |state: &mut State, letter: char| {
@@ -165,7 +164,7 @@ fn scrolled(state: &mut State) -> Result<String, TestCaseError> {
         let shown = rows.join("\n");
         let Some(Layer::Decision(decision)) = state.layers.last() else { panic!("{shown}") };
         let fit = super::decision_fit(state).unwrap();
-        // What lies beside the dialog is none of it.
+        // Leaves out the text beside the dialog.
         let before = rows.iter().find_map(|row| Some(row[..row.find("┌─ DECISION")?].chars().count())).unwrap();
         let within = |row: &str| row.chars().skip(before).take(fit.columns + 4).collect::<String>();
         let Some((at, (first, last, of))) = rows.iter().enumerate().find_map(|(at, row)| Some((at, counted(row)?)))
@@ -213,7 +212,7 @@ proptest! {
             state.update(Input::Key(Key::char('z')));
         }
         state.update(Input::Drawn);
-        // Where even the answers have no room nothing is taken, which another test holds.
+        // Without room for the answers nothing is accepted; another test covers that.
         prop_assume!(super::decision_fit(&state).is_some());
         for (page, expected) in [(' ', told), ('d', raw)] {
             if page == 'd' {

@@ -1,4 +1,4 @@
-//! The boot, as it happens: what is shown until there is a first block.
+//! Boot view, shown until the first block.
 
 use ratatui::layout::Rect;
 
@@ -10,12 +10,12 @@ use bardo_session::market::Money;
 
 const SPINNER: [&str; 8] = ["⣷", "⣯", "⣟", "⡿", "⢿", "⣻", "⣽", "⣾"];
 
-/// What happens until the first block.
+/// Draws the boot view with the steps so far.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, body: Rect) {
     let margin = if body.width >= 80 { 4 } else { 1 };
     let body = Rect { x: body.x + margin, width: body.width.saturating_sub(2 * margin), ..body };
     let page = &state.page;
-    // Only the devnet inside this process has steps to tell of; before one is told nothing is claimed of money.
+    // Only the in-process devnet reports steps. Before the first report, nothing is claimed about the kind of money.
     let (begins, costs) = match state.money() {
         _ if !page.boot.is_empty() => (
             "Starting the devnet: two chains inside this process.",

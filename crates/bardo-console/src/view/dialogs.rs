@@ -1,5 +1,4 @@
-//! What lies over a screen: the help, made from the keymap; the question before leaving; what to make of a hold; the
-//! palette; and small questions.
+//! Dialogs over a screen: help, leaving, hold, palette and confirmation.
 
 use ratatui::layout::Rect;
 
@@ -22,7 +21,7 @@ fn keys_of(row: &keymap::Row) -> String {
     keys.join("  ")
 }
 
-/// Every key that holds, and what it does; then the words of the screen beside those of the documents.
+/// Draws the active keys and their effects, then the display terms beside those of the documents.
 pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, of: Context) {
     let here = |row: &keymap::Row| match row.context {
         Context::Page => keymap::help_on(state.screen, row.action).unwrap_or(row.help),
@@ -30,7 +29,7 @@ pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, 
     };
     let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), here(row))).collect();
     let words: Vec<(String, &str)> = WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)).collect();
-    // Each list has columns of its own: a long word would part all keys from what they do.
+    // Each list has its own columns, so that a long term does not widen the list of keys.
     let mut rows: Vec<Vec<Piece>> = listed(&keys, Role::Key);
     rows.push(Vec::new());
     rows.push(vec![("On the screen, and in the documents, the code and the logs".to_owned(), Role::Title)]);
@@ -39,7 +38,7 @@ pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, 
     rows.extend(listed(&turned, Role::TextStrong));
     let widest = rows.iter().map(|row| pieces_width(row)).max().unwrap_or(0);
     let place = middle(area, widest + 4, rows.len() + 3);
-    // Frame and the line that says how to close it.
+    // Frame, and the line that says how to close the help.
     let room = usize::from(place.height).saturating_sub(3);
     let offset = offset.min(rows.len().saturating_sub(room));
     let more = if rows.len() > room {
@@ -54,7 +53,7 @@ pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, 
     choices(pen, state, inner, Context::Help);
 }
 
-/// Two columns: a word, and what it is.
+/// Rows of two columns: term and description.
 fn listed(rows: &[(String, &str)], role: Role) -> Vec<Vec<Piece>> {
     let column = rows.iter().map(|(word, _)| width(word)).max().unwrap_or(0);
     let row = |(word, about): &(String, &str)| {
@@ -64,7 +63,7 @@ fn listed(rows: &[(String, &str)], role: Role) -> Vec<Vec<Piece>> {
     rows.iter().map(row).collect()
 }
 
-/// The documents' words, and the screen's.
+/// Terms of the documents and the corresponding display terms.
 const WORDS: &[(&str, &str)] = &[
     ("approval (operator's)", "decision; \"approval\" stays for tokens"),
     ("ActionPermit", "simulated offer, valid 0:41"),
@@ -83,7 +82,7 @@ const WORDS: &[(&str, &str)] = &[
     ("intent", "bridge order"),
 ];
 
-/// Whether a key is one of a dialog's answers: the help is none, and stands in the line of hints.
+/// Returns true if a key is an answer of the dialog. Help is not: it is shown in the hint line.
 fn is_answer(row: &keymap::Row, context: Context) -> bool {
     row.context == context && !row.hint.is_empty() && row.action != Action::Help
 }
@@ -96,7 +95,7 @@ fn choices(pen: &mut Pen<'_>, state: &State, inner: Rect, context: Context) {
     pen.pieces(line(inner, inner.height.saturating_sub(1)), &answers(state, context));
 }
 
-/// A dialog of rows with its choices below, in as many lines as they take: no answer is cut.
+/// Draws a dialog with rows, and below them its answers, in as many lines as they need.
 fn sheet(pen: &mut Pen<'_>, state: &State, area: Rect, title: &[Piece], rows: Vec<Row>, context: Context) {
     let widest = rows.iter().map(|row| pieces_width(&row.left)).max().unwrap_or(0).max(pieces_width(title) + 4);
     let widest = widest.max(pieces_width(&answers(state, context)));
@@ -115,13 +114,13 @@ fn sheet(pen: &mut Pen<'_>, state: &State, area: Rect, title: &[Piece], rows: Ve
     }
 }
 
-/// The answers, none broken, in lines of so many columns.
+/// Answers wrapped to lines of `columns`; no answer is split.
 fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<Piece>> {
     let mut lines: Vec<Vec<Piece>> = vec![Vec::new()];
     for row in state.keys.rows(context).filter(|row| is_answer(row, context)) {
         let answer = super::hint(row);
         let taken = lines.last().map_or(0, |line| pieces_width(line));
-        // The two blanks behind it need no room.
+        // The two blanks after an answer may be cut.
         if taken > 0 && taken + pieces_width(&answer) > columns + 2 {
             lines.push(Vec::new());
         }
@@ -135,7 +134,7 @@ fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<Piec
     lines
 }
 
-/// The question before leaving: what is in flight, and what becomes of it.
+/// Draws the dialog before leaving: open items, and what happens to them.
 pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect, picked: bool) {
     let mut rows = Vec::new();
     let flying = state.in_flight();
@@ -158,12 +157,12 @@ pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect, picked: bool) {
     sheet(pen, state, area, &titled("Leave Bardo?"), rows, Context::Quit);
 }
 
-/// What to make of a hold.
+/// Draws the overlay of a hold, with the choices that follow.
 pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect, told: Option<&SafeText>) {
     let held = state.held();
     let first = match (held, told) {
         (true, _) => Row::new("No new signature is made from now on.", Role::StateBad),
-        // The session has not answered, or has said that it could not.
+        // The session has not answered, or reported that it could not stop.
         (false, Some(why)) => Row::new(format!("NOT STOPPED: {why}"), Role::StateBad).kept(),
         (false, None) => Row::new("Stopping: the session has not answered yet.", Role::StateCare),
     };
@@ -179,7 +178,7 @@ pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect, told: Option<&S
     sheet(pen, state, area, &[title], rows, Context::Hold);
 }
 
-/// A small question, with nothing picked at first.
+/// Draws a confirmation dialog.
 pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &SafeText, picked: bool) {
     let standing = match picked {
         true => Row::new("Picked: yes. Enter does it.", Role::StateCare).kept(),
@@ -189,7 +188,7 @@ pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &Safe
     sheet(pen, state, area, &titled("Sure?"), rows, Context::Confirm);
 }
 
-/// The palette.
+/// Draws the command palette.
 pub(super) fn palette(pen: &mut Pen<'_>, state: &State, area: Rect, field: &Field, at: usize) {
     let found = state.palette(field);
     let place = middle(area, 96, 22);

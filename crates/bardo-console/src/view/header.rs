@@ -1,6 +1,6 @@
-//! The first lines: whose money, which network, how far its chains are, what runs, what waits, the tabs, the wallet.
+//! Header lines: kind of money, network, chains, state, waiting requests, tabs and wallet.
 //!
-//! Where a line is too short it drops by priority; the badge stays, whatever else goes.
+//! A line that is too short drops groups by priority. The badge always stays.
 
 use ratatui::layout::{Position, Rect};
 
@@ -15,13 +15,13 @@ use bardo_base::text::width;
 use bardo_session::handle::ReplayNow;
 use bardo_session::isolation::IsolationLevel;
 
-/// A group of pieces that stays or goes as one; the highest rank goes first.
+/// Pieces that are kept or dropped together; the highest rank is dropped first.
 struct Group {
     rank: u8,
     pieces: Vec<Piece>,
 }
 
-/// Draws header and tabs.
+/// Draws the header and the tabs.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, area: Rect) {
     let first = line(area, 0);
     pen.fill(first, Role::Header);
@@ -30,10 +30,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, area: Rect) {
     let whole = usize::from(first.width);
     let taken = |groups: &[Group]| groups.iter().map(|group| pieces_width(&group.pieces) + 2).sum::<usize>();
     let mut right = right;
-    // The last group needs no gap behind it.
+    // The last group has no gap behind it.
     while taken(&groups).saturating_sub(2) + pieces_width(&right) > whole && groups.len() > 1 {
         let worst = groups.iter().map(|group| group.rank).max().unwrap_or(0);
-        // The right end goes before what cannot be done without.
+        // The right end is dropped before any essential group.
         if worst <= 2 && !right.is_empty() {
             right = Vec::new();
             continue;
@@ -77,7 +77,7 @@ fn groups(state: &State) -> Vec<Group> {
                 pieces.push((format!(" {} old", age(since)), Role::StateCare));
             }
         }
-        // Where not all chains have room, the first one's block does.
+        // If the terminal is too narrow for all chains, only the first one's block is shown.
         let newest = state.page.chains.first().and_then(|chain| chain.blocks.front());
         match newest.filter(|_| state.compact()) {
             Some(newest) => {
@@ -87,7 +87,7 @@ fn groups(state: &State) -> Vec<Group> {
             None => groups.push(Group { rank: 6, pieces }),
         }
     }
-    // That something is stopped is not left out for anything.
+    // A stop is essential and never dropped before other groups.
     let running = running(state);
     let stopped = state.stop().is_some();
     let beside = width(&running.0);
@@ -97,11 +97,11 @@ fn groups(state: &State) -> Vec<Group> {
         let words = format!("{} %  {told} of {of}", grouped(&now.speed_percent.to_string()));
         groups.push(Group { rank: 3, pieces: vec![(words, Role::Text)] });
     }
-    // Nothing runs in a recording.
+    // In a recording, the running state is shown only if something is wrong.
     if state.replay.is_none() || running.1 != Role::StateGood {
         groups.push(Group { rank: if stopped { 1 } else { 2 }, pieces: vec![running] });
     }
-    // An endpoint that contradicts others is named: until it is removed, nothing that increases risk is signed.
+    // Names endpoints that contradict others. Until they are removed, nothing that increases risk is signed.
     let disputed: Vec<&str> =
         state.page.chains.iter().flat_map(|chain| &chain.endpoints.disputed).map(|label| label.as_str()).collect();
     if let Some(first) = disputed.first() {
@@ -116,7 +116,7 @@ fn groups(state: &State) -> Vec<Group> {
         groups.push(Group { rank: 3, pieces: vec![("watching only".to_owned(), Role::TextDim)] });
     }
     if let Some(frozen) = &state.frozen {
-        // That the view stands still is told shorter before it is left out: what is drawn is not how things are.
+        // The frozen mark is shortened before it is dropped, because the screen does not show the current state.
         let told = [
             format!(" view frozen, {} still running, {} new ", name(state), frozen.missed),
             format!(" view frozen, {} new ", frozen.missed),
@@ -131,14 +131,14 @@ fn groups(state: &State) -> Vec<Group> {
     let waiting = state.questions.len();
     if waiting > 0 {
         let verb = if waiting == 1 { "WAITS" } else { "WAIT" };
-        // Where letters are text, `a` alone opens nothing.
+        // Where letters are text, `a` alone does not open the request.
         let key = if state.types_on_screen() || state.prompt.is_some() { "Esc a" } else { "a" };
         let told = [
             format!("‼ {waiting} {verb} FOR YOU ({key})"),
             format!("‼ {waiting} {verb} ({key})"),
             format!("‼ {waiting} ({key})"),
         ];
-        // Beside a stop it is told shorter where the line is short.
+        // Beside a stop, a short line shortens this text.
         let badge = groups.first().map_or(0, |group| pieces_width(&group.pieces));
         let room = usize::from(state.size.width).saturating_sub(badge + beside + 4);
         let fits = |words: &&String| !stopped || width(words) <= room;
@@ -149,7 +149,7 @@ fn groups(state: &State) -> Vec<Group> {
     groups
 }
 
-/// That the brain process could act as the operator, or disturb Bardo; nothing where it is isolated.
+/// Warning that the brain process could act as the operator or disturb Bardo; `None` if it is fully isolated.
 fn brain(state: &State) -> Option<(u8, &'static str, Role)> {
     match state.ready.as_ref()?.brain.as_ref()?.level() {
         IsolationLevel::Full => None,
@@ -162,7 +162,7 @@ fn name(state: &State) -> &str {
     state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str())
 }
 
-/// What runs, in a mark and a word.
+/// Running state of the session, as mark and word.
 fn running(state: &State) -> Piece {
     let faulty = state.page.fault.is_some() || state.page.chains.iter().any(|chain| chain.fault.is_some());
     let own_hold =
@@ -170,7 +170,7 @@ fn running(state: &State) -> Piece {
     match (state.stop(), faulty) {
         (Some(_), _) if own_hold => ("■ HELD".to_owned(), Role::StateBad),
         (Some(level), _) => (format!("■ {}", stop_word(level)), Role::StateBad),
-        // Lowering the stop gives them back to nobody.
+        // Lowering the stop does not restore session keys.
         (None, _) if state.snapshot.as_ref().is_some_and(|snapshot| snapshot.keys_revoked) => {
             (format!("■ {}", stop_word(StopLevel::Revoke)), Role::StateBad)
         }
@@ -181,7 +181,7 @@ fn running(state: &State) -> Piece {
     }
 }
 
-/// Whether a recording goes on, in a mark and a word.
+/// State of a recording, as mark and word.
 fn replayed(now: &ReplayNow) -> Piece {
     match now {
         ReplayNow { told, of, .. } if told >= of => ("■ AT ITS END".to_owned(), Role::Text),
@@ -190,7 +190,7 @@ fn replayed(now: &ReplayNow) -> Piece {
     }
 }
 
-/// A stop's level, as the header says it.
+/// Display word for a stop level.
 pub(super) fn stop_word(level: StopLevel) -> &'static str {
     match level {
         StopLevel::Pause => "PAUSED",
@@ -229,7 +229,7 @@ fn wallet(state: &State) -> Vec<Piece> {
 fn tabs(state: &State) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for screen in state.tabs() {
-        // The one in front stands between brackets: colour is never the only carrier.
+        // The active tab has brackets, so that colour is not the only sign.
         let here = screen == state.screen;
         let (role, before, after) = if here { (Role::Selection, "[", "]") } else { (Role::TextDim, " ", " ") };
         pieces.push((before.to_owned(), if here { Role::BorderFocus } else { Role::Text }));
@@ -240,7 +240,7 @@ fn tabs(state: &State) -> Vec<Piece> {
     pieces
 }
 
-/// The screen whose tab is at a cell.
+/// Screen whose tab is at a position.
 pub(super) fn tab_at(state: &State, at: Position) -> Option<ScreenId> {
     if state.compact() || at.y != 1 {
         return None;

@@ -1,6 +1,6 @@
-//! What a click hits. The top layer, or the page where there is none, is drawn into a buffer of its own in which every
-//! role has a colour of its own; a cell of a key, or of the words behind it, is that key. So whatever is drawn as a key
-//! can be clicked, and what anybody merely says can not: no outside text is ever drawn in that role.
+//! Hit testing for clicks. The top layer, or the page without one, is drawn into a separate buffer with a distinct
+//! colour per role. A cell of a key, or of the text behind it, counts as that key. So every drawn key can be clicked.
+//! Outside text cannot imitate a key, because it is never drawn in that role.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -11,10 +11,10 @@ use crate::pen::{Pen, line};
 use crate::state::State;
 use crate::theme::{Role, Theme};
 
-/// Blanks after which words belong to a key no more.
+/// Number of blanks that end the text of a key.
 const GAP: usize = 2;
 
-/// The key that is drawn at a cell.
+/// Key that is drawn at a position.
 pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
     let area = Rect::new(0, 0, state.size.width, state.size.height);
     if state.too_small() || !area.contains(at) {
@@ -24,7 +24,7 @@ pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
     let mut buffer = Buffer::empty(area);
     let mut pen = Pen { buffer: &mut buffer, theme: &theme };
     match state.layers.last() {
-        // What lies under a dialog takes no click.
+        // Content below a dialog accepts no clicks.
         Some(top) => {
             layer(&mut pen, state, top, over(area));
             hints(&mut pen, state, line(area, area.height.saturating_sub(1)));
@@ -35,7 +35,7 @@ pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
     named(state, words.trim())
 }
 
-/// Whether a cell belongs to the header's words about what waits.
+/// Returns true if a position belongs to the header's count of waiting requests.
 pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
     if at.y != 0 || state.questions.is_empty() || state.too_small() {
         return false;
@@ -50,21 +50,21 @@ pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
     begin.zip(end).is_some_and(|(begin, end)| (begin..=end).contains(&at.x))
 }
 
-/// Whether a cell of the hint line is the screens' digits, or the name behind them: a click there goes to the next.
+/// Returns true if a position belongs to the hint line's screen digits or name. A click there opens the next screen.
 pub(crate) fn screens_at(state: &State, at: Position) -> bool {
     let words = 5 + bardo_base::text::width(state.screen.name());
     let here = state.compact() && !state.leaving && state.notice.is_none() && !state.too_small();
     here && state.context() == Context::Page && (1..words).contains(&usize::from(at.x))
 }
 
-/// The text of the key whose cells, or whose words, a cell belongs to.
+/// Text of the key that a cell belongs to, directly or by its description.
 fn word_at(buffer: &Buffer, theme: &Theme, at: Position) -> Option<String> {
     let key = theme.style(Role::Key).fg;
     let row = |x: u16| buffer.cell(Position { x, y: at.y });
     let is_key = |x: u16| row(x).is_some_and(|cell| cell.fg == key.unwrap_or_default());
     let is_blank = |x: u16| row(x).is_none_or(|cell| cell.symbol().trim().is_empty());
     let is_edge = |x: u16| row(x).is_some_and(|cell| "│─┌┐└┘├┤┬┴┼".contains(cell.symbol()) && cell.symbol() != "");
-    // Back from the cell to the key, over words with single blanks between them.
+    // Goes left to the key, over words separated by single blanks.
     let mut x = at.x;
     let mut blanks = 0;
     while !is_key(x) {
@@ -74,7 +74,7 @@ fn word_at(buffer: &Buffer, theme: &Theme, at: Position) -> Option<String> {
         }
         x = x.checked_sub(1)?;
     }
-    // A blank of the key's own counts as the key; what is clicked must not be a blank far from it.
+    // Extends to the whole key, including its own blanks.
     let mut first = x;
     while first > 0 && is_key(first - 1) {
         first -= 1;
@@ -84,7 +84,7 @@ fn word_at(buffer: &Buffer, theme: &Theme, at: Position) -> Option<String> {
         last += 1;
     }
     let word: String = (first..=last).filter_map(row).map(|cell| cell.symbol()).collect();
-    // Where two keys stand side by side, the one that is nearer is meant.
+    // For two adjacent keys, the one at or before the position counts.
     let inside = usize::from(at.x.saturating_sub(first));
     let keys: Vec<&str> = word.trim().split(GAP_WORDS).map(str::trim).filter(|key| !key.is_empty()).collect();
     match keys.as_slice() {
@@ -95,14 +95,14 @@ fn word_at(buffer: &Buffer, theme: &Theme, at: Position) -> Option<String> {
     }
 }
 
-/// What stands between two keys that are drawn as one.
+/// Separator of two keys that are drawn in one piece.
 const GAP_WORDS: &str = "  ";
 
-/// The key of that name, where it does something here.
+/// Key with this name, if it is bound in the current context.
 fn named(state: &State, name: &str) -> Option<Key> {
     let context = state.context();
     let of = |row: &crate::keymap::Row| row.keys.iter().copied().find(|key| key.to_string() == name);
     let found = state.keys.rows(context).find_map(of);
-    // Keys of a screen's own, such as those that answer its questions, stand in no table: they are what they say.
+    // Keys of a screen's own dialog are in no table, so they are parsed by name.
     found.or_else(|| Key::named(name).filter(|_| context != Context::Page))
 }

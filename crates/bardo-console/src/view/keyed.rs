@@ -1,5 +1,4 @@
-//! Keys that are named: whatever is drawn as a key does something where it is drawn, and whatever the help of a screen
-//! lists is done by that screen.
+//! Tests of named keys: every drawn key acts where it is drawn, and a screen handles every key that its help lists.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +28,7 @@ fn press(state: &mut State, key: Key) -> Vec<Effect> {
     state.update(Input::Key(key))
 }
 
-/// All that is drawn in the colour of keys, each word of it apart.
+/// Words drawn in the role of keys.
 fn named(state: &State) -> BTreeSet<String> {
     let (theme, area) = (Theme::told_apart(), Rect::new(0, 0, state.size.width, state.size.height));
     let mut buffer = Buffer::empty(area);
@@ -47,14 +46,14 @@ fn named(state: &State) -> BTreeSet<String> {
     words
 }
 
-/// What of it is no key there, or one that does nothing there.
+/// Drawn keys that have no effect in their context.
 fn lies(state: &State) -> Vec<String> {
     let context = state.context();
     let does = |key: Key| match state.keys.action(context, key) {
         Some(action) => context != Context::Page || state.screen.does(action),
         None => false,
     };
-    // A mark of what is selected, and the words of a button, are drawn in it too.
+    // Marks of a selection and the brackets of a button have the same role.
     let key = |word: &str| match word {
         "←" => Some(Key::plain(KeyCode::Left)),
         "→" => Some(Key::plain(KeyCode::Right)),
@@ -66,7 +65,7 @@ fn lies(state: &State) -> Vec<String> {
         .collect()
 }
 
-/// Every screen with something on it.
+/// Console with content on every screen.
 fn full(width: u16, height: u16) -> State {
     let mut state = lively(width, height);
     news(&mut state, asked());
@@ -79,7 +78,7 @@ fn full(width: u16, height: u16) -> State {
             tool("uniswapx_cancel_order", CapabilityTier::Write),
             tool("intent_refund", CapabilityTier::Write),
         ];
-        // More than a page has lines for.
+        // More rows than a page has lines.
         ready.tools[0].output_schema = serde_json::json!({ "properties": (0..60)
             .map(|at| (format!("field_{at}"), serde_json::json!({"type": "string"})))
             .collect::<serde_json::Map<_, _>>() });
@@ -144,7 +143,7 @@ fn whatever_is_drawn_as_a_key_does_something_where_it_is_drawn() {
                 press(&mut state, Key::named(key).unwrap());
             }
         }
-        // The whole story of each call, with its card.
+        // The details of each call, with its card.
         let state = full(width, height);
         let calls: Vec<CallId> = state.feed.calls.iter().map(|call| call.call_id).collect();
         assert!(calls.len() >= 4);
@@ -158,13 +157,13 @@ fn whatever_is_drawn_as_a_key_does_something_where_it_is_drawn() {
 
 #[test]
 fn a_card_that_names_keys_names_them_only_where_they_are_bound() {
-    // The check above must be able to fail: on Logs nothing is looked at on an explorer.
+    // Shows that the check above can fail: on Logs there is no explorer key.
     let mut state = full(120, 40);
     press(&mut state, Key::char('8'));
     assert!(!state.screen.does(Action::Explorer));
     press(&mut state, Key::char('3'));
     assert!(named(&state).contains("x"), "an open order can be cancelled from its card\n{}", drawn(&state).join("\n"));
-    // With the keys on Events Enter goes to the log: the card among the calls does not claim it.
+    // With the focus on Events, Enter opens the log, so the card does not claim it.
     let mut state = full(120, 40);
     assert!(drawn(&state).join("\n").contains("Enter opens"));
     for _ in 0..3 {
@@ -183,7 +182,7 @@ fn with_nothing_chosen_the_keys_of_live_are_about_the_card_that_is_drawn() {
     let Some(Layer::Story(story)) = state.layers.last() else { panic!("{:?}", state.layers) };
     let shown = state.feed.call(story.call_id).unwrap();
     assert_eq!(shown.tool(), "uniswap_execute_swap");
-    // And one that is chosen is the one that is meant.
+    // A selected call is the one that the keys act on.
     let mut state = lively(120, 40);
     for _ in 0..2 {
         press(&mut state, Key::char('j'));
@@ -191,7 +190,7 @@ fn with_nothing_chosen_the_keys_of_live_are_about_the_card_that_is_drawn() {
     assert_ne!(press(&mut state, Key::char('y')), [Effect::Copy(hash)]);
 }
 
-/// A world of this money in which a transaction of `chain_id` was sent.
+/// Console on a network with this kind of money, with a transaction sent on `chain_id`.
 fn sent(money: Money, chain_id: u64) -> State {
     let mut state = running(120, 40, &text("Selling."));
     if let Some(network) = &mut state.page.network {
@@ -215,12 +214,12 @@ fn a_transaction_is_looked_at_on_its_networks_explorer_and_a_devnets_here() {
         let mut state = sent(money, chain);
         assert_eq!(press(&mut state, Key::char('o')), [Effect::Copy(link.clone())]);
         assert_eq!(state.notice, Some(text(&link)));
-        // In the whole story it stands whole, and the key is the same.
+        // The details show the full address, and the key is the same.
         press(&mut state, Key::plain(KeyCode::Enter));
         assert!(drawn(&state).join("\n").contains(&link), "{}", drawn(&state).join("\n"));
         assert_eq!(press(&mut state, Key::char('o')), [Effect::Copy(link)]);
     }
-    // A devnet may be a copy of a public chain, by its number too: what it did is on no explorer.
+    // A devnet can copy a public chain, chain id included. Its transactions are in no explorer.
     for chain in [31_337, 1] {
         let mut state = sent(Money::Play, chain);
         assert!(press(&mut state, Key::char('o')).iter().all(|effect| !matches!(effect, Effect::Copy(_))));
@@ -228,7 +227,7 @@ fn a_transaction_is_looked_at_on_its_networks_explorer_and_a_devnets_here() {
     }
 }
 
-/// Whether a key changes anything that can be seen or heard of.
+/// Returns true if a key has a visible effect or emits an effect.
 fn changes(state: &mut State, key: Key) -> bool {
     let before = (drawn(state), state.screen, state.layers.clone(), state.prompt.clone());
     let effects = state.update(Input::Key(key));
@@ -236,7 +235,7 @@ fn changes(state: &mut State, key: Key) -> bool {
     !effects.is_empty() || before != after
 }
 
-/// What can be done on a screen before a key, so that there is something for it to do.
+/// Keys pressed before a tested key, so that it has something to act on.
 const BEFORE: &[&str] = &[
     "",
     "j",
@@ -270,7 +269,7 @@ fn every_key_that_the_help_of_a_screen_lists_does_something_there() {
                 .collect()
         };
         for (key, action) in rows {
-            // To the screen one is on, and back from nothing, there is nowhere to go.
+            // Going to the current screen, and back from nothing, has no effect.
             if matches!(action, Action::Back) || action == Action::GoTo(screen) {
                 continue;
             }
@@ -306,7 +305,7 @@ fn no_screen_does_what_its_help_does_not_list() {
                 for one in keys.split_whitespace() {
                     press(&mut state, Key::named(one).unwrap());
                 }
-                // A form that has the keys takes letters as text.
+                // In a focused form, letters are text.
                 if state.screens.get(screen).is_some_and(|view| view.takes_text()) {
                     continue;
                 }
@@ -345,7 +344,7 @@ fn the_open_orders_are_listed_on_a_hold_and_on_leaving() {
         {
             assert!(shown.contains(words), "{words}\n{shown}");
         }
-        // More than there is room for are counted.
+        // Items without room are counted.
         let mut state = full(80, 24);
         for at in 0..40 {
             let mut order = samples::order(DecayUnit::Seconds);
@@ -359,7 +358,7 @@ fn the_open_orders_are_listed_on_a_hold_and_on_leaving() {
     }
 }
 
-/// Ends a swap whose transactions on `chain_id` cost so much gas, in wei.
+/// Ends a swap whose transactions on `chain_id` had these gas costs, in wei.
 fn paid_gas(state: &mut State, call: u64, chain_id: u64, wei: &[u64]) {
     let hash = alloy_primitives::B256::repeat_byte(0x21);
     let tx = TxUpdate { chain_id, hash, leg: 1, of: 1, state: TxState::Confirmed, block: Some(9) };
@@ -390,7 +389,7 @@ fn an_absence_is_told_in_dollars_and_enter_shows_all_of_it() {
     state.update(Input::Time(at + 720_000));
     state.update(Input::Focus(true));
     let shown = drawn(&state).join("\n");
-    // A thousandth of a coin at $3,413.86, never told as less.
+    // A thousandth of an ETH at $3,413.86, rounded up.
     for words in ["While you were away 12 min", "gas $3.42", "Enter all"] {
         assert!(shown.contains(words), "{words}\n{shown}");
     }
@@ -400,7 +399,7 @@ fn an_absence_is_told_in_dollars_and_enter_shows_all_of_it() {
     press(&mut state, Key::char('1'));
     let shown = drawn(&state).join("\n");
     assert!(!shown.contains("While you were away") && shown.contains("Enter opens"), "{shown}");
-    // With a call chosen Enter is about that call.
+    // With a selected call, Enter opens that call.
     state.update(Input::Focus(false));
     let at = state.now_millis;
     state.update(Input::Time(at + 720_000));
@@ -417,7 +416,7 @@ fn gas_is_told_by_chain_and_coin_with_its_worth_and_since_when() {
     paid_gas(&mut state, 2, 31_338, &[2_000_000_000_000_000]);
     press(&mut state, Key::char('4'));
     let shown = drawn(&state).join("\n");
-    // 1.3735 ETH are held for $4,687.08; of the other chain's coin none is.
+    // 1.3735 ETH are held at $4,687.08; none of the other chain's native token is held.
     for words in
         ["0.001 ETH on ethereum  $3.42", "2 transactions since 22:13", "0.002 coin on 31338", "1 transaction since"]
     {

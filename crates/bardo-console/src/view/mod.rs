@@ -1,4 +1,4 @@
-//! Drawing: reads `&State`, writes cells. Works at any size, changes nothing, knows no chain and no clock.
+//! View: draws `&State` into cells. Works at any size, changes nothing, and has no access to chain or clock.
 
 mod boot;
 mod dialogs;
@@ -32,7 +32,7 @@ pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Everything but the layers.
+/// Draws the page: header, screen, prompt and hints, without layers.
 fn page(pen: &mut Pen<'_>, state: &State, area: Rect) {
     header::draw(pen, state, area);
     let body = state.body();
@@ -59,15 +59,15 @@ fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
 
 pub(crate) use hit::{key_at, screens_at, waiting_at};
 
-/// Where layers are drawn.
+/// Area of the layers: everything but the hint line.
 fn over(area: Rect) -> Rect {
     Rect { height: area.height.saturating_sub(1), ..area }
 }
 
-/// The decision's dialog, with what the state knows of who asks.
+/// View model of an approval dialog, with the state's context.
 fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
     let question = decision.shown.as_deref();
-    // Who lives here by its name; of another desk's Golem only the id is known.
+    // The name is known only for the Golem of this session; others have just an id.
     let here = state.ready.as_ref().filter(|ready| question.is_some_and(|one| one.golem_id == ready.golem_id));
     let call = question.and_then(|question| state.feed.call(question.call_id?));
     DecisionModel {
@@ -81,24 +81,25 @@ fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
     }
 }
 
-/// What of the decision on top is on a screen of the state's size; `None` where none is, or it cannot be answered there.
+/// Visible part of the topmost approval dialog at the state's size. `None` without one, or if it cannot be answered.
 pub(crate) fn decision_fit(state: &State) -> Option<Fit> {
     let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
     decision(state, shown).fit(over(Rect::new(0, 0, state.size.width, state.size.height)))
 }
 
-/// What must be read that is drawn at a cell, by its place among what must be.
+/// Index of the warning that is drawn at a position of the topmost approval dialog.
 pub(crate) fn to_read_at(state: &State, at: Position) -> Option<usize> {
     let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
     decision(state, shown).to_read_at(over(Rect::new(0, 0, state.size.width, state.size.height)), at)
 }
 
-/// The screen whose tab is at a cell.
+/// Screen whose tab is at a position.
 pub fn tab_at(state: &State, at: Position) -> Option<ScreenId> {
     header::tab_at(state, at)
 }
 
-/// Whose money, what is needed, what there is; what waits; and the question before leaving, if it is open.
+/// Draws the view of a too small terminal: kind of money, required and actual size, waiting requests, and an open leave
+/// or hold dialog.
 fn too_small(pen: &mut Pen<'_>, state: &State, area: Rect) {
     let mut lines: Vec<Piece> = Vec::new();
     if let Some(money) = state.money() {
@@ -123,7 +124,7 @@ fn too_small(pen: &mut Pen<'_>, state: &State, area: Rect) {
     }
 }
 
-/// The prompt: with the keys it shows what is typed, else what it is for.
+/// Draws the prompt line: the typed text if it is open, else its purpose or the newest alert.
 fn prompt(pen: &mut Pen<'_>, state: &State, place: Rect) {
     let name = state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str());
     let room = usize::from(place.width).saturating_sub(4);
@@ -150,14 +151,14 @@ fn prompt(pen: &mut Pen<'_>, state: &State, place: Rect) {
     pen.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
 }
 
-/// The part of a text that fits around its cursor, and the cursor's place in it.
+/// Part of a text that fits around the cursor, and the cursor's position in it.
 fn window(text: &str, cursor: usize, room: usize) -> (String, usize) {
     let skip = cursor.saturating_sub(room.saturating_sub(1));
     (text.chars().skip(skip).take(room).collect(), cursor - skip)
 }
 
-/// The keys of what is on top; those that stop, and that lead to the help, stand at the right end and go last.
-/// A notice, or a fault of the whole, comes first. An entry that does not fit is left out whole: `?` lists all.
+/// Draws the hint line: the keys of the topmost layer. Stop, prompt and help are at the right end and dropped last. A
+/// notice or a fault comes first. A key that does not fit is left out whole; `?` lists all.
 fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     if let Some((_, all)) = state.candidates().filter(|(line, all)| !line.is_empty() && !all.is_empty()) {
         return candidates(pen, &all, place);
@@ -169,7 +170,7 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
     let mut right: Vec<Piece> = Vec::new();
     let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
-    // Where columns are few the line above says what `:` is for, and the keys that stop are named.
+    // On a narrow terminal the prompt line explains `:`, and the room is used for the stop key.
     let few = state.compact() && context == Context::Page;
     let left_out = |action: Action| few && matches!(action, Action::Prompt | Action::Filter);
     for row in state.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
@@ -177,10 +178,10 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
             right.extend(hint(row));
         }
     }
-    // A notice that needs the whole line has it: the keys it drives out stand in the help.
+    // A notice that needs the whole line gets it; the keys that it displaces are in the help.
     if state.notice.as_ref().is_some_and(|notice| notice.width() + pieces_width(&right) + 5 > usize::from(place.width))
     {
-        // The stop stays, whatever there is to say.
+        // The stop key is always shown.
         right = state.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
     }
     let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 1);
@@ -212,7 +213,7 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     pen.row(place, &left, &right);
 }
 
-/// The keys while a field of the screen has them: every letter is text, and only what is none is a key.
+/// Draws the hint line while a text field of the screen has the focus.
 fn typing_hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     let right: Vec<Piece> = state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
     let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 5);
@@ -228,7 +229,7 @@ fn typing_hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     pen.row(place, &left, &right);
 }
 
-/// What could come next at the prompt: as many words as fit, how many do not, and of a single one what it is.
+/// Draws the completions of the prompt: as many as fit and the count of the rest, or the description of a single one.
 fn candidates(pen: &mut Pen<'_>, all: &[Candidate], place: Rect) {
     let mut pieces: Vec<Piece> = vec![(" Tab  ".to_owned(), Role::Key)];
     let room = usize::from(place.width).saturating_sub(6);

@@ -1,5 +1,5 @@
-//! Pictures: of each screen and layer; and what a terminal shows of a hostile world: the console's own frames, one after another through an emulator, and each
-//! row of its picture held against the buffer it was made from.
+//! Snapshot tests of screens and layers, and tests with hostile text. Those pass consecutive frames through a terminal
+//! emulator and compare each row with its buffer.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use bardo_session::handle::{ChainHoldings, Command, GrantNow, Holding, News, Rep
 use bardo_session::market::{BootStep, Money, Update};
 use bardo_session::questions::{About, PolicyAsked, PolicyChange, Question};
 
-/// A terminal that has seen every frame so far.
+/// Terminal emulator that has received every frame so far.
 struct Shown {
     parser: vt100::Parser,
     screen: Screen,
@@ -48,7 +48,7 @@ impl Shown {
         }
     }
 
-    /// Shows a frame of this state; the cells that are not what the buffer says.
+    /// Shows a frame and returns the cells that differ from the buffer.
     fn wrong(&mut self, state: &State) -> Vec<String> {
         let mut drawn = Buffer::empty(Rect::default());
         let bytes = self.screen.frame(self.size, |area, buffer| {
@@ -71,8 +71,8 @@ impl Shown {
                 covered -= 1;
                 let right = match is_sure(cell) && over == cell.symbol() {
                     true => shown == cell.symbol(),
-                    // Where terminals disagree about widths: itself, a part of it, nothing, or what stands for it. Never
-                    // anything else's.
+                    // Where terminals disagree about widths, the cell may show the text, a part of it, nothing, or the
+                    // replacement character.
                     false => shown == " " || over.contains(shown) || shown == REPLACEMENT.to_string(),
                 };
                 if !right {
@@ -107,7 +107,7 @@ fn the_picture_of_a_hostile_world_is_what_was_drawn() {
     }
 }
 
-/// A state with something in every panel of Live: a swap that is out, calls that are over, prices, holdings, limits.
+/// Console with content in every panel of Live: a sent swap, ended calls, prices, holdings, limits.
 pub(super) fn lively(columns: u16, rows: u16) -> State {
     let mut state = running(columns, rows, &text("Selling 0.25 WETH for USDC, to bring WETH under its share."));
     news(&mut state, ready());
@@ -251,7 +251,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
     state
 }
 
-/// Two questions: a swap above the limit, and a looser policy.
+/// Two approval requests: a swap above the limit, and a looser policy.
 pub(super) fn asked() -> News {
     let swap = Question { of: 2, ..samples::question() };
     let change =
@@ -271,7 +271,7 @@ pub(super) fn asked() -> News {
     News::Questions(Arc::new(vec![swap, looser]))
 }
 
-/// The picture as text.
+/// Screen as text.
 fn picture(state: &State) -> String {
     let shown = super::tests::drawn(state).join("\n");
     shown.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
@@ -332,7 +332,7 @@ fn where_nothing_may_move_time_and_what_is_told_again_change_no_screen() {
         for screen in ScreenId::ALL {
             let mut state = lively(columns, rows);
             state.motion = false;
-            // What is told once, that a quote is stale or an offer is over, has been told.
+            // One-time changes, such as a stale quote or an expired offer, have happened by then.
             state.update(Input::Time(state.now_millis + 120_000));
             news(&mut state, asked());
             let grant = GrantNow {
@@ -353,7 +353,7 @@ fn where_nothing_may_move_time_and_what_is_told_again_change_no_screen() {
                 tell(state, None, vec![EventKind::Vitals(Box::new(vitals))]);
                 let grants = vec![GrantNow { lasts_millis: grant.lasts_millis - after, ..grant.clone() }];
                 let next = Snapshot { at: start + after, grants, ..known.clone() };
-                // The session tells none that says what the one before says.
+                // The session does not send a snapshot that equals the previous one.
                 if !state.snapshot.as_ref().is_some_and(|known| known.says_the_same(&next)) {
                     news(state, News::Snapshot(Arc::new(next)));
                 }

@@ -1,4 +1,4 @@
-//! The whole story of a call, drawn.
+//! Details page of a call.
 
 use ratatui::layout::Rect;
 use serde_json::Value;
@@ -20,7 +20,7 @@ use bardo_base::fabric::{CheckOutcome, SimulatedChange};
 use bardo_base::text::SafeText;
 use bardo_session::handle::Found;
 
-/// Draws it over the whole place.
+/// Draws the details over the whole area.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, story: &Story, area: Rect) {
     let call = state.feed.call(story.call_id);
     let name = call.map_or_else(|| "a call".to_owned(), named);
@@ -39,7 +39,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, story: &Story, area: Rect) 
     }
 }
 
-/// The amounts of a call that a card rounds, as they were asked for and as they came.
+/// Rows of the amounts that the card rounds, with all digits as requested and as returned.
 fn exact_rows(call: &CallSeen) -> Vec<Row> {
     let asked = call.start.as_ref().map(|start| start.params.value());
     let answered = call.end.as_ref().and_then(|end| end.card.as_ref()).map(|card| &card.data);
@@ -57,7 +57,7 @@ fn exact_rows(call: &CallSeen) -> Vec<Row> {
     fields(asked).into_iter().chain(fields(answered)).map(row).collect()
 }
 
-/// A balance as the simulation moves it.
+/// Row of a simulated balance change.
 fn change_row(change: &SimulatedChange) -> Row {
     let role = if change.change.as_str().starts_with('+') { Role::PriceUp } else { Role::PriceDown };
     let what = if change.gas { format!("  {} for gas  ", change.symbol) } else { format!("  {}  ", change.symbol) };
@@ -84,7 +84,7 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
                 .then(format!("  {}  call {}", call.tool(), call.call_id), Role::TextDim),
         );
         if let Some(card) = &call.card {
-            // Of the keys a card can name only this one is bound here, and the rest of the line says what `y` copies.
+            // Of the keys that a card can name, only the explorer key is bound here.
             let keys = CardKeys { explorer: !call.transactions.is_empty(), ..CardKeys::default() };
             rows.extend(all_rows(card, now, columns, keys));
         }
@@ -157,7 +157,7 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
             );
             rows.push(Row::new(words, Role::Text));
         }
-        // A swap's card has said it where its tool did.
+        // The card of a swap already shows the address.
         let said = matches!(&call.card, Some(CallCard::Swap(swap)) if swap.link().is_some());
         if let (Some(link), false) = (story::link(call, &state.page), said) {
             rows.push(Row::new("at ", Role::TextDim).then(link, Role::Text));

@@ -1,5 +1,5 @@
-//! Meaning that stands in a colour: that it is the role's, on whole screens, in every theme; the word beside it says the
-//! same.
+//! Tests of colours with a meaning: on whole screens and in every theme they are those of the role, and a word beside
+//! them says the same.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use bardo_session::questions::{About, OpinionTold};
 
 const THEMES: [&str; 4] = ["dark", "light", "bardo", "sixteen"];
 
-/// Holds that the first place where `words` stand has the role's colours.
+/// Checks that the first occurrence of `words` is drawn in the role's colours.
 fn is_drawn_as(state: &State, words: &str, role: Role) {
     for name in THEMES {
         let theme = Theme::load(name, None).unwrap().0;
@@ -39,7 +39,7 @@ fn is_drawn_as(state: &State, words: &str, role: Role) {
         let meant = theme.style(role);
         assert_eq!(cell.fg, meant.fg.unwrap_or(cell.fg), "{name}: `{words}` is not {role:?}");
         assert_eq!(cell.bg, meant.bg.unwrap_or(cell.bg), "{name}: `{words}` is not on {role:?}");
-        // A role without a colour of its own would make this say nothing.
+        // A role without its own colour would make this check empty.
         assert!(meant.fg.is_some() || meant.bg.is_some(), "{name}: {role:?}");
     }
 }
@@ -62,7 +62,7 @@ fn the_badge_has_the_colour_of_its_money_in_the_header_and_in_a_decision() {
         news(&mut state, News::Questions(Arc::new(vec![asked])));
         state.page.network.as_mut().unwrap().money = Money::Play;
         state.update(Input::Key(Key::char('a')));
-        // The dialog's own, behind its number.
+        // The dialog's own badge, after its number.
         is_drawn_as(&state, &format!("▐ {} ▌ devnet ethereum", money.words()), role);
     }
     let mut state = running(120, 40, &text("Selling."));

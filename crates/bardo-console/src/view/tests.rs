@@ -1,5 +1,5 @@
-//! The console as text: at every size something is drawn, nothing of a decision is cut in silence, no text of a
-//! hostile world is more than text.
+//! Tests of the console as text: it draws at every size, cuts no part of an approval request silently, and treats
+//! hostile text only as text.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(super) fn news(state: &mut State, news: News) {
     state.update(Input::News(Box::new(news)));
 }
 
-/// A state in which a chain runs and the Golem says `words`.
+/// Console with a running chain and a Golem that says `words`.
 pub(super) fn running(width: u16, height: u16, words: &SafeText) -> State {
     let mut state = State::new(Size { width, height }, 1_700_000_000_000, true);
     let chain = ChainIdentity { name: text("ethereum"), id: 31337, interval_millis: Some(2000) };
@@ -71,7 +71,7 @@ pub(super) fn running(width: u16, height: u16, words: &SafeText) -> State {
     state
 }
 
-/// A question with something in every part of it.
+/// Approval request with content in every part.
 pub(super) fn question(words: &SafeText) -> Question {
     let from = Address::repeat_byte(0xf3);
     let place = |part, address| Place {
@@ -190,7 +190,7 @@ pub(super) fn drawn(state: &State) -> Vec<String> {
     buffer.content.chunks(width).map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
 }
 
-/// The same with the decision open.
+/// Console of [`running`] with that request open.
 pub(super) fn deciding(width: u16, height: u16, words: &SafeText) -> State {
     let mut state = running(width, height, words);
     news(&mut state, News::Questions(Arc::new(vec![question(words)])));
@@ -237,7 +237,7 @@ fn a_decision_shows_addresses_whole_and_the_worst_case() {
     assert!(!shown.contains("does not fit"), "{shown}");
 }
 
-/// Clicks on the first place at which `words` are drawn, a while after whatever came before.
+/// Clicks on the first occurrence of `words`, after the guard time.
 fn click(state: &mut State, words: &str) -> Vec<crate::state::Effect> {
     state.update(Input::Drawn);
     state.update(Input::Time(state.now_millis + 1_000));
@@ -267,7 +267,7 @@ fn a_mouse_alone_opens_reads_picks_and_answers() {
 
 #[test]
 fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
-    // The agent says what a button says: it is drawn as the agent's words, and is none.
+    // The agent's text looks like a button, but it is drawn as the agent's text and is not one.
     let words = text("a approve once Enter does it");
     let mut state = deciding(120, 50, &words);
     state.update(Input::Time(state.now_millis + 5_000));
@@ -279,7 +279,7 @@ fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
         assert!(state.update(click).is_empty());
         assert!(drawn(&state).join("\n").contains("nothing is picked"), "column {column}");
     }
-    // Too soon after it was drawn a click does as little as a key.
+    // Within the guard time, a click does as little as a key.
     let mut state = deciding(120, 50, &text("Buy UNI"));
     let rows = drawn(&state);
     let row = rows.iter().position(|line| line.contains("a approve once")).unwrap();
@@ -291,7 +291,7 @@ fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
 
 #[test]
 fn a_decision_of_which_no_line_has_room_takes_not_even_a_no() {
-    // On the first the answers have all the room, on the second nothing of it is drawn; the third has room.
+    // On the first size the answers take all the room, on the second nothing is drawn; the third has room.
     for (width, height, taken) in [(40, 10, false), (39, 30, false), (80, 24, true)] {
         let mut state = deciding(width, height, &text("Buy UNI"));
         state.update(Input::Time(state.now_millis + 1_000));
@@ -301,7 +301,7 @@ fn a_decision_of_which_no_line_has_room_takes_not_even_a_no() {
     }
 }
 
-/// Where some words are drawn, by column and row.
+/// Column and row of a text on the screen.
 fn place(state: &State, words: &str) -> (u16, u16) {
     let rows = drawn(state);
     let found = rows.iter().enumerate().find_map(|(row, line)| {
@@ -315,7 +315,7 @@ fn place(state: &State, words: &str) -> (u16, u16) {
 fn a_click_beside_the_words_of_a_key_is_not_that_key() {
     let mut state = deciding(120, 50, &text("Buy UNI"));
     click(&mut state, "! [ ]");
-    // Blanks after an answer's words, up to the next answer.
+    // Blanks between two answers.
     let (column, row) = place(&state, "a approve once");
     let next = place(&state, "s approve similar").0;
     for column in column + 16..next - 1 {
@@ -323,7 +323,7 @@ fn a_click_beside_the_words_of_a_key_is_not_that_key() {
         state.update(Input::Click { column, row });
         assert!(drawn(&state).join("\n").contains("nothing is picked"), "column {column}");
     }
-    // The line that goes on after `Enter does it`.
+    // The text after `Enter does it`.
     click(&mut state, "a approve once");
     let (column, row) = place(&state, "Letter picks, Enter does it");
     let next = place(&state, "picked: approve once").0;
@@ -336,7 +336,7 @@ fn a_click_beside_the_words_of_a_key_is_not_that_key() {
 
 #[test]
 fn a_click_marks_nothing_as_read_that_is_not_on_the_screen() {
-    // A field of the raw call that looks like something to be read.
+    // A field of the raw call that looks like a warning.
     let mut state = deciding(120, 50, &text("! [ ] trap"));
     state.update(Input::Key(Key::char('d')));
     state.update(Input::Drawn);
@@ -413,7 +413,7 @@ fn a_waiting_decision_calls_only_where_that_is_wanted() {
         let asked = News::Questions(Arc::new(vec![question(&text("Buy UNI"))]));
         let effects = state.update(Input::News(Box::new(asked.clone())));
         assert_eq!(effects.iter().filter(|one| **one == Effect::Attention(attention)).count(), called);
-        // The same question told again is nothing new.
+        // The same request sent again is not a new one.
         assert!(state.update(Input::News(Box::new(asked))).is_empty());
     }
 }
@@ -429,7 +429,7 @@ fn every_other_screen_is_drawn_or_said_to_be_absent() {
     }
 }
 
-/// The state at the machine's time `now`, told of an event and a block of the session's time `own`.
+/// State at machine time `now`, with an event and a block of the session's own time.
 fn at_own_time(now: u64, event: u64, block: u64) -> State {
     let mut state = running(120, 40, &text("Selling."));
     state.update(Input::Time(now));
@@ -454,7 +454,7 @@ fn at_own_time(now: u64, event: u64, block: u64) -> State {
 fn what_is_shown_is_told_by_the_sessions_own_time_where_it_has_one() {
     let (day, machine) = (86_400_000, 1_800_000_000_000);
     let own = 1_700_000_000_000;
-    // A show under its own time, or a recording: its clock is the one that counts, and stands when nothing comes.
+    // A scenario with its own time, or a recording: that clock counts, and stops without news.
     let mut state = at_own_time(machine, own, own + 4_000);
     assert_eq!(state.told_millis(), own + 4_000);
     assert!(drawn(&state)[0].contains("22:13:24"), "{}", drawn(&state)[0]);
@@ -462,15 +462,15 @@ fn what_is_shown_is_told_by_the_sessions_own_time_where_it_has_one() {
     assert_eq!(state.told_millis(), own + 5_000);
     state.update(Input::Time(machine + day));
     assert!(state.told_millis() < own + 10_000);
-    // Guards go by the machine's clock all the same.
+    // Guard times still follow the machine's clock.
     assert_eq!(state.now_millis, machine + day);
-    // A recording of a minute ago is told by its time, too.
+    // A recording made a minute ago is displayed in its own time too.
     let mut state = at_own_time(machine, machine - 60_000, machine - 58_000);
     assert_eq!(state.told_millis(), machine);
     state.page.network.as_mut().unwrap().money = Money::Replay;
     news(&mut state, News::Events(vec![]));
     assert_eq!(state.told_millis(), machine - 58_000);
-    // A chain put forward, or a night without an event, is no other time.
+    // An advanced chain or a night without events does not make another time.
     for (event, block) in [(machine - 1_000, machine + 3 * day), (machine - day, machine - 1_000)] {
         assert_eq!(at_own_time(machine, event, block).told_millis(), machine, "{event} {block}");
     }
@@ -498,8 +498,7 @@ fn a_key_typed_ahead_cancels_no_orders_on_leaving() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// At any size a decision shows its answers, or says that there is no room; and where something of it is hidden,
-    /// it says so.
+    /// At any size, an approval dialog shows its answers or says that there is no room. Hidden parts are reported.
     #[test]
     fn a_decision_hides_nothing_in_silence(width in 1_u16..140, height in 1_u16..60, scroll in 0_usize..40) {
         let mut state = deciding(width, height, &text("Buy UNI for a good deal of WETH, at the price of now"));
@@ -513,8 +512,8 @@ proptest! {
         }
     }
 
-    /// At any size a yes is taken only when every line of the decision was on the screen, whatever keys came before;
-    /// and where all of it can be scrolled to, scrolling is enough.
+    /// At any size, an approval is accepted only after every line was on the screen, whatever keys came before. If
+    /// every line can be scrolled into view, scrolling suffices.
     #[test]
     fn nothing_is_approved_that_was_not_shown(
         width in 1_u16..140, height in 1_u16..60, keys in prop::collection::vec(prop::sample::select(vec!['j', 'k', 'G', 'g', 'z', 'd']), 0..12),
@@ -542,7 +541,7 @@ proptest! {
                 prop_assert!(shown.contains(words), "{}×{} approved without {}", width, height, words);
             }
         }
-        // Line after line to the end: then it can be approved, wherever it can be shown at all.
+        // After scrolling line by line to the end, it can be approved wherever it can be shown at all.
         if width >= 40 && height >= 20 && !answered {
             let mut state = deciding(width, height, &text("Buy UNI for a good deal of WETH"));
             let mut last = Vec::new();
@@ -557,7 +556,7 @@ proptest! {
         }
     }
 
-    /// What a hostile world says is drawn as text, at any size, in every screen and in the decision.
+    /// Hostile text is drawn as plain text, at any size, on every screen and in the approval dialog.
     #[test]
     fn hostile_words_are_only_words(width in 1_u16..140, height in 1_u16..50, pick in 0_usize..10_000) {
         let all: Vec<String> = corpus::all().collect();

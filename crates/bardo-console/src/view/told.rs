@@ -1,4 +1,4 @@
-//! What the screens say, and in which words: one test for each thing that an operator must not be told wrongly.
+//! Tests of the texts on screens, one for each statement that must not mislead an operator.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn control(letter: char) -> Input {
     Input::Key(Key { code: KeyCode::Char(letter), modifiers: KeyModifiers::CONTROL })
 }
 
-/// A standing approval of $500, of which so many dollars are left.
+/// Standing approval of $500, with `left` dollars remaining.
 fn grant(left: &str) -> GrantNow {
     GrantNow {
         number: 4,
@@ -59,7 +59,7 @@ fn grant(left: &str) -> GrantNow {
     }
 }
 
-/// Events of one call, or of none, told one after another.
+/// Applies events of one call, or of none, in order.
 pub(super) fn tell(state: &mut State, call: Option<CallId>, kinds: Vec<EventKind>) {
     let first = state.feed.last + 1;
     let at = state.now_millis;

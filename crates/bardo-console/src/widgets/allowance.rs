@@ -1,4 +1,4 @@
-//! The AllowanceChip: what may be taken of a token, by whom, until when.
+//! Allowance chip: token, spender, amount and expiry of an allowance.
 
 use alloy_primitives::{Address, U256};
 use serde_json::Value;
@@ -17,42 +17,42 @@ use bardo_base::contracts::Contract;
 use bardo_base::fabric::{EventKind, TxState};
 use bardo_base::text::SafeText;
 
-/// What is known of an allowance.
+/// Data of an allowance.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Allowance {
-    /// The token.
+    /// Symbol of the token.
     pub token: SafeText,
-    /// Who may take it.
+    /// Address that may spend it; `None` if unknown, or after a revocation without a spender.
     pub spender: Option<Address>,
-    /// Its name, where it has one.
+    /// Display name of the spender, if known.
     pub spender_label: Option<SafeText>,
-    /// What it may take, in words: whole tokens, `unlimited`, or units where decimals are not known.
+    /// Allowed amount as text: whole tokens, `unlimited`, or raw units if the decimals are unknown.
     pub allowed: SafeText,
-    /// Whether that is nothing.
+    /// True if the amount is zero.
     pub none: bool,
-    /// Whether it is without limit.
+    /// True if the amount is unlimited.
     pub unlimited: bool,
-    /// Whether it covers all the wallet holds; `None` where that was not asked.
+    /// True if it covers the wallet's whole balance; `None` if the response does not say.
     pub sufficient: Option<bool>,
-    /// When it ends, in seconds since the Unix epoch.
+    /// Expiry in seconds since the Unix epoch; `None` without one.
     pub expires_at: Option<u64>,
-    /// Whether its time is over.
+    /// True if the allowance was already expired when it was read.
     pub expired: bool,
 }
 
-/// The AllowanceChip's model.
+/// Model of the allowance chip.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AllowanceModel {
-    /// The call it came from; one without a tool where it was put together otherwise.
+    /// Call that it came from; a call without a tool name if it has another source.
     pub call: Call,
-    /// What is known.
+    /// Allowance data, once known.
     pub allowance: Option<Allowance>,
-    /// How far its transaction is, where it has one.
+    /// State of its transaction, if it has one.
     pub sent: Option<TxState>,
 }
 
 impl Allowance {
-    /// Reads the answer of the allowance check, of an approval or of a revocation.
+    /// Reads the response of an allowance check, an approval or a revocation. `None` if required fields are missing.
     pub fn read(tool: &str, data: &Value, hints: &Value) -> Option<Self> {
         let token = text(data, "token")?;
         if tool == "token_revoke" {
@@ -67,7 +67,7 @@ impl Allowance {
         let permit2 = hints.get("permit2").unwrap_or(&Value::Null);
         let ends = data.get("expires_at").or_else(|| permit2.get("expires_at")).and_then(Value::as_u64);
         let raw: Option<U256> = allowed.as_str().parse().ok();
-        // Half the range and more is what programs mean by no limit.
+        // Amounts from 2^160 − 1 up count as unlimited. That is the maximum of Permit2.
         let unlimited = allowed.as_str() == "unlimited" || raw.is_some_and(|raw| raw >= U256::MAX >> 96);
         Some(Self {
             none: raw.is_some_and(|raw| raw.is_zero()),
@@ -82,7 +82,7 @@ impl Allowance {
         })
     }
 
-    /// Who may take it: its name, or its address with both ends.
+    /// Display name of the spender, or its shortened address.
     pub fn spender_words(&self) -> String {
         match (&self.spender_label, self.spender) {
             (Some(label), _) => label_words(label.as_str()),
@@ -91,7 +91,7 @@ impl Allowance {
         }
     }
 
-    /// Whether it is approved, in a word and a colour.
+    /// Symbol, text and role of the allowance's state.
     pub fn badge(&self, now: Moment) -> (&'static str, &'static str, Role) {
         let over = self.expired || self.expires_at.is_some_and(|ends| ends <= now.millis / 1000);
         match (over && !self.none, self.unlimited, self.none, self.sufficient) {
@@ -104,12 +104,12 @@ impl Allowance {
         }
     }
 
-    /// What is allowed and until when: `0.25 until 15:11:02`.
+    /// Amount and expiry, such as `0.25 until 15:11:02`.
     pub fn scope(&self) -> String {
         let what = match (self.unlimited, self.none) {
             (true, _) => "any amount".to_owned(),
             (_, true) => "nothing".to_owned(),
-            // The check gives units of the token, which say less than that it is enough.
+            // A check reports raw units, which are less clear than the fact that they suffice.
             _ if self.sufficient.is_some() => "allowed".to_owned(),
             _ => paid(self.allowed.as_str()),
         };
@@ -120,23 +120,23 @@ impl Allowance {
     }
 }
 
-/// The names of the address books, as people write them.
+/// Display name of a contract key of the address book; any other label is unchanged.
 fn label_words(label: &str) -> String {
     Contract::from_key(label).map_or_else(|| label.to_owned(), |contract| contract.name().to_owned())
 }
 
 impl AllowanceModel {
-    /// A chip for a call that was asked for.
+    /// Creates the chip of a requested call.
     pub fn asked(at: u64, tool: &str, params: Value) -> Self {
         Self { call: Call::asked(at, tool, params), ..Self::default() }
     }
 
-    /// A chip of what is known without a call.
+    /// Creates the chip of an allowance that is known without a call.
     pub fn known(allowance: Allowance) -> Self {
         Self { call: Call { status: Status::Done, ..Call::default() }, allowance: Some(allowance), sent: None }
     }
 
-    /// Takes in one event of its call.
+    /// Applies an event of its call.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         self.call.fold(at, kind);
         if let EventKind::TxUpdate(update) = kind {
@@ -150,7 +150,7 @@ impl AllowanceModel {
         }
     }
 
-    /// Where the money is while it is under way: an allowance moves none.
+    /// Row about the money during the call: an allowance does not move any.
     fn money_row(&self) -> Option<Row> {
         let sent = self.sent.filter(|_| self.call.signs);
         money_row(&self.call, "in your wallet; an allowance moves none", None).map(|row| match sent {
@@ -175,7 +175,7 @@ impl AllowanceModel {
         }
     }
 
-    /// The chip alone, without its time: `✓ Approved  WETH → Permit2  0.25 until 15:11:02`.
+    /// Chip without its time, such as `✓ Approved  WETH → Permit2  0.25 until 15:11:02`.
     pub fn chip(&self, now: Moment) -> Vec<Piece> {
         match &self.allowance {
             Some(allowance) if self.call.status.is_over() => {
@@ -187,7 +187,7 @@ impl AllowanceModel {
                 ]
             }
             _ => {
-                // What silence lets pass waits for nobody.
+                // A request that passes without an answer does not wait for the operator.
                 let passes = self.call.status == Status::Waiting && self.call.passes_by_itself;
                 let word = if passes { "goes ahead" } else { self.call.status.word() };
                 vec![
@@ -206,14 +206,14 @@ impl Sheet for AllowanceModel {
         let mut groups = vec![Group::new(0, self.pair(), Role::Text)];
         if let (Some(allowance), true) = (&self.allowance, status.is_over()) {
             let (badge, word, role) = allowance.badge(now);
-            // What was found, and not that it was looked up.
+            // Shows the result of the check, not that it succeeded.
             mark = (badge, role);
-            // What is to be seen to comes first: no name drives it out.
+            // A state that needs attention comes first, so that no long name displaces it.
             match role {
                 Role::StateCare => groups.insert(0, Group::new(0, format!("{word}  "), role)),
                 _ => groups.push(Group::new(1, format!("  {word}"), role)),
             }
-            // Of what is not there, the word before says all.
+            // Without an allowance there is no amount to show.
             if !allowance.none {
                 groups.push(Group::new(2, format!("  {}", allowance.scope()), Role::TextDim));
             }

@@ -1,4 +1,4 @@
-//! CrossChainProgress: a bridge order on both of its chains, the fillers' bids, and the way back.
+//! Card of a bridge order: progress on both chains, bids of fillers, and the refund.
 
 use alloy_primitives::Address;
 
@@ -13,31 +13,31 @@ use crate::theme::Role;
 use bardo_base::fabric::{Bid, EventKind, IntentStatus, IntentUpdate, TxPlace};
 use bardo_base::text::width;
 
-/// From this age of the last word on an order under way it is said to be stale, in milliseconds.
+/// Age of the last update from which an open order is shown as stale, in milliseconds.
 const STALE_AFTER_MILLIS: u64 = 60_000;
-/// Columns from which the two chains stand side by side.
+/// Width from which the two chains stand side by side, in columns.
 const LEAST_TRACK: usize = 36;
-/// Bids that are listed; the others are counted.
+/// Maximum number of listed bids; the others are counted.
 const MOST_BIDS: usize = 4;
 
-/// CrossChainProgress's model.
+/// Model of a bridge order's card.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BridgeModel {
-    /// The call that placed it.
+    /// Call that placed the order.
     pub call: Call,
-    /// The newest word on it.
+    /// Newest update of the order.
     pub intent: Option<Box<IntentUpdate>>,
-    /// When that came, in milliseconds since the Unix epoch.
+    /// Time of that update, in milliseconds since the Unix epoch.
     pub heard_at: u64,
 }
 
 impl BridgeModel {
-    /// A card for an order that was asked for.
+    /// Creates the card of a requested order.
     pub fn asked(call: Call) -> Self {
         Self { call, ..Self::default() }
     }
 
-    /// A card for an order of which only its own events are known.
+    /// Creates the card of an order that is known only from its own events.
     pub fn known(at: u64, intent: &IntentUpdate) -> Self {
         let mut model = Self { call: Call { at, status: Status::Running, ..Call::default() }, ..Self::default() };
         model.take(at, intent);
@@ -49,7 +49,7 @@ impl BridgeModel {
         self.heard_at = at;
     }
 
-    /// Takes in one event of its call or of itself.
+    /// Applies an event of its call or of the order.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         match kind {
             EventKind::IntentUpdate(intent) => self.take(at, intent),
@@ -57,7 +57,7 @@ impl BridgeModel {
         }
     }
 
-    /// How it stands at a moment.
+    /// Status of the order at a moment.
     pub fn status(&self, now: Moment) -> Status {
         let Some(intent) = &self.intent else {
             return if self.call.status == Status::Done { Status::Loading } else { self.call.status };
@@ -82,7 +82,7 @@ impl BridgeModel {
         vec![(format!("{} {}", status.mark(), self.words(now)), status.role())]
     }
 
-    /// How the order stands, in words.
+    /// Status of the order as text.
     fn words(&self, now: Moment) -> String {
         let Some(intent) = &self.intent else { return String::new() };
         let status = self.status(now);
@@ -122,7 +122,7 @@ impl BridgeModel {
         }
     }
 
-    /// What was asked for, as far as it was said.
+    /// Requested order as text, as far as its parameters are known.
     fn asked_words(&self) -> String {
         let token = self.call.param("token_in");
         let asked = format!("{} {token}", paid(self.call.param("amount").as_str())).trim().to_owned();
@@ -178,7 +178,7 @@ impl BridgeModel {
             IntentStatus::Pending | IntentStatus::Filling => {
                 let words = match intent.refund_from {
                     Some(from) => capital(&refund_words(from, now)),
-                    // How long after it, the settler has not said.
+                    // The settler has not reported how long after the deadline.
                     None => format!("Refund some time after {}", time_of_day(intent.fill_deadline)),
                 };
                 Some(Row::new("Nobody delivers? ", Role::TextDim).then(words, Role::Text))
@@ -187,18 +187,18 @@ impl BridgeModel {
     }
 }
 
-/// Whether nothing more comes of it. What ran out before anything was locked took nothing, so there is nothing to take
-/// back either.
+/// Returns true if the order is settled. An order that expired before the lock has moved no money, so there is no
+/// refund.
 pub fn is_over(intent: &IntentUpdate) -> bool {
     intent.status.is_final() || intent.status == IntentStatus::Expired && intent.locked.is_none()
 }
 
-/// From when on the settler gives the money back, in seconds since the Unix epoch, where that is still ahead.
+/// Time from which the settler refunds, in seconds since the Unix epoch; `None` if it has passed or is unknown.
 pub fn refund_ahead(intent: &IntentUpdate, now: Moment) -> Option<u64> {
     intent.refund_from.filter(|from| *from > now.millis / 1000)
 }
 
-/// When the money comes back, in words: `refund from 15:11:20 (in 59 min)`.
+/// Time of the refund as text, such as `refund from 15:11:20 (in 59 min)`.
 pub fn refund_words(from: u64, now: Moment) -> String {
     let when = time_of_day(from);
     match from.saturating_sub(now.millis / 1000) {
@@ -207,23 +207,23 @@ pub fn refund_words(from: u64, now: Moment) -> String {
     }
 }
 
-/// The same at the beginning of a sentence.
+/// Text of a refund at the start of a sentence.
 fn capital(words: &str) -> String {
     words.strip_prefix('r').map_or_else(|| words.to_owned(), |rest| format!("R{rest}"))
 }
 
-/// Whether nobody has locked anything yet: then its signature can still be made void.
+/// Returns true if nothing is locked yet, so that the signature can still be invalidated.
 pub const fn is_voidable(intent: &IntentUpdate) -> bool {
     matches!(intent.status, IntentStatus::Pending) && intent.locked.is_none()
 }
 
-/// Whether its time ended without anything on the other chain.
+/// Returns true if the order ended without a delivery on the destination chain.
 const fn never_delivered(intent: &IntentUpdate) -> bool {
     matches!(intent.status, IntentStatus::Expired | IntentStatus::Refunded)
 }
 
-/// Whether the source chain was told of a delivery and paid for it, while the other chain shows none: its block has left
-/// that chain, or nobody can look there.
+/// Returns true if the source chain accepted and paid a delivery that the destination chain does not show. Its block
+/// may have been reorganised away, or the chain cannot be read.
 const fn is_unseen(intent: &IntentUpdate) -> bool {
     matches!(intent.status, IntentStatus::Filled) && intent.delivered.is_none()
 }
@@ -232,7 +232,7 @@ fn bidder(name: Option<&bardo_base::text::SafeText>, filler: Address) -> String 
     name.map_or_else(|| short_address(filler), ToString::to_string)
 }
 
-/// Both chains and what is between them: names, the track, what happened on each, the transactions.
+/// Rows of both chains with the track between them, what happened on each, and the transactions.
 fn track_rows(intent: &IntentUpdate, columns: usize) -> Vec<Row> {
     let (source, destination) = (intent.source_chain.as_str(), intent.destination_chain.as_str());
     let happened = |place: Option<&TxPlace>, word: &str, none: &str| match place {
@@ -264,7 +264,7 @@ fn track_rows(intent: &IntentUpdate, columns: usize) -> Vec<Row> {
         |column: usize| lines.iter().map(|line| line.get(column).map_or(0, |text| width(text))).max().unwrap_or(0);
     let (one, two, three) = (widest(0), widest(1), widest(2));
     if columns < LEAST_TRACK || one + two + three + 4 > columns {
-        // One under the other: nothing is lost for want of columns.
+        // Stacked on narrow cards, so that nothing is lost.
         return vec![
             Row::new(format!("{source}: "), Role::TextDim).then(lock, Role::Text).end(first_tx, Role::TextDim),
             Row::new("fillers: ", Role::TextDim).then(bids, Role::Text),
@@ -289,7 +289,7 @@ fn track_rows(intent: &IntentUpdate, columns: usize) -> Vec<Row> {
     ]
 }
 
-/// The track itself: what has been gone is thick, what is ahead is dotted. `length` is where the last stop stands.
+/// Track of the order: completed parts are thick, future parts are dotted. `length` is the column of the last stop.
 fn track(intent: &IntentUpdate, length: usize, middle: usize) -> Row {
     let gone = ("━", Role::StateGood);
     let ahead = ("┄", Role::TextDim);
@@ -322,7 +322,7 @@ fn bid_rows(intent: &IntentUpdate) -> Vec<Row> {
     let shown = intent.bids.iter().take(MOST_BIDS);
     let names = shown.map(|bid| width(&bidder(bid.name.as_ref(), bid.filler))).max().unwrap_or(0).max(10);
     let row = |bid: &Bid| {
-        // Who was chosen and has not delivered is chosen no more.
+        // A bidder that was chosen but did not deliver is not marked as chosen.
         let chosen = bid.chosen && !over;
         let who = bidder(bid.name.as_ref(), bid.filler);
         let after = " ".repeat(names.saturating_sub(width(&who)) + 1);
@@ -360,7 +360,7 @@ impl Sheet for BridgeModel {
                         (format!("{got} on {}", intent.destination_chain), Role::TextStrong),
                     ],
                 });
-                // Its mark stands before the line already.
+                // The line already begins with the mark.
                 groups.push(Group::new(1, format!("  {}", self.words(now)), status.role()));
                 if !intent.remark.is_empty() {
                     groups.push(Group::new(2, format!("  {}", intent.remark), Role::TextDim));

@@ -1,4 +1,4 @@
-//! What every call has, whatever its card: when it began, how far it is, how it ended.
+//! State that every call has, whatever its card: start, progress, end.
 
 use serde_json::Value;
 
@@ -14,60 +14,60 @@ use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{ApprovalOutcome, EventKind, ToolFacts};
 use bardo_base::text::SafeText;
 
-/// Characters kept of why a call failed.
+/// Maximum length of a failure message, in characters.
 const MAX_FAILURE: usize = 400;
 
-/// Columns of what stands at the edge of a card, or of its line, at most.
+/// Maximum width of a status at the edge of a card, in columns.
 const EDGE: usize = 24;
 
-/// What went wrong.
+/// Failure of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The error's code.
+    /// Code of the error.
     pub code: ErrorCode,
-    /// What was wrong.
+    /// Description of the error.
     pub message: SafeText,
 }
 
-/// A call as a card knows it.
+/// Call as its card sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Call {
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Start of the call, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// Which tool.
+    /// Name of the tool.
     pub tool: SafeText,
-    /// The parameters that may be shown.
+    /// Parameters, with secrets redacted.
     pub params: Value,
-    /// How it stands.
+    /// Status of the call.
     pub status: Status,
-    /// The step it is at: name, place from 1, how many.
+    /// Current step: name, position starting at 1, number of steps.
     pub step: Option<(SafeText, u32, u32)>,
-    /// How long it took, once it is over, in milliseconds.
+    /// Duration of an ended call, in milliseconds.
     pub millis: Option<u64>,
-    /// Why it did not do what was asked.
+    /// Failure that ended the call.
     pub failure: Option<Failure>,
-    /// When the question to the operator is over, in milliseconds since the Unix epoch, while there is one.
+    /// Deadline of the approval request, in milliseconds since the Unix epoch, while there is one.
     pub lapses_at: Option<u64>,
-    /// Whether it goes ahead then, unless it is refused.
+    /// True if the call proceeds at that deadline unless the operator rejects it.
     pub passes_by_itself: bool,
-    /// Whether it takes longer than it should.
+    /// True if the call exceeds its time budget.
     pub overrun: bool,
-    /// What the operator said.
+    /// Reason given by the operator.
     pub answer: Option<SafeText>,
-    /// Whether its tool signs something.
+    /// True if its tool signs something.
     pub signs: bool,
     /// True for a call that was done in paper mode, with nothing signed.
     pub on_paper: bool,
 }
 
 impl Call {
-    /// A call of which nothing is known but that it was asked for.
+    /// Creates a call of which only the request is known.
     pub fn asked(at: u64, tool: &str, params: Value) -> Self {
         let signs = ToolFacts::of_earlier_versions(tool).signs;
         Self { at, tool: SafeText::clean(tool, 80), params, status: Status::Loading, signs, ..Self::default() }
     }
 
-    /// Takes in one event of this call.
+    /// Applies an event of this call.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         match kind {
             EventKind::ToolStart(start) => {
@@ -128,12 +128,12 @@ impl Call {
         }
     }
 
-    /// A parameter as text; empty where there is none.
+    /// Parameter as text; empty if there is none.
     pub fn param(&self, name: &str) -> SafeText {
         super::figure::text(&self.params, name).unwrap_or_default()
     }
 
-    /// How it stands, in words for a card's edge: with what is running, or how long it took.
+    /// Status for the edge of a card, with the current step and running time, or with the duration.
     pub fn standing(&self, now: Moment) -> Vec<Piece> {
         let status = self.status;
         let word = if self.on_paper { "done on PAPER" } else { status.word() };
@@ -150,7 +150,7 @@ impl Call {
             }
             Status::Waiting => {
                 if let (Some(ends), true) = (self.lapses_at, self.passes_by_itself) {
-                    // Nobody is waited for: silence lets it pass.
+                    // A request that passes without an answer does not wait for the operator.
                     words = format!("{} {}", status.mark(), ends_words(ends, true, now, EDGE));
                 } else if let Some(lapses) = self.lapses_at {
                     words = if now.motion {
@@ -169,7 +169,7 @@ impl Call {
         vec![(words, role)]
     }
 
-    /// The right end of its line.
+    /// Text at the right end of the call's line.
     pub fn line_end(&self, now: Moment) -> Vec<Piece> {
         match (self.status, self.millis) {
             (Status::Loading | Status::Running, _) => vec![(running(self.at, now), Role::Chart)],
@@ -186,7 +186,7 @@ impl Call {
         }
     }
 
-    /// Why it did not do what was asked, as rows that stay.
+    /// Rows with the failure and the operator's reason. The failure row is always kept.
     pub fn failure_rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         if let Some(failure) = &self.failure {
@@ -200,12 +200,12 @@ impl Call {
         rows
     }
 
-    /// Whether what went wrong says so already.
+    /// Returns true if the failure message already contains these words.
     pub fn says(&self, words: &str) -> bool {
         self.failure.as_ref().is_some_and(|failure| failure.message.as_str().contains(words))
     }
 
-    /// The reason in a line, where there is one.
+    /// Operator's reason, else the failure message; `None` without either.
     pub fn failure_words(&self) -> Option<String> {
         match (&self.answer, &self.failure) {
             (Some(answer), _) if !answer.is_empty() => Some(format!("you: \"{answer}\"")),
@@ -215,7 +215,7 @@ impl Call {
     }
 }
 
-/// A step's name inside a sentence.
+/// Name of a step in lower case, for use inside a sentence.
 fn lower_first(text: &str) -> String {
     let mut characters = text.chars();
     match characters.next() {

@@ -1,4 +1,4 @@
-//! One call, whatever card draws it: what an activity list stores and folds.
+//! Card of a call, of any kind. An activity list stores these cards and applies events to them.
 
 use alloy_primitives::B256;
 
@@ -16,27 +16,27 @@ use crate::theme::Role;
 use bardo_base::fabric::{EventKind, ToolFacts, ToolStart};
 use bardo_base::model::CardKind;
 
-/// A call's card.
+/// Card of a call, by the kind of its tool.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallCard {
-    /// A price.
+    /// Card of a quote.
     Quote(Box<QuoteModel>),
-    /// A swap.
+    /// Card of a swap.
     Swap(Box<SwapModel>),
-    /// An auction order.
+    /// Card of an auction order.
     Order(Box<OrderModel>),
-    /// A bridge order.
+    /// Card of a bridge order.
     Bridge(Box<BridgeModel>),
-    /// An allowance.
+    /// Card of an allowance.
     Allowance(Box<AllowanceModel>),
-    /// A call whose tool has no widget.
+    /// Card of a call whose tool has no widget.
     Plain(Box<PlainModel>),
 }
 
-/// Tools that make an order void, or bring its money back.
+/// Tools that cancel an order or refund its money.
 const TAKES_BACK: [&str; 2] = ["uniswapx_cancel_order", "intent_refund"];
 
-/// What kind of card an answer has.
+/// Kind of the card in a successful end event.
 fn answered(kind: &EventKind) -> Option<CardKind> {
     match kind {
         EventKind::ToolEnd(end) if end.success => end.card.as_ref().map(|card| card.widget),
@@ -45,7 +45,7 @@ fn answered(kind: &EventKind) -> Option<CardKind> {
 }
 
 impl CallCard {
-    /// The card of a call that begins.
+    /// Creates the card of a starting call.
     pub fn start(at: u64, start: &ToolStart) -> Self {
         let facts = start.facts();
         let mut card = Self::of_facts(at, start, &facts);
@@ -56,7 +56,7 @@ impl CallCard {
     fn of_facts(at: u64, start: &ToolStart, facts: &ToolFacts) -> Self {
         let (tool, params) = (start.tool_name.as_ref(), start.params.value().clone());
         match facts.card {
-            // What takes something back is no order: it becomes the order's card once there is an answer.
+            // A cancellation or refund shows the order only once its response arrives.
             Some(_) if TAKES_BACK.contains(&tool) => Self::Plain(Box::new(PlainModel::asked(at, tool, params))),
             Some(CardKind::Quote) => Self::Quote(Box::new(QuoteModel::asked(at, tool, params))),
             Some(CardKind::Swap) => Self::Swap(Box::new(SwapModel::asked(at, tool, params, &facts.steps))),
@@ -67,8 +67,7 @@ impl CallCard {
         }
     }
 
-    /// The order that the call placed, once that is known; a call that asks for an order's state, or takes it back, placed
-    /// none.
+    /// Hash of the order that the call placed, once known. Status queries, cancellations and refunds place none.
     pub fn order_placed(&self) -> Option<B256> {
         let places = |call: &Call| call.signs && !TAKES_BACK.contains(&call.tool.as_str());
         match self {
@@ -80,7 +79,7 @@ impl CallCard {
         }
     }
 
-    /// Takes in one event of this call. A swap that turns out to be an auction becomes an order's card.
+    /// Applies an event of this call. A swap that becomes an auction gets the card of an order.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         if let (Self::Swap(swap), EventKind::OrderUpdate(_)) = (&*self, kind) {
             let reasons = swap.result.as_ref().map(|result| result.reasons.clone()).unwrap_or_default();
@@ -104,7 +103,7 @@ impl CallCard {
         }
     }
 
-    /// The call behind it.
+    /// Call that the card shows.
     pub fn call(&self) -> &Call {
         match self {
             Self::Quote(model) => &model.call,
@@ -127,7 +126,7 @@ impl CallCard {
         }
     }
 
-    /// How it stands at a moment.
+    /// Status of the card at a moment.
     pub fn status(&self, now: Moment) -> Status {
         match self {
             Self::Quote(model) => model.status(now),

@@ -1,6 +1,6 @@
-//! Charts out of braille dots: lines with marks and time ranges, and what one line of them says.
+//! Line charts drawn with braille dots: curves with marks and time ranges, and a one-line form.
 //!
-//! Positions are floats here and nowhere else: a dot's place is all they decide.
+//! Only this module uses floats, and only for dot positions.
 
 use std::cmp::Ordering;
 
@@ -16,13 +16,13 @@ use crate::pen::{Pen, Piece, line};
 use crate::theme::Role;
 use bardo_base::text::width;
 
-/// Columns of the marks' line that are left before its legend.
+/// Minimum length of the line of marks before its legend, in columns.
 const LEAST_LINE: usize = 8;
 
-/// The most dots a canvas has to a side.
+/// Maximum number of dots per side of a canvas.
 const MOST: usize = 4096;
 
-/// Dots, two to a column and four to a row.
+/// Grid of dots, two per column and four per row.
 #[derive(Debug, Clone)]
 pub struct Canvas {
     columns: usize,
@@ -32,18 +32,18 @@ pub struct Canvas {
 }
 
 impl Canvas {
-    /// An empty canvas of so many columns and rows of characters.
+    /// Creates an empty canvas with this number of character columns and rows.
     pub fn new(columns: usize, rows: usize) -> Self {
         let (columns, rows) = (columns.min(MOST / 2), rows.min(MOST / 4));
         Self { columns, rows, cells: vec![0; columns * rows], over: Vec::new() }
     }
 
-    /// Dots across and down.
+    /// Number of dots horizontally and vertically.
     pub fn dots(&self) -> (usize, usize) {
         (self.columns * 2, self.rows * 4)
     }
 
-    /// Sets one dot, counted from the upper left; what is outside is not drawn.
+    /// Sets a dot, counted from the upper left. A dot outside the canvas is ignored.
     pub fn dot(&mut self, x: usize, y: usize) {
         if x / 2 >= self.columns || y / 4 >= self.rows {
             return;
@@ -63,7 +63,7 @@ impl Canvas {
         }
     }
 
-    /// A straight line between two dots.
+    /// Draws a straight line between two dots.
     pub fn stroke(&mut self, from: (usize, usize), to: (usize, usize)) {
         let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1)).min(MOST);
         let between = |from: usize, to: usize, step: usize| {
@@ -76,12 +76,12 @@ impl Canvas {
         }
     }
 
-    /// Puts a character over the dots.
+    /// Puts a character over the dots of a cell.
     pub fn mark(&mut self, column: usize, row: usize, character: char, role: Role) {
         self.over.push((column, row, character, role));
     }
 
-    /// One row of it.
+    /// Pieces of one row of characters.
     pub fn row(&self, row: usize) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         for column in 0..self.columns {
@@ -101,34 +101,35 @@ impl Canvas {
     }
 }
 
-/// Where a value stands between two bounds, as one of `count` places; the middle where the bounds are one.
+/// Index of a value between two bounds, scaled to `count` places. The middle if the bounds are equal or the value is
+/// not finite.
 pub fn place(value: f64, low: f64, high: f64, count: usize) -> usize {
     let last = count.saturating_sub(1);
     if high.partial_cmp(&low) != Some(Ordering::Greater) || !value.is_finite() {
         return last / 2;
     }
     let share = ((value - low) / (high - low)).clamp(0.0, 1.0);
-    // Between nothing and `last`, so it is a place.
+    // The share is between 0 and 1, so the result is between 0 and `last`.
     let at = (share * last.to_f64().unwrap_or(0.0)).round();
     at.to_usize().unwrap_or(0).min(last)
 }
 
-/// How far back a chart looks.
+/// Time range of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Range {
-    /// A quarter of an hour.
+    /// The last 15 minutes.
     #[default]
     Quarter,
-    /// An hour.
+    /// The last hour.
     Hour,
-    /// A day.
+    /// The last 24 hours.
     Day,
-    /// Everything.
+    /// All points of the curve.
     All,
 }
 
 impl Range {
-    /// In words.
+    /// Display text of the range.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Quarter => "15 min",
@@ -138,7 +139,7 @@ impl Range {
         }
     }
 
-    /// In milliseconds; `None`: everything.
+    /// Length in milliseconds; `None` for all points.
     pub const fn millis(self) -> Option<u64> {
         match self {
             Self::Quarter => Some(900_000),
@@ -148,7 +149,7 @@ impl Range {
         }
     }
 
-    /// The next longer one; the longest stays.
+    /// Next longer range, or the longest.
     #[must_use]
     pub const fn longer(self) -> Self {
         match self {
@@ -158,7 +159,7 @@ impl Range {
         }
     }
 
-    /// The next one; after the longest the shortest.
+    /// Next longer range; the shortest follows the longest.
     #[must_use]
     pub const fn next(self) -> Self {
         match self {
@@ -169,7 +170,7 @@ impl Range {
         }
     }
 
-    /// The next shorter one; the shortest stays.
+    /// Next shorter range, or the shortest.
     #[must_use]
     pub const fn shorter(self) -> Self {
         match self {
@@ -180,32 +181,32 @@ impl Range {
     }
 }
 
-/// Something that happened on the way.
+/// Event marked on a chart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChartMark {
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of the event, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// The character on the line below the curve.
+    /// Character on the line below the curve.
     pub character: char,
 }
 
-/// A line chart's model.
+/// Model of a line chart.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChartModel {
-    /// When and how much, in order of time.
+    /// Times in milliseconds since the Unix epoch, and values, in order of time.
     pub points: Vec<(u64, Decimal)>,
-    /// What happened on the way.
+    /// Events marked below the curve.
     pub marks: Vec<ChartMark>,
-    /// What the marks are: `s = your swaps`.
+    /// Meaning of the marks, such as `s = your swaps`.
     pub legend: String,
-    /// What stands before a figure: `$`.
+    /// Text before each figure, such as `$`.
     pub unit: &'static str,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     pub places: u32,
-    /// How far back it looks.
+    /// Time range to show.
     pub range: Range,
-    /// The least that lies between its lowest and its highest line, in basis points of the newest value: what is a
-    /// trifle is not drawn as a fall.
+    /// Minimum distance between the lowest and the highest line, in basis points of the newest value. Prevents tiny
+    /// changes from looking like a fall.
     pub least_span_bps: u32,
 }
 
@@ -216,18 +217,18 @@ impl ChartModel {
         self.points.get(at..).unwrap_or(&[])
     }
 
-    /// The moment at its right end: now, or that of the newest point where nothing may move by itself.
+    /// Time at the right end: the current time, or that of the newest point without motion.
     fn end(&self, now: Moment) -> u64 {
         let newest = self.points.last().map_or(0, |(at, _)| *at);
         if now.motion { now.millis.max(newest) } else { newest }
     }
 
-    /// A figure of this chart.
+    /// Figure with unit, digits and grouping of this chart.
     pub fn figure(&self, value: Decimal) -> String {
         format!("{}{}", self.unit, grouped(&format!("{:.*}", self.places as usize, value)))
     }
 
-    /// The newest figure, and how far it is from the first in the range: `3,412.55 ▼ 0.40 %`.
+    /// Newest figure with its change since the first point in the range, such as `3,412.55 ▼ 0.40 %`.
     pub fn newest(&self, now: Moment) -> Vec<Piece> {
         let shown = self.shown(now);
         let (Some((_, first)), Some((_, last))) = (shown.first(), shown.last()) else {
@@ -248,7 +249,7 @@ impl ChartModel {
     }
 }
 
-/// Draws the curve between its lowest and highest value; in one line, its newest figure and a row of bars.
+/// Draws the curve between its lowest and highest value. In one line it draws the newest figure and a sparkline.
 pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     let area = area.intersection(pen.buffer.area);
     let shown = chart.shown(now);
@@ -268,14 +269,14 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     let labels = [chart.figure(high), chart.figure(low)];
     let gutter = labels.iter().map(|label| width(label)).max().unwrap_or(0) + 1;
     let columns = usize::from(area.width);
-    // Where figures would leave no room for the curve, they go.
+    // The figures are dropped if they would leave no room for the curve.
     let gutter = if gutter * 2 > columns { 0 } else { gutter };
     let marked = area.height >= 3 && (!chart.marks.is_empty() || !chart.legend.is_empty());
     let lines = usize::from(area.height) - usize::from(marked);
     let mut canvas = Canvas::new(columns - gutter, lines);
     let (across, down) = canvas.dots();
     let start = match chart.range.millis() {
-        // A curve that is younger than its range begins at the left all the same.
+        // A curve younger than its range starts at the left.
         Some(span) => shown.first().map_or(0, |(at, _)| *at).max(chart.end(now).saturating_sub(span)),
         None => shown.first().map_or(0, |(at, _)| *at),
     };
@@ -285,8 +286,8 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     let (bottom, top) = (low.to_f64().unwrap_or(0.0), high.to_f64().unwrap_or(0.0));
     let y = |value: Decimal| down.saturating_sub(1) - place(value.to_f64().unwrap_or(0.0), bottom, top, down);
     let mut before: Option<(usize, usize)> = None;
-    // Of the points in one column of dots the first, the lowest, the highest and the last make the whole picture: the
-    // line between them passes all others.
+    // Within one column of dots, the first, lowest, highest and last points suffice: the line between them covers the
+    // rest.
     for same in shown.chunk_by(|one, other| x(one.0) == x(other.0)) {
         let (Some(first), Some((low, high)), Some(last)) = (same.first(), bounds(same), same.last()) else { continue };
         for value in [first.1, low, high, last.1] {
@@ -327,19 +328,19 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     }
 }
 
-/// Writes what the marks mean between them, as far to the right as it stands on none. Where not all of it has room its
-/// last parts do, and where none has it goes: the marks are what the line is for.
+/// Writes the legend into the line of marks, as far right as it covers no mark. If it does not fit, only its last parts
+/// are written, or nothing, because the marks matter more.
 fn write_legend(base: &mut Vec<char>, legend: &str) {
     base.push('·');
     let mut rest = legend;
     while !rest.is_empty() {
-        // With a blank on either side, so that it is not read as marks; the last one may stand beyond the end.
+        // With blanks around it, so that it is not read as marks. The last blank may be beyond the end.
         let words: Vec<char> = format!("  {rest} ").chars().collect();
         let free = |from: &usize| {
             let cells = base.get(*from..*from + words.len());
             cells.is_some_and(|cells| cells.iter().all(|one| *one == '·'))
         };
-        // Some of the line is left before it.
+        // Some of the line stays free before the legend.
         if let Some(from) = (LEAST_LINE..base.len()).rev().find(free) {
             base.iter_mut().skip(from).zip(words).for_each(|(cell, letter)| *cell = letter);
             break;
@@ -349,13 +350,13 @@ fn write_legend(base: &mut Vec<char>, legend: &str) {
     base.pop();
 }
 
-/// The lowest and the highest value; `None` where there is none.
+/// Lowest and highest value; `None` without points.
 fn bounds(points: &[(u64, Decimal)]) -> Option<(Decimal, Decimal)> {
     let (_, first) = *points.first()?;
     Some(points.iter().fold((first, first), |(low, high), (_, value)| (low.min(*value), high.max(*value))))
 }
 
-/// The bounds, moved apart evenly until there is as much between them as there must be.
+/// Bounds, moved apart evenly up to the minimum distance.
 fn spread(low: Decimal, high: Decimal, newest: Decimal, least_bps: u32) -> (Decimal, Decimal) {
     let least = newest.abs().checked_mul(Decimal::new(i64::from(least_bps), 4));
     let missing = least.and_then(|least| least.checked_sub(high.checked_sub(low)?));
@@ -400,7 +401,7 @@ mod tests {
     fn of_many_points_in_one_column_all_that_they_pass_is_drawn() {
         let (theme, _) = crate::theme::Theme::load("dark", None).unwrap();
         let area = Rect::new(0, 0, 12, 2);
-        // Each column holds a hundred points: the first and the last of them at the bottom, one at the top.
+        // Each column has a hundred points: the first and the last at the bottom, one at the top.
         let value = |at: u64| Decimal::from(if at % 100 == 50 { 109 } else { 101 });
         let points = (0..2_400).map(|at| (at, value(at))).collect();
         let model = ChartModel { points, range: Range::All, ..ChartModel::default() };
@@ -444,7 +445,7 @@ mod tests {
     #[test]
     fn a_trifle_is_not_drawn_as_a_fall() {
         let dec = |value: i64| Decimal::from(value);
-        // A hundredth of 1,000 lies between the bounds at least, as much above as below.
+        // At least a hundredth of 1,000 is between the bounds, evenly above and below.
         assert_eq!(spread(dec(999), dec(1_000), dec(1_000), 100), (Decimal::new(9_945, 1), Decimal::new(10_045, 1)));
         assert_eq!(spread(dec(900), dec(1_000), dec(1_000), 100), (dec(900), dec(1_000)));
         assert_eq!(spread(dec(5), dec(5), dec(5), 0), (dec(5), dec(5)));
@@ -461,10 +462,10 @@ mod tests {
         assert_eq!(line(&[], 24), "·············  s = swaps");
         assert_eq!(line(&[23], 24), "···········  s = swaps s");
         assert_eq!(line(&[20], 24), "········  s = swaps s···");
-        // Nowhere room: the marks stay.
+        // Without room, only the marks are drawn.
         assert_eq!(line(&[6, 14, 20], 24), "······s·······s·····s···");
         assert_eq!(line(&[], 12), "············");
-        // Where not all of it has room, its last part has.
+        // Without room for all of it, the last part is drawn.
         let mut base: Vec<char> = "······s·······s················".chars().collect();
         write_legend(&mut base, "s = swaps · stops at $9");
         assert_eq!(base.into_iter().collect::<String>(), "······s·······s···  stops at $9");

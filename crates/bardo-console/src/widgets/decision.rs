@@ -1,5 +1,5 @@
-//! The DecisionDialog: a question to the operator with its answers. The title, why it is asked and the answers always stand; what lies between scrolls where it
-//! does not fit, and says so. Nothing is cut: long lines go on in the next.
+//! Approval dialog: an approval request with its answers. The answers are always visible, and title and reason if there
+//! is room. The rest scrolls if it does not fit, and says so. Nothing is cut: long lines wrap.
 
 mod rows;
 
@@ -25,90 +25,90 @@ use bardo_base::units::{Rounding, Usd};
 use bardo_session::market::Money;
 use bardo_session::questions::{About, ActionAsked, AnswerKind, OFFER_NUMBER, Question};
 
-/// The widest dialog that is not full screen.
+/// Maximum width of the dialog unless it fills the screen, in columns.
 const WIDEST: u16 = 98;
-/// Digits after the point of a figure; full screen, `d` and `y` have them all.
+/// Digits after the decimal point; full screen, the raw call and the copy have all.
 const PLACES: usize = 6;
-/// More digits than any figure has.
+/// Number of digits that no figure exceeds.
 const ALL_PLACES: usize = 100;
-/// Columns of one answer among others.
+/// Width of an answer in the list of answers, in columns.
 const ANSWER: usize = 32;
-/// The role of a Golem that may do anything: no word that helps.
+/// Role of an unrestricted Golem, which is not displayed because it explains nothing.
 pub(crate) const WHOLE_GOLEM: &str = "golem-instance";
-/// The cursor in a field.
+/// Cursor of a text field.
 const CURSOR: &str = "▏";
-/// More lines than any question takes.
+/// Number of lines that no request exceeds.
 const MOST_LINES: u16 = 1_000;
-/// Columns of an edge that are no words: corners, dashes, blanks.
+/// Columns of an edge without text: corners, dashes, blanks.
 const EDGE: usize = 9;
-/// What a line that must be read begins with.
+/// Prefix of a line that must be read.
 const TO_READ: &str = "! ";
-/// Columns of a validity bar.
+/// Width of the validity bar, in columns.
 const BAR: u64 = 10;
-/// Columns from which the last line has room for its keys and for the names of what would be signed.
+/// Width from which the last line has room for its keys and for the ids of the offer, in columns.
 const WITH_IDS: usize = 76;
 
-/// The least lines of the body between title and answers; where there are fewer, the title scrolls with the body.
+/// Minimum number of lines of the body between title and answers. With fewer, the title scrolls with the body.
 const LEAST_BODY: usize = 4;
 
-/// Where everything of the dialog is.
+/// Layout of the dialog.
 struct Layout {
-    /// How long it stands, where the upper edge has room for that.
+    /// Remaining validity, if the upper edge has room for it.
     edge: Vec<Piece>,
-    /// What stands in the upper edge.
+    /// Title in the upper edge.
     title: Vec<Piece>,
-    /// The body's first heading, where it stands in the rule above it.
+    /// First heading of the body, if it is drawn in the rule above it.
     heading: Option<Row>,
     place: Rect,
     inner: Rect,
     head: Vec<Row>,
     middle: Vec<Row>,
     foot: Vec<Row>,
-    /// The first line of the answers that is shown: where they do not all fit, that with the cursor is.
+    /// First visible line of the answers. If they do not all fit, the line with the cursor is visible.
     foot_first: usize,
     foot_room: usize,
     body_room: usize,
     offset: usize,
 }
 
-/// What of the dialog a terminal shows: what the reader has had before the eyes.
+/// Visible part of the dialog, which counts as seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fit {
-    /// Columns the lines are broken at.
+    /// Width that the lines are wrapped to, in columns.
     pub columns: usize,
-    /// Lines of it in all: title and body, whichever of them scrolls.
+    /// Total number of lines of title and body, whichever of them scrolls.
     pub lines: usize,
-    /// Those of them that stand above what scrolls, and are always shown.
+    /// Number of lines above the scrolling part, which are always visible.
     pub above: usize,
-    /// The first that is shown.
+    /// Index of the first visible scrolling line.
     pub first: usize,
-    /// How many are.
+    /// Number of visible scrolling lines.
     pub shown: usize,
-    /// Whether these are the calls as they would be signed, and not what they mean.
+    /// True while the raw calls are shown instead of their description.
     pub raw: bool,
 }
 
-/// The dialog's model: the question with what is picked, read and typed, and what is known beside it.
+/// View model of the approval dialog: its state, and context of the request.
 #[derive(Debug, Clone, Copy)]
 pub struct DecisionModel<'a> {
-    /// What is picked, read and typed about which question.
+    /// State of the dialog.
     pub decision: &'a Decision,
-    /// Who asks, by name; `None` where only the id is known.
+    /// Name of the requesting Golem; `None` if only its id is known.
     pub name: Option<&'a str>,
-    /// The network's name, where one is known.
+    /// Name of the network, if known.
     pub network: Option<&'a str>,
-    /// What the offer for the same promised before, where the price has moved away from it.
+    /// Expected outcome of an earlier offer for the same trade, which failed because the price moved.
     pub before: Option<&'a SafeText>,
-    /// How the question ended, once it has; `None` while it waits, and where no event says it.
+    /// Resolution of the request; `None` while it waits, or if no event reports it.
     pub outcome: Option<&'a ApprovalResolved>,
-    /// The moment for which it is drawn.
+    /// Moment for which the dialog is drawn.
     pub now: Moment,
-    /// The machine's time, by which keys are guarded, in milliseconds since the Unix epoch: a show or a recording may
-    /// tell another.
+    /// Machine time for the guard, in milliseconds since the Unix epoch. The session time of a scenario or a recording
+    /// may differ.
     pub clock: u64,
 }
 
-/// The badge's role.
+/// Role of the badge for a kind of money.
 pub(crate) fn badge(money: Money) -> Role {
     match money {
         Money::Play => Role::BadgePlay,
@@ -125,15 +125,15 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     let width = if decision.full { area.width } else { area.width.min(WIDEST) };
     let columns = usize::from(width).saturating_sub(4);
     let ended = decision.ended_at.is_some();
-    // Where all of it has no room the shortest form comes first, and the rest below it.
+    // If not everything fits, the shortest form comes first and the rest below it.
     let brief = !decision.full && !decision.raw && !ended && !fits_whole(model, question, columns, area.height);
     let mut first = head(model, question, brief);
     let validity = if ended { Vec::new() } else { validity(model.now, question) };
-    // How long it stands is never left out: where the edge has no room for it, it is the first line.
-    // By the longest that it says, so that no line moves while it counts down.
+    // The validity is never dropped: without room in the edge, it becomes the first line. Its maximum width decides, so
+    // that no line moves during the countdown.
     let longest = pieces_width(&validity).max(LONGEST_VALIDITY);
     let fits_edge = |title: &[Piece]| pieces_width(title) + longest + EDGE <= usize::from(width);
-    // The network's name goes before how long it stands does: its chain stays.
+    // The name of the network is dropped before the validity; the chain stays.
     let whole = title(question, model.network, ended);
     let title = if fits_edge(&whole) { whole } else { title(question, None, ended) };
     let on_edge = fits_edge(&title);
@@ -161,7 +161,7 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
         columns,
     );
     let mut foot = wrapped(foot(model, question, columns), columns);
-    // Where all of it fits, the rule above the body is its first heading.
+    // If everything fits, the rule above the body shows its first heading.
     let fits = head.len() + middle_rows.len() + foot.len() + 3 <= usize::from(area.height);
     let lifts =
         fits && middle_rows.first().is_some_and(|row| heading(row).is_some_and(|words| width_of(words) + 6 < columns));
@@ -170,7 +170,7 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     let place = if decision.full { area } else { middle(area, usize::from(width), needed) };
     let inner = inside(place);
     let room = usize::from(inner.height);
-    // Full screen shows as much of it at once as there is room for: what stands above and below scrolls, or is shorter.
+    // Full screen shows as much as possible at once: the fixed parts scroll too, or are shortened.
     if decision.full && needed > usize::from(area.height) && !ended {
         head.append(&mut middle_rows);
         middle_rows = std::mem::take(&mut head);
@@ -178,10 +178,10 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
             foot = wrapped(short_foot(model, question), columns);
         }
     }
-    // Where even title and answers do not fit, the answers stand, and all else scrolls above them.
+    // If even title and answers do not fit, the answers stay and everything else scrolls above them.
     let foot_room = foot.len().min(room);
     let cursor = foot.iter().rposition(|row| row.left.iter().any(|(text, _)| text.contains(CURSOR)));
-    // Two rules stand above them.
+    // Two rules are above them.
     let foot_first = cursor.map_or(0, |at| (at + 1).saturating_sub(foot_room.min(room.saturating_sub(2)).max(1)));
     if head.len() + foot_room + 2 + LEAST_BODY.min(middle_rows.len()) > room {
         head.append(&mut middle_rows);
@@ -205,35 +205,35 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     })
 }
 
-/// Whether title, body and answers all have room in so many lines.
+/// Returns true if title, body and answers all fit the height.
 fn fits_whole(model: DecisionModel<'_>, question: &Question, columns: usize, height: u16) -> bool {
     let lines = |rows: Vec<Row>| wrapped(rows, columns).len();
     let body = lines(body(question, model.decision, columns));
-    // By the answers alone: what is picked, typed or hinted at must not turn it into its shorter form.
+    // Uses a dialog without input, so that input and messages do not switch to the shorter form.
     let calm = Decision::new(question.number, 0);
     let answers = foot(DecisionModel { decision: &calm, ..model }, question, columns);
-    // Two edges and two rules; the first heading stands in the rule above the body.
+    // Two edges and two rules; the first heading is in the rule above the body.
     let around = lines(head(model, question, false)) + lines(answers) + 4;
     body.saturating_sub(1) + around <= usize::from(height)
 }
 
 impl DecisionModel<'_> {
-    /// What of the decision is on the screen; `None` where it is not, or its answers are not whole.
+    /// Visible part of the dialog; `None` if no line of the body is visible or the answers are incomplete.
     pub fn fit(&self, area: Rect) -> Option<Fit> {
         fit(*self, area)
     }
 
-    /// What must be read that is drawn at a cell, by its place among what must be.
+    /// Index of the warning that is drawn at a position.
     pub fn to_read_at(&self, area: Rect, at: Position) -> Option<usize> {
         to_read_at(*self, area, at)
     }
 
-    /// How many lines it takes at this width to show all of it.
+    /// Number of lines that the whole dialog needs at this width.
     pub fn height(&self, width: u16) -> u16 {
         layout(*self, Rect::new(0, 0, width, MOST_LINES)).map_or(0, |laid| laid.place.height)
     }
 
-    /// Draws it.
+    /// Draws the dialog into an area.
     pub fn draw(&self, pen: &mut Pen<'_>, area: Rect) {
         draw(*self, pen, area);
     }
@@ -243,8 +243,8 @@ fn fit(model: DecisionModel<'_>, area: Rect) -> Option<Fit> {
     let laid = layout(model, area)?;
     let shown = laid.body_room.min(laid.middle.len() - laid.offset);
     let columns = usize::from(laid.inner.width);
-    // Answers that are not whole leave no room for a line above them.
-    // Counted from the title on, so that a line has one number whether the title stands still or scrolls with the body.
+    // Incomplete answers leave no room for a line above them. Lines are counted from the title, so that their numbers
+    // stay the same whether the title is fixed or scrolls.
     let above = laid.head.len() + usize::from(laid.heading.is_some());
     let (lines, first) = (above + laid.middle.len(), above + laid.offset);
     (shown > 0).then_some(Fit { columns, lines, above, first, shown, raw: model.decision.raw })
@@ -289,14 +289,14 @@ fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
     let hidden = middle.len() > body_room;
     let above = if hidden {
         let last = (offset + body_room).min(middle.len());
-        // In full screen that is all there is room for.
+        // Full screen cannot be enlarged further.
         let keys = if decision.full { "j k" } else { "j k, z shows all" };
         let words = format!("does not fit: lines {}–{last} of {} · {keys}", offset + 1, middle.len());
         vec![(words, Role::StateCare)]
     } else {
         Vec::new()
     };
-    // Where title and warning do not fit side by side, the warning stands alone, and shorter.
+    // If title and warning do not fit side by side, only a shorter warning is drawn.
     let lifted = lifted.as_ref().and_then(heading);
     let title = lifted.unwrap_or_else(|| body_title(question, decision));
     if hidden && columns < width_of(title) + pieces_width(&above) + 6 {
@@ -371,7 +371,7 @@ fn title(question: &Question, network: Option<&str>, ended: bool) -> Vec<Piece> 
     pieces
 }
 
-/// Columns of the longest that [`validity`] says of an offer: `valid 10:00 ` and its bar.
+/// Width of the longest validity text of an offer, `valid 10:00 ` with its bar, in columns.
 const LONGEST_VALIDITY: usize = 22;
 
 fn validity(now: Moment, question: &Question) -> Vec<Piece> {
@@ -398,22 +398,21 @@ fn validity(now: Moment, question: &Question) -> Vec<Piece> {
     ]
 }
 
-/// That silence lets it pass, and when; `None` where it does not.
+/// Row that says when the request passes without an answer; `None` if it does not.
 fn silence(now: Moment, question: &Question) -> Option<Row> {
     let ends = question.ends_at.filter(|_| question.passes_by_itself)?;
     let words = ends_words(ends, true, now, usize::MAX);
     Some(Row::new("No answer      ", Role::TextDim).then(format!("it {words}"), Role::StateCare).kept())
 }
 
-/// Like every figure in dollars here, to the nearest cent, so that two lines about one amount say the same; what is less
-/// than a cent stands as one.
+/// Dollars rounded to the nearest cent, so that two lines about one amount agree. Less than a cent is shown as one.
 fn cents(usd: Usd) -> String {
     let tiny = usd.scaled(2, Rounding::Down) == Some(0);
     let digits = if tiny { usd.to_fixed(2, Rounding::Up) } else { nearest_cent(usd) };
     format!("${}", grouped(&digits))
 }
 
-/// How long the question itself waits, where that is more than its offer's time.
+/// Deadline of the request, if it differs from the validity of its offer.
 fn waits(now: Moment, question: &Question) -> Option<String> {
     let ends = question.ends_at.filter(|_| !question.passes_by_itself && question.number != OFFER_NUMBER)?;
     let seconds = ends.saturating_sub(now.millis) / 1_000;
@@ -423,7 +422,7 @@ fn waits(now: Moment, question: &Question) -> Option<String> {
     })
 }
 
-/// Digits after the point that a decision shows of each figure.
+/// Digits after the decimal point for figures of the dialog.
 const fn places(decision: &Decision) -> usize {
     if decision.full { ALL_PLACES } else { PLACES }
 }
@@ -449,7 +448,7 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
         let operator = question.golem_id == GolemId::operator();
         let own = if operator { "you".to_owned() } else { question.golem_id.to_string() };
         let mut by = vec![name.map_or(own, str::to_owned)];
-        // That it is a Golem who asks says nothing that its name does not.
+        // The unrestricted role adds nothing to the Golem's name.
         by.extend(action.asked_by.iter().map(ToString::to_string).filter(|role| role != WHOLE_GOLEM));
         let mut row = Row::new("Asked by       ", Role::TextDim).then(by.join(" › "), Role::Dialog);
         if let Some(opinion) = &action.opinion {
@@ -492,18 +491,18 @@ fn body_title(question: &Question, decision: &Decision) -> &'static str {
     }
 }
 
-/// Names what would be signed: the offer, and the hash that it is bound to.
+/// Ids of what would be signed: the offer, and the hash that it is bound to.
 fn ids(action: &ActionAsked) -> String {
     let permit: String = action.permit.to_string().chars().take(4).collect();
     format!("offer {permit}…  hash {}", short_hash(action.hash))
 }
 
-/// Whether that has room beside the keys of the last line, where it never scrolls away.
+/// Returns true if the ids fit beside the keys of the last line, which never scrolls.
 const fn ids_below(columns: usize) -> bool {
     columns >= WITH_IDS
 }
 
-/// What stands in place of the answers once the question has ended: how, what was typed, and the keys that close it.
+/// Rows in place of the answers once the request has ended: result, typed text, and the keys that close the dialog.
 fn ended(model: DecisionModel<'_>) -> Vec<Row> {
     let is_offer = model.decision.number == OFFER_NUMBER;
     let (words, role) = match model.outcome.map(|resolved| resolved.outcome) {
@@ -538,7 +537,7 @@ fn ended(model: DecisionModel<'_>) -> Vec<Row> {
     rows
 }
 
-/// The same in one line for each row of keys, where full screen has no room for more.
+/// Short form of the answers and keys, one line each, for a full screen without more room.
 fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     let decision = model.decision;
     let mut row = Row::default();
@@ -567,13 +566,13 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     rows
 }
 
-/// What there is to say of the last key, or of keys that do not act yet.
+/// Message about the last key, or about the remaining guard time.
 fn said(model: DecisionModel<'_>) -> Option<String> {
     let decision = model.decision;
     let left = decision.acts_from().map(|from| from.saturating_sub(model.clock));
     let soon = match left {
         Some(0) => None,
-        // In tenths of a second, rounded up: it never says that they act before they do.
+        // Tenths of a second, rounded up, so that keys never act later than shown.
         Some(left) if model.now.motion => {
             Some(format!("keys act in {}.{} s", left.div_ceil(100) / 10, left.div_ceil(100) % 10))
         }
@@ -635,7 +634,7 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
                 let chosen = decision.picked == Some(offered.kind);
                 let letter = offered.kind.letter();
                 match &offered.why_not {
-                    // Struck out in characters: a terminal need not know how to strike through.
+                    // Struck out with characters, because not every terminal supports the attribute.
                     Some(_) => vec![(format!("-{letter}- {}", words(offered.kind)), Role::TextDim)],
                     None if chosen => vec![(format!("▸{letter} {}", words(offered.kind)), Role::Selection)],
                     None => {
@@ -666,7 +665,7 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
     };
     match said(model) {
         Some(words) => rows.push(Row { right: ids, ..Row::new(words, Role::StateCare).kept() }),
-        // While a field has the keys, letters are text.
+        // In a text field, letters are text.
         None if decision.form.is_some() => {
             if !ids.is_empty() {
                 rows.push(Row { right: ids, ..Row::default() });

@@ -1,4 +1,5 @@
-//! Figures of cards, from the decimal strings that tools give. Only for the eye: nothing here is computed with again.
+//! Display of figures from the decimal strings of tools. Results are for display only and are never used in
+//! calculations.
 
 use rust_decimal::Decimal;
 
@@ -8,21 +9,21 @@ use crate::format::{age, grouped, time_of_day};
 use crate::theme::Role;
 use bardo_base::text::SafeText;
 
-/// Longest text kept of something that should have been a figure.
+/// Maximum length of a text that should have been a figure, in characters.
 const MAX_ODD: usize = 40;
 
-/// An amount that is held or received, with the digits a reader can use: never more than there is. A call's whole story
-/// has all of them. What is no plain numeral is shown as text.
+/// Amount that is held or received, rounded down to useful digits. The details of a call show all digits. Text that is
+/// not a plain number is cleaned and returned.
 pub fn amount(numeral: &str) -> String {
     rounded(numeral, false)
 }
 
-/// An amount that is paid or may be taken, the same way: never less than there is.
+/// Amount that is paid or may be spent, rounded up to useful digits.
 pub fn paid(numeral: &str) -> String {
     rounded(numeral, true)
 }
 
-/// Whether [`amount`] and [`paid`] leave digits of it out.
+/// Returns true if [`amount`] and [`paid`] leave out digits of the number.
 pub fn is_rounded(numeral: &str) -> bool {
     amount(numeral) != paid(numeral)
 }
@@ -39,7 +40,7 @@ fn rounded(numeral: &str, up: bool) -> String {
     };
     let fraction = fraction.trim_end_matches('0');
     let places = match (whole, whole.len()) {
-        // Four digits that say something, after the zeros that do not.
+        // Four significant digits after the leading zeros.
         ("0", _) => fraction.len() - fraction.trim_start_matches('0').len() + 4,
         (_, 1..=2) => 4,
         _ => 2,
@@ -55,7 +56,7 @@ fn rounded(numeral: &str, up: bool) -> String {
     }
 }
 
-/// The next larger numeral of as many digits after the point.
+/// Next larger number with the same number of digits after the point.
 fn next(whole: &str, fraction: &str) -> (String, String) {
     let mut digits: Vec<char> = whole.chars().chain(fraction.chars()).collect();
     let mut carries = true;
@@ -76,8 +77,8 @@ fn next(whole: &str, fraction: &str) -> (String, String) {
     (digits.iter().take(point).collect(), digits.iter().skip(point).collect())
 }
 
-/// A sentence with its figures as people read them: digits beyond `places` go, `…` says that there are more, dollars
-/// stand in cents. What is signed is never taken from it.
+/// Sentence with readable figures: digits beyond `places` are replaced by `…`, and dollars are rounded to cents. Never
+/// used for signed values.
 pub fn readable(sentence: &str, places: usize) -> String {
     let sentence = sentence.replace(">= ", "at least ").replace("<= ", "at most ").replace(" -> ", " → ");
     let mut told = String::with_capacity(sentence.len());
@@ -86,7 +87,7 @@ pub fn readable(sentence: &str, places: usize) -> String {
         let (before, from) = rest.split_at(start);
         told.push_str(before);
         let end = from.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(from.len());
-        // The full stop of the sentence is none of the figure's.
+        // The full stop of a sentence is not part of the figure.
         let end = from.get(..end).map_or(end, |run| run.trim_end_matches(['.', ',']).len());
         let (run, after) = from.split_at(end);
         let inside_a_word = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '#');
@@ -108,7 +109,7 @@ pub fn readable(sentence: &str, places: usize) -> String {
             }
             _ => told.push_str(run),
         }
-        // A hexadecimal or a name with digits in it goes on as it is.
+        // A hexadecimal number or a name with digits continues unchanged.
         let tail = after.find(|c: char| !c.is_alphanumeric()).unwrap_or(after.len());
         let (word, left) = after.split_at(tail);
         told.push_str(word);
@@ -118,7 +119,7 @@ pub fn readable(sentence: &str, places: usize) -> String {
     told
 }
 
-/// Dollars to the nearest cent, half a cent up; digits are grouped as they were.
+/// Dollars rounded to the nearest cent, half a cent up. Grouping is kept.
 fn to_cents(whole: &str, fraction: &str) -> String {
     let Some((kept, gone)) = fraction.split_at_checked(2).filter(|(_, gone)| !gone.is_empty()) else {
         return format!("{whole}.{fraction}");
@@ -144,18 +145,19 @@ fn push_fraction(told: &mut String, fraction: &str, places: usize, mark: bool) {
     }
 }
 
-/// A numeral of a tool's answer, where it is one that can be compared.
+/// Number in a tool's response; `None` for other text.
 pub fn decimal(numeral: &str) -> Option<Decimal> {
     numeral.parse().ok()
 }
 
-/// Per cent with two digits, or as much as it takes to say that it is not nothing.
+/// Percentage with two digits; a smaller nonzero value is shown as `<0.01 %`.
 pub fn percent(value: Decimal) -> String {
     let shown = value.round_dp(2);
     if shown.is_zero() && !value.is_zero() { "<0.01 %".to_owned() } else { format!("{shown:.2} %") }
 }
 
-/// How what came compares with what was quoted, and whether that is as it should be.
+/// Comparison of a result with its quote, with a role that marks a shortfall of 1 % or more. `None` if they cannot be
+/// compared.
 pub fn against_quote(actual: &str, quoted: &str) -> Option<(String, Role)> {
     let (actual, quoted) = (decimal(actual)?, decimal(quoted)?);
     if quoted.is_zero() {
@@ -171,7 +173,7 @@ pub fn against_quote(actual: &str, quoted: &str) -> Option<(String, Role)> {
     Some((format!("{} {words} quote", percent(change.abs())), role))
 }
 
-/// How a trade moves the price, in a word and a colour: below half a per cent, up to two, above.
+/// Label and role for a price impact in percent: below 0.5, up to 2, and above.
 pub fn impact_badge(percent: Option<Decimal>) -> (&'static str, Role) {
     match percent {
         None => ("NOT KNOWN", Role::StateCare),
@@ -181,7 +183,7 @@ pub fn impact_badge(percent: Option<Decimal>) -> (&'static str, Role) {
     }
 }
 
-/// How long something took: `12 ms`, `0.1 s`, `6.1 s`, `2 min`.
+/// Duration as text, such as `12 ms`, `0.1 s`, `6.1 s` or `2 min`.
 pub fn took(millis: u64) -> String {
     match millis {
         0..=99 => format!("{millis} ms"),
@@ -190,12 +192,12 @@ pub fn took(millis: u64) -> String {
     }
 }
 
-/// Minutes and seconds: `1:10`; hours in words.
+/// Duration as minutes and seconds, such as `1:10`; from 100 minutes as words.
 pub fn countdown(seconds: u64) -> String {
     if seconds < 6_000 { format!("{}:{:02}", seconds / 60, seconds % 60) } else { age(seconds) }
 }
 
-/// How much time is left until a second since the Unix epoch; where nothing may move, until when.
+/// Time left until a second since the Unix epoch; without motion, that time of day.
 pub fn left(until_seconds: u64, now: Moment) -> String {
     if !now.motion {
         return format!("until {}", time_of_day(until_seconds));
@@ -206,7 +208,7 @@ pub fn left(until_seconds: u64, now: Moment) -> String {
     }
 }
 
-/// How long ago something was; where nothing may move, when.
+/// Age of a moment in milliseconds since the Unix epoch; without motion, that time of day.
 pub fn ago(at_millis: u64, now: Moment) -> String {
     if !now.motion {
         return format!("at {}", time_of_day(at_millis / 1000));
@@ -217,7 +219,7 @@ pub fn ago(at_millis: u64, now: Moment) -> String {
     }
 }
 
-/// How long something has been running; where nothing may move, since when.
+/// Running time since a moment in milliseconds since the Unix epoch; without motion, that time of day.
 pub fn running(at_millis: u64, now: Moment) -> String {
     if now.motion {
         took(now.millis.saturating_sub(at_millis) / 100 * 100)
@@ -226,7 +228,7 @@ pub fn running(at_millis: u64, now: Moment) -> String {
     }
 }
 
-/// Text of a JSON field: a string as it stands, a number as written, cleaned.
+/// JSON field as cleaned text: a string, a number, or a boolean as yes or no. `None` for other values.
 pub fn text(value: &serde_json::Value, field: &str) -> Option<SafeText> {
     match value.get(field)? {
         serde_json::Value::String(text) => Some(SafeText::clean(text, 400)),
@@ -236,7 +238,7 @@ pub fn text(value: &serde_json::Value, field: &str) -> Option<SafeText> {
     }
 }
 
-/// What was remembered before a call, and what that changed about it.
+/// Rows of the memory search for a call, and its effect.
 pub(super) fn memory_rows(memory: Option<&(u32, Vec<SafeText>)>) -> Vec<Row> {
     let Some((similar, changes)) = memory else { return Vec::new() };
     if changes.is_empty() {
@@ -260,13 +262,13 @@ mod tests {
             told("Swap 0.36 WETH for >= 153.580596776546714146 UNI"),
             "Swap 0.36 WETH for at least 153.580596… UNI"
         );
-        // Dollars are rounded to the nearest cent: half a cent up, also across the thousand.
+        // Dollars are rounded to the nearest cent, half a cent up, also across a thousand.
         assert_eq!(told("$1,462.756983 is above $1,000.00 (x)"), "$1,462.76 is above $1,000.00 (x)");
         assert_eq!(told("$1,462.754999 and $999.995, $1,999.999"), "$1,462.75 and $1000.00, $2,000.00");
         assert_eq!(told("100 USDC -> >= 98.22105 USDC."), "100 USDC → at least 98.22105 USDC.");
         assert_eq!(told("0.000000000000123456789 WETH"), "0.0000000000001234… WETH");
         assert_eq!(told("1.5000000000 X"), "1.500000 X");
-        // Nothing but figures: hashes, versions, names and addresses stay as they are.
+        // Hashes, versions, names and addresses are not figures and stay unchanged.
         for same in
             ["0x1b68F3D91f6f8B3D817b", "V2.1234567890", "block #12.3456789", "3.", "1.2.3456789012", "", "no figure"]
         {
@@ -300,7 +302,8 @@ mod tests {
     }
 
     proptest! {
-        /// No figure of a card tells of more than is held, or of less than is paid; and neither is far from the truth.
+        /// A displayed figure never exceeds what is held and never understates what is paid, and both are close to the
+        /// exact value.
         #[test]
         fn a_rounded_figure_is_on_the_safe_side_and_near(whole in 0_u64..2_000_000, fraction in "[0-9]{0,18}") {
             let given = if fraction.is_empty() { whole.to_string() } else { format!("{whole}.{fraction}") };
@@ -308,7 +311,7 @@ mod tests {
             let read = |shown: String| shown.replace(',', "").parse::<Decimal>().unwrap();
             let (down, up) = (read(amount(&given)), read(paid(&given)));
             prop_assert!(down <= exact && exact <= up, "{} is told as {} and {}", given, down, up);
-            // A thousandth of it at most, and nothing where nothing is left out.
+            // The difference is at most a thousandth, and zero if no digit is left out.
             prop_assert!((up - down) * Decimal::from(1000) <= exact.max(Decimal::ONE), "{} {} {}", given, down, up);
             prop_assert_eq!(is_rounded(&given), down != up);
         }

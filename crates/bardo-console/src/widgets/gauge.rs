@@ -1,4 +1,4 @@
-//! Gauges: a bar with words, so that neither the bar nor its colour says anything alone.
+//! Gauges: a bar with figures and a mark, so that colour is never the only sign.
 
 use ratatui::layout::Rect;
 
@@ -7,42 +7,42 @@ use crate::pen::{Pen, Piece, line};
 use crate::theme::Role;
 use bardo_base::text::width;
 
-/// From this share on it wants a look, in per cent.
+/// Share from which a limit needs attention, in percent.
 pub const CARE_PERCENT: u128 = 80;
-/// Columns of the longest bar.
+/// Maximum width of a bar, in columns.
 const LONGEST: usize = 24;
-/// Columns that words have at least, so that bars below each other are of one length.
+/// Minimum width of the figures, so that bars below each other have the same length; in columns.
 const USUAL_WORDS: usize = 13;
-/// Columns of a gauge from which words have them.
+/// Gauge width from which the figures get that minimum, in columns.
 const USUAL: usize = 28;
 
-/// What a full gauge means.
+/// Meaning of a full gauge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// A limit is reached: care from 80 %, bad at the whole.
+    /// The limit is reached: attention from 80 %, bad at 100 %.
     Bad,
-    /// All is there: care from a fifth down, bad at nothing.
+    /// Everything is available: attention from 20 % down, bad at zero.
     Good,
 }
 
-/// A gauge's model.
+/// Model of a gauge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gauge {
-    /// What it measures.
+    /// Name of the measured value.
     pub label: String,
-    /// How much, and of how much; `None`: not known.
+    /// Level and its maximum; `None` if unknown.
     pub level: Option<(u128, u128)>,
-    /// The figures in words.
+    /// Figures as text.
     pub words: String,
-    /// What full means.
+    /// Meaning of a full gauge.
     pub full: Full,
 }
 
 impl Gauge {
-    /// How it stands: nothing, a look, or wrong; and its mark.
+    /// Mark and role for the level: normal, attention, or bad.
     pub fn standing(&self) -> (&'static str, Role) {
         let Some((part, whole)) = self.level else { return ("?", Role::StateCare) };
-        // Past what can be multiplied, hundredths of the whole are compared instead.
+        // If the product overflows, the level is divided by a hundredth of the maximum.
         let percent = part.checked_mul(100).and_then(|part| part.checked_div(whole));
         let percent = percent.unwrap_or_else(|| part / (whole / 100).max(1));
         match self.full {
@@ -54,7 +54,7 @@ impl Gauge {
         }
     }
 
-    /// The bar in so many columns. A little is never drawn as nothing, nor nearly all as all.
+    /// Bar of this width. A small level is never drawn as empty, nor an incomplete one as full.
     pub fn bar(&self, columns: usize) -> Vec<Piece> {
         let (_, role) = self.standing();
         let Some((part, whole)) = self.level else { return vec![("░".repeat(columns), Role::TextDim)] };
@@ -79,7 +79,7 @@ impl Gauge {
     }
 }
 
-/// Draws a gauge in one line: label, bar, words. The bar goes first where it is narrow, then the label.
+/// Draws a gauge in one line: label, bar, figures. On a narrow line the bar is dropped first, then the label.
 pub fn draw(gauge: &Gauge, pen: &mut Pen<'_>, area: Rect, label_columns: usize) {
     let area = line(area, 0);
     let columns = usize::from(area.width);
@@ -103,7 +103,7 @@ pub fn draw(gauge: &Gauge, pen: &mut Pen<'_>, area: Rect, label_columns: usize) 
             left.push((" ".to_owned(), Role::Text));
         }
         let used: usize = left.iter().map(|(text, _)| width(text)).sum();
-        // Words end at the right end.
+        // The figures are right-aligned.
         left.push((" ".repeat(columns.saturating_sub(used + width(&words) + 2)), Role::Text));
     }
     left.push((format!("{mark} "), role));

@@ -1,8 +1,9 @@
-//! Cards, gauges, charts and the sprite: each a plain model that is drawn into an area of any size.
+//! Widgets: cards, gauges, charts and the sprite. Each is a plain model that is drawn into an area of any size.
 //!
-//! Models are folded from events and tool answers, and know no console: any program that has a ratatui buffer and a
-//! [`Theme`](crate::theme::Theme) can draw them (`examples/widgets.rs`). A card has three sizes, chosen by the
-//! height it is given: one line, up to five, full. What does not fit is counted, never cut in silence.
+//! Models are folded from events and tool responses, and do not depend on the console. Any program with a ratatui
+//! buffer and a [`Theme`](crate::theme::Theme) can draw them (`examples/widgets.rs`). The height of the area selects
+//! one of three sizes of a card: one line, short (up to five lines), or full. Content that does not fit is counted,
+//! never cut silently.
 
 pub mod allowance;
 pub mod bridge;
@@ -30,63 +31,63 @@ use super::pen::{Pen, pieces_width};
 use super::theme::Role;
 use paint::{Line, Row, Title};
 
-/// The moment for which something is drawn.
+/// Moment for which a widget is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Milliseconds since the Unix epoch.
+    /// Time in milliseconds since the Unix epoch.
     pub millis: u64,
-    /// Whether ages and countdowns may run. Where not, points in time stand in their place.
+    /// False if ages and countdowns must not run; they are then replaced by points in time.
     pub motion: bool,
 }
 
-/// The keys that do something where a card is drawn. A card names no other: the same card stands in a list, on a screen
-/// of its own and in a call's whole story, and not every key is bound in each of them.
+/// Keys that act on a card where it is drawn. A card names no others, because the same card appears in a list, on its
+/// own screen and in the details, with different keys bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CardKeys {
-    /// `y` copies what it is about.
+    /// `y` copies the subject of the card.
     pub copy: bool,
-    /// `o` says where to look at its transaction.
+    /// `o` shows the block explorer address of its transaction.
     pub explorer: bool,
-    /// What Enter does with it, in words; empty: nothing.
+    /// Effect of Enter on the card, as text; empty if it has none.
     pub open: &'static str,
-    /// `x` cancels it, or takes its money back.
+    /// `x` cancels the order or refunds its money.
     pub cancel: bool,
 }
 
-/// What a card says, in each of its sizes.
+/// Content of a card in each of its sizes.
 pub trait Sheet {
-    /// In one line.
+    /// Content of the one-line form.
     fn line(&self, now: Moment) -> Line;
-    /// On its upper edge.
+    /// Title and status on the upper edge.
     fn title(&self, now: Moment) -> Title;
-    /// In three lines or fewer.
+    /// Content of the short form, at most three lines.
     fn short(&self, now: Moment) -> Vec<Row>;
-    /// All of it, for so many columns, but its last row.
+    /// Content of the full form for this width in columns, without its last row.
     fn full(&self, now: Moment, columns: usize) -> Vec<Row>;
-    /// The last row of all of it: its hash, and what keys do with it there.
+    /// Last row of the full form: hash and keys. `None` if the card has no such row.
     fn last(&self, _now: Moment, _keys: CardKeys) -> Option<Row> {
         None
     }
-    /// The colour of its frame.
+    /// Role of the frame.
     fn edge(&self, now: Moment) -> Role;
 }
 
-/// The tallest card that is drawn short.
+/// Maximum height at which a card is drawn in its short form, in lines.
 const SHORT_LINES: u16 = 5;
 
-/// All that a full card says, with the keys that do something where it stands.
+/// All rows of a full card, with the keys that act on it.
 pub fn all_rows(card: &impl Sheet, now: Moment, columns: usize, keys: CardKeys) -> Vec<Row> {
     let mut rows = card.full(now, columns);
     rows.extend(card.last(now, keys));
     rows
 }
 
-/// Draws a card into an area: as one line, short, or in full, by the area's height. It names no key.
+/// Draws a card without key hints. The height of the area selects the one-line, short or full form.
 pub fn draw(card: &impl Sheet, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     draw_with(card, pen, area, now, CardKeys::default());
 }
 
-/// The same where keys do something with it.
+/// Draws a card like [`draw`], with hints for the keys that act on it.
 pub fn draw_with(card: &impl Sheet, pen: &mut Pen<'_>, area: Rect, now: Moment, keys: CardKeys) {
     let area = area.intersection(pen.buffer.area);
     if area.is_empty() {
@@ -106,7 +107,7 @@ pub fn draw_with(card: &impl Sheet, pen: &mut Pen<'_>, area: Rect, now: Moment, 
     }
 }
 
-/// The rows of a short card, at whose end stands what Enter does, where there is room for it.
+/// Rows of a short card, with the Enter hint at the end if there is room.
 fn opening(mut rows: Vec<Row>, columns: usize, keys: CardKeys) -> Vec<Row> {
     if let (false, Some(last)) = (keys.open.is_empty(), rows.last_mut())
         && last.right.is_empty()
@@ -117,20 +118,20 @@ fn opening(mut rows: Vec<Row>, columns: usize, keys: CardKeys) -> Vec<Row> {
     rows
 }
 
-/// A key and what it does, behind what stands before it.
+/// Row with a key and its effect appended.
 fn keyed(row: Row, key: &str, does: &str) -> Row {
     row.then(format!("  {key}"), Role::Key).then(format!(" {does}"), Role::TextDim)
 }
 
-/// How many lines the full card takes at this width.
+/// Number of lines of the full card at this width, without key hints.
 pub fn height(card: &impl Sheet, width: u16, now: Moment) -> u16 {
     height_with(card, width, now, CardKeys::default())
 }
 
-/// The same where keys do something with it.
+/// Number of lines of the full card at this width, with hints for the keys that act on it.
 pub fn height_with(card: &impl Sheet, width: u16, now: Moment, keys: CardKeys) -> u16 {
     let columns = usize::from(width).saturating_sub(4);
-    // Six at least: below that it would be drawn short.
+    // A lower card would be drawn in its short form.
     paint::card_height(width, card.title(now), all_rows(card, now, columns, keys)).max(SHORT_LINES + 1)
 }
 

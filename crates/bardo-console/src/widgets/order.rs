@@ -1,4 +1,4 @@
-//! The OrderCard: an auction order, what it asks now and at worst, who may fill it, what became of it.
+//! Card of an auction order: current and worst-case amounts, exclusivity, and result.
 
 use std::cmp::Ordering;
 
@@ -17,31 +17,31 @@ use crate::theme::Role;
 use bardo_base::fabric::{Bid, DecayUnit, EventKind, OrderFill, OrderStatus, OrderUpdate};
 use bardo_base::text::{SafeText, width};
 
-/// From this age of the last word on an open order it is said to be stale, in milliseconds.
+/// Age of the last update from which an open order is shown as stale, in milliseconds.
 const STALE_AFTER_MILLIS: u64 = 30_000;
-/// Rows of the curve.
+/// Usual height of the curve, in rows.
 const CURVE_ROWS: usize = 4;
-/// Columns from which a curve is drawn.
+/// Minimum width of a curve, in columns.
 const LEAST_CURVE: usize = 30;
 
-/// The OrderCard's model.
+/// Model of an auction order's card.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OrderModel {
-    /// The call that placed it.
+    /// Call that placed the order.
     pub call: Call,
-    /// The newest word on it.
+    /// Newest update of the order.
     pub order: Option<Box<OrderUpdate>>,
-    /// When that came, in milliseconds since the Unix epoch.
+    /// Time of that update, in milliseconds since the Unix epoch.
     pub heard_at: u64,
-    /// Why it goes this way, as the call that placed it said.
+    /// Reasons for the routing, as the call that placed the order reported them.
     pub reasons: Reasons,
-    /// Past trades alike that were looked at before, and what they changed.
+    /// Number of similar past trades in memory, and the changes that they caused.
     pub memory: Option<(u32, Vec<SafeText>)>,
-    /// Rows of the curve beyond the usual ones, where there is room.
+    /// Extra rows of the curve, where there is room.
     pub taller: usize,
 }
 
-/// The kind of an order in words.
+/// Display name of an order type.
 pub fn type_words(order_type: &str) -> &str {
     match order_type {
         "DUTCH_V2" => "Dutch V2",
@@ -51,7 +51,7 @@ pub fn type_words(order_type: &str) -> &str {
     }
 }
 
-/// What went wrong with an order, in words: services and contracts answer with names of errors.
+/// Error text of an order with error names of services and contracts replaced by plain descriptions.
 fn order_words(remark: &str) -> String {
     let words = [
         ("InvalidCosignature", "the cosigner's signature does not fit the order"),
@@ -66,7 +66,7 @@ fn order_words(remark: &str) -> String {
     words.iter().fold(remark.to_owned(), |told, (name, plain)| told.replace(name, plain))
 }
 
-/// Who fills, by name where it has one.
+/// Name of a filler, or its shortened address.
 fn filler_words(name: Option<&SafeText>, filler: alloy_primitives::Address) -> String {
     name.map_or_else(|| short_address(filler), ToString::to_string)
 }
@@ -76,12 +76,12 @@ fn bid_name(bid: &Bid) -> String {
 }
 
 impl OrderModel {
-    /// A card for an order that was asked for.
+    /// Creates the card of a requested order.
     pub fn asked(call: Call) -> Self {
         Self { call, ..Self::default() }
     }
 
-    /// A card for an order of which only its own events are known.
+    /// Creates the card of an order that is known only from its own events.
     pub fn known(at: u64, order: &OrderUpdate) -> Self {
         let mut model = Self { call: Call { at, status: Status::Running, ..Call::default() }, ..Self::default() };
         model.take(at, order);
@@ -93,7 +93,7 @@ impl OrderModel {
         self.heard_at = at;
     }
 
-    /// Takes in one event of its call or of itself.
+    /// Applies an event of its call or of the order.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         match kind {
             EventKind::OrderUpdate(order) => self.take(at, order),
@@ -103,7 +103,7 @@ impl OrderModel {
                 let EventKind::ToolEnd(end) = other else { return };
                 let Some(hints) = end.card.as_ref().and_then(|card| card.hints.as_ref()) else { return };
                 self.reasons = Reasons::read(hints);
-                // A call that only looks at an order tells how it stands in its answer.
+                // A status query returns the order in its response.
                 if let Some(order) = hints.get("order")
                     && let Ok(order) = serde_json::from_value::<OrderUpdate>(order.clone())
                 {
@@ -113,7 +113,7 @@ impl OrderModel {
         }
     }
 
-    /// How it stands at a moment.
+    /// Status of the order at a moment.
     pub fn status(&self, now: Moment) -> Status {
         let Some(order) = &self.order else {
             return if self.call.status == Status::Done { Status::Loading } else { self.call.status };
@@ -148,7 +148,7 @@ impl OrderModel {
         vec![(format!("{} {}", status.mark(), self.words(now)), status.role())]
     }
 
-    /// How the order stands, in words.
+    /// Status of the order as text.
     fn words(&self, now: Moment) -> String {
         let Some(order) = &self.order else { return String::new() };
         let status = self.status(now);
@@ -198,7 +198,7 @@ impl OrderModel {
     }
 }
 
-/// A place on the curve in words, counted from the curve's start.
+/// Position on the curve as text, relative to the start of the curve.
 fn position_words(order: &OrderUpdate, position: u64) -> String {
     let start = order.curve.points.first().map_or(0, |(at, _)| *at);
     match order.curve.unit {
@@ -211,7 +211,7 @@ fn position_words(order: &OrderUpdate, position: u64) -> String {
     }
 }
 
-/// The curve with its marks, its ends labelled: as rows of pieces.
+/// Rows of the curve with its marks and the labels of its ends.
 fn curve_rows(order: &OrderUpdate, columns: usize, lines: usize) -> Vec<Row> {
     let points: Vec<(u64, f64)> =
         order.curve.points.iter().filter_map(|(at, value)| Some((*at, decimal(value)?.to_f64()?))).collect();
@@ -227,7 +227,7 @@ fn curve_rows(order: &OrderUpdate, columns: usize, lines: usize) -> Vec<Row> {
     let gutter = labels.iter().map(|label| width(label)).max().unwrap_or(0) + 1;
     let mut canvas = Canvas::new(columns.saturating_sub(gutter), lines);
     let (across, down) = canvas.dots();
-    // A position before or after the curve stands at its end.
+    // A position outside the curve is drawn at the nearest end.
     let float = |at: u64| at.to_f64().unwrap_or(0.0);
     let x = |at: u64| place(float(at), float(first.0), float(last.0), across);
     let y = |value: f64| down.saturating_sub(1) - place(value, low, high, down);
@@ -238,7 +238,7 @@ fn curve_rows(order: &OrderUpdate, columns: usize, lines: usize) -> Vec<Row> {
     }
     let mark = match &order.fill {
         Some(fill) => Some((fill.position, &fill.amount_out, "filled", '◆')),
-        // What ended without a fill stands nowhere on its curve.
+        // An order that ended without a fill has no position on its curve.
         None if order.status.is_final() => None,
         None => Some((order.position, &order.current_amount, "now", '●')),
     };
@@ -247,7 +247,7 @@ fn curve_rows(order: &OrderUpdate, columns: usize, lines: usize) -> Vec<Row> {
         let (column, row) = (x(spot) / 2, y(value) / 4);
         canvas.mark(column, row, character, Role::ChartMark);
         let room = columns.saturating_sub(gutter + column + 2);
-        // The word stands beside its mark, on the side where there is room.
+        // The word is drawn beside its mark, on the side with room.
         let start = if room >= word.len() { column + 2 } else { column.saturating_sub(word.len() + 1) };
         for (at, letter) in word.chars().enumerate() {
             canvas.mark(start + at, row, letter, Role::ChartMark);
@@ -279,7 +279,7 @@ fn curve_rows(order: &OrderUpdate, columns: usize, lines: usize) -> Vec<Row> {
     rows
 }
 
-/// Who may fill, and how long that holds.
+/// Row of the filler with exclusivity and its duration; `None` without exclusivity.
 fn exclusivity_row(order: &OrderUpdate) -> Option<Row> {
     let exclusive = order.exclusivity.as_ref()?;
     let who = filler_words(exclusive.name.as_ref(), exclusive.filler);
@@ -308,7 +308,7 @@ impl Sheet for OrderModel {
             Some(order) => {
                 let got = match (&order.fill, order.status.is_final()) {
                     (Some(fill), _) => format!("{} ", amount(&fill.amount_out)),
-                    // Nothing came.
+                    // Nothing was received.
                     (None, true) => String::new(),
                     (None, false) => format!("{} ", amount(&order.current_amount)),
                 };
@@ -321,13 +321,13 @@ impl Sheet for OrderModel {
                 });
                 let told = match &order.fill {
                     Some(fill) => against_quote(&fill.amount_out, &order.quoted_out),
-                    // Its mark stands before the line already.
+                    // The line already begins with the mark.
                     None => Some((self.words(now), status.role())),
                 };
                 if let Some((words, role)) = told {
                     groups.push(Group::new(1, format!("  {words}"), role));
                 }
-                // Why it went wrong; of what ended as orders end, the card tells.
+                // Shows the reason of a failure. Other endings are explained on the card.
                 if !order.remark.is_empty() && status.is_bad() {
                     groups.push(Group::new(2, format!("  {}", order_words(order.remark.as_str())), Role::TextDim));
                 }
@@ -337,7 +337,7 @@ impl Sheet for OrderModel {
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
-        // Of an order without its call it is not known how long anything took.
+        // Without its call, the duration of an order is unknown.
         let right = if self.call.tool.is_empty() { Vec::new() } else { self.call.line_end(now) };
         Line { at: self.call.at, mark: status.sign(), kind: "Auction".to_owned(), groups, right }
     }
@@ -364,7 +364,7 @@ impl Sheet for OrderModel {
             Some(fill) => rows.extend(Self::fill_rows(order, fill)),
             None => {
                 rows.extend(exclusivity_row(order).filter(|_| !order.status.is_final()));
-                // What is over is bid on no more.
+                // An ended order receives no bids.
                 if let Some(bid) = order.best_bid.as_ref().filter(|_| !order.status.is_final()) {
                     let soon = if bid.estimated_seconds > 0 {
                         format!(", in ≈{} s", bid.estimated_seconds)

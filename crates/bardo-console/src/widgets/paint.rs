@@ -1,5 +1,5 @@
-//! Rows of pieces, and how they come onto the screen: wrapped at words where they do not fit, counted where there are
-//! too many of them. Nothing that is left out is left out in silence.
+//! Rows of pieces and their drawing: wrapped at words if they are too wide, counted if there are too many. Nothing is
+//! left out silently.
 
 use ratatui::layout::Rect;
 use unicode_segmentation::UnicodeSegmentation;
@@ -10,48 +10,48 @@ use crate::pen::{Pen, Piece, line, pieces_width};
 use crate::theme::Role;
 use bardo_base::text::width;
 
-/// The narrowest card that has a frame.
+/// Minimum width of a card with a frame, in columns.
 const LEAST_FRAMED: u16 = 12;
-/// Columns from which a line has a column for its kind.
+/// Width from which the one-line form has a column for the kind, in columns.
 const ROOMY_LINE: u16 = 60;
 
-/// One line of a card: words at its left, figures at its right end.
+/// Line of a card: text at its left, figures at its right end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
-    /// From the left.
+    /// Pieces from the left end.
     pub left: Vec<Piece>,
-    /// To the right end.
+    /// Pieces at the right end.
     pub right: Vec<Piece>,
-    /// Whether it stays when there is no room for all: where the money is, what went wrong.
+    /// True if the row is kept when not all rows fit: position of the money, failures.
     pub keep: bool,
 }
 
 impl Row {
-    /// A row that begins with this.
+    /// Creates a row with one piece at the left.
     pub fn new(text: impl Into<String>, role: Role) -> Self {
         Self { left: vec![(text.into(), role)], ..Self::default() }
     }
 
-    /// A row of pieces.
+    /// Creates a row from pieces at the left.
     pub fn of(left: Vec<Piece>) -> Self {
         Self { left, ..Self::default() }
     }
 
-    /// With one more piece at the left.
+    /// Adds a piece at the left.
     #[must_use]
     pub fn then(mut self, text: impl Into<String>, role: Role) -> Self {
         self.left.push((text.into(), role));
         self
     }
 
-    /// With one more piece at the right end.
+    /// Adds a piece at the right end.
     #[must_use]
     pub fn end(mut self, text: impl Into<String>, role: Role) -> Self {
         self.right.push((text.into(), role));
         self
     }
 
-    /// A row that stays when there is no room for all.
+    /// Marks the row to be kept when not all rows fit.
     #[must_use]
     pub fn kept(mut self) -> Self {
         self.keep = true;
@@ -59,47 +59,47 @@ impl Row {
     }
 }
 
-/// The upper edge of a card: what it is, and how it stands.
+/// Upper edge of a card.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Title {
-    /// What it is.
+    /// Name of the card.
     pub left: Vec<Piece>,
-    /// How it stands.
+    /// Status of the card.
     pub right: Vec<Piece>,
 }
 
-/// Pieces that stay or go together where a line is short; the highest rank goes first.
+/// Pieces that are kept or dropped together on a short line; the highest rank is dropped first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// 0 stays longest.
+    /// Rank of the group; 0 is kept longest.
     pub rank: u8,
-    /// What it says.
+    /// Pieces of the group.
     pub pieces: Vec<Piece>,
 }
 
 impl Group {
-    /// A group of one piece.
+    /// Creates a group with one piece.
     pub fn new(rank: u8, text: impl Into<String>, role: Role) -> Self {
         Self { rank, pieces: vec![(text.into(), role)] }
     }
 }
 
-/// A card in one line.
+/// One-line form of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// When it began, in milliseconds since the Unix epoch; 0: not said.
+    /// Start in milliseconds since the Unix epoch; 0 hides it.
     pub at: u64,
-    /// How it stands: a mark of one column, and its colour.
+    /// Status mark, one column wide, and its role.
     pub mark: (&'static str, Role),
-    /// What it is, in a word.
+    /// Kind of the card, in one word.
     pub kind: String,
-    /// What it says.
+    /// Content, as groups with ranks.
     pub groups: Vec<Group>,
-    /// What stands at its right end: how long it took.
+    /// Pieces at the right end, such as the duration.
     pub right: Vec<Piece>,
 }
 
-/// The columns of `pieces` that fit; a cut ends in `…`.
+/// Part of `pieces` that fits `columns`; a cut ends with `…`.
 pub fn cut(pieces: &[Piece], columns: usize) -> Vec<Piece> {
     if pieces_width(pieces) <= columns {
         return pieces.to_vec();
@@ -114,7 +114,7 @@ pub fn cut(pieces: &[Piece], columns: usize) -> Vec<Piece> {
             break;
         }
     }
-    // What is cut right behind a figure that is cut already says so once.
+    // A figure that already ends with `…` needs no second mark.
     if let Some((text, _)) = kept.last_mut()
         && let Some(before) = text.trim_end().strip_suffix('…').map(str::len)
     {
@@ -125,7 +125,7 @@ pub fn cut(pieces: &[Piece], columns: usize) -> Vec<Piece> {
     kept
 }
 
-/// As much of `text` as fits in so many columns, and whether that is all of it.
+/// Longest prefix of `text` that fits `columns`, and whether it is the whole text.
 fn head_of(text: &str, columns: usize) -> (&str, bool) {
     let mut used = 0;
     for (at, cluster) in text.grapheme_indices(true) {
@@ -137,8 +137,8 @@ fn head_of(text: &str, columns: usize) -> (&str, bool) {
     (text, true)
 }
 
-/// The pieces of the groups that fit. Where one of rank 2 or more had to go, `…` stands at the end; those of rank 0 and
-/// 1 are never dropped whole: they are cut.
+/// Pieces of the groups that fit. If a group of rank 2 or more was dropped, `…` follows. Groups of rank 0 and 1 are cut
+/// instead of dropped.
 pub fn chosen(mut groups: Vec<Group>, columns: usize) -> Vec<Piece> {
     let total = |groups: &[Group]| groups.iter().map(|group| pieces_width(&group.pieces)).sum::<usize>();
     let mut dropped = 0;
@@ -156,7 +156,7 @@ pub fn chosen(mut groups: Vec<Group>, columns: usize) -> Vec<Piece> {
     cut(&pieces, columns)
 }
 
-/// The rows, none wider than `columns`: what does not fit goes on in the next line.
+/// Rows wrapped to `columns`.
 pub fn wrapped(rows: Vec<Row>, columns: usize) -> Vec<Row> {
     if columns == 0 {
         return Vec::new();
@@ -185,7 +185,7 @@ pub fn wrapped(rows: Vec<Row>, columns: usize) -> Vec<Row> {
     lines
 }
 
-/// Adds text to a line, to its last piece where that means the same.
+/// Appends text to a line, merged into the last piece if the role is the same.
 fn add(line: &mut Vec<Piece>, text: &str, role: Role) {
     match line.last_mut() {
         Some(last) if last.1 == role => last.0.push_str(text),
@@ -194,7 +194,7 @@ fn add(line: &mut Vec<Piece>, text: &str, role: Role) {
     }
 }
 
-/// Pieces broken between words, and inside a word that is longer than a line.
+/// Pieces broken between words, and within a word that is longer than a line.
 fn broken(pieces: &[Piece], columns: usize) -> Vec<Vec<Piece>> {
     let indent = if columns >= 16 { 2 } else { 0 };
     let margin: Vec<Piece> = if indent > 0 { vec![(" ".repeat(indent), Role::Text)] } else { Vec::new() };
@@ -212,7 +212,7 @@ fn broken(pieces: &[Piece], columns: usize) -> Vec<Vec<Piece>> {
             }
             while used + width(solid) > columns {
                 let (head, _) = head_of(solid, columns - used);
-                // A character wider than the whole line cannot be shown; what stands for it can.
+                // A character wider than the whole line is replaced by `…`.
                 let head_bytes = head.len();
                 if head.is_empty() {
                     add(&mut current, "…", *role);
@@ -239,8 +239,8 @@ fn broken(pieces: &[Piece], columns: usize) -> Vec<Vec<Piece>> {
     lines
 }
 
-/// Draws rows that were wrapped to the area's width. Where there are more than fit, those to keep and the first of the
-/// others are drawn, and the last line counts what is missing.
+/// Draws rows that were wrapped to the area's width. If they do not all fit, the kept rows and the first others are
+/// drawn, and the last line counts the rest.
 pub fn rows(pen: &mut Pen<'_>, area: Rect, rows: &[Row]) {
     let room = usize::from(area.height);
     if rows.len() <= room {
@@ -270,7 +270,7 @@ pub fn rows(pen: &mut Pen<'_>, area: Rect, rows: &[Row]) {
     pen.pieces(line(area, area.height - 1), &cut(&words, usize::from(area.width)));
 }
 
-/// Draws one line. The time goes first where it is narrow, then the right end, then groups by their rank.
+/// Draws the one-line form of a card. On a narrow line the time and the right end are dropped, then groups by rank.
 pub fn one_line(pen: &mut Pen<'_>, area: Rect, card: Line, _now: Moment) {
     let area = line(area, 0);
     let columns = usize::from(area.width);
@@ -289,7 +289,7 @@ pub fn one_line(pen: &mut Pen<'_>, area: Rect, card: Line, _now: Moment) {
     pen.row(area, &cut(&left, columns), &right);
 }
 
-/// Draws a card: framed where there is room for a frame, else its title as a first line.
+/// Draws a card with a frame if there is room for one, else with its title as the first line.
 pub fn card(pen: &mut Pen<'_>, area: Rect, title: Title, body: Vec<Row>, edge: Role) {
     if area.height >= 4 && area.width >= LEAST_FRAMED {
         let columns = usize::from(area.width) - 4;
@@ -305,7 +305,7 @@ pub fn card(pen: &mut Pen<'_>, area: Rect, title: Title, body: Vec<Row>, edge: R
     rows(pen, area, &wrapped(all, usize::from(area.width)));
 }
 
-/// How many lines [`card`] needs at this width to show everything.
+/// Number of lines that [`card`] needs at this width to show everything.
 pub fn card_height(width: u16, title: Title, body: Vec<Row>) -> u16 {
     let lines = if width >= LEAST_FRAMED {
         let columns = usize::from(width) - 4;
@@ -320,9 +320,9 @@ pub fn card_height(width: u16, title: Title, body: Vec<Row>) -> u16 {
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
-/// A title that fits on an edge of so many columns. What the edge has to shorten stands whole in rows below it.
+/// Title that fits an edge of this width. A part that had to be shortened is repeated in full in rows below.
 fn fitted(title: Title, columns: usize) -> (Title, Vec<Row>) {
-    // A dash and a blank before and behind each end, and one dash between them.
+    // A dash and a blank at both sides of each end, and one dash between the ends.
     let room = columns.saturating_sub(5);
     let (left, right) = (pieces_width(&title.left), pieces_width(&title.right));
     if left + right <= room {

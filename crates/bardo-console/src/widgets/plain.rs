@@ -1,4 +1,4 @@
-//! The card of a call whose tool has no widget of its own: what was asked and what came of it, in a few fields.
+//! Card of a call whose tool has no widget: request and result in a few fields.
 
 use alloy_primitives::B256;
 use serde_json::Value;
@@ -14,33 +14,33 @@ use crate::theme::Role;
 use bardo_base::fabric::{EventKind, TxState};
 use bardo_base::text::SafeText;
 
-/// Characters of a hash, with what it begins with.
+/// Length of a hash with its prefix, in characters.
 const HASH_CHARACTERS: usize = 66;
-/// The most fields that are shown.
+/// Maximum number of fields shown.
 const MAX_FIELDS: usize = 12;
 
-/// The model.
+/// Model of a plain card.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlainModel {
-    /// The call.
+    /// Call that the card shows.
     pub call: Call,
-    /// The fields worth a line.
+    /// Result fields, as name and text.
     pub summary: Vec<(SafeText, SafeText)>,
-    /// Those that are worth a place where there is one line.
+    /// Result fields for the one-line form.
     pub line: Vec<(SafeText, SafeText)>,
-    /// How far its transaction is, where it has one.
+    /// State of its transaction, if it has one.
     pub sent: Option<TxState>,
-    /// Whether the last transaction of its plan is in a block and succeeded.
+    /// True if the last transaction of its plan was confirmed.
     pub confirmed: bool,
 }
 
 impl PlainModel {
-    /// A card for a call that was asked for.
+    /// Creates the card of a requested call.
     pub fn asked(at: u64, tool: &str, params: Value) -> Self {
         Self { call: Call::asked(at, tool, params), ..Self::default() }
     }
 
-    /// Takes in one event of its call.
+    /// Applies an event of its call.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         self.call.fold(at, kind);
         if let EventKind::TxUpdate(update) = kind {
@@ -53,7 +53,7 @@ impl PlainModel {
         }
     }
 
-    /// Where the money is, while it is under way; `None` where nothing of it moves.
+    /// Row with the position of the money during the call; `None` if no money moves.
     fn money_row(&self) -> Option<Row> {
         let words = match self.call.tool.as_str() {
             "uniswapx_cancel_order" if self.confirmed => "the cancelling is in a block; being compared with the chain",
@@ -67,7 +67,8 @@ impl PlainModel {
     }
 }
 
-/// Where the money of a call is, as long as that is not settled: `words` while nothing of it is on its way.
+/// Row with the position of a call's money until it is settled. `words` is the text while no transaction is pending.
+/// `None` once the call is settled.
 pub(super) fn money_row(call: &Call, words: &str, sent: Option<TxState>) -> Option<Row> {
     if !call.status.in_flight() && call.status != Status::Loading {
         return None;
@@ -79,26 +80,26 @@ pub(super) fn money_row(call: &Call, words: &str, sent: Option<TxState>) -> Opti
     Some(Row::new("Money: ", Role::TextDim).then(told, Role::Text).kept())
 }
 
-/// How far the transaction of a call is, for its line, as long as it is under way.
+/// State of a call's transaction for its line, while the call runs.
 pub(super) fn sent_group(call: &Call, sent: Option<TxState>) -> Option<Group> {
     let state = sent.filter(|_| call.status.in_flight())?;
     Some(Group::new(1, format!("  {}", transaction_words(state)), Role::TextDim))
 }
 
-/// Dollars with their thousands apart, in cents.
+/// Dollars with grouped thousands and two decimals.
 fn amount_of_dollars(figure: &str) -> String {
     let (whole, cents) = figure.split_once('.').unwrap_or((figure, "00"));
     format!("{}.{:0<2}", grouped(whole), cents.get(..2).unwrap_or(cents))
 }
 
-/// The fields that say something in a line: not those whose entries are only counted.
+/// Fields for the one-line form: only values, no lists or objects.
 fn told(value: &Value) -> Vec<(SafeText, SafeText)> {
     let Value::Object(all) = value else { return Vec::new() };
     let plain = all.iter().filter(|(_, value)| !value.is_array() && !value.is_object() && !value.is_null());
     fields(&plain.map(|(name, value)| (name.clone(), value.clone())).collect::<serde_json::Map<_, _>>().into())
 }
 
-/// The fields of an object as text, those that hold others counted.
+/// Fields of an object as text. Lists and objects are shown as counts.
 pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
     let Value::Object(fields) = value else { return Vec::new() };
     let word = |name: &str| SafeText::clean(&name.trim_end_matches("_usd").replace('_', " "), 40);
@@ -110,7 +111,7 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
             SafeText::clean(&format!("${}", amount_of_dollars(text)), 80)
         }
         Value::String(text) if name.contains("amount") => SafeText::clean(&readable(text, 6), 80),
-        // A hash is told by both its ends; whoever wants all of it opens the story.
+        // Hashes are shortened; the details of the call show them in full.
         Value::String(text) if text.len() == HASH_CHARACTERS && text.parse::<B256>().is_ok() => {
             SafeText::clean(&short_hash(text.parse().unwrap_or_default()), 40)
         }
@@ -120,7 +121,7 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
     fields.iter().take(MAX_FIELDS).map(|(name, value)| (word(name), said(name, value))).collect()
 }
 
-/// A tool's name as people call it: `get_balances` is "Balances".
+/// Display name of a tool: `get_balances` becomes "Balances".
 pub fn tool_word(name: &str) -> String {
     let known = match name {
         "uniswap_execute_swap" => "Swap",
@@ -178,7 +179,7 @@ impl Sheet for PlainModel {
         for (name, value) in &shown {
             row = row.then(format!("{name} "), Role::TextDim).then(format!("{value}   "), Role::Text);
         }
-        // Where the money is comes before what was asked: it is not what a short card leaves out.
+        // The position of the money comes before the request, so that a short card does not drop it.
         rows.extend(self.money_row());
         if !row.left.is_empty() {
             rows.push(row);

@@ -1,4 +1,4 @@
-//! The QuoteCard: what a swap would give, how it would go, how long that holds.
+//! Card of a quote: expected result of a swap, its route, and the validity.
 
 use rust_decimal::Decimal;
 use serde_json::Value;
@@ -16,93 +16,93 @@ use bardo_base::fabric::EventKind;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
-/// From this age on a quote is said to be stale, in milliseconds.
+/// Age from which a quote is shown as stale, in milliseconds.
 pub const STALE_AFTER_MILLIS: u64 = 30_000;
-/// More pools than a route can have.
+/// Maximum number of pools read per route; more than a route can have.
 const MAX_HOPS: usize = 32;
 
-/// One pool of a route.
+/// Pool of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
-    /// What goes in.
+    /// Symbol of the input token.
     pub token_in: SafeText,
-    /// What comes out.
+    /// Symbol of the output token.
     pub token_out: SafeText,
-    /// `V2` or `V3`.
+    /// Pool version, `V2` or `V3`.
     pub version: SafeText,
-    /// In hundredths of a basis point.
+    /// Fee in hundredths of a basis point.
     pub fee_tier: u32,
-    /// Which leg of a split, from 1.
+    /// Number of the split's part that the pool belongs to, starting at 1.
     pub leg: u64,
-    /// That leg's share, in basis points.
+    /// Share of that part, in basis points.
     pub share_bps: u32,
 }
 
-/// An answer.
+/// Quote as returned by a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quote {
-    /// Paid, in whole tokens.
+    /// Amount paid, in whole tokens.
     pub amount_in: SafeText,
-    /// Received, in whole tokens.
+    /// Amount received, in whole tokens.
     pub amount_out: SafeText,
-    /// The least that a swap would take.
+    /// Minimum amount received, in whole tokens.
     pub minimum_out: Option<SafeText>,
-    /// The most that a swap for an exact output would pay.
+    /// Maximum amount paid for an exact output, in whole tokens.
     pub maximum_in: Option<SafeText>,
-    /// The token paid.
+    /// Symbol of the paid token.
     pub token_in: SafeText,
-    /// The token received.
+    /// Symbol of the received token.
     pub token_out: SafeText,
-    /// What is paid, in dollars.
+    /// Value paid, in dollars.
     pub usd_in: Option<Usd>,
-    /// What is received, in dollars.
+    /// Value received, in dollars.
     pub usd_out: Option<Usd>,
-    /// Tokens received for one paid.
+    /// Received tokens per paid token.
     pub out_per_in: Option<Decimal>,
-    /// Tokens paid for one received.
+    /// Paid tokens per received token.
     pub in_per_out: Option<Decimal>,
-    /// How far the trade moves the price, in per cent.
+    /// Price impact of the trade, in percent.
     pub impact: Option<Decimal>,
-    /// The same with the pools' fees.
+    /// Price impact including pool fees, in percent.
     pub impact_with_fee: Option<Decimal>,
-    /// The pools, leg by leg.
+    /// Pools of the route, part by part.
     pub hops: Vec<Hop>,
-    /// `CLASSIC`, `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`.
+    /// Route type: `CLASSIC`, `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`.
     pub route_type: SafeText,
-    /// What gas costs, in dollars.
+    /// Gas cost, in dollars.
     pub gas_usd: Option<Decimal>,
     /// Gas, in units.
     pub gas_units: Option<u64>,
-    /// Slippage allowed, in basis points.
+    /// Allowed slippage, in basis points.
     pub slippage_bps: Option<u64>,
-    /// Until when it may be acted on, in seconds since the Unix epoch.
+    /// End of validity, in seconds since the Unix epoch; 0 if not reported.
     pub deadline: u64,
-    /// The block it was made on.
+    /// Block of the quote.
     pub block: Option<u64>,
-    /// Who made it.
+    /// Source of the quote.
     pub source: Option<SafeText>,
-    /// How much better than Bardo's own router's it is, in basis points, where another source made it; below zero where
-    /// worse.
+    /// Advantage of another source over Bardo's own router, in basis points; negative if it is worse. `None` for the
+    /// own router.
     pub ahead_bps: Option<i64>,
-    /// Why this way and not the other.
+    /// Reasons for the routing.
     pub reasons: Reasons,
-    /// What to look at.
+    /// Warnings about the quote.
     pub warnings: Vec<SafeText>,
 }
 
-/// The QuoteCard's model.
+/// Model of a quote's card.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QuoteModel {
-    /// The call.
+    /// Call that the card shows.
     pub call: Call,
-    /// Its answer.
+    /// Quote, once it has arrived.
     pub quote: Option<Quote>,
-    /// When it came, in milliseconds since the Unix epoch.
+    /// Time of its arrival, in milliseconds since the Unix epoch.
     pub answered_at: Option<u64>,
 }
 
 impl Quote {
-    /// Reads a tool's answer; `None` where it is none.
+    /// Reads a tool's response; `None` if it is not a quote.
     pub fn read(data: &Value, hints: &Value) -> Option<Self> {
         let usd = |field: &str| text(hints, field).and_then(|text| text.as_str().parse().ok());
         let ratio = |value: &Value, field: &str| text(value, field).and_then(|text| decimal(text.as_str()));
@@ -151,7 +151,7 @@ impl Quote {
         vec![("impact ".to_owned(), Role::TextDim), (figure, Role::Text), (word.to_owned(), role)]
     }
 
-    /// The ways of the route, one row each: `WETH ─V3 0.05 % 70 %→ USDC`.
+    /// Rows of the route, one per part of the split, such as `WETH ─V3 0.05 % 70 %→ USDC`.
     pub fn chain_rows(&self) -> Vec<Row> {
         let mut legs: Vec<u64> = self.hops.iter().map(|hop| hop.leg).collect();
         legs.dedup();
@@ -161,7 +161,7 @@ impl Quote {
             let first = hops.first().map(|hop| hop.token_in.to_string()).unwrap_or_default();
             let mut row = Row::new(format!("  {first} "), Role::Text);
             for (at, hop) in hops.iter().enumerate() {
-                // The share is the leg's: said once.
+                // The share belongs to the whole part, so it is shown once.
                 let share = if split && at == 0 {
                     format!(" {} %", Decimal::new(i64::from(hop.share_bps), 2).normalize())
                 } else {
@@ -176,7 +176,7 @@ impl Quote {
     }
 }
 
-/// How another source's route stands against Bardo's own.
+/// Comparison of another source's route with Bardo's own.
 fn against_own(ahead: i64) -> String {
     match ahead {
         0 => "as good as the own router's, counted on the same pools".to_owned(),
@@ -185,7 +185,7 @@ fn against_own(ahead: i64) -> String {
     }
 }
 
-/// The way a trade goes, in words.
+/// Display text of a route type.
 pub fn route_words(route_type: &str) -> String {
     match route_type {
         "CLASSIC" => "through pools".to_owned(),
@@ -197,12 +197,12 @@ pub fn route_words(route_type: &str) -> String {
 }
 
 impl QuoteModel {
-    /// A card for a call that was asked for.
+    /// Creates the card of a requested call.
     pub fn asked(at: u64, tool: &str, params: Value) -> Self {
         Self { call: Call::asked(at, tool, params), ..Self::default() }
     }
 
-    /// Takes in one event of its call.
+    /// Applies an event of its call.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         self.call.fold(at, kind);
         if let EventKind::ToolEnd(end) = kind
@@ -213,7 +213,7 @@ impl QuoteModel {
         }
     }
 
-    /// How it stands at a moment: an answer grows stale, and its time passes.
+    /// Status at a moment: a quote becomes stale and then expires.
     pub fn status(&self, now: Moment) -> Status {
         match (&self.quote, self.answered_at, self.call.status) {
             (Some(quote), _, Status::Done) if quote.deadline > 0 && quote.deadline <= now.millis / 1000 => {
@@ -233,7 +233,7 @@ impl QuoteModel {
     }
 }
 
-/// What was asked for, from the parameters.
+/// Requested trade as text, from the parameters.
 pub(super) fn ask_words(call: &Call) -> String {
     let (token_in, token_out) = (call.param("token_in"), call.param("token_out"));
     if token_in.is_empty() && token_out.is_empty() {
@@ -254,7 +254,7 @@ impl Sheet for QuoteModel {
                 let mut badge = quote.badge();
                 badge.insert(0, ("  ".to_owned(), Role::Text));
                 groups.push(Group { rank: 2, pieces: badge });
-                // A past quote is always stale: among others that is worth a word and no alarm.
+                // A past quote is always stale, so a list shows this as a word without a warning mark.
                 if matches!(status, Status::Stale | Status::Expired) {
                     groups.push(Group::new(3, format!("  {}", status.word().to_lowercase()), Role::TextDim));
                 }
@@ -272,7 +272,7 @@ impl Sheet for QuoteModel {
         let status = self.status(now);
         let right = match (status, self.answered_at) {
             (Status::Done | Status::Stale | Status::Expired, Some(at)) => {
-                // The age is that of the quote, and not for how long it has been stale.
+                // The age counts from the quote, not from when it became stale.
                 let word = match status {
                     Status::Done => "✓".to_owned(),
                     _ => format!("{} {} · quoted", status.mark(), status.word()),
@@ -332,7 +332,7 @@ impl Sheet for QuoteModel {
                 .then(format!("{} {}", amount(quote.amount_out.as_str()), quote.token_out), Role::TextStrong)
                 .end(worth(quote.usd_out), Role::TextStrong),
         );
-        // Cut amounts never promise more than there is: the least is rounded down, the most up.
+        // Rounding never promises too much: the minimum is rounded down, the maximum up.
         let least = quote.minimum_out.as_ref().map(|least| ("least ", amount(least.as_str()), &quote.token_out));
         let most = quote.maximum_in.as_ref().map(|most| ("most  ", paid(most.as_str()), &quote.token_in));
         for (word, bound, token) in least.into_iter().chain(most) {

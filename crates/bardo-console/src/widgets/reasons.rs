@@ -1,5 +1,5 @@
-//! Why a trade goes the way it goes: as an auction or through pools, seen by whom, whole or better in parts. Tools give
-//! these reasons with their answers; cards show them in full size.
+//! Reasons for a trade's routing: auction or pools, protection from MEV, splitting. Tools return them with their
+//! results, and full cards show them.
 
 use serde_json::Value;
 
@@ -8,27 +8,27 @@ use super::paint::Row;
 use crate::theme::Role;
 use bardo_base::text::SafeText;
 
-/// Reasons beyond these are not kept: no tool gives so many.
+/// Maximum number of reasons kept; no tool returns more.
 const MOST: usize = 8;
 
-/// Why an answer's trade goes its way.
+/// Reasons for the routing of a trade.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reasons {
-    /// Whether it goes, or would go, by an auction, and why or why not.
+    /// True for an auction, with the reason for or against one.
     pub way: Option<(bool, SafeText)>,
-    /// What else protects it: what it is about, and in words.
+    /// Other protective measures: subject and description.
     pub measures: Vec<(SafeText, SafeText)>,
 }
 
 impl Reasons {
-    /// Reads an answer's hints.
+    /// Reads the hints of a tool's response.
     pub fn read(hints: &Value) -> Self {
         let told = hints.get("uniswapx").unwrap_or(&Value::Null);
-        // A quote says what a swap would do, a swap what it did.
+        // `offered` is set by a quote, `used` by a swap.
         let auction = ["used", "offered"].iter().any(|field| told.get(field).and_then(Value::as_bool) == Some(true));
         let list = hints.get("mev").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
         let measure = |one: &Value| match one {
-            // As recordings before version 3 of the journal have it.
+            // Format of recordings before version 3 of the journal.
             Value::String(line) => {
                 let (about, words) = line.split_once(": ")?;
                 Some((SafeText::clean(about, 40), SafeText::clean(words, 300)))
@@ -41,19 +41,19 @@ impl Reasons {
         }
     }
 
-    /// Whether nothing is known.
+    /// Returns true if no reasons are known.
     pub fn is_empty(&self) -> bool {
         self.way.is_none() && self.measures.is_empty()
     }
 
-    /// A row for each.
+    /// One row per reason.
     pub fn rows(&self) -> Vec<Row> {
         let way = self.way.iter().map(|(auction, why)| {
             let how = if *auction { "by auction: " } else { "no auction: " };
             Row::new(how, Role::TextDim).then(why.as_str(), Role::TextDim)
         });
         let measures = self.measures.iter().map(|(about, words)| {
-            // What only describes is dim; what advises is meant to be read.
+            // Descriptions are dim; advice is highlighted.
             let role = if about.as_str() == "size" { Role::StateCare } else { Role::TextDim };
             Row::new(format!("{about}: "), role).then(words.as_str(), role)
         });

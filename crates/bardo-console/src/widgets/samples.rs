@@ -1,5 +1,5 @@
-//! Every card in every state it can have, made of events as the engine says them: for tests, the gallery and
-//! measurements. Figures are made up; shapes are those of real answers.
+//! Samples of every card in every state, built from events as the engine emits them. Used by tests, the gallery and
+//! benchmarks. The figures are invented; the structures are those of real responses.
 
 mod asked;
 mod settled;
@@ -29,15 +29,15 @@ use bardo_base::model::{CardKind, Check, RuleName};
 use bardo_base::text::SafeText;
 pub use settled::{bridges, intent, order, orders};
 
-/// The second at which samples begin: 2023-11-14 22:13:20 UTC.
+/// Start of the samples in seconds since the Unix epoch: 2023-11-14 22:13:20 UTC.
 pub const START: u64 = 1_700_000_000;
-/// The same in milliseconds.
+/// Start of the samples in milliseconds since the Unix epoch.
 pub const START_MILLIS: u64 = START * 1000;
 
-/// The moment for which the samples are meant to be drawn: seven seconds later.
+/// Moment for which the samples are drawn, seven seconds after the start.
 pub const NOW: Moment = Moment { millis: START_MILLIS + 7_000, motion: true };
 
-/// The steps of a swap.
+/// Steps of a swap, in order.
 pub const SWAP_STEPS: [&str; 6] = [
     "Simulating via Revm",
     "Approving token",
@@ -51,7 +51,7 @@ fn text(raw: &str) -> SafeText {
     SafeText::clean(raw, 400)
 }
 
-/// A word that stands for outside text in a sample: the tests put hostile ones in its place.
+/// Sample token whose symbol stands for outside text; tests replace it by hostile text.
 pub fn asset(symbol: &str, seed: u8, decimals: u8) -> Asset {
     Asset { symbol: text(symbol), address: Address::repeat_byte(seed), decimals }
 }
@@ -78,7 +78,7 @@ fn failed(code: ErrorCode, message: &str) -> [EventKind; 2] {
     ]
 }
 
-/// The checks that stand against a call that failed so.
+/// Failed checks of a call that ended with this error.
 fn blocked(code: ErrorCode) -> Vec<SafetyCheck> {
     if code != ErrorCode::SafetySpendingLimitExceeded {
         return Vec::new();
@@ -100,12 +100,12 @@ fn tx(leg: u32, of: u32, state: TxState, block: Option<u64>) -> EventKind {
     EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash: B256::repeat_byte(0x8c), leg, of, state, block })
 }
 
-/// What a swap's call is asked with.
+/// Parameters of the sample swap.
 pub fn swap_params() -> Value {
     json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum"})
 }
 
-/// A quote's answer and hints, over two ways where `split`.
+/// Data and hints of a quote; with two parts if `split`.
 pub fn quote_answer(split: bool, impact: f64) -> (Value, Value) {
     let hop = |from: &str, to: &str, fee: u32, version: &str, leg: u32, share: u32| json!({"pool": Address::repeat_byte(9), "token_in": from, "token_out": to, "fee_tier": fee, "version": version, "leg": leg, "share_bps": share});
     let route = if split {
@@ -132,7 +132,7 @@ pub fn quote_answer(split: bool, impact: f64) -> (Value, Value) {
     (data, hints)
 }
 
-/// A quote in each of its states.
+/// Quotes, one per state.
 pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
     let asked = || QuoteModel::asked(START_MILLIS, "uniswap_get_quote", swap_params());
     let with = |events: &[(u64, EventKind)]| {
@@ -158,7 +158,7 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
         let [error, end] = failed(code, message);
         with(&[(5, error), (6, end)])
     };
-    // An order goes through no pool, and its filler pays the gas.
+    // An order uses no pool, and its filler pays the gas.
     let mut offered = quote_answer(false, 0.21);
     offered.0["route_type"] = json!("DUTCH_V2");
     offered.0["route"] = json!([]);
@@ -220,7 +220,7 @@ fn ten_checks(blocked: bool) -> Vec<EventKind> {
     ]
 }
 
-/// A swap in each of its states.
+/// Swaps, one per state.
 pub fn swaps() -> Vec<(&'static str, SwapModel)> {
     let asked = || SwapModel::asked(START_MILLIS, "uniswap_execute_swap", swap_params(), &SWAP_STEPS);
     let with = |events: &[(u64, EventKind)]| {
@@ -387,7 +387,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
     ]
 }
 
-/// An allowance in each of its states.
+/// Allowances, one per state.
 pub fn allowances() -> Vec<(&'static str, AllowanceModel)> {
     let spender = "0xA3AF642Cb02a15E2aD2eDf63eD80279d059562bb";
     let params = || json!({"token": "WETH", "chain": "ethereum"});
@@ -423,7 +423,7 @@ pub fn allowances() -> Vec<(&'static str, AllowanceModel)> {
     ]
 }
 
-/// Calls without a widget.
+/// Calls without a widget, one per state.
 pub fn plains() -> Vec<(&'static str, PlainModel)> {
     let asked = || PlainModel::asked(START_MILLIS, "get_balances", json!({"chain": "ethereum"}));
     let mut done = asked();
@@ -445,7 +445,7 @@ pub fn plains() -> Vec<(&'static str, PlainModel)> {
     vec![("empty", PlainModel::default()), ("loading", asked()), ("done", done), ("failed", broken)]
 }
 
-/// All cards, by widget and state.
+/// All sample cards, with widget and state.
 pub fn cards() -> Vec<(&'static str, &'static str, CallCard)> {
     let mut all = Vec::new();
     all.extend(quotes().into_iter().map(|(state, model)| ("quote", state, CallCard::Quote(Box::new(model)))));
@@ -470,7 +470,7 @@ pub fn cards() -> Vec<(&'static str, &'static str, CallCard)> {
     all
 }
 
-/// Gauges from empty to over full.
+/// Gauges from empty to over the limit.
 pub fn gauges() -> Vec<Gauge> {
     let gauge =
         |label: &str, level, words: &str, full| Gauge { label: label.to_owned(), level, words: words.to_owned(), full };
@@ -484,9 +484,9 @@ pub fn gauges() -> Vec<Gauge> {
     ]
 }
 
-/// A curve of a quarter of an hour with swaps marked on it.
+/// Curve of a quarter of an hour with marked swaps.
 pub fn chart() -> ChartModel {
-    // A fixed unrest: no dice, so that a picture of it stays the same.
+    // Deterministic variation, so that snapshots stay the same.
     let wobble = |at: u64| i64::try_from((at * 7_919 + at * at * 31) % 97).unwrap_or(0) - 48;
     let points = (0..180)
         .map(|at| (START_MILLIS - 893_000 + at * 5_000, Decimal::new(341_800 + wobble(at / 9) * 12 + wobble(at), 2)))
@@ -503,12 +503,12 @@ pub fn chart() -> ChartModel {
     }
 }
 
-/// A chart of nothing.
+/// Chart without points.
 pub fn empty_chart() -> ChartModel {
     ChartModel::default()
 }
 
-/// Whether a card of this state has its money under way, so that it must say where it is.
+/// Returns true if the money of a card can be moving, so that the card must show where it is.
 pub fn in_flight(card: &CallCard) -> bool {
     let status = card.status(NOW);
     status.in_flight() || status == Status::Loading

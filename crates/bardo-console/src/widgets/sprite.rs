@@ -1,6 +1,6 @@
-//! The Golem's body: half-block pixels, or letters where there are no colours, and a face where there is no room.
+//! Sprite of the Golem: half-block pixels, letters without colours, or a face in a small area.
 //!
-//! The art is data (`assets/sprites/golem.toml`). What the body does is decided elsewhere; here it is drawn.
+//! The art is data (`assets/sprites/golem.toml`). This module only draws the state that it is given.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,19 +16,19 @@ use bardo_base::fabric::SpriteState;
 use bardo_base::model::Phase;
 use bardo_base::text::width;
 
-/// Columns of the body.
+/// Width of the sprite, in columns.
 pub const COLUMNS: u16 = 10;
-/// Lines of the body.
+/// Height of the sprite, in lines.
 pub const LINES: u16 = 4;
 
-/// What there is to draw.
+/// State of the sprite to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpriteModel {
-    /// What the body shows.
+    /// State that selects the pose.
     pub state: SpriteState,
-    /// How the Golem is doing.
+    /// Phase that selects colour and cracks.
     pub phase: Phase,
-    /// Letters instead of pixels, for a terminal or a reader that cannot do with them.
+    /// True to draw letters instead of pixels, for terminals and screen readers that need them.
     pub letters: bool,
 }
 
@@ -49,11 +49,11 @@ struct Pose {
     ascii: Vec<String>,
 }
 
-/// The art is part of the program, and a test reads it: what cannot be read is not drawn.
+/// Embedded art. A test parses it; if parsing failed, nothing would be drawn.
 static ART: LazyLock<Art> =
     LazyLock::new(|| toml::from_str(include_str!("../../../../assets/sprites/golem.toml")).unwrap_or_default());
 
-/// The body's colour in a phase.
+/// Role of the sprite's body in a phase.
 pub const fn phase_role(phase: Phase) -> Role {
     match phase {
         Phase::Thriving => Role::PhaseThriving,
@@ -64,7 +64,7 @@ pub const fn phase_role(phase: Phase) -> Role {
     }
 }
 
-/// A phase in the words of the screen.
+/// Display text of a phase.
 pub const fn phase_words(phase: Phase) -> &'static str {
     match phase {
         Phase::Thriving => "THRIVING",
@@ -75,15 +75,15 @@ pub const fn phase_words(phase: Phase) -> &'static str {
     }
 }
 
-/// When the body shows its next frame, in milliseconds since the Unix epoch; `None`: never by itself.
+/// Time of the next frame, in milliseconds since the Unix epoch; `None` without motion or with a single frame.
 pub fn next_change_millis(model: &SpriteModel, now: Moment) -> Option<u64> {
     let frames = ART.states.get(&model.state).map_or(0, |pose| pose.frames.len());
     let step = ART.frame_millis.max(1);
     (now.motion && frames > 1).then(|| (now.millis / step + 1) * step)
 }
 
-/// Draws the body at the upper left of an area. In fewer than ten columns or four lines it is a face, in fewer than
-/// three columns a mark.
+/// Draws the sprite at the upper left of an area. In fewer than ten columns or four lines it is a face, and if the face
+/// does not fit, a single character of it.
 pub fn draw(model: &SpriteModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     let area = area.intersection(pen.buffer.area);
     let Some(pose) = ART.states.get(&model.state) else { return };

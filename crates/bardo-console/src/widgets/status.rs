@@ -1,44 +1,44 @@
-//! How a card stands: a mark, a word and a role for each, so that colour is never the only carrier.
+//! Status of a card: each has a mark, a word and a role, so that colour is never the only sign.
 
 use crate::theme::Role;
 use bardo_base::error::ErrorCode;
 
-/// How a card stands.
+/// Status of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Status {
-    /// There is nothing to show.
+    /// There is no content.
     #[default]
     Empty,
-    /// It was asked for; nothing is known yet.
+    /// The request was made; nothing is known yet.
     Loading,
-    /// It is under way.
+    /// The call is running.
     Running,
-    /// It waits for the operator.
+    /// An approval request waits for the operator.
     Waiting,
-    /// It did what was asked.
+    /// The call succeeded.
     Done,
-    /// It was tried on a fork and nothing was signed.
+    /// The call was only simulated on a fork; nothing was signed.
     Simulated,
-    /// What it says was true and need not be any more.
+    /// The content is outdated.
     Stale,
-    /// A rule stands against it.
+    /// A rule blocked the call.
     Blocked,
-    /// The operator said no.
+    /// The operator rejected the call.
     Refused,
-    /// Nobody answered.
+    /// The approval request lapsed without an answer.
     Lapsed,
-    /// It did not do what was asked.
+    /// The call failed.
     Failed,
-    /// Its time is over.
+    /// The offer, quote or order has expired.
     Expired,
-    /// It was called off.
+    /// The order or call was cancelled.
     Cancelled,
-    /// It is on its way and its end is not known.
+    /// A transaction is pending, and its result is unknown.
     Unclear,
 }
 
 impl Status {
-    /// All of them.
+    /// All statuses, in the order of their declaration.
     pub const ALL: [Self; 14] = [
         Self::Empty,
         Self::Loading,
@@ -56,7 +56,7 @@ impl Status {
         Self::Unclear,
     ];
 
-    /// One column.
+    /// Symbol of one column.
     pub const fn mark(self) -> &'static str {
         match self {
             Self::Empty => "·",
@@ -72,12 +72,12 @@ impl Status {
         }
     }
 
-    /// Its mark and its colour.
+    /// Symbol with its role.
     pub const fn sign(self) -> (&'static str, Role) {
         (self.mark(), self.role())
     }
 
-    /// One or two words.
+    /// Display text of one or two words.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Empty => "nothing yet",
@@ -97,7 +97,7 @@ impl Status {
         }
     }
 
-    /// Its colour.
+    /// Role of the symbol and the text.
     pub const fn role(self) -> Role {
         match self {
             Self::Empty | Self::Loading | Self::Lapsed | Self::Expired | Self::Cancelled => Role::TextDim,
@@ -108,7 +108,7 @@ impl Status {
         }
     }
 
-    /// The colour of a card's frame.
+    /// Role of a card's frame.
     pub const fn edge(self) -> Role {
         match self {
             Self::Running | Self::Waiting | Self::Blocked | Self::Refused | Self::Failed | Self::Unclear => self.role(),
@@ -116,22 +116,22 @@ impl Status {
         }
     }
 
-    /// Whether it ended in a way that someone should read.
+    /// Returns true for a bad end that the operator should read.
     pub const fn is_bad(self) -> bool {
         matches!(self, Self::Blocked | Self::Refused | Self::Failed)
     }
 
-    /// Whether money may be under way: its card says where it is.
+    /// Returns true if money may be moving, so that the card shows where it is.
     pub const fn in_flight(self) -> bool {
         matches!(self, Self::Running | Self::Waiting | Self::Unclear)
     }
 
-    /// Whether nothing more comes.
+    /// Returns true if the status is final.
     pub const fn is_over(self) -> bool {
         !matches!(self, Self::Empty | Self::Loading | Self::Running | Self::Waiting | Self::Unclear)
     }
 
-    /// How a call stands that ended with this error.
+    /// Status of a call that ended with this error.
     pub fn of_error(code: ErrorCode) -> Self {
         match code {
             ErrorCode::ApprovalRefused => Self::Refused,

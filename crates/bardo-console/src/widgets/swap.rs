@@ -1,5 +1,4 @@
-//! SwapProgress: every check and step of a swap with its state and time, then what it changed and whether the chain
-//! agrees.
+//! Card of a swap: checks and steps with their states and times, then the result and its verification on chain.
 
 mod folding;
 mod rows;
@@ -19,121 +18,121 @@ use crate::theme::Role;
 use bardo_base::fabric::{LeastOut, SafetyCheck, ToolVerified, TxState, TxUpdate};
 use bardo_base::text::SafeText;
 
-/// How a step stands.
+/// State of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StepState {
-    /// Not begun.
+    /// The step has not started.
     #[default]
     Ahead,
-    /// Under way.
+    /// The step is running.
     Running,
-    /// Over.
+    /// The step has ended.
     Done,
-    /// Was not needed.
+    /// The step was not needed.
     Skipped,
-    /// Stopped the swap.
+    /// The step failed and stopped the swap.
     Failed,
 }
 
-/// One step.
+/// Step of a swap.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Step {
-    /// Its name, from the tool's own list.
+    /// Name of the step, from the tool's own list.
     pub name: SafeText,
-    /// How it stands.
+    /// State of the step.
     pub state: StepState,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Start in milliseconds since the Unix epoch.
     pub began: u64,
-    /// When it ended.
+    /// End in milliseconds since the Unix epoch.
     pub ended: u64,
-    /// What it found.
+    /// Result of the step as text.
     pub note: SafeText,
 }
 
-/// A balance before and after, in whole tokens.
+/// Balance before and after, in whole tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BalanceMove {
-    /// The token's symbol.
+    /// Symbol of the token.
     pub token: SafeText,
-    /// Before.
+    /// Balance before the swap.
     pub before: SafeText,
-    /// After.
+    /// Balance after the swap.
     pub after: SafeText,
 }
 
-/// What became of it.
+/// Result of a swap.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SwapResult {
-    /// Paid, in whole tokens.
+    /// Amount paid, in whole tokens.
     pub amount_in: SafeText,
-    /// Received, in whole tokens.
+    /// Amount received, in whole tokens.
     pub amount_out: SafeText,
-    /// What the quote said.
+    /// Amount received according to the quote, in whole tokens.
     pub quoted_out: Option<SafeText>,
-    /// The least it would have taken.
+    /// Minimum amount received, in whole tokens.
     pub minimum_out: Option<SafeText>,
-    /// Received below the quote, in basis points.
+    /// Shortfall from the quote, in basis points.
     pub slippage_bps: Option<i64>,
-    /// Gas, in units.
+    /// Gas used, in units.
     pub gas_used: Option<u64>,
-    /// What gas cost, in wei.
+    /// Gas cost, in wei.
     pub gas_wei: Option<U256>,
-    /// The transaction.
+    /// Hash of the transaction.
     pub tx_hash: Option<SafeText>,
-    /// Its block.
+    /// Block of the transaction.
     pub block: Option<u64>,
-    /// Where to look at it.
+    /// Block explorer address of the transaction.
     pub explorer_url: Option<SafeText>,
-    /// What moved.
+    /// Balances that changed.
     pub moves: Vec<BalanceMove>,
-    /// What was not as declared.
+    /// Differences from the declared result.
     pub mismatches: Vec<SafeText>,
-    /// Why it went this way.
+    /// Reasons for the routing.
     pub reasons: Reasons,
 }
 
-/// The simulated offer.
+/// Simulated offer of a swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// What will be true afterwards.
+    /// Expected outcome as text.
     pub expected: SafeText,
-    /// The least that comes in.
+    /// Minimum amount received.
     pub least: Option<LeastOut>,
-    /// Until when it serves, in milliseconds since the Unix epoch.
+    /// Expiry in milliseconds since the Unix epoch.
     pub expires_at: u64,
-    /// Whether it has been used.
+    /// True once the offer has been used.
     pub used: bool,
 }
 
-/// SwapProgress's model.
+/// Model of a swap's card.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SwapModel {
-    /// The call.
+    /// Call that the card shows.
     pub call: Call,
-    /// The tool's steps.
+    /// Steps of the tool.
     pub steps: Vec<Step>,
-    /// What the checks said, in the order in which they were met.
+    /// Verdicts of the checks, in order of their first event.
     pub checks: Vec<SafetyCheck>,
-    /// From the first check to the last before anything was signed, in milliseconds since the Unix epoch.
+    /// Times of the first and the last check before any signature, in milliseconds since the Unix epoch.
     pub checked: Option<(u64, u64)>,
-    /// The simulated offer, once there is one.
+    /// Simulated offer, once there is one.
     pub offer: Option<Offer>,
-    /// Its transactions, the newest word on each.
+    /// Newest update of each transaction.
     pub transactions: Vec<TxUpdate>,
-    /// Whether the chain agrees.
+    /// Verification on chain, once it has arrived.
     pub verified: Option<ToolVerified>,
-    /// What became of it.
+    /// Result, once it has arrived.
     pub result: Option<SwapResult>,
-    /// What was remembered, and what that changed, a line each.
+    /// Number of similar past trades in memory, and the changes that they caused.
     pub memory: Option<(u32, Vec<SafeText>)>,
-    /// What the offer before this one promised, where its price had moved away.
+    /// Expected outcome of an earlier offer, which failed because the price moved.
     pub before: Option<SafeText>,
-    /// What the next offer for the same promises, once the price has moved away from this one.
+    /// Expected outcome of a later offer for the same trade, after this one failed because the price moved.
     pub after: Option<SafeText>,
 }
 
 impl SwapResult {
-    /// Reads a tool's answer; `None` where it is none.
+    /// Reads a tool's response; `None` if it is not the result of a swap.
     pub fn read(data: &Value, hints: &Value) -> Option<Self> {
         let whole = |value: &Value, field: &str| value.get(field).and_then(Value::as_u64);
         let list = |field: &str| hints.get(field).and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
@@ -165,14 +164,14 @@ impl SwapResult {
 }
 
 impl SwapModel {
-    /// A card for a call that was asked for, with the tool's own steps.
+    /// Creates the card of a requested call, with the tool's own steps.
     pub fn asked(at: u64, tool: &str, params: Value, steps: &[impl AsRef<str>]) -> Self {
         let step = |name: &str| Step { name: SafeText::clean(name, 60), ..Step::default() };
         let steps = steps.iter().map(AsRef::as_ref).map(step);
         Self { call: Call::asked(at, tool, params), steps: steps.collect(), ..Self::default() }
     }
 
-    /// Where the money is, in a sentence.
+    /// Position of the money, as a sentence.
     pub fn money(&self) -> String {
         let newest = self.transactions.last();
         let (paid, asked) = (self.call.param("token_in"), paid(self.call.param("amount").as_str()));
@@ -192,7 +191,7 @@ impl SwapModel {
             (status, None) if self.offer.as_ref().is_some_and(|offer| offer.used) && !status.is_over() => {
                 format!("in your wallet; {asked} {paid} counted as spent")
             }
-            // Of what did not come about its own line may say it already.
+            // The failure message may already say that nothing was signed.
             (status, None) if status.is_over() && !self.call.says("nothing was signed") => {
                 "in your wallet; nothing was signed".to_owned()
             }
@@ -200,18 +199,18 @@ impl SwapModel {
         }
     }
 
-    /// Where its transaction can be looked at, where that is somewhere outside: a devnet's is only here.
+    /// Address of the transaction in a public block explorer; `None` on a devnet.
     pub fn link(&self) -> Option<&str> {
         let link = self.result.as_ref()?.explorer_url.as_ref()?.as_str();
         link.starts_with("https://").then_some(link)
     }
 
-    /// The step that is under way.
+    /// Step that is running.
     fn running(&self) -> Option<&Step> {
         self.steps.iter().rev().find(|step| step.state == StepState::Running)
     }
 
-    /// Whether the chain says something else than what was declared.
+    /// Returns true if the chain contradicts the declared result.
     fn disagrees(&self) -> bool {
         self.verified.as_ref().is_some_and(|verified| !verified.matched)
     }
@@ -242,7 +241,7 @@ impl Sheet for SwapModel {
         }
         let mut mark = status.sign();
         if self.disagrees() {
-            // Before all else, so that no figure drives it out.
+            // First in the line, so that no figure displaces it.
             mark = Status::Failed.sign();
             groups.insert(0, Group::new(0, "CHAIN DISAGREES  ", Role::StateBad));
         }
@@ -334,7 +333,7 @@ impl Sheet for SwapModel {
         if let (Some(result), true) = (&self.result, self.call.status.is_over() || self.call.status == Status::Unclear)
         {
             rows.extend(self.result_rows(result));
-            // What the chain's word below says is not said twice.
+            // Differences that the verification row lists are not repeated.
             let told = self.verified.as_ref().map_or("", |verified| verified.actual_outcome.as_str());
             for mismatch in result.mismatches.iter().filter(|one| !told.contains(one.as_str())) {
                 rows.push(Row::new("✕ ", Role::StateBad).then(mismatch.as_str(), Role::StateBad).kept());

@@ -1,4 +1,4 @@
-//! Every widget in every state at every size: as text, with the styles that carry meaning, and under attack.
+//! Tests of every widget in every state and size: text, styles with a meaning, and hostile text.
 
 use alloy_primitives::U256;
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ fn drawn(card: &CallCard, width: u16, height: u16) -> Buffer {
     drawn_with(&theme("dark"), (width, height), |pen, area| draw(card, pen, area, NOW))
 }
 
-/// Every state of one widget at one width, in full and in one line, one under the other.
+/// Every state of a widget at one width, each in full and in one line.
 fn gallery(widget: &str, width: u16) -> String {
     let mut text = String::new();
     for (name, state, card) in samples::cards() {
@@ -116,7 +116,7 @@ fn gauges_charts_and_the_sprite_as_pictures() {
     insta::assert_snapshot!("sprite", text);
 }
 
-/// The style of the first place where `words` stand.
+/// Style of the first occurrence of `words`.
 fn style_at(buffer: &Buffer, words: &str) -> ratatui::style::Style {
     for (y, row) in (0..).zip(text_of(buffer).lines()) {
         if let Some(at) = row.find(words) {
@@ -180,7 +180,7 @@ fn every_state_is_told_apart_without_colour() {
 fn a_card_in_flight_says_where_the_money_is_in_every_framed_size() {
     let mut seen = 0;
     for (widget, state, card) in samples::cards() {
-        // Nothing of what only reads moves.
+        // Cards of reads move no money.
         let reads = widget == "quote" || card.call().tool.as_str() == "get_balances";
         if samples::in_flight(&card) && !reads {
             for height in [5, 6, 7, 9, 14, 30] {
@@ -190,7 +190,7 @@ fn a_card_in_flight_says_where_the_money_is_in_every_framed_size() {
             seen += 1;
         }
     }
-    // Being asked for is in flight, too: a swap's, an auction's, a bridge's, an allowance's, a transfer's.
+    // Requested swaps, auctions, bridge orders, allowances and transfers count as in flight too.
     assert!(seen >= 22, "only {seen}");
 }
 
@@ -201,7 +201,7 @@ fn what_has_no_room_is_counted_and_what_is_wide_goes_on_below() {
     assert!(!whole.contains("more line"), "{whole}");
     let short = text_of(&drawn(&swap, 58, 8));
     assert!(short.contains("more lines"), "{short}");
-    // Every word of the wide card stands in the narrow one.
+    // Every word of the wide card is also on the narrow one.
     for (widget, state, card) in samples::cards() {
         let words = |width: u16| {
             let mut rows = card.full(NOW, usize::from(width) - 4);
@@ -284,7 +284,7 @@ fn the_sprite_keeps_its_first_frame_without_motion_and_turns_to_letters_without_
     assert_eq!(sprite::next_change_millis(&model, Moment { millis: 601, motion: true }), Some(1200));
     assert_eq!(sprite::next_change_millis(&model, Moment { millis: 601, motion: false }), None);
     assert!(at(&dark.at_depth(Depth::None), 0, true).is_ascii());
-    // A phase is told by cracks too, not by colour alone.
+    // A phase shows in the cracks too, not only in the colour.
     let shades = |phase| {
         let model = sprite::SpriteModel { state: SpriteState::Idle, phase, letters: false };
         let buffer = drawn_with(&dark, (10, 4), |pen, area| sprite::draw(&model, pen, area, NOW));
@@ -304,7 +304,7 @@ fn a_chart_of_one_value_is_a_line_and_not_a_division() {
     assert!(text.contains('●') && text.contains("1.00"), "{text}");
 }
 
-/// A decision's dialog in a state of a sample.
+/// Approval dialog of a sample, as text.
 fn decided(state: &str, (width, height): (u16, Option<u16>)) -> String {
     let (_, decision) = samples::decisions().into_iter().find(|(name, _)| *name == state).unwrap();
     let before = SafeText::clean("Swap 0.6 WETH for >= 264.8 UNI", 60);
@@ -383,7 +383,7 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
         ("looked", "Esc later (keeps waiting)"),
         ("over", "simulating again…"),
         ("struck out", "-s- approve similar"),
-        // What a standing approval lets pass stands there before it is given: tool, pair, recipient, size, total, time.
+        // The scope of a standing approval is shown before it is given: tool, pair, recipient, size, total, time.
         ("similar", "with Swap only: WETH → UNI on ethereum"),
         ("similar", "to             your account"),
         ("similar", "any, until the total is used up; this one counts as $2,047.53 of it"),
@@ -401,7 +401,7 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
     ] {
         assert!(told(state).contains(words), "{state}: {words}\n{}", told(state));
     }
-    // How long it stands is told at every width.
+    // The validity is shown at every width.
     for width in [40, 60, 80, 98] {
         let shown = decided("lapsing", (width, None));
         assert!(shown.contains("valid 0:04") && shown.contains("0:20"), "{width}\n{shown}");

@@ -1,4 +1,4 @@
-//! The screen's words for typed values: checks and what they found, rules and fields of the policy, states.
+//! Display texts for typed values: checks and their findings, rules and fields of the policy, states.
 
 use super::figure::readable;
 use super::plain::tool_word;
@@ -11,7 +11,7 @@ use bardo_base::text::width;
 use bardo_base::units::{Rounding, Usd};
 use bardo_session::questions::ToRead;
 
-/// A check, in the words of the screen.
+/// Display name of a check.
 pub fn check_word(check: Check) -> &'static str {
     match check {
         Check::Halt => "halt",
@@ -27,7 +27,7 @@ pub fn check_word(check: Check) -> &'static str {
     }
 }
 
-/// How the operator answered, in words with a mark, and their colour.
+/// Text and role for the resolution of an approval request.
 pub const fn outcome_words(outcome: ApprovalOutcome) -> (&'static str, Role) {
     match outcome {
         ApprovalOutcome::Approved => ("✓ approved", Role::StateGood),
@@ -40,7 +40,7 @@ pub const fn outcome_words(outcome: ApprovalOutcome) -> (&'static str, Role) {
     }
 }
 
-/// How a transaction stands, in words.
+/// Display text for the state of a transaction.
 pub const fn transaction_words(state: TxState) -> &'static str {
     match state {
         TxState::Signed => "signed",
@@ -52,7 +52,7 @@ pub const fn transaction_words(state: TxState) -> &'static str {
     }
 }
 
-/// A rule of which there is one, in the words of the screen.
+/// Display name of a rule with a fixed name.
 const fn rule_name_word(name: RuleName) -> &'static str {
     match name {
         RuleName::Stop => "Stop",
@@ -140,7 +140,7 @@ const fn rule_name_word(name: RuleName) -> &'static str {
     }
 }
 
-/// A rule, in the words of the screen.
+/// Display name of a rule.
 pub fn rule_word(rule: &Rule) -> String {
     match rule {
         Rule::Named(name) => rule_name_word(*name).to_owned(),
@@ -156,17 +156,17 @@ pub fn rule_word(rule: &Rule) -> String {
     }
 }
 
-/// A field of the policy, in the words of the screen.
+/// Display name of a policy field.
 pub fn policy_word(field: &str) -> String {
     rule_word(&Rule::read(field))
 }
 
-/// A changed field of the policy: `Day cap: 5000 → 8000`.
+/// Changed field of the policy, such as `Day cap: 5000 → 8000`.
 pub fn policy_line(change: &PolicyChange) -> String {
     format!("{}: {} → {}", policy_word(change.field.as_str()), change.from, change.to)
 }
 
-/// Rules with what broke each. A rule that is named like its check is not named again.
+/// Violated rules with their values. The simulation rule is not named, because its check has the same name.
 fn broken(violations: &[Violation]) -> String {
     let words = |one: &Violation| match one.rule {
         Rule::Named(RuleName::Simulation) => one.value.to_string(),
@@ -175,7 +175,7 @@ fn broken(violations: &[Violation]) -> String {
     violations.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
-/// What a check found, in a sentence.
+/// Finding of a check, as a sentence.
 pub fn finding_words(finding: &Finding) -> String {
     match finding {
         Finding::Broken { violations } => broken(violations),
@@ -203,8 +203,8 @@ pub fn finding_words(finding: &Finding) -> String {
     }
 }
 
-/// Why a call failed: by the checks that stand against it, and else by its own sentence. An action's permit is called a
-/// simulated offer, because the word alone is too close to Permit2, which is something else.
+/// Reason of a failed call: the checks that block it, else its error message. An action's permit is called a simulated
+/// offer, because "permit" could be mistaken for Permit2.
 pub fn failure_words(failed: &ToolFailed) -> String {
     let blocked = failed.blocked();
     if blocked.is_empty() {
@@ -219,7 +219,7 @@ pub fn failure_words(failed: &ToolFailed) -> String {
     blocked.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
-/// Why a simulated offer does not serve; for other errors their own sentence.
+/// Reason why a simulated offer cannot be used; the error's own message for other codes.
 pub fn offer_words(code: ErrorCode, sentence: &str) -> String {
     match code {
         ErrorCode::PermitExpired => {
@@ -230,12 +230,12 @@ pub fn offer_words(code: ErrorCode, sentence: &str) -> String {
     }
 }
 
-/// The tool that has a limit of its own, as people call it.
+/// Display name of the tool that a per-tool limit belongs to; `None` for other fields.
 fn tool_of(field: &str) -> Option<String> {
     Some(tool_word(field.strip_prefix("tools.")?.strip_suffix(".requires_approval_above_usd")?))
 }
 
-/// The limit of the policy that a reason names, and its field.
+/// Amount and field of the policy limit that a reason names; `None` for other reasons.
 fn limit_of(why: &AskReason) -> Option<(String, &str)> {
     match why {
         AskReason::AboveLimit { limit, field, .. } => {
@@ -261,7 +261,7 @@ fn limit_of(why: &AskReason) -> Option<(String, &str)> {
     }
 }
 
-/// Why the operator is asked, and which limit of the policy stands behind it, in the screen's words.
+/// Reason for an approval request, with the policy limit behind it.
 pub fn reason(why: &AskReason) -> String {
     let Some((limit, field)) = limit_of(why) else {
         return match why {
@@ -277,7 +277,7 @@ pub fn reason(why: &AskReason) -> String {
     }
 }
 
-/// The same in so many columns: where there is no room for all of it, in fewer words.
+/// Reason for an approval request in at most `columns`, where a shorter form exists.
 pub fn reason_in(why: &AskReason, columns: usize) -> String {
     let whole = reason(why);
     let Some((limit, field)) = limit_of(why).filter(|_| width(&whole) > columns) else { return whole };
@@ -289,7 +289,7 @@ pub fn reason_in(why: &AskReason, columns: usize) -> String {
     }
 }
 
-/// What must be read before a yes; what a check says of itself stands without its name in the code.
+/// Warning that must be read before an approval. A check's warning has the display name of the check.
 pub fn warning(one: &ToRead) -> String {
     match &one.check {
         Some(check) => format!("{}: {}", check_word(check.check), found(&check.finding)),
@@ -297,7 +297,7 @@ pub fn warning(one: &ToRead) -> String {
     }
 }
 
-/// What a check found, for the eye beside the check's name: figures as one can read them.
+/// Finding of a check for display beside its name, with readable figures.
 pub fn found(finding: &Finding) -> String {
     match finding {
         Finding::Slippage { slippage, impact } => format!("{slippage}, impact {impact}"),
@@ -311,7 +311,7 @@ pub fn found(finding: &Finding) -> String {
     }
 }
 
-/// What a check came to in a word or two, where its figure says more than its name: `50 bps`, `$853.14`.
+/// Finding of a check as a short figure, such as `50 bps` or `$853.14`. `None` if it says no more than the name.
 pub fn figure_of(finding: &Finding) -> Option<String> {
     let dollars = |value: Usd| format!("${}", grouped_cents(&value.to_string()));
     match finding {
@@ -346,7 +346,7 @@ pub fn figure_of(finding: &Finding) -> Option<String> {
     }
 }
 
-/// Dollars with their thousands apart and no more than cents, from a figure with or without its sign.
+/// Dollars with grouped thousands and at most two decimals, truncated. A leading `$` is removed.
 pub fn grouped_cents(figure: &str) -> String {
     let bare = figure.trim_start_matches('$').replace(',', "");
     match bare.split_once('.') {

@@ -1,4 +1,4 @@
-//! Where questions lie until somebody answers, first come first served. Whoever asked holds a `ticket`.
+//! Queue of approval requests, in order of arrival. The requester holds a [`Ticket`].
 
 #[cfg(test)]
 mod model;
@@ -32,14 +32,15 @@ use bardo_store::StoreError;
 pub use ticket::Ticket;
 use ticket::asked_because;
 
-/// Characters kept of a reason.
+/// Length limit of a reason, in characters.
 const MAX_REASON: usize = 400;
-/// How far the wall clock may go back before standing approvals end, in milliseconds: time servers correct by less.
+/// Largest backward step of the wall clock that keeps standing approvals, in milliseconds. Corrections by time servers
+/// are smaller.
 const MAX_CORRECTION: u64 = 2_000;
-/// So many permits are remembered that somebody said no to when their question was over already.
+/// Number of permits to remember that were rejected after their request was closed.
 const MAX_LATE: usize = 64;
 
-/// The desk of one program. Cheap to clone; clones are the same desk.
+/// Approval queue of this process. Clones share the same queue.
 #[derive(Clone)]
 pub struct ApprovalDesk {
     inner: Arc<Inner>,
@@ -53,7 +54,7 @@ struct Inner {
     changed: watch::Sender<u64>,
     trail: Option<Trail>,
     elsewhere: OnceLock<Arc<dyn Elsewhere>>,
-    /// Whether approvals take a proof that the operator gave them.
+    /// True if approvals need a proof that the operator gave them.
     takes_proof: AtomicBool,
 }
 
@@ -61,12 +62,13 @@ struct Inner {
 struct State {
     open: Vec<Open>,
     grants: Vec<Grant>,
-    /// Given with a yes that is not on record yet: these do not stand before it is.
+    /// Standing approvals that come with an approval which the audit log does not contain yet. They take effect after
+    /// that.
     unrecorded: Vec<Grant>,
-    /// Permits that somebody said no to when their question was over already.
+    /// Permits that were rejected after their request was closed.
     late: VecDeque<PermitId>,
     next: u64,
-    /// The wall clock when it was last read, in milliseconds since the Unix epoch.
+    /// Highest wall clock reading since the last large backward step, in milliseconds since the Unix epoch.
     latest: u64,
     limits: AskLimits,
 }
@@ -75,7 +77,7 @@ struct Open {
     number: u64,
     preview: Arc<Preview>,
     asked_by: AskedBy,
-    /// The permits under which the same was asked before.
+    /// Expired permits under which the same action was requested before.
     earlier: Vec<PermitId>,
     reasons: Vec<AskReason>,
     changed: Vec<SafeText>,
@@ -87,13 +89,13 @@ struct Open {
 }
 
 enum Answered {
-    /// With the number of the standing approval that it gives, where it gives one.
+    /// The answer, and the number of the standing approval that it gives, if any.
     Answer(Answer, Option<u64>),
     Withdrawn(SafeText),
 }
 
 impl Answered {
-    /// Whether it lets the action pass: then it is worth as much as the permit it was said to.
+    /// Returns true if the answer lets the action run. Such an answer is valid only for the permit that it names.
     fn says_yes(&self) -> bool {
         match self {
             Self::Answer(answer, _) => says_yes(answer),
@@ -116,12 +118,13 @@ impl std::fmt::Debug for ApprovalDesk {
 }
 
 impl ApprovalDesk {
-    /// A desk whose questions lapse after `timeout`.
+    /// Creates an approval queue whose requests lapse after `timeout`.
     pub fn new(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration) -> Self {
         Self::made(clock, fabric, timeout, None)
     }
 
-    /// The same, with every question and how it ended on the audit trail. A yes that cannot be recorded is none.
+    /// Creates an approval queue that records each request and its outcome in the audit log. An approval that cannot be
+    /// recorded is invalid.
     pub fn recording(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration, trail: Trail) -> Self {
         Self::made(clock, fabric, timeout, Some(trail))
     }
@@ -133,18 +136,18 @@ impl ApprovalDesk {
         Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed, trail, elsewhere, takes_proof }) }
     }
 
-    /// Counts from now on what is answered in other programs, before it has been heard here. Said once.
+    /// Sets the source of answers that other processes on the same ledger received. Only the first call has an effect.
     pub fn listen(&self, elsewhere: Arc<dyn Elsewhere>) {
         let _said_before = self.inner.elsewhere.set(elsewhere);
     }
 
-    /// From now on an approval counts only with a proof that the operator gave it: an agent that asks here may reach the
-    /// operator's keyboard. This is never undone.
+    /// Requires a proof of the operator for every later approval, since an agent that asks here may reach the
+    /// operator's keyboard. This cannot be undone.
     pub fn require_proof(&self) {
         self.inner.takes_proof.store(true, Ordering::SeqCst);
     }
 
-    /// Whether an approval counts only with a proof.
+    /// Returns whether an approval needs a proof of the operator.
     pub fn takes_proof(&self) -> bool {
         self.inner.takes_proof.load(Ordering::SeqCst)
     }
@@ -157,12 +160,12 @@ impl ApprovalDesk {
         self.inner.changed.send_modify(|version| *version = version.wrapping_add(1));
     }
 
-    /// A number that changes whenever the open questions do.
+    /// Returns a version number that changes whenever the set of open requests changes.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.inner.changed.subscribe()
     }
 
-    /// All open questions, the oldest first.
+    /// Returns all open requests, the oldest first.
     pub fn pending(&self) -> Vec<ApprovalRequest> {
         let state = self.state();
         let of = state.open.len();
@@ -182,7 +185,7 @@ impl ApprovalDesk {
         state.open.iter().enumerate().map(request).collect()
     }
 
-    /// The open question that waits for this permit, or did before it was asked anew.
+    /// Returns the preview of the open request that has this permit now or had it before a renewal.
     pub fn asked(&self, permit_id: PermitId) -> Option<Arc<Preview>> {
         let state = self.state();
         let mut open = state.open.iter();
@@ -190,7 +193,7 @@ impl ApprovalDesk {
         found.map(|open| Arc::clone(&open.preview))
     }
 
-    /// The standing approvals that still hold, each with how long.
+    /// Returns the valid standing approvals, each with its remaining time.
     pub fn grants(&self) -> Vec<(Grant, Duration)> {
         let mut state = self.state();
         let now = state.moment(&*self.inner.clock);
@@ -198,7 +201,7 @@ impl ApprovalDesk {
         live.map(|grant| (grant.clone(), grant.lasts(now))).collect()
     }
 
-    /// Takes one standing approval back; false if there is none of that number.
+    /// Revokes one standing approval. Returns false if none has this number.
     pub fn revoke_grant(&self, number: u64) -> bool {
         let mut state = self.state();
         let before = state.grants.len();
@@ -206,12 +209,12 @@ impl ApprovalDesk {
         state.grants.len() < before
     }
 
-    /// Takes every standing approval back: after a halt, or a change of rules or phase.
+    /// Revokes all standing approvals, as after a halt or a change of policy or phase.
     pub fn drop_grants(&self) {
         self.state().drop_grants();
     }
 
-    /// Drops the standing approvals that were given under other rules or in another phase.
+    /// Drops the expired standing approvals and those given under another policy or in another phase.
     pub fn keep_grants_of(&self, policy: B256, phase: Phase) {
         let mut state = self.state();
         let now = state.moment(&*self.inner.clock);
@@ -219,12 +222,13 @@ impl ApprovalDesk {
         state.unrecorded.retain(|grant| grant.lives(now, policy, phase));
     }
 
-    /// Why an action can never be covered by a standing approval; `None` if it can.
+    /// Returns the reason for which no standing approval can cover the action; `None` if one can.
     pub fn why_no_grant(preview: &Preview) -> Option<&'static str> {
         never_granted(preview)
     }
 
-    /// A yes by a standing approval that covers this action, if there is one.
+    /// Returns an approval from a standing approval that covers the action, if one exists, and deducts the action's
+    /// spending.
     pub fn granted(&self, preview: &Preview) -> Option<Yes> {
         if never_granted(preview).is_some() {
             return None;
@@ -240,8 +244,8 @@ impl ApprovalDesk {
         covers.map(|number| Yes { permit_id, said: Said::Grant, grant: Some(number), earlier: Vec::new() })
     }
 
-    /// Whether what a yes rests on still stands: a standing approval may have been taken back since it said yes, and
-    /// somebody may have said no when the question had just passed.
+    /// Returns whether the approval is still valid. The standing approval may have been revoked since, and the operator
+    /// may have rejected the action just after its request was closed.
     pub(crate) fn stands(&self, yes: &Yes) -> bool {
         let mut state = self.state();
         let now = state.moment(&*self.inner.clock);
@@ -249,8 +253,11 @@ impl ApprovalDesk {
         yes.grant.is_none_or(granted) && !yes.asked_as().any(|permit| state.late.contains(&permit))
     }
 
-    /// Ends a question for the other programs, in the transaction that uses its permit up: whoever answers later is told
-    /// that it is over. What somebody there has said against it before is answered here.
+    /// Closes a request for the other processes, in the transaction that consumes its permit: a later answer there
+    /// finds it closed. Returns the rejection that another process recorded before, if any.
+    ///
+    /// # Errors
+    /// The database's failure.
     pub(crate) fn close(&self, transaction: &Transaction<'_>, yes: &Yes) -> Result<Option<SafeText>, StoreError> {
         let Some(elsewhere) = self.inner.elsewhere.get() else { return Ok(None) };
         for permit_id in yes.asked_as() {
@@ -261,7 +268,7 @@ impl ApprovalDesk {
         Ok(None)
     }
 
-    /// Whether this may be asked now.
+    /// Checks the limits on requests.
     fn may_ask(&self, preview: &Preview) -> Result<(), AskRefused> {
         let now = self.inner.clock.steady_millis();
         let mut state = self.state();
@@ -270,13 +277,14 @@ impl ApprovalDesk {
         state.limits.may_ask(preview, open, now)
     }
 
-    /// Queues a question. `Delay` passes by itself when its time is over, all else lapses. Where the same was refused a
-    /// short while ago, or the agent has asked too much, nobody is asked and [`Ticket::decision`] says so.
+    /// Queues an approval request of an agent. An action with [`ApprovalNeed::Delay`] proceeds when its delay is over;
+    /// every other request lapses. If a limit prevents the request, it is not queued and [`Ticket::decision`] returns
+    /// [`Decision::NotAsked`](super::Decision::NotAsked).
     pub fn ask(&self, preview: Arc<Preview>) -> Ticket {
         self.ask_for(preview, AskedBy::default())
     }
 
-    /// The same for an action of which it is known who asked for it.
+    /// Queues an approval request like [`Self::ask`], with a known requester.
     pub fn ask_for(&self, preview: Arc<Preview>, asked_by: AskedBy) -> Ticket {
         let (passes_by_itself, wait, reasons) = match &preview.needs {
             ApprovalNeed::Delay { millis } => (true, Duration::from_millis(*millis), asked_because(&preview.needs)),
@@ -335,7 +343,7 @@ impl ApprovalDesk {
         }
     }
 
-    /// A question that is not queued, because the operator answers it with the request itself: an action by hand.
+    /// Creates a request that is not queued, for a manual action: the operator answers it together with the command.
     pub fn by_hand(preview: Arc<Preview>) -> ApprovalRequest {
         ApprovalRequest {
             requirement: requirement(&preview),
@@ -352,11 +360,11 @@ impl ApprovalDesk {
         }
     }
 
-    /// Asks and answers in one: the operator has read a preview of their own action and approves it. It counts with the
-    /// same confirmation, and the same proof, as an approval of a queued question, and both are put on record.
+    /// Requests and approves an action of the operator, who has viewed its preview. The approval needs the same
+    /// confirmation and proof as one of a queued request. The request and the approval are recorded alike.
     ///
     /// # Errors
-    /// [`AnswerError`]: the approval does not count, and nothing is asked.
+    /// Returns an [`AnswerError`] if the approval is not accepted; then nothing is requested.
     pub fn ask_approved(
         &self,
         preview: Arc<Preview>,
@@ -418,21 +426,21 @@ impl ApprovalDesk {
         self.tell_watchers();
     }
 
-    /// Answers the question that waits for `permit_id`. An approval counts only with what the question's [`Requirement`]
-    /// asks for, wherever it comes from. A no also counts where the same is asked under another permit by
-    /// now: what was shown with it makes no difference to it.
+    /// Answers the open request that has `permit_id`. An approval must satisfy the request's [`Requirement`], whatever
+    /// its source. A rejection, or an edit, is also accepted for an earlier permit of the same request: it does not
+    /// depend on the figures that were shown.
     ///
     /// # Errors
-    /// [`AnswerError`]: the answer does not count, the question stays as it is. A no to what is over already still keeps
-    /// it from being signed, if it has not been.
+    /// Returns an [`AnswerError`] if the answer is not accepted; then the request stays open. A rejection of a closed
+    /// request still prevents a signature that has not been made yet.
     pub fn answer(&self, permit_id: PermitId, reply: impl Into<Reply>) -> Result<(), AnswerError> {
         self.answer_proved(permit_id, reply, None)
     }
 
-    /// The same with a proof that the operator gave the answer. A refusal takes none.
+    /// Answers like [`Self::answer`], with a proof that the operator gave the answer. A rejection needs none.
     ///
     /// # Errors
-    /// As [`Self::answer`]; [`AnswerError::Unproved`].
+    /// Returns the errors of [`Self::answer`], and [`AnswerError::Unproved`] if the proof is missing or invalid.
     pub fn answer_proved(
         &self,
         permit_id: PermitId,
@@ -458,14 +466,14 @@ impl ApprovalDesk {
         answered
     }
 
-    /// Takes every open question back, as at a halt, and every standing approval.
+    /// Withdraws every open request and revokes every standing approval, as at a halt.
     pub fn withdraw_all(&self, reason: &str) {
         let reason = SafeText::clean(reason, MAX_REASON);
         let mut state = self.state();
         state.drop_grants();
-        // Said before the state is let go of: a question without its sender has been answered.
+        // Send before the lock is released: a request without its sender counts as answered.
         for sender in state.open.iter_mut().filter_map(|open| open.answer.take()) {
-            // Whoever asked may have gone meanwhile.
+            // The requester may have dropped its ticket.
             let _gone = sender.send(Answered::Withdrawn(reason.clone()));
         }
     }
@@ -477,8 +485,8 @@ impl ApprovalDesk {
 }
 
 impl State {
-    /// The present. A wall clock that was set back ends every standing approval, since how much time has passed can no
-    /// longer be known; a smaller correction is ignored.
+    /// Returns the current time and keeps the highest wall clock reading. If the wall clock steps back by more than
+    /// [`MAX_CORRECTION`], the elapsed time is unknown, so every standing approval ends.
     fn moment(&mut self, clock: &dyn Clock) -> Moment {
         let now = Moment::now(clock);
         if now.wall.saturating_add(MAX_CORRECTION) < self.latest {
@@ -512,7 +520,7 @@ impl State {
             grant = Some(Grant::new(self.next, &open.preview, left, *millis, now));
         }
         let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
-        // Whoever asked may have gone; then nobody acts on it, and no grant may stay behind.
+        // If the requester is gone, nobody acts on the answer, so no standing approval may remain.
         let number = grant.as_ref().map(Grant::number);
         sender.send(Answered::Answer(answer, number)).map_err(|_| AnswerError::NotAsked)?;
         self.unrecorded.extend(grant);
@@ -524,10 +532,10 @@ impl State {
         self.unrecorded.clear();
     }
 
-    /// Lets the standing approval of a yes stand, or forgets it.
+    /// Activates the standing approval `number` if `stands`; otherwise drops it.
     fn settle_grant(&mut self, number: u64, stands: bool) {
         let found = self.unrecorded.iter().position(|grant| grant.number() == number);
-        // Taken back before it was on record, it is gone.
+        // It is missing if it was revoked before the approval was recorded.
         let Some(grant) = found.map(|at| self.unrecorded.swap_remove(at)) else { return };
         if stands {
             self.grants.push(grant);

@@ -1,4 +1,4 @@
-//! The seam to what other programs on the same ledger answer: said there, and not heard at this desk yet.
+//! Interface to answers that other processes on the same ledger received and this queue has not seen.
 
 use std::fmt::Debug;
 
@@ -8,10 +8,10 @@ use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_store::StoreError;
 
-/// Answers that are given in other programs.
+/// Source of answers that other processes received.
 pub trait Elsewhere: Debug + Send + Sync {
-    /// Ends what is asked under this permit, so that nobody answers it any more; answers why it must not be done, where
-    /// somebody has said so. An answer that cannot be read says so as well.
+    /// Closes the requests under this permit in the shared ledger, so that no process answers them later. Returns the
+    /// reason against the action if another process recorded a rejection, or an answer that cannot be read.
     ///
     /// # Errors
     /// The database's failure.

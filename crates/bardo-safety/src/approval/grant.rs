@@ -1,5 +1,5 @@
-//! Standing approvals: for one Golem, one tool, one chain, the same tokens and recipients, under the
-//! same rules and phase, up to a total, for a while.
+//! Standing approvals. Each covers one Golem, tool, chain and account, with the same tokens and recipients, under the
+//! same policy and phase. It has a total and a limited lifetime.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,75 +18,76 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use golem_chain::token::TokenId;
 
-/// A standing approval.
+/// Standing approval that covers similar actions.
 #[derive(Debug, Clone)]
 pub struct Grant {
-    /// Names it on its desk.
     number: u64,
     scope: Scope,
-    /// What might be spent under it when it was given.
+    /// Spending limit at the start, without the action that it was given with.
     granted: Usd,
-    /// What may still be spent under it.
+    /// Remaining spending limit.
     left: Usd,
-    /// When it was given, in milliseconds since the Unix epoch.
+    /// Time of the approval, in milliseconds since the Unix epoch.
     given_at: u64,
-    /// When it ends by the wall clock, in milliseconds since the Unix epoch: a suspended machine shortens it.
+    /// End by the wall clock, in milliseconds since the Unix epoch. It also counts the time during which the machine is
+    /// suspended.
     ends_at: u64,
-    /// When it ends by the monotonic clock: setting the wall clock back lengthens nothing.
+    /// End by the monotonic clock. Setting the wall clock back cannot extend it.
     ends: Instant,
-    /// The phase of whoever acts, as it was when it was given: it ends when that changes, and does not come back with it.
+    /// Phase of the acting Golem, subscribed before the approval. Any change ends the approval, even if the phase
+    /// changes back.
     own: Option<watch::Receiver<Phase>>,
 }
 
-/// One moment by both clocks.
+/// Point in time on both clocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    /// By the wall clock, in milliseconds since the Unix epoch.
+    /// Wall clock reading, in milliseconds since the Unix epoch.
     pub wall: u64,
-    /// By the monotonic clock, which may stand still while the machine is suspended.
+    /// Monotonic clock reading. This clock may pause while the machine is suspended.
     pub steady: Instant,
 }
 
 impl Moment {
-    /// The present.
+    /// Reads both clocks.
     pub fn now(clock: &dyn Clock) -> Self {
         Self { wall: clock.now_millis(), steady: Instant::now() }
     }
 }
 
-/// What a grant is bound to.
+/// Properties of an action that a standing approval requires to be equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// Who may act.
+    /// Golem that may act.
     pub golem_id: GolemId,
-    /// By which tool.
+    /// Name of the tool.
     pub tool: &'static str,
-    /// Where.
+    /// Chain of the transactions.
     pub chain_id: u64,
-    /// With whose money.
+    /// Account that spends.
     pub account: Address,
-    /// Every token that goes out.
+    /// Every token that leaves the account.
     pub gives: BTreeSet<TokenId>,
-    /// Every token that comes in: what may be bought may not be sold by the same word.
+    /// Every token that the account receives. An approval to buy a token does not permit selling it.
     pub gets: BTreeSet<TokenId>,
-    /// Everybody who receives something.
+    /// Every address that receives something.
     pub recipients: BTreeSet<Address>,
-    /// The other chain and the token there that a bridge order brings.
+    /// Destination chain and token of a bridge order.
     pub arrival: Option<(u64, TokenId)>,
-    /// Whoever may take something by a signature: routers, reactors, settlers.
+    /// Every spender of a signed message: routers, reactors, settlers.
     pub takers: BTreeSet<Address>,
-    /// Under which rules.
+    /// Hash of the policy in force.
     pub policy: B256,
-    /// In which phase.
+    /// Golem's phase when the preview was made.
     pub phase: Phase,
-    /// After which stop: it ends with the next, even if that is lifted at once.
+    /// Text of the last stop before the preview. A later stop ends the approval, even if it is lifted at once.
     pub last_stop: Option<SafeText>,
-    /// True for an approval that was given on paper, which never lets anything be signed.
+    /// True for an approval in paper trading, which never permits a signature.
     pub paper: bool,
 }
 
 impl Scope {
-    /// What a grant for an action of this kind is bound to.
+    /// Returns the scope of an action.
     pub fn of(preview: &Preview) -> Self {
         let proposal = preview.framed.proposal();
         let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
@@ -109,7 +110,7 @@ impl Scope {
     }
 }
 
-/// The spenders of everything that is signed beside transactions.
+/// Spenders of every signed message that is not a transaction.
 fn takers(preview: &Preview) -> BTreeSet<Address> {
     let inside = preview.framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
     let order = preview.framed.proposal().order.as_ref().map(|order| &order.message);
@@ -117,7 +118,7 @@ fn takers(preview: &Preview) -> BTreeSet<Address> {
 }
 
 impl Grant {
-    /// A standing approval that lasts for `millis` from `now`.
+    /// Creates a standing approval that is valid for `millis` milliseconds from `now`.
     pub(super) fn new(number: u64, preview: &Preview, left: Usd, millis: u64, now: Moment) -> Self {
         Self {
             number,
@@ -131,12 +132,12 @@ impl Grant {
         }
     }
 
-    /// Names it on its desk, and no other there.
+    /// Returns the number that identifies the approval in its queue.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// How long it still holds, by the clock that ends it first.
+    /// Returns the remaining time, by the clock that ends it first.
     pub fn lasts(&self, now: Moment) -> Duration {
         if now.wall < self.given_at {
             return Duration::ZERO;
@@ -145,33 +146,33 @@ impl Grant {
         self.ends.saturating_duration_since(now.steady).min(by_wall)
     }
 
-    /// What it is bound to.
+    /// Returns the properties that an action must match.
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
 
-    /// What may still be spent under it.
+    /// Returns the remaining spending limit.
     pub fn left(&self) -> Usd {
         self.left
     }
 
-    /// What might be spent under it when it was given.
+    /// Returns the spending limit at the start, without the action that it was given with.
     pub fn granted(&self) -> Usd {
         self.granted
     }
 
-    /// Whether it is still of use: in time, and under the rules and the phase of now.
+    /// Returns true if the approval is in time and matches this policy and phase.
     pub(super) fn lives(&self, now: Moment, policy: B256, phase: Phase) -> bool {
         self.stands(now) && self.scope.policy == policy && self.scope.phase == phase
     }
 
-    /// Whether neither clock has ended it, the wall clock is not before the time at which it was given, and the phase has
-    /// not changed since it was asked for.
+    /// Returns true if neither clock has ended the approval, the wall clock is not before its start, and the Golem's
+    /// phase has not changed since the request.
     pub(super) fn stands(&self, now: Moment) -> bool {
         !self.lasts(now).is_zero() && self.own.as_ref().is_none_or(|own| matches!(own.has_changed(), Ok(false)))
     }
 
-    /// Takes an action's spending out of it; false, and nothing taken, if it does not cover that.
+    /// Deducts an action's spending. Returns false, and deducts nothing, if the approval does not cover the action.
     pub(super) fn take(&mut self, scope: &Scope, spent: Usd, now: Moment) -> bool {
         if !self.stands(now) || self.scope != *scope {
             return false;
@@ -186,7 +187,7 @@ impl Grant {
     }
 }
 
-/// Why an action can never be covered by a grant; `None` if it can.
+/// Returns the reason for which no standing approval can cover the action; `None` if one can.
 pub(super) fn never_granted(preview: &Preview) -> Option<&'static str> {
     let proposal = preview.framed.proposal();
     if proposal.tool.capability == CapabilityTier::Privileged {

@@ -1,9 +1,9 @@
-//! Limits on asking: the same thing is not asked again soon after a refusal, and no agent buries the operator under
-//! questions.
+//! Limits on approval requests. A rejected action is not requested again for a while, and no agent can flood the
+//! operator.
 //!
-//! Amounts, slippage, deadlines and the tool are no part of what makes two actions the same, so that no variation of them
-//! gets around a refusal. The operator's own actions have no limits here. Everything is kept in memory, by the monotonic
-//! scale of the clock: setting the wall clock frees nothing, and a restart by the operator does.
+//! Two actions count as the same regardless of amount, slippage, deadline and tool, so that varying these does not get
+//! around a rejection. The operator's own actions have no limits here. The state is in memory and uses the monotonic
+//! clock: setting the wall clock has no effect, and a restart by the operator clears it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -14,22 +14,22 @@ use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use golem_chain::token::{Token, TokenId};
 
-/// How long the same is not asked again after its first, second, … refusal, in milliseconds. The last one repeats.
+/// Pause after the first, second, … rejection of the same action, in milliseconds. The last value repeats.
 const PAUSES: [u64; 5] = [60_000, 300_000, 900_000, 3_600_000, 14_400_000];
-/// How long after its pause a refusal still makes the next pause longer, in milliseconds: a day.
+/// Time after a pause during which another rejection still lengthens the next pause, in milliseconds: one day.
 const REMEMBERED: u64 = 86_400_000;
-/// The most questions of one agent that are open at once.
+/// Limit of open requests per agent.
 pub const MAX_OPEN: usize = 8;
-/// The most questions of one agent within [`WINDOW`] that ended without an approval.
+/// Limit of requests per agent within [`WINDOW`] that ended without an approval.
 pub const MAX_UNANSWERED: usize = 20;
-/// The window of [`MAX_UNANSWERED`], in milliseconds.
+/// Window of [`MAX_UNANSWERED`], in milliseconds.
 const WINDOW: u64 = 600_000;
 /// Symbols of wrapped native tokens.
 const WRAPPED: [&str; 5] = ["WETH", "WPOL", "WMATIC", "WBNB", "WAVAX"];
-/// The most refused kinds of action that are remembered; the one whose pause ends first is forgotten first.
+/// Limit of remembered rejections. The one whose pause ends first is dropped first.
 const MAX_KINDS: usize = 1_024;
 
-/// What makes two actions the same after a refusal.
+/// Identity of an action for the limits: two actions with the same value count as the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ActionKind {
     golem_id: GolemId,
@@ -39,18 +39,18 @@ struct ActionKind {
     gives: BTreeSet<TokenId>,
     gets: BTreeSet<TokenId>,
     arrival: Option<(u64, TokenId)>,
-    /// Everyone but the account itself who receives something, or may take something afterwards.
+    /// Every address except the account that receives something, or gets an allowance if the action spends no token.
     others: BTreeSet<Address>,
 }
 
-/// What an action does, whichever tool proposes it.
+/// Effect of an action, independent of the tool that proposes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Effect {
-    /// Gives tokens for others.
+    /// Spends tokens and receives others, on this chain or another.
     Trade,
-    /// Gives tokens and gets none here.
+    /// Spends tokens and receives none.
     Pay,
-    /// Gives no token: an allowance, or a call.
+    /// Spends no token: grants an allowance or calls a contract.
     Allow,
 }
 
@@ -66,7 +66,8 @@ impl ActionKind {
             (false, true) => Effect::Pay,
             (false, false) => Effect::Trade,
         };
-        // Routers and settlers differ between tools that do the same; who is let take matters where nothing else is done.
+        // Routers and settlers differ between tools with the same effect, so spenders count only where an allowance is
+        // the effect.
         let spenders = proposal.allowances.iter().filter(|_| effect == Effect::Allow).map(|bound| bound.spender);
         let allowed =
             proposal.allowances.iter().filter(|_| effect == Effect::Allow).map(|bound| unwrapped(&bound.token));
@@ -86,42 +87,42 @@ impl ActionKind {
     }
 }
 
-/// The token, with a wrapped native token counted as the native one. A symbol that lies makes more actions the same, never
-/// fewer.
+/// Returns the token's id, with a wrapped native token counted as the native one. A false symbol makes more actions
+/// count as the same, never fewer.
 fn unwrapped(token: &Token) -> TokenId {
     if WRAPPED.contains(&token.symbol.as_str()) { TokenId::Native } else { token.id }
 }
 
-/// A refused kind of action.
+/// Rejection record of one kind of action.
 #[derive(Debug, Clone, Copy)]
 struct Refused {
-    /// How often in a row.
+    /// Number of rejections without an approval in between, within [`REMEMBERED`] of each other's pause.
     times: usize,
-    /// When it may be asked again.
+    /// End of the pause, in milliseconds on the monotonic clock.
     until: u64,
 }
 
-/// Why something is not asked.
+/// Reason for which a request is not queued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskRefused {
-    /// The operator refused the same a short while ago.
+    /// The operator recently rejected the same action.
     #[error("the operator refused this a short while ago: it may be asked again in {retry_after_seconds} s")]
     RefusedBefore {
-        /// When it may be asked again.
+        /// Remaining pause, in seconds.
         retry_after_seconds: u64,
     },
-    /// Too many of the agent's questions are open, or ended without an approval.
+    /// Too many of the agent's requests are open or ended without an approval.
     #[error("{why}: ask again in {retry_after_seconds} s")]
     TooMany {
-        /// How many there are.
+        /// Text with the number of requests.
         why: SafeText,
-        /// When one more may be asked.
+        /// Time until another request is possible, in seconds.
         retry_after_seconds: u64,
     },
 }
 
 impl AskRefused {
-    /// When it may be asked again, in seconds.
+    /// Returns the time until the request is possible, in seconds.
     pub fn retry_after_seconds(&self) -> u64 {
         match self {
             Self::RefusedBefore { retry_after_seconds } | Self::TooMany { retry_after_seconds, .. } => {
@@ -131,7 +132,7 @@ impl AskRefused {
     }
 }
 
-/// What was refused and asked, for one desk. Times are in milliseconds on the clock's monotonic scale.
+/// State of the limits for one approval queue. Times are in milliseconds on the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct AskLimits {
     refused: HashMap<ActionKind, Refused>,
@@ -139,7 +140,7 @@ pub(super) struct AskLimits {
 }
 
 impl AskLimits {
-    /// Whether this may be asked now, while `open` questions of the same agent are.
+    /// Checks the limits for a request, given the agent's number of `open` requests.
     pub(super) fn may_ask(&mut self, preview: &Preview, open: usize, now: u64) -> Result<(), AskRefused> {
         let golem_id = &preview.framed.proposal().golem_id;
         if *golem_id == GolemId::operator() {
@@ -167,7 +168,7 @@ impl AskLimits {
         }
     }
 
-    /// The question ended by a refusal.
+    /// Records a rejection.
     pub(super) fn note_refused(&mut self, preview: &Preview, now: u64) {
         self.note_unanswered(preview, now);
         if preview.framed.proposal().golem_id == GolemId::operator() {
@@ -184,7 +185,7 @@ impl AskLimits {
         entry.until = now.saturating_add(pause);
     }
 
-    /// The question ended without an approval.
+    /// Records a request that ended without an approval.
     pub(super) fn note_unanswered(&mut self, preview: &Preview, now: u64) {
         let golem_id = &preview.framed.proposal().golem_id;
         if *golem_id != GolemId::operator() {
@@ -196,7 +197,7 @@ impl AskLimits {
         }
     }
 
-    /// The operator approved an action of this kind: an earlier refusal no longer counts.
+    /// Forgets the rejections of this kind of action after an approval.
     pub(super) fn note_approved(&mut self, preview: &Preview) {
         self.refused.remove(&ActionKind::of(preview));
     }

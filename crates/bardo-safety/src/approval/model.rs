@@ -1,5 +1,5 @@
-//! How much consent an action takes, and which is enough, against a small model of both: written from the specification's
-//! page on approval and the fields' descriptions, in whole dollars.
+//! Model test of the required level of consent and of the consent that is enough. The model follows the specification's
+//! page on approval and the descriptions of the policy fields, in whole dollars.
 
 use bardo_base::fabric::Finding;
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ pub(super) fn usd(whole: u64) -> Usd {
     Usd::from_scaled(U256::from(whole), 0).unwrap()
 }
 
-/// A call for this account that moves nothing yet.
+/// A call for this account that moves no tokens.
 pub(super) fn proposal() -> Proposal {
     sample::proposal(ME, Intent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])))
 }
@@ -54,7 +54,7 @@ pub(super) fn simulated(takes_back: bool) -> Simulated {
     }
 }
 
-/// A question about `proposal`, which counts for so many dollars.
+/// A preview of `proposal` with a value of `dollars`.
 pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
     let framed = Framed::new(sample::frame(proposal)).unwrap();
     Preview {
@@ -78,7 +78,7 @@ pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
     }
 }
 
-/// What a case is made of. Dollars are whole.
+/// Random inputs of one case, with values in whole dollars.
 #[derive(Debug, Clone)]
 struct Case {
     approval_above: Option<u64>,
@@ -96,13 +96,13 @@ struct Case {
     found: bool,
     takes_back: bool,
     network: NetworkKind,
-    /// What it counted for when it was shown, and counts for now.
+    /// Value when the preview was shown, and value now; `None` if it is unknown.
     shown: Option<u64>,
     now: Option<u64>,
     given: &'static str,
 }
 
-/// How much consent, in the model's words.
+/// Level of consent in the model's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Need {
     Instant,
@@ -112,7 +112,7 @@ enum Need {
 }
 
 const TOOL_FIELD: &str = "tools.uniswap_execute_swap.requires_approval_above_usd";
-/// Reasons that are about the value, and follow it.
+/// Policy fields whose limits compare the action's value.
 const FIELDS: [&str; 3] = ["require_human_approval_above_usd", TOOL_FIELD, "spending_limits.hot_lane"];
 
 impl Case {
@@ -180,7 +180,7 @@ impl Case {
         Preview { network: self.network, ..preview(proposal, 0, 1_000) }
     }
 
-    /// What the code says it takes at a value.
+    /// Level of consent that the code computes for a value.
     fn taken(&self, policy: &Policy, framed: &Framed, value: Option<u64>) -> (ApprovalNeed, Facts) {
         let values = value.map(|value| Values { spent: usd(value), ..Values::default() });
         let facts = Facts {
@@ -205,7 +205,7 @@ impl Case {
         (consent::needs(by_rules, framed, &facts, &[verdict], above, &parties), facts)
     }
 
-    /// What it should take: the model.
+    /// Level of consent that the model expects for a value.
     fn asks(&self, value: Option<u64>) -> Need {
         if self.takes_back && !self.privileged {
             return Need::Instant;
@@ -236,14 +236,14 @@ impl Case {
         }
     }
 
-    /// Whether what was shown tells whoever said yes what is needed now.
+    /// Model: whether the preview that was approved covers the level that is needed now.
     fn shown_covers(&self, now: &Need) -> bool {
         match (self.asks(self.shown), now) {
             (_, Need::Instant | Need::Notify) | (Need::Approval(_), Need::Delay(_)) => true,
             (Need::Delay(waited), Need::Delay(needed)) => waited >= *needed,
             (Need::Approval(known), Need::Approval(needed)) => {
                 let by_value = needed.iter().any(|reason| FIELDS.contains(reason));
-                // A price moves while somebody reads: up to a fiftieth.
+                // A price may rise by up to 2 % while the operator reads.
                 let risen = match (self.shown, self.now) {
                     (Some(shown), Some(now)) => now * 100 > shown * 102,
                     _ => true,
@@ -254,7 +254,7 @@ impl Case {
         }
     }
 
-    /// Whether what was given is enough: the model.
+    /// Model: whether the given consent is enough.
     fn enough(&self) -> bool {
         let now = self.asks(self.now);
         match (&now, self.given) {
@@ -272,7 +272,7 @@ impl Case {
     }
 }
 
-/// What the code says, in the model's words.
+/// Converts the code's level into the model's terms.
 fn read(need: &ApprovalNeed) -> Need {
     let reason = |reason: &Reason| match reason {
         Reason::Above { field, .. } => *FIELDS.iter().find(|one| **one == field.as_str()).unwrap(),
@@ -320,7 +320,7 @@ fn consent_agrees_with_a_small_model_of_itself() {
         assert_eq!(enough, case.enough(), "case {number}: {case:#?}\n{now:?}");
         *seen.entry((now.word(), case.given, enough)).or_default() += 1;
     }
-    // Every tier with everything that can be given, and where it may be either, both.
+    // Every level occurs with every kind of consent, and with both results where both are possible.
     let often = |word: &str, given: &str, enough: bool| {
         let times = seen.iter().filter(|((one, two, three), _)| (*one, *two, *three) == (word, given, enough));
         assert!(times.map(|(_, times)| *times).sum::<usize>() > count / 3_000, "{word}, {given}, {enough}: {seen:#?}");

@@ -1,5 +1,5 @@
-//! Why a yes is needed: the fact itself, with its figures. What a person reads is made from it, so nothing that is
-//! decided later has to be read back from words.
+//! Typed reasons for which an approval is needed, with their figures. Displayed text is made from them; no later
+//! decision parses that text.
 
 use std::fmt;
 
@@ -11,54 +11,54 @@ use crate::value::PriceConcern;
 use bardo_base::fabric::AskReason;
 use bardo_base::text::SafeText;
 
-/// How much a value may have risen since it was shown, in basis points of it: what a price does while somebody reads.
+/// Tolerated rise of a value since it was shown, in basis points, for price moves while the operator reads.
 pub(super) const RISEN_BPS: u128 = 200;
 
-/// Characters kept of one reason in words.
+/// Length limit of a reason as text, in characters.
 const MAX_WORDS: usize = 200;
 
-/// Why a yes is needed.
+/// Reason for which an approval is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// It counts for more dollars than one of the policy's limits lets pass unasked.
+    /// The action's value is above one of the policy's limits for actions without approval.
     Above {
-        /// What it counts for, rounded up.
+        /// Value of the action, rounded up.
         value: Micros,
-        /// What passes unasked, rounded down.
+        /// Limit, rounded down.
         limit: Micros,
-        /// The policy's field.
+        /// Policy field that sets the limit.
         field: SafeText,
     },
-    /// It counts for more than the safety-guardian is not asked about.
+    /// The value is above the limit up to which the safety-guardian need not be asked (hot lane).
     HotLane,
-    /// What it counts for cannot be told.
+    /// The action's value is unknown.
     Untold,
-    /// It changes who holds authority.
+    /// The action changes who holds authority.
     Authority,
-    /// It pays somebody who was never paid before.
+    /// The action pays an address for the first time.
     FirstPaid,
-    /// It lets somebody take who never could before.
+    /// The action grants an allowance to an address for the first time.
     FirstAllowed,
-    /// Somebody who gets something, or may take it, has an address that is easily taken for a known one.
+    /// A recipient or spender has an address that is easily mistaken for a known one.
     Resembles {
-        /// Whose address it is.
+        /// Address of the recipient or spender.
         who: Address,
-        /// The known address that it begins and ends like.
+        /// Known address with a similar beginning and end.
         known: Address,
     },
-    /// It gives or brings a token that no price feed prices, or whose only pool contradicts its feed.
+    /// The action spends or receives a token without a price feed, or one whose only pool contradicts its feed.
     Price(PriceConcern),
-    /// A check wants the operator to look, and says why.
+    /// A check wants the operator to decide; the text is its explanation.
     Found(SafeText),
 }
 
 impl Reason {
-    /// A limit of the policy's field `field` that the value is above.
+    /// Makes the reason for a value above the limit of the policy field `field`.
     pub fn above(value: Micros, limit: Micros, field: &str) -> Self {
         Self::Above { value, limit, field: SafeText::clean(field, MAX_WORDS) }
     }
 
-    /// As the operator is told it.
+    /// Converts the reason into the form that events and screens use.
     pub fn told(&self) -> AskReason {
         match self {
             Self::Above { value, limit, field } => {
@@ -78,12 +78,12 @@ impl Reason {
         }
     }
 
-    /// In words.
+    /// Returns the reason as text for the operator.
     pub fn words(&self) -> SafeText {
         self.told().words()
     }
 
-    /// Whether it is about this one action as it stands, so that no word given for others answers it.
+    /// Returns whether the reason concerns this one action only, so that no approval of other actions covers it.
     pub fn is_of_this_one(&self) -> bool {
         match self {
             Self::Untold | Self::Resembles { .. } | Self::Price(_) | Self::Found(_) => true,
@@ -91,7 +91,7 @@ impl Reason {
         }
     }
 
-    /// Whether both are about the same limit of the same field, whatever the value.
+    /// Returns true if both name the same limit of the same field, whatever the value.
     pub(super) fn is_limit_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Above { limit, field, .. }, Self::Above { limit: other_limit, field: other_field, .. }) => {
@@ -112,13 +112,13 @@ impl Reason {
         }
     }
 
-    /// Whether this, shown to somebody who said yes, is enough for `now`. The same limit of the same field is the same
-    /// reason while the value is no more than [`RISEN_BPS`] above the one that was shown: amounts are bound by the
-    /// permit, and only their price moves. A value that is too large to be counted is never known.
+    /// Returns true if an approval that was shown `self` also covers `now`. The same limit of the same field stays
+    /// covered while the value is at most [`RISEN_BPS`] above the one that was shown: the permit binds the amounts, and
+    /// only their price moves. A value too large to count is never covered.
     pub(super) fn covers(&self, now: &Self) -> bool {
         match (self, now) {
             (Self::Above { value: shown, limit, field }, Self::Above { value, limit: now_limit, field: now_field }) => {
-                // Both are below 2^63.
+                // Both are below 2^63, so the product fits.
                 let most = u128::from(shown.get()) * (10_000 + RISEN_BPS) / 10_000;
                 (limit, field) == (now_limit, now_field) && *value < Micros::MAX && u128::from(value.get()) <= most
             }
@@ -131,7 +131,7 @@ impl Reason {
             (Self::Price(PriceConcern::NoFeed { token }), Self::Price(PriceConcern::NoFeed { token: now })) => {
                 token == now
             }
-            // The figures move while somebody reads; that the two differ much was shown.
+            // The figures move while the operator reads; the operator has seen that the two prices differ much.
             (
                 Self::Price(PriceConcern::Disputed { token, .. }),
                 Self::Price(PriceConcern::Disputed { token: now, .. }),
@@ -159,7 +159,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// As the operator is told it.
+/// Serializes in the form of [`AskReason`].
 impl Serialize for Reason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serde::Serialize::serialize(&self.told(), serializer)
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::approval::ApprovalNeed;
 
-    /// So many millionths above a limit in whole dollars.
+    /// A value in millionths of a dollar above a limit in whole dollars.
     fn above(micros: u64, limit: u64, field: &str) -> Reason {
         Reason::above(Micros::new(micros).unwrap(), Micros::new(limit * 1_000_000).unwrap(), field)
     }
@@ -221,7 +221,7 @@ mod tests {
             assert!(!asked(&[alike(1, 2)]).covers(&asked(&[other])));
         }
         assert!(!asked(&[Reason::FirstPaid]).covers(&asked(&[Reason::FirstAllowed])), "taking is not being paid");
-        // Both addresses whole, within what is kept of one reason.
+        // Both addresses appear in full within the length limit of a reason.
         let words = alike(0xab, 0xcd).words();
         for address in [Address::repeat_byte(0xab), Address::repeat_byte(0xcd)] {
             assert!(words.as_str().contains(&address.to_string()), "{words}");

@@ -1,5 +1,5 @@
-//! What an operator must read and type before an approval counts. The approval queue computes it from what would be
-//! signed and checks it with every approval, wherever the answer comes from: console, command line, another process.
+//! Viewing and typing that an approval requires. The approval queue derives it from the preview and checks it with
+//! every approval, whether from the console, the command line or another process.
 
 use alloy::primitives::Address;
 
@@ -14,15 +14,15 @@ use bardo_base::text::SafeText;
 
 use bardo_session::confirmation::{Confirm, Requirement, ToRead};
 
-/// Characters of an address that are typed.
+/// Number of an address's characters that the operator types.
 const DIGITS: usize = 4;
-/// Characters kept of a line.
+/// Length limit of a line, in characters.
 const LINE: usize = 400;
 
-/// Note on a simulation that did not see every change.
+/// Warning about a simulation that did not see every change.
 pub const INCOMPLETE: &str = "the simulation could not see every change: more may move than is told here";
 
-/// What an approval of this action must come with.
+/// Returns what the operator must view and type to approve the action.
 pub fn requirement(preview: &Preview) -> Requirement {
     let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
     Requirement { to_read: to_read(preview), confirm: confirm(preview, privileged) }
@@ -58,14 +58,14 @@ fn to_read(preview: &Preview) -> Vec<ToRead> {
     seen
 }
 
-/// Adds what is not there yet; a text is read once.
+/// Adds `one` unless its text is present already, so that the operator views each text once.
 fn add(seen: &mut Vec<ToRead>, one: ToRead) {
     if !seen.iter().any(|other| other.text == one.text) {
         seen.push(one);
     }
 }
 
-/// Everyone but the account itself who receives something.
+/// Returns every address except the account's own ones that receives something, each once.
 pub fn receivers(preview: &Preview) -> Vec<Address> {
     let proposal = preview.framed.proposal();
     let own = preview.framed.exposed();
@@ -79,9 +79,9 @@ pub fn receivers(preview: &Preview) -> Vec<Address> {
     all
 }
 
-/// What must be typed: for an address that resembles a known one, the digits in which the two differ; for a receiver that
-/// is paid for the first time or by a privileged action, and for the contract that a privileged action calls, the last
-/// ones.
+/// Characters that the operator must type, if any. For an address that resembles a known one, they are the characters
+/// where the two differ. For a recipient paid for the first time or by a privileged action, and for the contract that a
+/// privileged action calls, they are the last ones.
 fn confirm(preview: &Preview, privileged: bool) -> Option<Confirm> {
     if let Some((who, known)) = resembling(preview).next() {
         return Some(differing(who, known));
@@ -94,7 +94,7 @@ fn confirm(preview: &Preview, privileged: bool) -> Option<Confirm> {
     Some(last_digits("called contract", called.to))
 }
 
-/// Addresses that resemble a known one, each with that one.
+/// Addresses that resemble a known one, each with the known one.
 fn resembling(preview: &Preview) -> impl Iterator<Item = (Address, Address)> {
     preview.parties.iter().filter_map(|why| match why {
         Reason::Resembles { who, known } => Some((*who, *known)),
@@ -118,7 +118,7 @@ fn last_digits(whose: &str, address: Address) -> Confirm {
     }
 }
 
-/// The digits from the first in which they differ. An attacker has made those at the ends equal.
+/// Asks for the characters from the first difference on, since an attacker has matched those at both ends.
 fn differing(who: Address, known: Address) -> Confirm {
     let (told, digits, others) = (who.to_string(), format!("{who:#x}"), format!("{known:#x}"));
     let equal = digits.bytes().zip(others.bytes()).take_while(|(one, other)| one == other).count();
@@ -143,14 +143,14 @@ mod tests {
         for (who, before, expected) in [
             (address!("70990000000000000000000000000000000079C8"), "0x7099", "0000"),
             (address!("70997970C51812dc3A010C7d01b50e0d17aa79C8"), "0x70997970C51812dc3A010C7d01b50e0d17", "aa79"),
-            // Not alike at their ends; there is always something to type.
+            // The ends differ, and there are still four characters to type.
             (address!("70997970C51812dc3A010C7d01b50e0d17dc79C9"), "0x70997970C51812dc3A010C7d01b50e0d17dc", "79c9"),
         ] {
             let asked = differing(who, known);
             let (what, typed) = (asked.what.as_str().to_lowercase(), asked.expected.as_str().to_lowercase());
             assert!(what.contains(&format!("after {} in", before.to_lowercase())), "{what}");
             assert_eq!(typed, expected);
-            // What is typed is not what the known one has there.
+            // The known address has other characters at that position.
             let there = format!("{known:#x}");
             assert_ne!(there.get(before.len()..before.len() + 4), Some(expected));
         }

@@ -1,9 +1,9 @@
-//! Comparison of a question's action with the same action after it was simulated again: only a change for the worse
-//! makes the operator read and pick again.
+//! Comparison of an action's preview with its preview after another simulation. Only a change for the worse makes the
+//! operator view and select again.
 //!
-//! It is decided from typed values alone. Amounts, receivers, spenders, allowances, messages, checks and reasons are
-//! compared one by one; nonces, and deadlines that move on with the clock, are not. Whatever cannot be compared counts
-//! as worse.
+//! The comparison uses typed values only. It covers amounts, recipients, spenders, allowances, messages, checks and
+//! reasons. It ignores nonces, and deadlines that move with the clock. Anything that cannot be compared counts as
+//! worse.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,103 +24,103 @@ use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::token::{Token, TokenId};
 
-/// How much longer a signature or an allowance may be usable after a new simulation, in seconds. Deadlines follow the
-/// block's time, and a block may come that much after the clock.
+/// Tolerated extension of a signature's or allowance's lifetime after another simulation, in seconds. Deadlines follow
+/// the block's timestamp, which may be ahead of the clock by this much.
 const LATER_SECONDS: u64 = 60;
-/// Digits after the point of dollars that are compared: the ledger counts millionths.
+/// Decimal places of compared dollar values; the ledger counts millionths.
 const DOLLAR_DIGITS: u8 = 6;
-/// Bytes of a function's selector.
+/// Length of a function selector, in bytes.
 const SELECTOR: usize = 4;
-/// Characters kept of one line.
+/// Length limit of a line, in characters.
 const LINE: usize = 400;
 
 /// A change for the worse, with its figures.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Worsening {
-    /// More of a token may leave the account. Raw units.
+    /// More of a token may leave the account. Amounts in raw units.
     MoreLeaves {
         /// Token that leaves.
         token: Token,
-        /// Most that could leave before.
+        /// Maximum outflow before.
         before: U256,
-        /// Most that can leave now.
+        /// Maximum outflow now.
         now: U256,
     },
-    /// Less of a token is certain to come in. Raw units.
+    /// Less of a token is guaranteed to arrive. Amounts in raw units.
     LessComesIn {
-        /// Token that comes in.
+        /// Token that arrives.
         token: Token,
-        /// Least that had to come before.
+        /// Guaranteed minimum before.
         before: U256,
-        /// Least that has to come now.
+        /// Guaranteed minimum now.
         now: U256,
     },
-    /// Less of a token is expected to come in, though as much is certain. Raw units.
+    /// Less of a token is expected to arrive, with the same or a higher guaranteed minimum. Amounts in raw units.
     LessExpected {
-        /// Token that comes in.
+        /// Token that arrives.
         token: Token,
-        /// Expected before.
+        /// Expected amount before.
         before: U256,
-        /// Expected now.
+        /// Expected amount now.
         now: U256,
     },
-    /// It counts for more dollars than a price moves while somebody reads.
+    /// The action's value rose by more than the tolerance for price moves while the operator reads.
     CountsForMore {
-        /// Dollars before.
+        /// Value before, in dollars.
         before: Usd,
-        /// Dollars now.
+        /// Value now, in dollars.
         now: Usd,
     },
-    /// An account or contract receives something that received nothing before.
+    /// An address receives something that received nothing before.
     Receiver(Address),
-    /// A contract or account is called, or a function of it, that was not called before.
+    /// The action calls an address, or a function of it, that it did not call before.
     Calls(Address),
-    /// An account or contract may take more of a token than before. Raw units.
+    /// A spender may take more of a token than before. Amounts in raw units.
     MayTakeMore {
-        /// Account or contract that may take it.
+        /// Spender of the allowance or signature.
         spender: Address,
         /// Token that it may take.
         token: Token,
-        /// Most it could take before.
+        /// Maximum that the spender could take before.
         before: U256,
-        /// Most it can take now.
+        /// Maximum that the spender can take now.
         now: U256,
     },
-    /// An account or contract may take something for longer than before.
+    /// A spender may take something for longer than before.
     MayTakeLonger {
-        /// Account or contract that may take it.
+        /// Spender of the allowance or signature.
         spender: Address,
-        /// How much longer, in seconds.
+        /// Extension in seconds.
         seconds: u64,
     },
-    /// A message is signed that is not the one shown before, apart from its nonce, its times and better amounts.
+    /// The message to sign differs from the earlier one in more than its nonce, its times and better amounts.
     Signs {
-        /// Name of the type that is signed.
+        /// Name of the message's type.
         kind: &'static str,
     },
-    /// A check found something that it did not find before.
+    /// A check has a worse result than before.
     Check {
-        /// Check that decides otherwise.
+        /// Check with the worse result.
         check: Check,
-        /// Its finding.
+        /// Explanation of the check.
         detail: SafeText,
     },
-    /// The operator is asked for a reason that was not there before.
+    /// There is a new reason to ask the operator.
     Asks(SafeText),
-    /// The simulation no longer sees everything that may move.
+    /// The simulation no longer sees every change.
     Unseen,
-    /// It no longer only leaves a position or takes something back.
+    /// The action no longer only leaves a position, or no longer only revokes, cancels or refunds.
     Class,
-    /// The policy is another one.
+    /// The policy has changed.
     Policy,
-    /// It was simulated more often than can be compared.
+    /// The action was simulated more often than the comparison supports.
     TooOften,
-    /// It is another action: another account, signer, chain, tool or intent.
+    /// The action is a different one, for example with another account, signer, chain, tool or intent.
     Another,
 }
 
 impl Worsening {
-    /// Whether an amount of a token is what is worse.
+    /// Returns true if the change is a worse amount of a token.
     const fn is_an_amount(&self) -> bool {
         match self {
             Self::MoreLeaves { .. } | Self::LessComesIn { .. } | Self::MayTakeMore { .. } => true,
@@ -140,7 +140,7 @@ impl Worsening {
         }
     }
 
-    /// The change in a line.
+    /// Returns the change as one line of text.
     pub fn words(&self) -> SafeText {
         SafeText::clean(&self.to_string(), LINE)
     }
@@ -185,7 +185,7 @@ impl fmt::Display for Worsening {
     }
 }
 
-/// Everything that is worse in `now` than in `before`, each once.
+/// Returns every change for the worse from `before` to `now`, each once.
 pub(super) fn worsenings(before: &Preview, now: &Preview) -> Vec<Worsening> {
     let mut found = Vec::new();
     if identity(before) != identity(now) {
@@ -208,7 +208,7 @@ pub(super) fn worsenings(before: &Preview, now: &Preview) -> Vec<Worsening> {
     each
 }
 
-/// What makes two previews the same action, whatever their amounts.
+/// Properties in which two previews of the same action are equal, whatever their amounts.
 fn identity(preview: &Preview) -> impl PartialEq {
     let (framed, proposal) = (&preview.framed, preview.framed.proposal());
     let trade = proposal.trade.as_ref().map(|trade| (trade.token_in.id, trade.token_out.id, trade.exact_output));
@@ -219,7 +219,7 @@ fn identity(preview: &Preview) -> impl PartialEq {
     )
 }
 
-/// An amount of each token, all its flows together.
+/// Total amount of each token over all its flows.
 type Sums = BTreeMap<TokenId, (Token, U256)>;
 
 fn sum(flows: impl Iterator<Item = (Token, U256)>) -> Sums {
@@ -231,7 +231,7 @@ fn sum(flows: impl Iterator<Item = (Token, U256)>) -> Sums {
     sums
 }
 
-/// Amounts of `these` that are below those of `those`, each with what it is in both.
+/// Tokens of which `these` contains less than `those`: token, amount in `those`, amount in `these`.
 fn below(those: &Sums, these: &Sums) -> Vec<(Token, U256, U256)> {
     let held = |id: &TokenId| these.get(id).map_or(U256::ZERO, |(_, amount)| *amount);
     let pairs = those.iter().map(|(id, (token, amount))| (token.clone(), *amount, held(id)));
@@ -244,7 +244,7 @@ fn money(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     for (token, now, before) in below(&out(now), &out(before)) {
         found.push(Worsening::MoreLeaves { token, before, now });
     }
-    // A receiver that gets less of it is none that another gets instead.
+    // Compare per recipient, so that one recipient's gain does not hide another's loss.
     let receivers: BTreeSet<Address> = before.permit.bounds.inflows.iter().map(|inflow| inflow.recipient).collect();
     for who in receivers {
         let comes = |preview: &Preview, certain: bool| {
@@ -268,7 +268,7 @@ fn money(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     }
 }
 
-/// Whether a value rose by more than a price moves while somebody reads. One too large to be compared has.
+/// Returns true if a value rose by more than [`RISEN_BPS`]. A value too large to compare counts as risen.
 fn rises(before: Usd, now: Usd) -> bool {
     let (Some(was), Some(is)) = (before.scaled(DOLLAR_DIGITS, Rounding::Down), now.scaled(DOLLAR_DIGITS, Rounding::Up))
     else {
@@ -305,7 +305,7 @@ fn parties(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     };
     let paid = |preview: &Preview| -> BTreeSet<Address> { preview.simulated.paid.iter().copied().collect() };
     found.extend(receivers(now).difference(&receivers(before)).map(|who| Worsening::Receiver(*who)));
-    // Pools and fillers have more of something after every trade, and a better route goes through others.
+    // A trade credits pools and fillers, and a better route uses other ones.
     if now.framed.proposal().trade.is_none() && now.framed.proposal().order.is_none() {
         found.extend(paid(now).difference(&paid(before)).map(|who| Worsening::Receiver(*who)));
     }
@@ -336,7 +336,7 @@ fn allowances(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     }
     let takeable =
         |preview: &Preview| sum(preview.values.takeable.iter().map(|valued| (valued.token.clone(), valued.amount)));
-    // Said by its spender already where an allowance is the cause.
+    // An added allowance already accounts for it, with its spender.
     if !below(&takeable(now), &takeable(before)).is_empty()
         && !found.iter().any(|one| matches!(one, Worsening::MayTakeMore { .. }))
     {
@@ -346,7 +346,7 @@ fn allowances(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     }
 }
 
-/// Notes that something can be taken for longer than before, counted from each simulation.
+/// Records an extension of the time in which `spender` can take something, measured from each simulation.
 fn later(spender: Address, (was, before): (u64, &Preview), (is, now): (u64, &Preview), found: &mut Vec<Worsening>) {
     let left = |until: u64, preview: &Preview| until.saturating_sub(preview.permit.issued_at / 1_000);
     let longer = left(is, now).saturating_sub(left(was, before));
@@ -355,7 +355,7 @@ fn later(spender: Address, (was, before): (u64, &Preview), (is, now): (u64, &Pre
     }
 }
 
-/// Every message that is signed, and by whose key.
+/// Every message to sign, with its signer.
 fn signed(preview: &Preview) -> Vec<(&TypedMessage, Address)> {
     let slots = preview.framed.legs().iter().flat_map(|leg| &leg.slots).map(|slot| (&slot.message, slot.signer));
     slots.chain(preview.framed.order().map(|order| (&order.message, order.signer))).collect()
@@ -365,7 +365,7 @@ fn messages(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     let mut known = signed(before);
     for (message, signer) in signed(now) {
         let terms = |of: Terms| known.iter().position(|(was, by)| *by == signer && compare(was, message) == of);
-        // Where only its amounts are worse, what leaves, comes in or may be taken says so already.
+        // A message that is worse in its amounts alone is reported already by the flows or allowances.
         let told = || found.iter().any(Worsening::is_an_amount);
         let at = match terms(Terms::NoWorse) {
             None if told() => terms(Terms::WorseAmounts),
@@ -383,14 +383,14 @@ fn messages(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     }
 }
 
-/// A message beside the one that was shown before, apart from its times, which are compared elsewhere.
+/// Relation of a message to the earlier one. Times are compared separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Terms {
-    /// It gives nobody more, and asks for no less.
+    /// No amount is worse, and everything else is equal.
     NoWorse,
-    /// Its amounts are worse, and nothing else.
+    /// Only amounts are worse.
     WorseAmounts,
-    /// It is another message.
+    /// A different message altogether.
     Other,
 }
 
@@ -459,7 +459,7 @@ fn compare(was: &TypedMessage, is: &TypedMessage) -> Terms {
     }
 }
 
-/// How bad an outcome is.
+/// Severity of a check's outcome.
 const fn rank(outcome: CheckOutcome) -> u8 {
     match outcome {
         CheckOutcome::Passed => 0,
@@ -472,7 +472,7 @@ fn checks(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
     for verdict in &now.verdicts {
         let known: Vec<&Verdict> = before.verdicts.iter().filter(|known| known.check == verdict.check).collect();
         let was = known.iter().map(|known| rank(known.outcome)).max();
-        // A check that did not decide before is not one that passed.
+        // A check without an earlier verdict does not count as passed.
         if was.map_or(rank(verdict.outcome) > 0, |was| rank(verdict.outcome) > was) {
             found.push(Worsening::Check { check: verdict.check, detail: verdict.detail() });
         }
@@ -480,7 +480,7 @@ fn checks(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
             found.push(Worsening::Asks(why.clone()));
         }
     }
-    // A check that passed and does not decide any more protects nobody.
+    // A check that is missing now no longer protects the account.
     let gone = |known: &&Verdict| !now.verdicts.iter().any(|verdict| verdict.check == known.check);
     for known in before.verdicts.iter().filter(gone) {
         let detail = SafeText::clean("it is no longer checked", LINE);
@@ -491,10 +491,10 @@ fn checks(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
         let counts_for_more = found.iter().any(|one| matches!(one, Worsening::CountsForMore { .. }));
         let new: Vec<&Reason> = needed.iter().filter(|why| !known.iter().any(|known| known.covers(why))).collect();
         if new.is_empty() {
-            // A wait became longer, or a question.
+            // A delay became longer, or a delay became an approval.
             found.push(Worsening::Asks(SafeText::clean("it takes more consent than before", LINE)));
         }
-        // The same limit with a higher value: what it counts for says so already.
+        // For the same limit with a higher value, the risen value is reported already.
         let new = new.into_iter().filter(|why| !(counts_for_more && known.iter().any(|known| known.is_limit_of(why))));
         found.extend(new.map(|why| Worsening::Asks(why.words())));
     }

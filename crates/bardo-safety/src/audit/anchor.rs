@@ -1,5 +1,5 @@
-//! The head of the trail in a file outside the database. It only moves forward, by whichever process
-//! is ahead, and may lag the trail by what was written while a process died.
+//! Anchor: a file outside the database with the head of the audit log. It only moves forward, set by the process that
+//! is ahead, and may lag behind if a process died while writing.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -11,43 +11,44 @@ use bardo_base::{private, regular_file};
 
 use super::Head;
 
-/// So long whoever moves the anchor waits for others who do. It may lag; a check that waits for it must not.
+/// Timeout for the file lock when moving the anchor. The anchor may lag, but a check must not wait for it for long.
 const WAITS: Duration = Duration::from_millis(300);
 
-/// `SEQ HASH\n`, with SEQ padded so that every anchor has one length and is overwritten in place.
+/// Length of `SEQ HASH\n` in bytes. SEQ is padded, so that every anchor has the same length and is overwritten in
+/// place.
 const LENGTH: usize = 20 + 1 + 66 + 1;
 
-/// The file that keeps the head.
+/// Anchor file of one audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anchor {
     path: PathBuf,
 }
 
-/// Why the anchor could not be moved or read.
+/// Reason for which the anchor could not be moved or read.
 #[derive(Debug, thiserror::Error)]
 #[error("the audit trail's anchor {}: {what}", path.display())]
 pub struct AnchorError {
-    /// The file.
+    /// Path of the anchor file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// Description of the fault.
     pub what: String,
 }
 
 impl Anchor {
-    /// The anchor of the trail in this database, beside it.
+    /// Returns the anchor of the audit log in `database`, next to that file.
     pub fn beside(database: &Path) -> Self {
         Self { path: database.with_extension("audit-head") }
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it says; `None` where there is no such file.
+    /// Reads the anchor; `None` if the file does not exist.
     ///
     /// # Errors
-    /// [`AnchorError`] for a file that says nothing one can rely on.
+    /// [`AnchorError`] if the file cannot be read or is malformed.
     pub fn read(&self) -> Result<Option<Head>, AnchorError> {
         let not_as_written = || self.wrong("is not as it was written".to_owned());
         let bytes = match regular_file::read(&self.path, LENGTH as u64) {
@@ -61,10 +62,11 @@ impl Anchor {
         parse(&bytes).map(Some).ok_or_else(not_as_written)
     }
 
-    /// Moves it on to `head`, unless it is there already or further.
+    /// Moves the anchor to `head`, unless it is there already or further ahead.
     ///
     /// # Errors
-    /// [`AnchorError`]; the trail is good, but its end is not witnessed.
+    /// [`AnchorError`] if the file cannot be locked or written. The audit log is still valid, but its end is not
+    /// anchored.
     pub fn advance(&self, head: Head) -> Result<(), AnchorError> {
         self.write(head).map_err(|error| self.wrong(error.to_string()))
     }
@@ -73,10 +75,10 @@ impl Anchor {
         let mut options = private::file();
         let options = options.read(true).write(true).create(true).truncate(false);
         let mut file = regular_file::open_with(options, &self.path)?;
-        // Until the file is closed: several processes write one trail.
+        // Held until the file is closed, since several processes write one audit log.
         lock(&file)?;
         let bytes = bounded(&mut file)?;
-        // A file that was tampered with stays as it is, for `verify` to find.
+        // A malformed anchor stays unchanged, so that `verify` finds it.
         let stands = |bytes| parse(bytes).is_none_or(|standing: Head| standing.seq >= head.seq);
         if !bytes.is_empty() && stands(&bytes) {
             return Ok(());
@@ -90,7 +92,7 @@ impl Anchor {
     }
 }
 
-/// Locks the file, unless somebody else holds it for longer than a move takes.
+/// Locks the file, with a timeout of [`WAITS`].
 fn lock(file: &File) -> std::io::Result<()> {
     let until = Instant::now() + WAITS;
     loop {
@@ -103,7 +105,7 @@ fn lock(file: &File) -> std::io::Result<()> {
     }
 }
 
-/// What the file holds, and no more of it than tells that it is not an anchor.
+/// Reads at most one byte more than an anchor has, which shows a file that is too long.
 fn bounded(file: &mut File) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(LENGTH as u64 + 1).read_to_end(&mut bytes)?;

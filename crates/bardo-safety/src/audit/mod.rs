@@ -1,13 +1,12 @@
-//! The audit trail: who wanted what, what was found, who agreed, what was signed and how it ended.
-//! Each entry carries the hash of the one before it, and the hash of the last one is also kept in a
-//! file outside the database, so that changing an entry, taking one out, swapping two and cutting
-//! off the end are all found.
+//! The audit log: who requested what, the findings, the approvals, the signatures and the outcomes. Each entry contains
+//! the hash of the previous one, and a file outside the database contains the hash of the last one. So changing,
+//! removing or swapping entries and truncating the log are all detected.
 //!
-//! Entries are appended inside the caller's transaction: what was done and what is said of it are
-//! on disk together, or neither is.
+//! Entries are appended inside the caller's transaction, so that an action and its record are stored together or not at
+//! all.
 //!
-//! Not here: events for the screen (see `fabric`), figures that decide anything (see `ledger`).
-//! Secrets are removed before an entry is made.
+//! Not here: events for the screen (see `fabric`), and figures that decide anything (see `ledger`). Secrets are removed
+//! before an entry is made.
 
 mod anchor;
 #[cfg(test)]
@@ -27,7 +26,7 @@ pub use bardo_session::audit::Kind;
 pub use trail::{Note, Trail};
 pub use verify::{Fault, Report, verify};
 
-/// The trail's table.
+/// Migrations of the audit log's table.
 pub const MIGRATIONS: Migrations = Migrations { room: "audit", steps: &[FIRST] };
 
 const FIRST: &str = "
@@ -44,68 +43,68 @@ const FIRST: &str = "
     CREATE INDEX audit_entry_call ON audit_entry (call_id, seq);
 ";
 
-/// Separates these hashes from all others.
+/// Domain separator of the entry hashes.
 const DOMAIN: &[u8] = b"bardo audit entry 1";
 
-/// Something to be put on record.
+/// Entry to append.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a, T: Serialize> {
-    /// What happened.
+    /// Kind of the event.
     pub kind: Kind,
-    /// The call it belongs to.
+    /// Tool call that the entry belongs to; `None` if there is none.
     pub call_id: Option<CallId>,
-    /// Who acted.
+    /// Golem or operator that acted.
     pub golem_id: &'a GolemId,
-    /// The particulars, without secrets.
+    /// Details, without secrets.
     pub body: &'a T,
 }
 
-/// Where the trail ends.
+/// End of the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Head {
-    /// Number of the last entry; 0 for none.
+    /// Number of the last entry; 0 if there is none.
     pub seq: u64,
-    /// Its hash, which stands for everything before it too.
+    /// Hash of the last entry, which covers all entries before it.
     pub hash: B256,
 }
 
 impl Head {
-    /// The end of a trail without entries.
+    /// Head of an audit log without entries.
     pub const EMPTY: Self = Self { seq: 0, hash: B256::ZERO };
 }
 
-/// An entry as it stands in the trail.
+/// Entry as stored in the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Recorded {
-    /// Its number, from 1.
+    /// Number of the entry, counted from 1.
     pub seq: u64,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of the entry, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// What happened.
+    /// Kind of the event, by its name.
     pub kind: String,
-    /// The call it belongs to.
+    /// Tool call that the entry belongs to; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// Who acted.
+    /// Golem or operator that acted.
     pub golem_id: String,
-    /// The particulars, as JSON text.
+    /// Details, as JSON text.
     pub body: String,
-    /// Hash of the entry before it.
+    /// Hash of the previous entry; zero for the first.
     pub previous: B256,
-    /// Its own hash.
+    /// Hash of this entry.
     pub hash: B256,
 }
 
-/// Why an entry was not appended, or the trail not read.
+/// Reason for which an entry was not appended, or the log could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The particulars cannot be written.
+    /// The details cannot be serialised.
     #[error("the entry cannot be written as JSON: {0}")]
     Body(String),
-    /// A number or hash in the table that no entry has.
+    /// A stored number or hash is invalid.
     #[error("entry {0} of the audit trail makes no sense; `bardo log verify` tells more")]
     Damaged(i64),
 }
@@ -116,10 +115,11 @@ impl From<rusqlite::Error> for AuditError {
     }
 }
 
-/// Appends an entry. Once the transaction is committed, the answer belongs into the [`Anchor`].
+/// Appends an entry and returns the new head. After the commit, the caller should move the [`Anchor`] to it.
 ///
 /// # Errors
-/// [`AuditError`]; the caller's transaction must then be given up, since it would leave no record.
+/// [`AuditError`] if the entry was not stored; the caller must then roll back its transaction, which would leave no
+/// record.
 pub fn append<T: Serialize>(transaction: &Transaction<'_>, now: u64, entry: &Entry<'_, T>) -> Result<Head, AuditError> {
     let before = head(transaction)?;
     let body = serde_json::to_string(entry.body).map_err(|error| AuditError::Body(error.to_string()))?;
@@ -152,10 +152,10 @@ pub fn append<T: Serialize>(transaction: &Transaction<'_>, now: u64, entry: &Ent
     Ok(Head { seq: recorded.seq, hash: recorded.hash })
 }
 
-/// Where the trail ends.
+/// Returns the head of the audit log.
 ///
 /// # Errors
-/// [`AuditError`].
+/// [`AuditError`] if the database fails or the last entry is damaged.
 pub fn head(connection: &Connection) -> Result<Head, AuditError> {
     let last: Option<(i64, Vec<u8>)> = connection
         .prepare_cached("SELECT seq, hash FROM audit_entry ORDER BY seq DESC LIMIT 1")?
@@ -167,10 +167,10 @@ pub fn head(connection: &Connection) -> Result<Head, AuditError> {
     Ok(Head { seq: u64::try_from(seq).map_err(|_| damaged())?, hash })
 }
 
-/// Up to `most` entries after number `after`, oldest first; of one call, where one is named.
+/// Returns up to `most` entries with numbers above `after`, the oldest first. If `call` is given, only its entries.
 ///
 /// # Errors
-/// [`AuditError`].
+/// [`AuditError`] if the database fails or an entry is damaged.
 pub fn entries(
     connection: &Connection,
     after: u64,
@@ -190,10 +190,10 @@ pub fn entries(
     Ok(found)
 }
 
-/// Whether there is an entry of any of these kinds.
+/// Returns true if there is an entry of any of these kinds.
 ///
 /// # Errors
-/// [`AuditError`].
+/// [`AuditError`] if the database fails.
 pub fn has_any(connection: &Connection, kinds: &[Kind]) -> Result<bool, AuditError> {
     let mut statement = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM audit_entry WHERE kind = ?1)")?;
     for kind in kinds {
@@ -222,12 +222,12 @@ impl Recorded {
         })
     }
 
-    /// Whether its hash is that of its fields.
+    /// Returns true if the stored hash matches the fields.
     pub fn is_intact(&self) -> bool {
         self.hash == self.digest()
     }
 
-    /// The hash this entry should carry: every field with its length before it.
+    /// Hash of the entry's fields, each text preceded by its length.
     fn digest(&self) -> B256 {
         let Self { seq, at, kind, call_id, golem_id, body, previous, hash: _ } = self;
         let mut hasher = Keccak256::new();
@@ -244,7 +244,7 @@ impl Recorded {
     }
 }
 
-/// A number for SQLite. None this large is ever reached.
+/// Converts a number for SQLite. Real values are far below the limit.
 fn sql(value: u64) -> Result<i64, AuditError> {
     i64::try_from(value).map_err(|_| AuditError::Damaged(i64::MAX))
 }

@@ -63,7 +63,7 @@ fn a_trail_that_was_left_alone_is_good() {
     let third = entries(&trail.connection, 2, None, 1).unwrap().remove(0);
     let call = third.call_id.as_ref().unwrap().parse().unwrap();
     assert_eq!(entries(&trail.connection, 0, Some(call), 10).unwrap(), [third]);
-    // A process that died before it could move the anchor has cut nothing.
+    // A process that died before it could move the anchor has truncated nothing.
     trail.append_unanchored(6);
     assert_eq!(trail.faults(), []);
 }
@@ -85,7 +85,7 @@ fn each_kind_of_tampering_is_found() {
         trail.execute(sql);
         assert_eq!(trail.faults(), expected, "{sql}");
     }
-    // Two swapped.
+    // Two entries swapped.
     let trail = Trail::new(6);
     trail.execute(
         "UPDATE audit_entry SET seq = 99 WHERE seq = 2; UPDATE audit_entry SET seq = 2 WHERE seq = 3;
@@ -93,7 +93,7 @@ fn each_kind_of_tampering_is_found() {
     );
     let faults = trail.faults();
     assert!(faults.contains(&Fault::Changed { seq: 2 }) && faults.contains(&Fault::Unlinked { seq: 2 }), "{faults:?}");
-    // One changed, and its hash made to fit: the next one no longer follows.
+    // One entry changed together with its hash: the next one no longer follows it.
     let trail = Trail::new(6);
     let mut third = entries(&trail.connection, 2, None, 1).unwrap().remove(0);
     third.body = "{}".to_owned();
@@ -106,7 +106,7 @@ fn each_kind_of_tampering_is_found() {
 fn a_trail_written_anew_is_found_by_the_anchor_or_by_a_head_kept_elsewhere() {
     let trail = Trail::new(6);
     let kept = head(&trail.connection).unwrap().hash;
-    // Somebody rewrites everything, hashes included.
+    // An attacker rewrites everything, including the hashes.
     let mut forged = Trail::new(0);
     (11..=16).for_each(|number| forged.append(number));
     std::fs::copy(trail.anchor().path(), forged.anchor().path()).unwrap();
@@ -114,14 +114,14 @@ fn a_trail_written_anew_is_found_by_the_anchor_or_by_a_head_kept_elsewhere() {
     std::fs::remove_file(forged.anchor().path()).unwrap();
     assert_eq!(forged.faults(), [Fault::NoAnchor]);
 
-    // And the anchor with it: only what was kept elsewhere can tell.
+    // With a rewritten anchor as well, only a head kept elsewhere detects it.
     let mut forged = Trail::new(0);
     (11..=16).for_each(|number| forged.append(number));
     let report = verify(&forged.connection, &forged.anchor(), Some(kept)).unwrap();
     assert_eq!(report.faults, [Fault::UnknownHead { hash: kept }]);
     assert!(verify(&trail.connection, &trail.anchor(), Some(kept)).unwrap().good());
 
-    // Both set back to an earlier copy.
+    // Database and anchor are both set back to an earlier copy.
     let early = Trail::new(3);
     let report = verify(&early.connection, &early.anchor(), Some(kept)).unwrap();
     assert_eq!(report.faults, [Fault::UnknownHead { hash: kept }]);
@@ -171,7 +171,7 @@ fn whoever_sits_on_the_anchor_holds_up_no_check() {
     assert_eq!(anchor.read().unwrap(), Some(head(2)));
 }
 
-/// A stop file that nobody can read names no stop: each start sees it anew, and it is on record once.
+/// An unreadable stop file has no name: each start sees it again, but it is recorded once.
 #[tokio::test]
 async fn a_stop_without_a_name_is_recorded_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
@@ -206,7 +206,7 @@ async fn a_stop_without_a_name_is_recorded_when_it_changes() {
     }
 }
 
-/// A session in which nobody has asked for anything yet has lost no anchor; one that is taken away is missed.
+/// A new session has an anchor before the first request, and a removed anchor is detected.
 #[tokio::test]
 async fn a_first_session_has_its_anchor_before_anything_is_asked() {
     use crate::ledger;
@@ -232,13 +232,13 @@ async fn a_first_session_has_its_anchor_before_anything_is_asked() {
     trail.record(note).await.unwrap();
     let report = verified(&store);
     assert_eq!((report.entries, report.faults), (1, vec![]));
-    // What the operator decides is witnessed at once.
+    // A decision of the operator is anchored at once.
     use crate::operator_proof::{Authorisation, Basis, OperatorProof};
     let proof = OperatorProof::issue(Authorisation::ResetBreaker, Basis::NoKeys, std::path::Path::new(""), 1);
     first.reset_breaker("somebody", 1, proof).await.unwrap();
     let report = verified(&store);
     assert_eq!((report.entries, report.anchor), (2, Some(report.head)));
-    // Nobody lays a new one where it is gone.
+    // A removed anchor is not created again.
     std::fs::remove_file(anchor.path()).unwrap();
     let second = rules(&store);
     assert_eq!(verified(&store).faults, [Fault::NoAnchor]);

@@ -1,5 +1,4 @@
-//! The trail for whoever records something that is no part of another transaction: an answer, a refusal, a change of
-//! rules.
+//! Audit log handle for entries that belong to no other transaction: an answer, a rejection, a change of policy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,36 +11,37 @@ use bardo_base::clock::Clock;
 use bardo_base::id::{CallId, GolemId};
 use bardo_store::Store;
 
-/// One ledger's trail. A clone is the same trail.
+/// Audit log of one ledger. Clones share it.
 #[derive(Clone)]
 pub struct Trail {
     store: Store,
     clock: Arc<dyn Clock>,
 }
 
-/// Something to be recorded, by itself.
+/// Entry to record in a transaction of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Note {
-    /// What happened.
+    /// Kind of the event.
     pub kind: Kind,
-    /// The call it belongs to.
+    /// Tool call that the entry belongs to; `None` if there is none.
     pub call_id: Option<CallId>,
-    /// Who acted.
+    /// Golem or operator that acted.
     pub golem_id: GolemId,
-    /// The particulars, without secrets.
+    /// Details, without secrets.
     pub body: Value,
 }
 
 impl Trail {
-    /// The trail in `store`, which was opened with this room's tables.
+    /// Creates a handle for the audit log in `store`, which must have been opened with
+    /// [`MIGRATIONS`](super::MIGRATIONS).
     pub fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock }
     }
 
-    /// Records `note`; when this answers it is on disk.
+    /// Records `note`, and returns once it is on disk.
     ///
     /// # Errors
-    /// [`AuditError`]: what it says happened may go on only where that is safer than stopping.
+    /// [`AuditError`] if it was not recorded. The caller may continue only where that is safer than stopping.
     pub async fn record(&self, note: Note) -> Result<(), AuditError> {
         let now = self.clock.now_millis();
         let written = self.store.write(move |transaction| {
@@ -51,12 +51,12 @@ impl Trail {
         written.await.map(drop)
     }
 
-    /// Records `note` unless an entry of its kind names the same `stop`: several programs on a ledger see the same change.
-    /// A stop file that nobody can read names none: it is the same as long as the last change on record is of that level
-    /// and for that reason.
+    /// Records `note` unless an entry of its kind names the same `stop`, since several processes on a ledger see the
+    /// same change. An unreadable stop file has no name. It counts as the same while the last recorded change has its
+    /// level and reason.
     ///
     /// # Errors
-    /// As [`Self::record`].
+    /// [`AuditError`] if the check or the entry failed.
     pub async fn record_stop(&self, note: Note) -> Result<(), AuditError> {
         let now = self.clock.now_millis();
         let written = self.store.write(move |transaction| {
@@ -80,7 +80,7 @@ impl Trail {
         written.await
     }
 
-    /// Records `note` when there is time, for whoever cannot wait. What could not be recorded is for the log.
+    /// Records `note` in the background, for callers that cannot wait. A failure is only logged.
     pub fn record_soon(&self, note: Note) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             tracing::warn!(kind = note.kind.as_str(), "not on the audit trail: nothing runs that could write it");

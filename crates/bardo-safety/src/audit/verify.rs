@@ -1,4 +1,4 @@
-//! Goes through the whole trail and names everything that is not as it was written.
+//! Verification of the whole audit log.
 
 use alloy::primitives::B256;
 use rusqlite::Connection;
@@ -6,101 +6,101 @@ use serde::Serialize;
 
 use super::{Anchor, AuditError, Head, Recorded, entries};
 
-/// Entries looked at in one go.
+/// Number of entries read at a time.
 const BATCH: u32 = 1_000;
-/// Faults told at most: after the first ones, the rest follow from them.
+/// Limit of reported faults; later ones mostly follow from the first.
 const MOST_FAULTS: usize = 20;
 
-/// What was found.
+/// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Entries read.
+    /// Number of entries read.
     pub entries: u64,
-    /// Where the trail ends. Worth keeping elsewhere: given back later, it proves that nothing before
-    /// it was changed, even by someone who rewrote both the database and the anchor.
+    /// Head of the log. A copy kept elsewhere can later prove that nothing before it was changed, even if both the
+    /// database and the anchor were rewritten.
     pub head: Head,
-    /// What the anchor says.
+    /// Head in the anchor file; `None` if it is missing or unreadable.
     pub anchor: Option<Head>,
-    /// Everything that is wrong; empty for a good trail.
+    /// Faults found; empty for a valid log.
     pub faults: Vec<Fault>,
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Returns true if there are no faults.
     pub fn good(&self) -> bool {
         self.faults.is_empty()
     }
 }
 
-/// Something that is not as it was written.
+/// Difference from the log as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub enum Fault {
-    /// Numbers are missing.
+    /// Numbers are missing in the sequence.
     #[error("entries {from} to {to} are missing")]
     Missing {
-        /// The first.
+        /// First missing number.
         from: u64,
-        /// The last.
+        /// Last missing number.
         to: u64,
     },
-    /// An entry is not the one that was hashed.
+    /// The content of an entry does not match its hash.
     #[error("entry {seq} was changed: its content does not give its hash")]
     Changed {
-        /// Which.
+        /// Number of the entry.
         seq: u64,
     },
-    /// An entry does not follow the one before it.
+    /// An entry does not contain the hash of the previous one.
     #[error("entry {seq} does not follow the one before it: one of the two was changed, moved or put in")]
     Unlinked {
-        /// Which.
+        /// Number of the entry.
         seq: u64,
     },
-    /// An entry cannot be read at all.
+    /// An entry cannot be read.
     #[error("entry {seq} cannot be read")]
     Unreadable {
-        /// Which.
+        /// Number of the entry, as stored.
         seq: i64,
     },
-    /// The trail ends before the anchor.
+    /// The log ends before the anchored entry.
     #[error("the trail was cut: it ends at entry {ends}, but entry {anchored} was written")]
     Cut {
-        /// Its last entry.
+        /// Number of the last entry.
         ends: u64,
-        /// The last entry the anchor knows of.
+        /// Number of the anchored entry.
         anchored: u64,
     },
-    /// The anchored entry is another one now.
+    /// The entry with the anchored number has another hash.
     #[error("entry {seq} is not the one the anchor was set at: the trail was written anew up to there or beyond")]
     Rewritten {
-        /// Which.
+        /// Number of the entry.
         seq: u64,
     },
-    /// There are entries, and no anchor.
+    /// There are entries but no anchor.
     #[error("the anchor is gone: nothing proves that the end of the trail is still there")]
     NoAnchor,
-    /// The anchor cannot be read.
+    /// The anchor cannot be read or is malformed.
     #[error("the anchor cannot be relied on: {what}")]
     BadAnchor {
-        /// Why.
+        /// Description of the fault.
         what: String,
     },
-    /// The head that was kept elsewhere is nowhere in the trail.
+    /// No entry has the hash of the head that was kept elsewhere.
     #[error("no entry has the hash {hash}: the trail was cut before it or written anew")]
     UnknownHead {
-        /// The hash that was given.
+        /// Hash of that head.
         hash: B256,
     },
 }
 
-/// Checks every entry, its place, and the end of the trail against the anchor; where a head kept
-/// elsewhere is given, that it is still in the trail.
+/// Verifies every entry, its position, and the end of the log against the anchor. If `known` is given, also verifies
+/// that an entry has this hash.
 ///
 /// # Errors
-/// [`AuditError::Store`] where the database itself cannot be read.
+/// [`AuditError`] if the database cannot be read.
 pub fn verify(connection: &Connection, anchor: &Anchor, known: Option<B256>) -> Result<Report, AuditError> {
-    // One reading of one moment, though others go on writing. The anchor is read first: it may lag
-    // the trail, and must not lead it.
+    // One snapshot, while others may go on writing. Read the anchor first: it may lag behind the log, but must not be
+    // ahead of it.
     let anchored = anchor.read();
     let connection = connection.unchecked_transaction()?;
     let mut faults = Faults::default();

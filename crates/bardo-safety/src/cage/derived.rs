@@ -1,18 +1,19 @@
-//! The PolicyCage rules that follow from the operator's policy on one chain. Pure functions.
+//! PolicyCage rules derived from the operator's policy on one chain. Pure functions.
 //!
-//! | rule of the contract | from the policy |
+//! | contract rule | source in the policy |
 //! |---|---|
-//! | `assets` | `allowed_tokens` that a price feed of the address book prices |
-//! | `maxPerTransaction` of a dollar coin | the lowest limit per action: `max_single_trade_usd`, `spending_limits.per_transaction`, `token_caps` |
-//! | `maxPerDay` of a dollar coin | the lowest limit per day: `max_daily_spend_usd`, `spending_limits.per_day`, `token_caps` |
+//! | `assets` | `allowed_tokens` with a price feed in the address book |
+//! | `maxPerTransaction` of a stablecoin | the lowest limit per action: `max_single_trade_usd`, `spending_limits.per_transaction`, `token_caps` |
+//! | `maxPerDay` of a stablecoin | the lowest limit per day: `max_daily_spend_usd`, `spending_limits.per_day`, `token_caps` |
 //! | `calls` | `allowed_contracts`, by the functions that Bardo calls; plain sends to the listed `allowed_recipients` |
 //! | `spenders` | `allowed_spenders` |
-//! | `maxDrawdownBps`, `maxLossBps` | `stop_loss_pct`, `max_loss_bps`; unbounded where transfers or bridges are allowed |
+//! | `maxDrawdownBps`, `maxLossBps` | `stop_loss_pct`, `max_loss_bps`; unbounded if transfers or bridges are allowed |
 //! | `minInterval` | `cooldown_seconds` |
-//! | `maxPriceAge` | the longest age that Bardo itself accepts of one of these feeds |
+//! | `maxPriceAge` | the longest age that Bardo itself accepts for one of these feeds |
 //!
-//! The contract limits raw amounts and cannot tell an exit from a purchase. So it limits only dollar coins, whose amount is
-//! their value and whose sale is never an exit; a limit on any other token would follow no price and could hold up an exit.
+//! The contract limits raw amounts and cannot tell an exit from a purchase. Only stablecoins are limited: their amount
+//! is their value, and their sale is never an exit. A limit on any other token would follow no price and could block an
+//! exit.
 
 use std::collections::BTreeSet;
 
@@ -32,27 +33,27 @@ use golem_chain::network::{BookSpender, Contract, Network};
 use golem_chain::price::feed_specs;
 use golem_chain::token::TokenId;
 
-/// The most assets that the contract holds rules of.
+/// Maximum number of assets that the contract stores rules for.
 const MAX_ASSETS: usize = 32;
 /// Decimals of [`Micros`].
 const MICRO_DECIMALS: u8 = 6;
-/// A share that bounds nothing, in basis points.
+/// Unlimited share, in basis points.
 const UNBOUNDED_BPS: u16 = 10_000;
 
-/// What follows from a policy for one chain.
+/// Rules derived from a policy for one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Derived {
-    /// The contract's rules.
+    /// Rules in the contract's format.
     pub rules: Rules,
-    /// Parts of the policy that the contract cannot carry.
+    /// Parts of the policy that the contract cannot enforce.
     pub gaps: Vec<Gap>,
 }
 
-/// A part of the policy that the contract cannot carry as it is.
+/// Part of the policy that the contract cannot enforce as written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Gap {
-    /// The policy allows these tokens; the contract refuses them, since no feed prices them.
+    /// The policy allows these tokens; the contract rejects them, since no feed prices them.
     Unpriced {
         /// Symbols of listed tokens, addresses of others.
         tokens: Vec<String>,
@@ -61,12 +62,12 @@ pub enum Gap {
     ValueMayLeave,
     /// The policy allows any recipient; the contract allows plain sends of the native token to named recipients only.
     PlainSends {
-        /// How many it names.
+        /// Number of recipients that the policy names.
         named: usize,
     },
 }
 
-/// Why no rules follow.
+/// Reason why no rules can be derived.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeriveError {
     /// The policy allows no token that has a feed.
@@ -75,26 +76,26 @@ pub enum DeriveError {
          allowed_tokens, or add its feed to the book"
     )]
     NoAsset {
-        /// The chain's name.
+        /// Name of the chain.
         chain: String,
     },
-    /// More than the contract holds.
+    /// The policy allows more tokens than the contract can store.
     #[error(
         "no rules follow for {chain}: the policy allows {found} tokens with a price feed, and the contract holds {MAX_ASSETS}. \
          List the tokens that are needed in allowed_tokens"
     )]
     TooManyAssets {
-        /// The chain's name.
+        /// Name of the chain.
         chain: String,
-        /// How many there are.
+        /// Number of allowed tokens with a feed.
         found: usize,
     },
 }
 
-/// The rules that `policy` comes to on the chain of `network`.
+/// Derives the contract's rules from `policy` for the chain of `network`.
 ///
 /// # Errors
-/// [`DeriveError`].
+/// [`DeriveError`] if the policy allows no token with a feed on this chain, or more than the contract can store.
 pub fn derive(policy: &Policy, network: &Network) -> Result<Derived, DeriveError> {
     let mut gaps = Vec::new();
     let (assets, max_price_age) = assets(policy, network, &mut gaps)?;
@@ -123,7 +124,7 @@ pub fn derive(policy: &Policy, network: &Network) -> Result<Derived, DeriveError
     Ok(Derived { rules, gaps })
 }
 
-/// The rules of the allowed tokens, the native token first, and the longest age of a price in seconds.
+/// Returns the rules of the allowed tokens, the native token first, and the maximum price age in seconds.
 fn assets(policy: &Policy, network: &Network, gaps: &mut Vec<Gap>) -> Result<(Vec<AssetRule>, u32), DeriveError> {
     let (chain, book) = (ChainId(network.chain_id), &network.book);
     let allowed = &policy.rules().allowed_tokens;
@@ -141,7 +142,7 @@ fn assets(policy: &Policy, network: &Network, gaps: &mut Vec<Gap>) -> Result<(Ve
         if !allowed.allows(&TokenRef { chain, token: id }, true) {
             continue;
         }
-        // The native token has the feed of the token that wraps it.
+        // The native token has the feed of its wrapping token.
         let priced = if token.is_zero() { wrapped } else { Some(token) };
         let Some(spec) = specs.iter().find(|spec| Some(spec.token) == priced) else {
             unpriced.push(symbol);
@@ -175,7 +176,7 @@ fn assets(policy: &Policy, network: &Network, gaps: &mut Vec<Gap>) -> Result<(Ve
     }
 }
 
-/// The lowest limit on one action and on a day of a token, without what a phase takes off.
+/// Returns a token's lowest limits per action and per day, without the reduction by a phase.
 fn limits(policy: &Policy, chain: ChainId, token: TokenId) -> (Option<Micros>, Option<Micros>) {
     let caps = policy.caps(Phase::Thriving, true);
     let of_token = caps.tokens.get(&(chain.0, token)).copied();
@@ -185,7 +186,8 @@ fn limits(policy: &Policy, chain: ChainId, token: TokenId) -> (Option<Micros>, O
     (once, day)
 }
 
-/// So many dollars of a dollar coin, in raw units, rounded down. Below `u128::MAX`, which stands for no limit.
+/// Converts dollars into raw units of a stablecoin, rounded down. The result is below `u128::MAX`, which means no
+/// limit.
 fn raw(limit: Micros, decimals: u8) -> u128 {
     let scale = |places: u8| U256::from(10).checked_pow(U256::from(places));
     let raw = scale(decimals).and_then(|scale| U256::from(limit.get()).checked_mul(scale));
@@ -193,7 +195,7 @@ fn raw(limit: Micros, decimals: u8) -> u128 {
     raw.and_then(|raw| u128::try_from(raw).ok()).unwrap_or(u128::MAX).min(u128::MAX - 1)
 }
 
-/// The functions that may be called, each once.
+/// Returns the functions that may be called, without duplicates.
 fn calls(policy: &Policy, network: &Network, assets: &[AssetRule], gaps: &mut Vec<Gap>) -> Vec<CallRule> {
     let (chain, book, written) = (ChainId(network.chain_id), &network.book, policy.rules());
     let tokens = assets.iter().map(|asset| asset.token).filter(|token| !token.is_zero());
@@ -215,14 +217,14 @@ fn calls(policy: &Policy, network: &Network, assets: &[AssetRule], gaps: &mut Ve
         gaps.push(Gap::PlainSends { named: recipients.len() });
     }
     let sends = recipients.into_iter().filter(|_| transfers).map(|recipient| (recipient, FixedBytes::ZERO));
-    // The contract refuses a rule that would let a delegate change the rules or hand on the delegation.
+    // The contract rejects a rule that would let a delegate change the rules or pass on the delegation.
     let never = [Contract::PolicyCage, Contract::DelegationManager].map(|contract| book.contract(contract));
     let all: BTreeSet<(Address, FixedBytes<4>)> =
         known.chain(named).chain(sends).filter(|(target, _)| !never.contains(&Some(*target))).collect();
     all.into_iter().map(|(target, selector)| CallRule { target, selector }).collect()
 }
 
-/// Who may be approved.
+/// Returns the spenders that may be approved.
 fn spenders(policy: &Policy, network: &Network) -> Vec<Address> {
     let (book, allowed) = (&network.book, &policy.rules().allowed_spenders);
     let known = book.contracts().map(|(_, address)| address);
@@ -232,20 +234,20 @@ fn spenders(policy: &Policy, network: &Network) -> Vec<Address> {
     all.into_iter().collect()
 }
 
-/// A rule that differs between a chain and the policy.
+/// Difference between the rules on chain and the rules derived from the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The contract's name of the rule.
+    /// Name of the rule in the contract.
     pub rule: &'static str,
-    /// What it is about: a token, a function or a spender; `None` for a rule of the whole account.
+    /// Subject: a token, a function or a spender; `None` for a rule of the whole account.
     pub of: Option<String>,
-    /// What the chain has; `None` where it has no such rule.
+    /// Value on chain; `None` if the rule does not exist there.
     pub on_chain: Option<String>,
-    /// What follows from the policy; `None` where nothing does.
+    /// Value by the policy; `None` if the policy has no such rule.
     pub by_policy: Option<String>,
 }
 
-/// Every rule in which `on_chain` differs from `by_policy`, whatever their order.
+/// Returns every rule in which `on_chain` differs from `by_policy`. Their order does not matter.
 pub fn differences(network: &Network, on_chain: &Rules, by_policy: &Rules) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut differs = |rule, of: Option<String>, on_chain: Option<String>, by_policy: Option<String>| {
@@ -307,7 +309,7 @@ fn symbol(network: &Network, token: Address) -> String {
     super::symbol(network, token).map_or_else(|| token.to_string(), |symbol| symbol.to_string())
 }
 
-/// A limit in whole tokens.
+/// Formats a limit in whole tokens.
 pub fn amount(network: &Network, token: Address, raw: u128) -> String {
     if raw == u128::MAX {
         return "no limit".to_owned();
@@ -333,7 +335,7 @@ mod tests {
     /// Circle's USDC and the canonical WETH on Ethereum.
     const USDC: Address = address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48");
     const WETH: Address = address!("C02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2");
-    /// Somebody who may be paid, and a token that no feed prices.
+    /// A possible recipient, and a token without a feed.
     const FRIEND: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
     const UNFED: Address = address!("3C44CdDdB6a900fa2b585dd299e03d12FA4293BC");
 
@@ -360,17 +362,17 @@ mod tests {
         let shares = (rules.maxDrawdownBps, rules.maxLossBps, rules.minInterval);
         assert_eq!((shares, gaps), ((500, 150, 60), vec![]));
         let of = |token: Address| rules.assets.iter().find(|asset| asset.token == token).unwrap();
-        // The lower of 2,000 and 250.50 dollars at once, the preset's 50,000 in a day, with six decimals.
+        // The lower of 2,000 and 250.50 dollars per action, and the preset's 50,000 per day, with six decimals.
         let usdc = of(USDC);
         assert_eq!((usdc.maxPerTransaction, usdc.maxPerDay, usdc.exit), (250_500_000, 50_000_000_000, true));
-        // What could be the sale of a position has no limit.
+        // A token whose sale could be an exit has no limit.
         for token in [Address::ZERO, WETH] {
             let asset = of(token);
             let limits = [asset.maxPerTransaction, asset.maxPerDay, asset.maxPosition];
             assert_eq!((limits, asset.exit, asset.feed), ([u128::MAX; 3], true, of(WETH).feed), "{token}");
         }
         assert_eq!(rules.assets.len(), 3);
-        // approve(address,uint256) of each token; nothing of a token that is not allowed, and no plain send.
+        // `approve(address,uint256)` of each allowed token; no other token and no plain send.
         let approve = fixed_bytes!("095ea7b3");
         let approved: Vec<Address> =
             rules.calls.iter().filter(|call| call.selector == approve).map(|call| call.target).collect();
@@ -385,7 +387,7 @@ mod tests {
         let unpriced = Gap::Unpriced { tokens: vec![UNFED.to_string()] };
         assert_eq!(gaps, [unpriced, Gap::PlainSends { named: 0 }, Gap::ValueMayLeave]);
         assert_eq!((rules.maxDrawdownBps, rules.maxLossBps), (10_000, 10_000));
-        // Recipients that are named can be sent the native token.
+        // Named recipients can be sent the native token.
         let Derived { rules, gaps } = derived(&format!("{traded}allowed_recipients = [\"{FRIEND}\"]\n")).unwrap();
         let sends: Vec<Address> =
             rules.calls.iter().filter(|call| call.selector.is_zero()).map(|call| call.target).collect();

@@ -1,4 +1,4 @@
-//! The owner's rules one by one, each at its bound and just past it.
+//! Tests of the owner's rules one by one, each at its bound and just past it.
 
 use alloy::primitives::aliases::U48;
 
@@ -9,22 +9,22 @@ const MANAGER: Address = Address::repeat_byte(2);
 const OWNER: Address = Address::repeat_byte(3);
 const ROUTER: Address = Address::repeat_byte(4);
 const PERMIT2: Address = Address::repeat_byte(5);
-/// Takes coins and no function.
+/// Accepts native tokens and has no functions.
 const PURSE: Address = Address::repeat_byte(6);
 const USDC: Address = Address::repeat_byte(7);
 const WETH: Address = Address::repeat_byte(8);
 const STRANGER: Address = Address::repeat_byte(9);
 const SWAP: [u8; 4] = [0x35, 0x93, 0x56, 0x4c];
-/// When the last action was that was no exit.
+/// Time of the last action that was not an exit.
 const LAST: u64 = 1_000_000;
 const NOW: u64 = LAST + 600;
 
-/// Dollars in raw USDC, of six decimals.
+/// Raw USDC (six decimals) of an amount in cents.
 fn usdc(cents: u64) -> U256 {
     U256::from(cents) * U256::from(10_000)
 }
 
-/// Ten-thousandths of a WETH: 20 cents each.
+/// Raw WETH of an amount in ten-thousandths, worth 20 cents each.
 fn weth(parts: u64) -> U256 {
     U256::from(parts) * U256::from(10).pow(U256::from(14))
 }
@@ -33,7 +33,7 @@ fn dollars(whole: u64) -> U256 {
     U256::from(whole) * U256::from(UNIT)
 }
 
-/// 10,000 USDC and 5 WETH at 2,000 dollars: 20,000 dollars, as much as there ever was.
+/// 10,000 USDC and 5 WETH at 2,000 dollars: 20,000 dollars, the high-water mark.
 fn cage() -> Cage {
     let rule = |token, exit, once, day, position: U256| AssetRule {
         token,
@@ -84,7 +84,7 @@ fn token(address: Address) -> TokenId {
     if address.is_zero() { TokenId::Native } else { TokenId::Erc20(address) }
 }
 
-/// So much out for so much in, by a listed call.
+/// A swap by a listed call.
 fn swap(out: (Address, U256), into: (Address, U256)) -> Plan<'static> {
     Plan {
         calls: vec![(ROUTER, U256::ZERO, &SWAP)],
@@ -93,12 +93,12 @@ fn swap(out: (Address, U256), into: (Address, U256)) -> Plan<'static> {
     }
 }
 
-/// A thousand dollars for half a WETH.
+/// 1,000 dollars for half a WETH.
 fn buy() -> Plan<'static> {
     swap((USDC, usdc(100_000)), (WETH, weth(5_000)))
 }
 
-/// And back.
+/// The reverse of [`buy`].
 fn sell() -> Plan<'static> {
     swap((WETH, weth(5_000)), (USDC, usdc(100_000)))
 }
@@ -108,13 +108,13 @@ fn call(target: Address, value: u64, data: &[u8]) -> Plan<'_> {
     Plan { calls: vec![(target, U256::from(value), data)], ..Plan::default() }
 }
 
-/// The rules that stand against a plan at this time.
+/// Returns the rules that a plan violates at this time.
 fn broken(cage: &Cage, plan: &Plan<'_>, now: u64) -> Vec<String> {
     let found = cage.judge(plan, now);
     found.into_iter().map(|one| one.rule.as_str().trim_start_matches("policy_cage.").to_owned()).collect()
 }
 
-/// The same now.
+/// Returns the rules that a plan violates at [`NOW`].
 fn now(cage: &Cage, plan: &Plan<'_>) -> Vec<String> {
     broken(cage, plan, NOW)
 }
@@ -127,11 +127,11 @@ fn a_call_is_one_of_the_list_and_never_of_the_cage_the_manager_or_the_account() 
     assert_eq!(now(&cage, &buy()), NOTHING);
     assert_eq!(now(&cage, &call(ROUTER, 0, &[1, 2, 3, 4])), ["calls"]);
     assert_eq!(now(&cage, &call(STRANGER, 0, &SWAP)), ["calls"]);
-    // Without a function only where that is listed, and three bytes are none either.
+    // Without a function only if that is listed; three bytes are not a selector.
     assert_eq!(now(&cage, &call(PURSE, 0, &[])), NOTHING);
     assert_eq!(now(&cage, &call(ROUTER, 0, &[])), ["calls"]);
     assert_eq!(now(&cage, &call(PURSE, 0, &[1, 2, 3])), ["calls"]);
-    // Not even where the owner could list them.
+    // Not even if the owner listed them.
     for own in [CAGE, MANAGER, OWNER] {
         cage.rules.calls.push(PolicyCage::CallRule { target: own, selector: SWAP.into() });
         assert_eq!(now(&cage, &call(own, 0, &SWAP)), ["calls"], "{own}");
@@ -166,7 +166,7 @@ fn an_allowance_is_for_a_listed_spender_and_no_more_than_may_go_out_at_once() {
         assert_eq!(now(&cage, &call(target, 0, &allow(PERMIT2, limit))), NOTHING);
         assert_eq!(now(&cage, &call(target, 0, &allow(PERMIT2, limit + one))), ["maxPerTransaction"]);
         assert_eq!(now(&cage, &call(target, 0, &allow(STRANGER, one))), ["spenders"]);
-        // Taking one back is always right.
+        // A revocation is always allowed.
         assert_eq!(now(&cage, &call(target, 0, &allow(STRANGER, U256::ZERO))), NOTHING);
     }
 }
@@ -177,7 +177,7 @@ fn what_leaves_stays_under_its_bounds_at_once_and_within_a_day() {
     let more = swap((USDC, usdc(100_000) + one), (WETH, weth(5_001)));
     assert_eq!(now(&cage(), &more), ["maxPerTransaction"]);
     let mut cage = cage();
-    // A thousand on top of fifteen hundred is all that may leave in a day.
+    // 1,000 on top of 1,500 is all that may leave in a day.
     cage.assets[0].left_in_day = usdc(150_000);
     assert_eq!(now(&cage, &buy()), NOTHING);
     cage.assets[0].left_in_day += one;
@@ -195,7 +195,7 @@ fn a_position_grows_no_further_than_its_bound_and_may_always_shrink() {
     assert_eq!(now(&cage, &buy()), ["maxPosition"]);
     cage.assets[1].balance = weth(90_000);
     assert_eq!(now(&cage, &sell()), NOTHING);
-    // The most that may come in counts, where the least would be inside.
+    // The maximum inflow counts, even if the minimum would be inside.
     cage.assets[1].balance = weth(55_000);
     let mut plan = buy();
     plan.into[0].2 += U256::from(1);
@@ -205,7 +205,7 @@ fn a_position_grows_no_further_than_its_bound_and_may_always_shrink() {
 #[test]
 fn no_more_value_is_lost_than_the_owner_lets() {
     let cage = cage();
-    // 980 dollars for a thousand are the most that may be lost; the least that may come in counts.
+    // At the maximum loss, 980 dollars come in for 1,000. The minimum inflow counts.
     assert_eq!(now(&cage, &swap((USDC, usdc(100_000)), (WETH, weth(4_900)))), NOTHING);
     assert_eq!(now(&cage, &swap((USDC, usdc(100_000)), (WETH, weth(4_899)))), ["maxLossBps"]);
     let mut hopeful = buy();
@@ -231,12 +231,12 @@ fn below_the_floor_only_exits_go_on() {
     cage.highest = dollars(22_223);
     assert_eq!(now(&cage, &buy()), ["maxDrawdownBps"]);
     assert_eq!(now(&cage, &sell()), NOTHING, "an exit");
-    // What gives and gets nothing is no exit, however little may be lost.
+    // A plan that gives something and receives nothing is not an exit, even without a loss limit.
     cage.rules.maxLossBps = 10_000;
     let gift = Plan { into: vec![], ..swap((USDC, usdc(100)), (USDC, U256::ZERO)) };
     assert_eq!(now(&cage, &gift), ["maxDrawdownBps"]);
     assert_eq!(now(&cage, &call(PURSE, 0, &[])), NOTHING, "and what moves nothing loses nothing");
-    // What stands there now may itself be the highest: a thousand of 20,000 may go, at 5 %.
+    // The current value can itself be the highest: 1,000 of 20,000 may leave, at 5 %.
     (cage.highest, cage.rules.maxDrawdownBps) = (U256::ZERO, 500);
     let gift = |cents| Plan { into: vec![], ..swap((USDC, usdc(cents)), (USDC, U256::ZERO)) };
     assert_eq!(now(&cage, &gift(100_000)), NOTHING);
@@ -254,7 +254,7 @@ fn actions_keep_their_distance_and_exits_need_none() {
     assert_eq!(broken(&cage, &buy(), 599), NOTHING, "there was none before");
 }
 
-/// What stands against a plan, each as `rule | limit | value | what would pass`.
+/// Returns the violations of a plan, each as `rule | limit | value | what would pass`.
 fn told(cage: &Cage, plan: &Plan<'_>, now: u64) -> Vec<String> {
     let found = cage.judge(plan, now);
     let words =
@@ -275,7 +275,7 @@ fn a_list_tells_what_is_not_on_it() {
         told(&cage, &call(ROUTER, 0, &[]), NOW),
         [format!("calls | {listed} | a call of {ROUTER} without a function | {would_pass}")]
     );
-    // Nobody is told to list what no owner can.
+    // The message does not suggest listing what no owner can list.
     assert_eq!(
         told(&cage, &call(OWNER, 0, &SWAP), NOW),
         [format!(
@@ -303,7 +303,7 @@ fn a_list_tells_what_is_not_on_it() {
 #[test]
 fn a_bound_tells_its_figure_in_whole_tokens_and_what_is_left_of_it() {
     let one = U256::from(1);
-    // A thousand may leave at once, and a millionth more does.
+    // 1,000 may leave per action; this is a millionth more.
     let more = swap((USDC, usdc(100_000) + one), (WETH, weth(5_001)));
     let (most, asked) = (format!("1000 USDC ({USDC})"), format!("1000.000001 USDC ({USDC})"));
     assert_eq!(
@@ -317,7 +317,7 @@ fn a_bound_tells_its_figure_in_whole_tokens_and_what_is_left_of_it() {
             [format!("maxPerTransaction | at most {most} allowed at once | {asked} | {most} or less")]
         );
     }
-    // 2,500 may leave in a day, 1,800 have: 700 are left.
+    // 2,500 may leave in a day and 1,800 have left: 700 remain.
     let mut day = cage();
     day.assets[0].left_in_day = usdc(180_000);
     assert_eq!(
@@ -341,7 +341,7 @@ fn a_bound_tells_its_figure_in_whole_tokens_and_what_is_left_of_it() {
             )]
         );
     }
-    // Of a token that tells no decimals only its smallest units can be said, and of one that is not listed its contract.
+    // A token without decimals is shown in smallest units, and an unlisted one by its contract.
     let mut mute = cage();
     (mute.assets[0].symbol, mute.assets[0].decimals) = (None, None);
     assert_eq!(
@@ -356,7 +356,7 @@ fn a_bound_tells_its_figure_in_whole_tokens_and_what_is_left_of_it() {
 #[test]
 fn a_loss_tells_what_is_needed_rounded_against_itself() {
     let cage = cage();
-    // 98 % of a thousand; 0.4899 WETH at 2,000 are 979.80.
+    // 98 % of 1,000; 0.4899 WETH at 2,000 are 979.80.
     assert_eq!(
         told(&cage, &swap((USDC, usdc(100_000)), (WETH, weth(4_899))), NOW),
         [

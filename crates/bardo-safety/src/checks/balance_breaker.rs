@@ -1,4 +1,4 @@
-//! Has too much been lost, or too much failed, for anything but exits?
+//! Balance breaker: stop-loss and failure breaker. Exits and revocations are exempt.
 
 use super::spending_limit::no_ledger;
 use super::standing::Standing;
@@ -8,7 +8,7 @@ use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::model::{Check, RuleName};
 
-/// Stop-loss and failure breaker.
+/// Checks the stop-loss and the failure breaker.
 pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {
     if facts.takes_back() || facts.reduce_only() {
         return Verdict::passed(Check::BalanceBreaker, Finding::BreakerExempt);

@@ -1,4 +1,4 @@
-//! Is a stop in force that this action does not pass?
+//! Halt check: blocks actions that the stop in force does not let through.
 
 use crate::account::Revoked;
 use crate::facts::Facts;
@@ -10,7 +10,7 @@ use bardo_base::fabric::Finding;
 use bardo_base::id::GolemId;
 use bardo_base::model::{Check, RuleName, StopLevel};
 
-/// Of an account whose keys the ladder's highest step took away: whatever stop is in force by now, it signs nothing.
+/// Verdict for an account whose session keys a `revoke` stop removed. It signs nothing, whatever stop is in force now.
 pub fn without_keys() -> Verdict {
     let violation = Violation::new(
         RuleName::SessionKeys,
@@ -22,8 +22,8 @@ pub fn without_keys() -> Verdict {
     Verdict::because(Check::Halt, ErrorCode::Halted, Revoked::Stop, vec![violation])
 }
 
-/// Agents sign no orders under a stop, exits included: an order can be filled later than the stop is looked at, and while it
-/// is open it may hold up the operator's exits.
+/// Verdict for orders of agents, which no stop lets through, exits included. An order can be filled after the stop was
+/// checked, and while open it may block the operator's exits.
 fn no_order(level: StopLevel) -> Verdict {
     let violation = Violation::new(
         RuleName::Stop,
@@ -38,7 +38,7 @@ fn no_order(level: StopLevel) -> Verdict {
     Verdict::blocked(Check::Halt, ErrorCode::Halted, Finding::NoOrders { level, violations: vec![violation] })
 }
 
-/// The stop ladder.
+/// Checks the action against the stop in force.
 pub fn check(framed: &Framed, facts: &Facts) -> Verdict {
     let class = facts.class(framed.proposal().tool.action_class);
     let passage = stop::passage(facts.takes_back(), facts.reduce_only(), class);

@@ -1,5 +1,5 @@
-//! The checks, one file each: pure functions of a frame and of facts gathered before. Those that are
-//! the operator's also look at the policy and at what has been used of it.
+//! Safety checks, one file each: pure functions of a signing payload and of facts gathered beforehand. The operator's
+//! checks also read the policy and its usage.
 
 pub mod balance_breaker;
 pub mod halt;
@@ -18,7 +18,7 @@ use super::framed::Framed;
 use super::verdict::Verdict;
 use standing::Standing;
 
-/// Every check that is the operator's, in their order. All are asked, whatever the others say.
+/// Runs every check of the operator, in order. All of them run, even if one blocks.
 pub fn operators(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Vec<Verdict> {
     vec![
         halt::check(framed, facts),

@@ -1,4 +1,4 @@
-//! Does the phase allow this class of action?
+//! Phase gate: classes of action that each phase allows.
 //!
 //! | class | Thriving | Cautious | Defensive | Survival | Terminal |
 //! |---|---|---|---|---|---|
@@ -9,15 +9,15 @@
 //! | close-position | yes | yes | yes | yes | yes |
 //! | read-only | yes | yes | yes | yes | yes |
 //!
-//! Over this stands what the policy says of the phase: where it allows exits only, a rebalance is
-//! none. What only takes back allowances or orders passes in every phase.
+//! The policy's settings for the phase apply in addition: with `exit_only`, a rebalance does not pass. Revocations,
+//! cancellations and refunds pass in every phase.
 //!
-//! A share of a position is one of what is held and of what has gone out of it within a day by the ledger. So a quarter
-//! at a time is four sales, and the last of them closes it, as the matrix has it; by what is left alone nothing could
-//! ever be closed.
+//! `max_position_share_bps` is a share of the current holding plus what left it within a day, by the ledger. A quarter
+//! at a time therefore takes four sales, and the last one closes the position. Measured by the remainder alone, a
+//! position could never be closed.
 //!
-//! A part of a recorded liquidation plan closes a position as well: what is worth more than a trade may be could never be
-//! left otherwise. Only a sale that really leaves at a fair price is one, and only of what the plan names.
+//! A sale under a recorded liquidation plan counts as closing a position. Otherwise a position larger than one trade
+//! could never be left. The sale must be a fair exit, and only of tokens that the plan names.
 
 use alloy::primitives::{U256, U512};
 use bardo_base::fabric::Finding;
@@ -33,7 +33,7 @@ use bardo_base::model::{ActionClass, Check, Phase, Rule};
 use bardo_base::units::Rounding;
 use golem_chain::token::TokenId;
 
-/// Whether a phase allows a class at all.
+/// Returns true if `phase` allows actions of `class`.
 pub const fn allows(phase: Phase, class: ActionClass) -> bool {
     use ActionClass as C;
     match (class, phase) {
@@ -47,7 +47,7 @@ pub const fn allows(phase: Phase, class: ActionClass) -> bool {
     }
 }
 
-/// The phase gate.
+/// Checks the action against its phase.
 pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
     let phase = facts.phase;
     let class = facts.class(framed.proposal().tool.action_class);
@@ -102,7 +102,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     )
 }
 
-/// Whether it sells nothing but what a recorded plan sells whole.
+/// Returns true if the action sells only tokens that a recorded liquidation plan sells completely.
 fn is_part_of_a_plan(facts: &Facts, standing: &Standing<'_>, class: ActionClass) -> bool {
     let (Ok(usage), Some(simulated)) = (standing.usage, &facts.simulation) else { return false };
     let mut sold = simulated.moves.iter().filter(|one| one.after < one.before).peekable();
@@ -112,9 +112,9 @@ fn is_part_of_a_plan(facts: &Facts, standing: &Standing<'_>, class: ActionClass)
         && sold.all(|one| usage.liquidating.contains(&one.token))
 }
 
-/// How much of a token has gone out within a day by the ledger, in raw units at the price of now, rounded down. What was
-/// only allowed, begun or offered in vain has not gone out. What cannot be told is nothing: then a share is one of what is
-/// left.
+/// Returns the amount of a token that left within a day by the ledger, in raw units at the current price, rounded down.
+/// Allowances, pending actions and unfilled orders do not count. Zero if it is not known: then a share is one of the
+/// remainder.
 fn gone(facts: &Facts, standing: &Standing<'_>, chain_id: u64, token: TokenId) -> U256 {
     let (Ok(usage), Ok(values)) = (standing.usage, &facts.values) else { return U256::ZERO };
     let spent = usage.moved.get(&(chain_id, token)).copied().unwrap_or_default();

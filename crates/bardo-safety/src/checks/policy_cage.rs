@@ -1,5 +1,5 @@
-//! Would the owner's policy contract let it pass? Decided on the rules read on chain; an account that
-//! has set none is not caged.
+//! PolicyCage check: whether the account's on-chain policy contract allows the action. It uses the rules read from the
+//! contract; an account without rules is not restricted.
 
 use crate::cage::{Cage, Plan};
 use crate::facts::Facts;
@@ -11,11 +11,11 @@ use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::model::{Check, RuleName};
 
-/// The check.
+/// Checks the action against the account's on-chain rules.
 pub fn check(framed: &Framed, facts: &Facts, cage: &Result<Option<Cage>, Doubt>) -> Verdict {
     let proposal = framed.proposal();
     if proposal.intent == Intent::PolicyCage {
-        // The owner changes the rules whatever they say; what the calls are is read back by `safety::calldata`.
+        // The owner may change the rules whatever they say. `safety::calldata` reads the calls back.
         return Verdict::passed(Check::PolicyCage, Finding::OwnRules);
     }
     let cage = match cage {
@@ -32,7 +32,7 @@ pub fn check(framed: &Framed, facts: &Facts, cage: &Result<Option<Cage>, Doubt>)
         }
     };
     let plan = Plan {
-        // What the delegation manager hands on to the contract is the proposed call, however it is wrapped.
+        // The delegation manager forwards the proposed call to the contract, however it is wrapped.
         calls: proposal.legs.iter().map(|leg| (leg.to, leg.value, leg.data.as_ref())).collect(),
         out: proposal.outflows.iter().map(|flow| (flow.token.id, flow.amount)).collect(),
         into: proposal

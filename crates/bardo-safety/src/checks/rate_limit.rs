@@ -1,4 +1,4 @@
-//! Not too often, not too soon after the last one, and at a time when it may act?
+//! Rate limits: trades per hour, calls per minute, cooldown, revocations, active hours.
 
 use super::spending_limit::no_ledger;
 use super::standing::Standing;
@@ -10,26 +10,27 @@ use bardo_base::fabric::Finding;
 use bardo_base::id::GolemId;
 use bardo_base::model::{Check, RuleName};
 
-/// Why the operator is asked about a revocation by the operator's own hand.
+/// Approval reason for a revocation by the operator above the policy's rate.
 const MORE_REVOCATIONS: &str = "revocations, cancellations and refunds were made in the last 60 minutes, as many as the policy \
                                 allows; each costs gas";
 
-/// The rate limits.
+/// Checks the action against the rate limits.
 pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
     let usage = match standing.usage {
         Ok(usage) => usage,
         Err(why) => return no_ledger(Check::RateLimit, why),
     };
     let caps = &standing.caps;
-    // How often does not depend on how much: an unknown value is the spending limit's affair.
+    // Rates do not depend on the amount; the spending limit handles an unknown value.
     let (takes_back, exit) = (facts.takes_back(), facts.reduce_only());
     let by_operator = framed.proposal().golem_id == GolemId::operator();
     let mut violations = Vec::new();
     let mut asks = None;
-    // An agent that uses up the rate must not lock positions in: the operator decides about its exits, and sells at will.
+    // An agent that uses up the rate must not lock positions in: its exits need approval, and the operator's exits
+    // pass.
     match if takes_back { None } else { caps.trade_rate(usage) } {
         Some(_) if exit && by_operator => {}
-        // Without the count, which may grow while the operator reads.
+        // Without the current count, which may grow while the operator reads.
         Some(rate) if exit => asks = Some(format!("this exit exceeds {}: {}", rate.rule, rate.limit)),
         Some(rate) => violations.push(rate),
         None => {}
@@ -43,7 +44,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         Some(violation) => violations.push(violation),
         None => {}
     }
-    // An unknown value is the spending limit's affair.
+    // The spending limit handles an unknown value.
     match standing.wish.as_ref().ok().and_then(|wish| caps.revocation_gas(usage, wish)) {
         Some(gas) if by_operator => asks = Some(format!("this exceeds {}: {}", gas.rule, gas.limit)),
         Some(gas) => violations.push(gas),
@@ -88,10 +89,10 @@ mod tests {
     use bardo_base::model::{ActionClass, Phase};
     use golem_chain::fork::{Changes, Pinned, Simulation};
 
-    /// Monday, 18 January 2027, half past nine by UTC, in seconds since the Unix epoch.
+    /// Monday, 18 January 2027, 09:30 UTC, in seconds since the Unix epoch.
     const MONDAY: u64 = 1_800_264_600;
 
-    /// The rules that stand against an action at a time, after so many calls of this minute.
+    /// Returns the rules that block an action at this time, after `calls_minute` calls in this minute.
     fn against(lines: &str, seconds: u64, calls_minute: u32, takes_back: bool) -> Vec<String> {
         let now = seconds * 1_000;
         let me = Address::repeat_byte(1);

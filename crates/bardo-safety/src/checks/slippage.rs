@@ -1,9 +1,9 @@
-//! Is the least that can come in enough? Size of the slippage, price impact, age of the quote, and
-//! dollars: what is guaranteed, at the lowest price, against what goes out, at the highest.
+//! Slippage guard: slippage, price impact, quote age, and dollars lost. The loss compares the guaranteed output at the
+//! lowest price with the input at the highest.
 //!
-//! What only leaves a position (as the simulation found) is held to the same loss by the witnesses that follow a fall,
-//! the feed and the last half minute of other pools: the mean of half an hour would forbid every sale after a fall, when
-//! it is needed most. The mean stays as the outer bound: further below it than [`STEEP`], the operator must agree.
+//! An exit (as the simulation found) only has to meet the loss limit by the price sources that follow a fall: the feed,
+//! and other pools' last half minute. The half-hour mean would forbid every sale after a fall, when it is needed most.
+//! The mean remains an outer bound: further than [`STEEP`] below it, the operator must approve.
 
 use alloy::primitives::U256;
 use bardo_base::fabric::Finding;
@@ -20,29 +20,29 @@ use bardo_base::model::{Check, RuleName};
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use golem_chain::token::TokenId;
 
-/// A clock may be this far behind a quote's before the quote counts as one from the future.
+/// Tolerated clock difference, in milliseconds, before a quote counts as one from the future.
 const CLOCK_SLACK_MILLIS: u64 = 5_000;
 
-/// So far below the half-hour mean a position is left without a question, in ten-thousandths: a quarter. Above that a
-/// fall is rarer than a feed that is wrong.
+/// Distance below the half-hour mean up to which an exit needs no approval, in basis points: a quarter. A larger fall
+/// is rarer than a wrong feed.
 const STEEP: u32 = 2_500;
 
-/// How much a trade may lose.
+/// Loss limits of a trade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlippageLimits {
-    /// The most slippage a trade may allow.
+    /// Maximum slippage tolerance of a trade.
     pub max_slippage: BasisPoints,
-    /// The most it may move the price.
+    /// Maximum price impact.
     pub max_price_impact: BasisPoints,
-    /// What it must move the price by less than, where the phase says so.
+    /// Exclusive upper bound on the price impact in this phase; `None` if the phase sets none.
     pub impact_below: Option<BasisPoints>,
-    /// The most value it may lose, in the worst case that it allows.
+    /// Maximum loss of value in the worst case that the trade allows.
     pub max_loss: BasisPoints,
-    /// The oldest a quote may be, in milliseconds.
+    /// Maximum age of a quote, in milliseconds.
     pub max_quote_age: u64,
 }
 
-/// The slippage guard.
+/// Checks a trade's figures and the value of every exchange.
 pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict {
     let mut violations = Vec::new();
     let mut unknown = false;
@@ -50,8 +50,8 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
     if let Some(trade) = &proposal.trade {
         trade_rules(trade, facts, limits, &mut violations);
     }
-    // Whatever gives tokens for tokens is held to its value, trade or not; a trade that brings the
-    // account nothing has lost everything.
+    // Every exchange of tokens must keep its value, not only trades. A trade that brings the account nothing loses
+    // everything.
     let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
     let exchanges =
         proposal.trade.is_some() || proposal.order.is_some() || (comes_back && !proposal.outflows.is_empty());
@@ -100,11 +100,11 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
     }
 }
 
-/// What to do about a bridge that costs more than may be lost: its fillers' gas is the same for any amount, so that a
-/// larger one loses a smaller part. `None` where nothing is lost, or nothing may be.
+/// Suggests a larger amount for a bridge whose cost exceeds the loss limit: its fillers' gas is a fixed cost. `None` if
+/// nothing is lost, or if the limit is zero.
 fn enough(paid: &Exchange, most: BasisPoints) -> Option<String> {
     let fee = paid.given.checked_sub(paid.received).ok().filter(|fee| !fee.is_zero())?;
-    // A tenth more than the fixed part alone would take, since a filler's margin grows with the amount.
+    // A tenth more than the fixed cost alone requires, since a filler's margin grows with the amount.
     let times = U256::from(11_000_u32).div_ceil(U256::from(most.get()).max(U256::ONE));
     let least = Usd::value_of(TokenAmount::new(times, 0).ok()?, fee, Rounding::Up).ok().filter(|_| most.get() > 0)?;
     Some(format!(
@@ -133,7 +133,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
             bps(most, trade.slippage).map(|figures| figures.leaving(most.get())),
         );
     }
-    // The phase's bound and the general one are one rule: where both are broken, the lower is reported.
+    // The phase's bound and the general one are one rule: if both are violated, the lower bound is reported.
     let most = limits.max_price_impact;
     let general = trade.price_impact > most;
     let of_phase = limits.impact_below.filter(|below| trade.impact_reached >= *below);
@@ -200,26 +200,25 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
     }
 }
 
-/// By which witnesses an exchange loses no more than it may.
+/// Price sources by which an exchange stays within the loss limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fair {
-    /// By all of them.
+    /// All price sources.
     Wholly,
-    /// A position is left, and by its feed and the pools traded in; other pools say otherwise.
+    /// An exit, by its feed and the pools that it trades in; other pools disagree.
     ByFeed {
-        /// Whether several pools agree against the feed, so that the operator decides.
+        /// True if several pools disagree with the feed, so that the operator decides.
         contested: bool,
     },
-    /// A position is left, and by those that do not lag. `steep`: the mean says so much else that the operator must
-    /// agree.
+    /// An exit, by the price sources that do not lag.
     Now {
-        /// Whether it is more than [`STEEP`] below the mean.
+        /// True if it is more than [`STEEP`] below the half-hour mean, so that the operator must approve.
         steep: bool,
     },
 }
 
 impl Fair {
-    /// Why the operator must agree, if so.
+    /// Returns the reason for approval, if one is needed.
     fn asks(self) -> Option<String> {
         match self {
             Self::Now { steep: true } => Some(format!(
@@ -234,14 +233,14 @@ impl Fair {
     }
 }
 
-/// Whether a token that goes out has a feed more than [`STEEP`] below its only other pool, which the feed outvoted. What
-/// cannot be compared counts as such.
+/// Returns true if an outgoing token's feed is more than [`STEEP`] below its only other pool, which the feed outvoted.
+/// Prices that cannot be compared count as such a case.
 fn sells_below_a_pool(values: &Values) -> bool {
     values.concerns.iter().any(|concern| match concern {
         PriceConcern::NoFeed { .. } => false,
         PriceConcern::Disputed { token, feed, pool } => {
             let goes = values.outflows.iter().any(|one| match one.token.id {
-                // The native coin has the price of the contract that wraps it, which is not known here.
+                // The native token has the price of its wrapping contract, whose address is not known here.
                 TokenId::Native => true,
                 TokenId::Erc20(id) => id == *token,
             });
@@ -251,10 +250,10 @@ fn sells_below_a_pool(values: &Values) -> bool {
     })
 }
 
-/// Guaranteed output ≥ input · (1 − the most that may be lost). `leaves`: it does nothing but leave positions.
+/// Checks that the guaranteed output is at least input · (1 − `most`). `leaves` is true if the action is only an exit.
 ///
 /// # Errors
-/// The violation.
+/// The violation, if the loss is too large or a value is not known.
 pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Box<Violation>> {
     let untold = |error: &dyn std::fmt::Display| {
         Box::new(Violation::new(
@@ -267,7 +266,7 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Bo
     let by_all = values.exchange().map_err(|error| untold(&error))?;
     let least = at_least(by_all.given, most).map_err(|error| untold(&error))?;
     if by_all.received >= least {
-        // A feed that outvotes the only other pool may be wrong itself: so far below that pool the operator decides.
+        // A feed that outvotes the only other pool may itself be wrong. Far below that pool, the operator decides.
         let steep = leaves && sells_below_a_pool(values);
         return Ok(if steep { Fair::Now { steep } } else { Fair::Wholly });
     }
@@ -279,7 +278,7 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Bo
                 let steep = BasisPoints::new(STEEP).ok().and_then(|steep| at_least(by_all.given, steep).ok());
                 return Ok(Fair::Now { steep: steep.is_none_or(|least| by_all.received < least) });
             }
-            // The feed and the pools that are traded in agree: no other pool may keep a position locked.
+            // The feed and the traded pools agree, so no other pool may lock the position in.
             if let Some(by_feed) = values.by_feed
                 && at_least(by_feed.given, most).is_ok_and(|least| by_feed.received >= least)
             {
@@ -288,7 +287,7 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Bo
             (now, least)
         }
     };
-    // Without the quote nothing is lost: then it is the quote that promises too much.
+    // Without the quote there is no loss, so the quote promises too much.
     let gain = |unquoted: &Exchange| at_least(unquoted.given, most).is_ok_and(|least| unquoted.received >= least);
     if let Some(unquoted) = values.unquoted.filter(gain) {
         return Err(Box::new(Violation::new(
@@ -317,9 +316,12 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Bo
     ))
 }
 
-/// `given · (1 − loss)`, rounded up.
+/// Returns `given · (1 − loss)`, rounded up.
+///
+/// # Errors
+/// [`UsdError`](bardo_base::units::UsdError) if the result is out of range.
 pub fn at_least(given: Usd, loss: BasisPoints) -> Result<Usd, bardo_base::units::UsdError> {
-    // Four decimals: a ten-thousandth is a basis point. Both fit by the type's own bounds.
+    // Four decimals, so that one unit is a basis point. Both fit the type's own bounds.
     let kept = 10_000u32.saturating_sub(loss.get());
     match TokenAmount::new(U256::from(kept), 4) {
         Ok(kept) => Usd::value_of(kept, given, Rounding::Up),

@@ -1,5 +1,5 @@
-//! Is it inside every cap on dollars: one action, sliding windows, single tokens, positions, gas,
-//! and what allowances may still let others take?
+//! Spending limits: caps in dollars on single actions, sliding windows, tokens, positions and gas, and bounds on
+//! allowances.
 
 use super::standing::Standing;
 use crate::facts::Facts;
@@ -17,7 +17,7 @@ use bardo_base::units::Usd;
 use golem_chain::network::NetworkKind;
 use golem_chain::token::TokenId;
 
-/// The spending limits.
+/// Checks the action against every spending limit.
 pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
     let (values, wish) = match (&facts.values, &standing.wish) {
         (Ok(values), Ok(wish)) => (values, wish),
@@ -28,7 +28,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         Err(why) => return no_ledger(Check::SpendingLimit, why),
     };
     let caps = &standing.caps;
-    // Money must be able to leave a falling position: over the caps, the operator decides about an exit.
+    // A position must be sellable while it falls: an exit above the caps needs approval instead.
     let exceeded = caps.exceeded(usage, wish);
     let (mut violations, mut over) = if wish.exit { (Vec::new(), exceeded) } else { (exceeded, Vec::new()) };
     over.extend(caps.exit_volume(usage, wish));
@@ -50,7 +50,8 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         let after = usage.spent(Span::Day).plus(wish.spend).unwrap_or(Micros::MAX);
         let found = Finding::spending(wish.spend.dollars(), after.dollars(), day.map(Micros::dollars));
         let passed = Verdict::passed(Check::SpendingLimit, found);
-        // Without the figures, which change with every price while the operator reads: the approval would cover no longer.
+        // Without figures: they change with every price while the operator reads, and the approval would no longer
+        // cover the action.
         return over
             .iter()
             .fold(passed, |passed, one| passed.asking(format_args!("this exit exceeds {}: {}", one.rule, one.limit)));
@@ -68,7 +69,7 @@ fn unknown(doubt: &Doubt) -> Verdict {
     Verdict::because(Check::SpendingLimit, ErrorCode::SafetyPriceUnknown, doubt, vec![violation])
 }
 
-/// Without the ledger nothing is known of what was spent.
+/// Verdict for a ledger that cannot be read, so that past spending is unknown.
 pub(super) fn no_ledger(check: Check, why: &Doubt) -> Verdict {
     let violation = Violation::new(
         RuleName::Ledger,
@@ -92,9 +93,8 @@ fn above(most: MaxUsd, usd: Usd, rule: RuleName, of_what: &str, violations: &mut
     );
 }
 
-/// What a holding is worth after an action that adds to it, at the highest price. What comes in, by this action or by an
-/// order that is still to be settled, is counted at what was given for it: it is worth no more than that where the price
-/// was fair.
+/// Checks the value of a holding after an action that adds to it, at the highest price. Incoming tokens, also of orders
+/// that are not settled yet, count at what was given for them: at a fair price they are not worth more.
 fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
     let rules = standing.policy.rules();
     let class = facts.class(framed.proposal().tool.action_class);
@@ -131,7 +131,7 @@ fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing
     }
 }
 
-/// What was given for what live orders are to bring of a token; `None` where the ledger does not tell.
+/// Returns the dollars given for the output of open orders in a token; `None` if the ledger cannot be read.
 fn coming(standing: &Standing<'_>, chain_id: u64, token: TokenId) -> Option<Usd> {
     Some(standing.usage.ok()?.coming.get(&(chain_id, token)).copied().unwrap_or_default().dollars())
 }
@@ -155,7 +155,7 @@ fn gas(framed: &Framed, values: &Values, standing: &Standing<'_>, violations: &m
 
 fn allowance(bound: &AllowanceBound, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
     let rules = standing.policy.rules();
-    // The same line that values draw: what is not counted by its amount is let through by no amount.
+    // The threshold that `value` uses: an allowance above it is not counted by its amount.
     if is_unlimited(bound.at_most) && !rules.allow_unlimited_allowance.0 {
         violations.push(Violation::new(
             RuleName::AllowUnlimitedAllowance,
@@ -171,8 +171,7 @@ fn allowance(bound: &AllowanceBound, facts: &Facts, standing: &Standing<'_>, vio
     }
 }
 
-/// Everything that a signed message lets others do, from the moment it is signed until its last deadline: an order is an
-/// option that others hold as long as it can be filled.
+/// Checks every deadline of a signed message. Until its last deadline, an order is an option that others hold.
 fn signed(framed: &Framed, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
     let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| (&slot.message, "a permit")));
     let order = framed.order().map(|order| (&order.message, "an order"));
@@ -186,11 +185,12 @@ fn signed(framed: &Framed, facts: &Facts, standing: &Standing<'_>, violations: &
     }
 }
 
-/// Seconds by which the machine's clock may be ahead of the latest block of a devnet, and still count as its time.
+/// Tolerated seconds by which a devnet's latest block may be behind the machine's clock. Within it, the clock counts as
+/// the devnet's time.
 const BLOCK_LAG: u64 = 120;
 
-/// What ends later than the policy's longest time. A real chain's time is the machine's: an endpoint that claims a later
-/// block makes no order last longer. A devnet's time is its own.
+/// Checks a duration against `max_allowance_seconds`. On a real chain the machine's clock counts, so that an endpoint
+/// cannot extend an order by reporting a later block. A devnet has its own time.
 fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
     let most = standing.policy.rules().max_allowance_seconds.0;
     let clock = facts.now_millis / 1_000;

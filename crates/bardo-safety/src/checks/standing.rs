@@ -1,5 +1,4 @@
-//! What the operator's checks look at beside the frame and the facts, and what an action wants of
-//! the limits.
+//! Policy context of the operator's checks: policy, usage, network, and the action's demands on the limits.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +12,23 @@ use bardo_base::units::{Rounding, Usd};
 use golem_chain::network::Network;
 use golem_chain::token::TokenId;
 
-/// The policy, what has been used of it, what is wanted of it, and the network. Made once for all checks.
+/// Policy, its usage, and an action's demands on it. Built once for all checks.
 #[derive(Debug, Clone)]
 pub struct Standing<'a> {
-    /// What holds.
+    /// Policy in force.
     pub policy: &'a Policy,
-    /// What has been used; an error where the ledger does not tell.
+    /// Usage of the limits by the ledger; an error if the ledger cannot be read.
     pub usage: Result<&'a Usage, &'a Doubt>,
-    /// The chain the frame is for; `None` where it is not one that is configured.
+    /// Network of the payload; `None` if its chain is not configured.
     pub network: Option<&'a Network>,
-    /// The policy's limits in this phase.
+    /// Limits of the policy in the current phase.
     pub caps: Caps,
-    /// What the frame wants of them.
+    /// Demands of the action on the limits; an error if a value is not known.
     pub wish: Result<Request, Doubt>,
 }
 
 impl<'a> Standing<'a> {
-    /// How a frame stands to the policy.
+    /// Builds the context for a signing payload and its facts.
     pub fn new(
         policy: &'a Policy,
         usage: Result<&'a Usage, &'a Doubt>,
@@ -41,7 +40,7 @@ impl<'a> Standing<'a> {
         Self { policy, usage, network, caps, wish: request(framed, facts, policy.rules().max_unfed_usd) }
     }
 
-    /// The same with what is on its way over bridges among what is held.
+    /// Adds the value of open bridge orders, whose money is between two chains, to the equity.
     #[must_use]
     pub fn with_away(mut self, away: Micros) -> Self {
         self.wish = self.wish.map(|wish| wish.with_away(away));
@@ -49,10 +48,10 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// What the frame wants of the limits.
+/// Returns the demands of a signing payload on the limits.
 ///
 /// # Errors
-/// [`Doubt`] where a figure cannot be told.
+/// [`Doubt`] if a figure is not known.
 pub fn request(framed: &Framed, facts: &Facts, most_unfed: MaxUsd) -> Result<Request, Doubt> {
     let values = facts.values.as_ref().map_err(Clone::clone)?;
     let chain_id = framed.proposal().chain_id;
@@ -61,7 +60,7 @@ pub fn request(framed: &Framed, facts: &Facts, most_unfed: MaxUsd) -> Result<Req
     let mut tokens: BTreeMap<TokenKey, Micros> = BTreeMap::new();
     let exit = facts.reduce_only();
     let loss = if exit { Some(values.exit_loss()?) } else { None };
-    // Of an exit, what it may lose counts for the token that it sells.
+    // For an exit, its possible loss counts against the cap of the sold token.
     let given = values.outflows.iter().map(|one| (one.token.id, loss.map_or(one.usd, |loss| loss.min(one.usd))));
     let parts = given.chain(values.takeable.iter().map(|one| (one.token.id, one.usd)));
     for (token, usd) in parts.chain([(TokenId::Native, values.gas)]) {
@@ -72,7 +71,7 @@ pub fn request(framed: &Framed, facts: &Facts, most_unfed: MaxUsd) -> Result<Req
         let sum = tokens.entry((chain_id, token)).or_default();
         *sum = sum.plus(part).map_err(Doubt::because)?;
     }
-    // What cannot be told of the portfolio holds up nothing that only leaves it.
+    // An unknown portfolio must not block an exit or a revocation.
     let equity = match &facts.portfolio {
         Ok(portfolio) => {
             let by_pools = most_unfed.0.map_or(portfolio.by_pools, |most| most.min(portfolio.by_pools));
@@ -101,10 +100,11 @@ pub fn request(framed: &Framed, facts: &Facts, most_unfed: MaxUsd) -> Result<Req
     })
 }
 
-/// What the frame moves out of the account, by token; without gas, and without what others may take.
+/// Returns the dollars that the declared outflows move out of the account, by token. Gas and allowances are not
+/// included.
 ///
 /// # Errors
-/// [`Doubt`] where a figure cannot be told.
+/// [`Doubt`] if a figure is not known.
 pub fn moved(framed: &Framed, facts: &Facts) -> Result<BTreeMap<TokenKey, Micros>, Doubt> {
     let values = facts.values.as_ref().map_err(Clone::clone)?;
     let mut moved: BTreeMap<TokenKey, Micros> = BTreeMap::new();

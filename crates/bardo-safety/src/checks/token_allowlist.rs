@@ -1,8 +1,8 @@
-//! Is everything it touches on its list: tokens, chain, tool, protocol, kind of action, wallet,
-//! contracts and their functions, spenders, recipients?
+//! Allowlist check: tokens, chain, tool, protocol, kind of action, wallet, contracts and their functions, spenders,
+//! recipients.
 //!
-//! Taking back allowances and orders is held to tool, chain, kind and wallet only: a bad token's
-//! allowance can be revoked.
+//! Revocations, cancellations and refunds are checked by tool, chain, kind and wallet only, so that an allowance on an
+//! unlisted token can be revoked.
 
 use bardo_base::fabric::Finding;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use bardo_base::model::{Check, RuleName};
 use golem_chain::network::{AddressBook, Contract};
 use golem_chain::token::TokenId;
 
-/// The functions of the address book's contracts that "book" allows.
+/// Functions of the address book's contracts that the scope "book" allows.
 const FUNCTIONS: &[(Contract, &[&str])] = &[
     (Contract::UniversalRouter, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
     (Contract::UniversalRouterV211, &["execute(bytes,bytes[])", "execute(bytes,bytes[],uint256)"]),
@@ -41,7 +41,7 @@ const FUNCTIONS: &[(Contract, &[&str])] = &[
         ],
     ),
     (Contract::OriginSettler, &["refund(bytes32)"]),
-    // Only with the intent that `calldata` asks of them, which no tool has.
+    // Allowed only with the PolicyCage intent, which `calldata` requires and no tool has.
     (
         Contract::PolicyCage,
         &[
@@ -55,30 +55,30 @@ const FUNCTIONS: &[(Contract, &[&str])] = &[
     ),
 ];
 
-/// The functions of an allowed token.
+/// Functions of an allowed token contract.
 const TOKEN_FUNCTIONS: &[&str] = &["approve(address,uint256)", "transfer(address,uint256)"];
 
 static SELECTORS: LazyLock<BTreeMap<Contract, Vec<FixedBytes<4>>>> =
     LazyLock::new(|| FUNCTIONS.iter().map(|(contract, all)| (*contract, selectors(all))).collect());
 static TOKEN_SELECTORS: LazyLock<Vec<FixedBytes<4>>> = LazyLock::new(|| selectors(TOKEN_FUNCTIONS));
 
-/// The functions of the contracts of `book` that "book" allows, each with its contract.
+/// Returns the functions that the scope "book" allows on contracts of `book`, with the contract's address.
 pub(crate) fn book_functions(book: &AddressBook) -> impl Iterator<Item = (Address, FixedBytes<4>)> + '_ {
     let known = book.contracts().filter_map(|(contract, address)| Some((address, SELECTORS.get(&contract)?)));
     known.flat_map(|(address, selectors)| selectors.iter().map(move |selector| (address, *selector)))
 }
 
-/// The functions of an allowed token.
+/// Returns the selectors of an allowed token's functions.
 pub(crate) fn token_functions() -> &'static [FixedBytes<4>] {
     &TOKEN_SELECTORS
 }
 
 fn selectors(signatures: &[&str]) -> Vec<FixedBytes<4>> {
-    // A hash has more than four bytes.
+    // `get` cannot fail: the hash has 32 bytes.
     signatures.iter().map(|text| FixedBytes::from_slice(keccak256(text).get(..4).unwrap_or(&[0; 4]))).collect()
 }
 
-/// The protocol a contract belongs to, as policies name it.
+/// Returns the protocol of a contract, as policies name it.
 const fn protocol(contract: Contract) -> &'static str {
     use Contract as C;
     match contract {
@@ -114,7 +114,7 @@ const fn protocol(contract: Contract) -> &'static str {
     }
 }
 
-/// What stands against a frame, and whether a token does.
+/// Violations found so far, and whether one of them concerns a token.
 struct Found {
     violations: Vec<Violation>,
     tokens: bool,
@@ -126,7 +126,7 @@ impl Found {
     }
 }
 
-/// The allowlists.
+/// Checks everything that the action touches against the policy's allowlists.
 pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
     let rules = standing.policy.rules();
     let mut found = Found { violations: Vec::new(), tokens: false };
@@ -172,7 +172,7 @@ fn who_and_what(framed: &Framed, rules: &Rules, found: &mut Found) {
             found.add(RuleName::AllowedChains, rules.allowed_chains.words(), chain, "the same to a chain of the list");
         }
         let token = TokenRef { chain, token: arrival.token.id };
-        // Whether it is listed over there was read with its value: otherwise that value is a doubt.
+        // If the token were not listed on that chain as claimed, its value would be unknown.
         if !rules.allowed_tokens.allows(&token, arrival.token.listed) {
             found.tokens = true;
             found.add(RuleName::AllowedTokens, rules.allowed_tokens.words(), token, "a token of the list");
@@ -204,7 +204,7 @@ fn tokens(framed: &Framed, facts: &Facts, rules: &Rules, found: &mut Found) {
     let allowances = proposal.allowances.iter().map(|one| one.token.id);
     let traded = proposal.trade.iter().flat_map(|trade| [trade.token_in.id, trade.token_out.id]);
     let mut all: Vec<TokenId> = flows.chain(inflows).chain(allowances).chain(traded).collect();
-    // What really moves, whatever was declared.
+    // Tokens that really move, whatever was declared.
     all.extend(facts.simulation.iter().flat_map(|simulated| simulated.moves.iter().map(|one| one.token)));
     all.extend(facts.tokens.keys());
     all.sort_unstable();
@@ -222,8 +222,8 @@ fn tokens(framed: &Framed, facts: &Facts, rules: &Rules, found: &mut Found) {
     }
 }
 
-/// What a trade only goes through leaves no trace in the account; whoever issues it decides all the same what comes out,
-/// or that nothing does. A quote's source names it, so that it must be known here.
+/// Checks the intermediate tokens of a trade. They leave no trace in the account, but their issuer decides whether
+/// anything comes out of the trade. The quote's source chose them, so they must be known here.
 fn hops(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
     let (Some(network), proposal) = (standing.network, framed.proposal()) else { return };
     let allowed = &standing.policy.rules().allowed_tokens;
@@ -258,7 +258,7 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
         }
     }
     for (leg, sent) in proposal.legs.iter().zip(framed.legs()) {
-        // A wrapped call goes to the contract that unwraps it; the simulation tells what it does.
+        // A wrapped call goes to the contract that unwraps it; the simulation shows its effects.
         let wrapped = sent.to != leg.to;
         if wrapped && !matches!(role(sent.to), Some(Contract::DelegationManager | Contract::Eip7702Delegator)) {
             found.add(
@@ -279,7 +279,7 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
             }
         }
         if leg.data.is_empty() {
-            // Only a coin moves, to somebody who is held against the recipients.
+            // Only the native token moves, and its recipient is checked against the allowed recipients.
             if proposal.intent != Intent::Transfer {
                 let value = format!("a call without a function to {}", leg.to);
                 found.add(

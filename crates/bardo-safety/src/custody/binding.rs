@@ -1,27 +1,27 @@
-//! Which ledger a key belongs to. Caps hold because everything a key signs is counted in one ledger; a key file copied
-//! beside another ledger would be counted twice over, so a file names its ledger and opens for no other.
+//! Binding of a key to a ledger. Limits are effective because one ledger counts everything that a key signs. A key file
+//! copied next to another ledger would have its limits twice, so each file names its ledger and opens for no other.
 //!
-//! Not here: where a ledger is and how it got its name (see `runtime::data`).
+//! Not here: the location and the name of a ledger (see `runtime::data`).
 
 use std::fmt;
 use std::str::FromStr;
 
 use bardo_base::text::SafeText;
 
-/// The longest name, in characters.
+/// Maximum length of a name, in characters.
 const LONGEST: usize = 80;
 
-/// A ledger's name: drawn once when the ledger was begun, kept in it, no other's.
+/// Name of a ledger: generated once at its creation, stored in it, and unique to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LedgerId(String);
 
-/// A text that names no ledger.
+/// Error for a text that is not a valid ledger name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` names no ledger: a name has 1 to {LONGEST} letters, digits and `-`")]
 pub struct BadLedgerId(SafeText);
 
 impl LedgerId {
-    /// The name.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

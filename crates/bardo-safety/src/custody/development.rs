@@ -1,6 +1,5 @@
-//! The development mnemonic's accounts: known to everybody, so worth something only where nothing is worth anything.
-//! They sign for chains 31337 and 31338, in this process or on this machine, and refuse everything else, both when they
-//! are set up and when they sign.
+//! Accounts of the development mnemonic. Their keys are public, so they sign only for chains 31337 and 31338, in this
+//! process or on this machine. Every other chain is rejected, both at setup and when signing.
 
 use std::fmt;
 
@@ -18,44 +17,44 @@ use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NetworkKind};
 use golem_chain::provider::{Backing, ChainClient};
 use golem_chain::signed::Signed;
 
-/// An account of the development mnemonic.
+/// Account of the development mnemonic.
 pub struct DevelopmentAccount {
     key: Key,
 }
 
-/// Why the development key is not used.
+/// Reason for which the development key must not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotForDevelopment {
-    /// A chain that is no devnet's.
+    /// A chain is not a devnet.
     #[error(
         "the development key signs for chains 31337 and 31338 only, not for {name} ({chain_id}): everybody knows it"
     )]
     Chain {
-        /// The chain's name.
+        /// Name of the chain.
         name: String,
         /// EIP-155 id of the chain.
         chain_id: u64,
     },
-    /// A devnet on another machine.
+    /// A devnet is on another machine.
     #[error("the development key is used in this process and on loopback only, and {name} answers elsewhere")]
     Elsewhere {
-        /// The chain's name.
+        /// Name of the chain.
         name: String,
     },
-    /// No chain at all.
+    /// No chain was given.
     #[error("there is no chain that the development key could be used on")]
     NoChain,
-    /// The account's number is too high.
+    /// The account index is too high.
     #[error(transparent)]
     Secret(#[from] SecretError),
 }
 
 impl DevelopmentAccount {
-    /// Account number `index` of the development mnemonic, for use on `chains`.
+    /// Creates account number `index` of the development mnemonic, for use on `chains`.
     ///
     /// # Errors
-    /// [`NotForDevelopment`] if any of them is not a devnet's chain on this machine: where one is real, the key is not
-    /// there at all.
+    /// [`NotForDevelopment`] if any of the chains is not a devnet on this machine. A single real chain makes the key
+    /// unavailable on all of them.
     pub fn new<'a>(index: u32, chains: impl IntoIterator<Item = &'a ChainClient>) -> Result<Self, NotForDevelopment> {
         let mut any = false;
         for client in chains {
@@ -95,7 +94,7 @@ impl DevelopmentAccount {
     }
 }
 
-/// Whether an id is one of the devnet's, which no real chain has.
+/// Returns true for a devnet's chain id, which no real chain has.
 const fn is_devnet(chain_id: u64) -> bool {
     matches!(chain_id, DEVNET_ETHEREUM | DEVNET_BASE)
 }

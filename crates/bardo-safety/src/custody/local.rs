@@ -1,4 +1,4 @@
-//! An account of a key file here. What it signs it signs as itself: sender, payer and owner are one address.
+//! Account of a key file on this machine. Sender, payer and owner are the same address.
 
 use std::fmt;
 
@@ -15,21 +15,21 @@ use crate::{
 };
 use golem_chain::signed::Signed;
 
-/// What a tool estimates is raised by a tenth: a contract may use a little more gas when its state has moved. The
-/// simulation runs, and the caps count, with the raised limit.
+/// Margin on estimated gas limits, in percent: a contract may use a little more gas after its state has changed. The
+/// simulation and the limits use the raised value.
 const GAS_MARGIN_PERCENT: u64 = 10;
 
-/// The most gas one transaction may have ([EIP-7825](https://eips.ethereum.org/EIPS/eip-7825)).
+/// Gas limit cap of one transaction ([EIP-7825](https://eips.ethereum.org/EIPS/eip-7825)).
 const TRANSACTION_GAS_CAP: u64 = 1 << 24;
 
-/// A key file's account: open, or known by its address only, which is enough to preview with.
+/// Account of a key file: unlocked, or known by its address only, which is enough for previews.
 pub struct LocalAccount {
     address: Address,
     key: Option<Key>,
 }
 
 impl LocalAccount {
-    /// An account whose key is not open: it frames, and does not sign.
+    /// Creates an account whose key file is not open. It can prepare payloads but not sign.
     pub fn locked(address: Address) -> Self {
         Self { address, key: None }
     }
@@ -38,12 +38,12 @@ impl LocalAccount {
         Self { address: key.address(), key: Some(key) }
     }
 
-    /// Key that authenticates rows of `account`, for which this key acts; `None` while it is locked.
+    /// Key that authenticates rows of `account`, for which this key acts; `None` while the account is locked.
     pub(super) fn queue_key_of(&self, ledger: &str, account: Address) -> Option<QueueKey> {
         self.key.as_ref().map(|key| key.queue_key(ledger, account))
     }
 
-    /// Whether it can sign now.
+    /// Returns true if the key file is open, so that the account can sign.
     pub fn is_open(&self) -> bool {
         self.key.is_some()
     }
@@ -87,7 +87,7 @@ impl fmt::Debug for LocalAccount {
     }
 }
 
-/// The frame of an account that sends for itself: every leg as it was proposed, from its own address.
+/// Prepares the payload of an account that sends for itself: every transaction as proposed, from its own address.
 pub(super) fn frame_plain(
     own: Address,
     kind: AccountKind,
@@ -112,7 +112,7 @@ pub(super) fn frame_plain(
     Framed::new(Frame { proposal, kind, signer: own, payer: own, legs, order, fees: context.fees })
 }
 
-/// Whether the proposal is this account's, and for the chain the context says.
+/// Checks that the proposal is for this account and for the context's chain.
 pub(super) fn fits(own: Address, proposal: &Proposal, context: &FrameContext) -> Result<(), FrameError> {
     if proposal.account != own {
         return Err(FrameError::WrongAccount { asked: proposal.account, own });
@@ -126,7 +126,7 @@ pub(super) fn fits(own: Address, proposal: &Proposal, context: &FrameContext) ->
     Ok(())
 }
 
-/// A leg's signature slots, `shift` bytes further on, all to be signed by `signer`.
+/// Returns the signature slots of a call, moved by `shift` bytes and assigned to `signer`.
 pub(super) fn slots(leg: &Leg, signer: Address, shift: usize) -> Vec<FramedSlot> {
     leg.slots
         .iter()
@@ -134,7 +134,7 @@ pub(super) fn slots(leg: &Leg, signer: Address, shift: usize) -> Vec<FramedSlot>
         .collect()
 }
 
-/// A gas limit with the margin, under the cap of one transaction unless it was proposed above it.
+/// Adds the margin to a gas limit, up to the cap of one transaction. A limit proposed above the cap stays unchanged.
 pub(super) fn with_margin(gas: u64) -> u64 {
     let raised =
         gas.saturating_add(gas / 100 * GAS_MARGIN_PERCENT).saturating_add(gas % 100 * GAS_MARGIN_PERCENT / 100);

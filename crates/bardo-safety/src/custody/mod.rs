@@ -1,19 +1,19 @@
-//! Keys, and the accounts that sign with them: the one place where a secret meets something to be signed, and it signs
-//! nothing but what a [`Capability`](crate::Capability) carries.
+//! Keys, and the accounts that sign with them. Only this module uses secrets to sign, and it signs only the content of
+//! a [`Capability`](crate::Capability).
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `secret` | passwords, keys and mnemonics on their way in |
+//! | `secret` | input of passwords, keys and mnemonics |
 //! | `keystore` | encrypted key files (web3 secret storage, version 3) |
-//! | `binding` | which ledger a key file belongs to |
-//! | `signing` | typed messages, then the transaction; the only signatures made for a user |
-//! | `local` | an account of a key file |
-//! | `development` | the well-known mnemonic, on devnets of this machine only |
-//! | `reauthentication` | checks a key's password again before more is let through, with limits on guessing |
-//! | `revocable` | an account whose hands can be taken away for good |
-//! | `delegated` | a session key that acts for an owner under on-chain caveats |
+//! | `binding` | binding of a key file to its ledger |
+//! | `signing` | signatures of typed messages and transactions; no user signature is made elsewhere |
+//! | `local` | account of a key file |
+//! | `development` | the public development mnemonic, on devnets of this machine only |
+//! | `reauthentication` | password check before a relaxing command, with limits on guessing |
+//! | `revocable` | account that can be disabled permanently |
+//! | `delegated` | session key that acts for an owner under on-chain caveats |
 //!
-//! Not here: what may be signed (see `safety`), and how it reaches a chain (see `chain::sender`).
+//! Not here: the decision to sign (see `pipeline`), and the transport to a chain (see `golem_chain::sender`).
 
 pub mod binding;
 pub mod delegated;
@@ -38,7 +38,7 @@ pub use secret::{SecretError, SecretKey, for_a_new_key};
 
 use bardo_base::error::{ErrorCode, ToolError};
 
-/// What a write answers where there is no account.
+/// Returns the error of a write without an account.
 pub fn no_account() -> ToolError {
     ToolError::new(ErrorCode::WalletNotConfigured, "there is no account here that could sign")
 }

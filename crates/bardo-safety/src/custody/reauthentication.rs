@@ -1,10 +1,11 @@
-//! The password check before something lets more through: the only maker of an [`OperatorProof`].
+//! Password check before a command that permits more. Only this module creates an [`OperatorProof`].
 //!
-//! What concerns a whole data folder, such as lifting a stop, takes the password of every key file in it: otherwise anyone
-//! could make a key of their own and use that. What concerns one account takes that account's. Where there is no key file,
-//! or only devnets are concerned, there is no password; a proof is made all the same, so that the rest goes one path.
+//! A command that concerns a whole data folder, such as lifting a stop, requires the password of every key file in it.
+//! Otherwise anyone could add a key of their own and use its password. A command that concerns one account requires the
+//! password of that account. Without key files, or if only devnets are concerned, no password is required. A proof is
+//! created all the same, so that there is a single code path.
 //!
-//! Guessing is limited across processes by a file beside the keys: one check at a time, and a pause after each wrong
+//! A file in the data folder limits guessing across processes: one check at a time, and a pause after each wrong
 //! password that doubles. Passwords are never stored.
 //!
 //! Not here: prompts (`cli::password`, the console's decision dialog), and the audit log (`runtime::reauthentication`).
@@ -22,18 +23,18 @@ use crate::operator_proof::{Authorisation, Basis, OperatorProof};
 use bardo_base::text::SafeText;
 use bardo_base::{private, regular_file};
 
-/// The file that counts wrong passwords, in the data folder.
+/// Name of the file that counts wrong passwords, in the data folder.
 const ATTEMPTS: &str = "password-attempts";
-/// Wrong passwords that cost no pause: people mistype.
+/// Number of wrong passwords without a pause, to allow for typing errors.
 const FREE: u32 = 2;
-/// The pause after the first wrong password beyond those, in milliseconds; each further one doubles it.
+/// Pause after the first wrong password beyond [`FREE`], in milliseconds. Each further one doubles it.
 const PAUSE: u64 = 2_000;
-/// The longest pause, in milliseconds.
+/// Maximum pause, in milliseconds.
 const MAX_PAUSE: u64 = 900_000;
-/// The longest file that is read.
+/// Maximum number of bytes read from the file.
 const MAX_BYTES: u64 = 4_096;
 
-/// Why no proof was made.
+/// Reason for which no proof was created.
 #[derive(Debug, thiserror::Error)]
 pub enum ReauthenticationError {
     /// A password is missing.
@@ -41,50 +42,50 @@ pub enum ReauthenticationError {
         "this needs the password of the key {name}: nothing was changed. Type it at the prompt, or use --password-fd"
     )]
     Missing {
-        /// The key.
+        /// Name of the key.
         name: KeyName,
     },
     /// Too many wrong passwords.
     #[error("{wrong} wrong passwords in a row: nothing was changed. Try again in {retry_after_seconds} s")]
     TooMany {
-        /// How many.
+        /// Number of wrong passwords in a row.
         wrong: u32,
-        /// When the next one is checked.
+        /// Remaining pause, in seconds.
         retry_after_seconds: u64,
     },
-    /// The account has no key file here whose password could be checked.
+    /// The data folder has no key file of the account.
     #[error(
         "there is no key file of {account} in this data folder whose password could be checked: nothing was changed"
     )]
     NoKeyOf {
-        /// The account.
+        /// Account without a key file.
         account: Address,
     },
     /// A password is wrong, or a key file cannot be used.
     #[error("nothing was changed: {0}")]
     Key(#[from] KeystoreError),
-    /// The count of wrong passwords cannot be kept.
+    /// The file with the count of wrong passwords cannot be used.
     #[error("cannot use {path}: {reason}; no password is checked without that file")]
     Attempts {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         reason: std::io::Error,
     },
-    /// The check did not end.
+    /// The check was interrupted because the process is ending.
     #[error("the password was not checked: the program is ending")]
     Interrupted,
 }
 
-/// Wrong passwords in a row, as the file has them.
+/// Count of consecutive wrong passwords, as stored in the file.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Attempts {
     wrong: u32,
-    /// When the last one was checked, in milliseconds since the Unix epoch.
+    /// Time of the last check, in milliseconds since the Unix epoch.
     last: u64,
 }
 
-/// The password check of one data folder.
+/// Password check of one data folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reauthentication {
     folder: PathBuf,
@@ -92,16 +93,16 @@ pub struct Reauthentication {
 }
 
 impl Reauthentication {
-    /// The check of the data folder `folder`, whose key files are in `keys`.
+    /// Creates the password check of the data folder `folder`, with the key files in `keys`.
     pub fn new(folder: &Path, keys: impl Into<PathBuf>) -> Self {
         Self { folder: folder.to_owned(), keystore: Keystore::at(keys) }
     }
 
-    /// The keys whose passwords `wanted` takes, by name; none where it takes no password. `devnet`: it concerns devnets
-    /// only.
+    /// Returns the keys whose passwords `wanted` requires, in the order of the listing; empty if it requires none.
+    /// `devnet` is true if the command concerns devnets only.
     ///
     /// # Errors
-    /// [`ReauthenticationError`]: which keys there are cannot be known, or the account's is not there.
+    /// [`ReauthenticationError`] if a key file cannot be read, or if the account has none.
     pub fn keys_for(&self, wanted: &Authorisation, devnet: bool) -> Result<Vec<KeyEntry>, ReauthenticationError> {
         if devnet && !wanted.is_of_every_network() {
             return Ok(Vec::new());
@@ -116,11 +117,11 @@ impl Reauthentication {
         }
     }
 
-    /// Checks the passwords that `wanted` takes and makes a proof for it; `now` in milliseconds since the Unix epoch.
-    /// Takes about half a second and 256 MiB for each key: not on a thread that serves others.
+    /// Checks the passwords that `wanted` requires and creates a proof for it. `now` is in milliseconds since the Unix
+    /// epoch. The check takes about half a second and 256 MiB for each key, so run it on a blocking thread.
     ///
     /// # Errors
-    /// [`ReauthenticationError`]: there is no proof.
+    /// [`ReauthenticationError`] if a password is missing or wrong, guessing is paused, or a file cannot be used.
     pub fn prove(
         &self,
         wanted: Authorisation,
@@ -133,7 +134,7 @@ impl Reauthentication {
             let basis = if devnet && !wanted.is_of_every_network() { Basis::Devnet } else { Basis::NoKeys };
             return Ok(OperatorProof::issue(wanted, basis, &self.folder, now));
         }
-        // Nothing counts as a guess before every password is there.
+        // Nothing counts as a guess before every password is present.
         let mut given = Vec::new();
         for key in &keys {
             let password = passwords.iter().find(|(name, _)| *name == key.name).map(|(_, password)| password);
@@ -143,7 +144,7 @@ impl Reauthentication {
             let mut accounts = Vec::new();
             for (key, password) in given {
                 let account = self.keystore.verify(&key.name, password)?;
-                // What was listed and what was opened are two readings of a file.
+                // The listing and the check are separate reads, so the file may have been replaced in between.
                 if account != key.address {
                     return Err(KeystoreError::Password { path: key.path.clone() });
                 }
@@ -154,23 +155,24 @@ impl Reauthentication {
         Ok(OperatorProof::issue(wanted, Basis::Passwords(accounts), &self.folder, now))
     }
 
-    /// Checks passwords by `check`, one check at a time among all processes, and not before the pause after earlier wrong
-    /// ones is over. Only [`KeystoreError::Password`] leaves an attempt counted as wrong.
+    /// Runs a password check, one at a time over all processes, and only after the pause for earlier wrong passwords.
+    /// Only [`KeystoreError::Password`] counts as a wrong attempt.
     ///
     /// # Errors
-    /// [`ReauthenticationError::TooMany`], [`ReauthenticationError::Attempts`], and what `check` answers.
+    /// [`ReauthenticationError::TooMany`] during a pause, [`ReauthenticationError::Attempts`] if the count cannot be
+    /// stored, and the error of `check`.
     pub fn counted<T>(
         &self,
         now: u64,
         check: impl FnOnce() -> Result<T, KeystoreError>,
     ) -> Result<T, ReauthenticationError> {
-        // Held until the end: two processes do not guess at once.
+        // Keeps the file lock until the end, so that two processes cannot guess at once.
         let mut counter = self.counter()?;
         let attempts = self.read(&mut counter)?;
         if let Some(retry_after_seconds) = attempts.wait(now) {
             return Err(ReauthenticationError::TooMany { wrong: attempts.wrong, retry_after_seconds });
         }
-        // Counted as wrong before it is checked, so that ending the process does not uncount it.
+        // Counted as wrong before the check, so that ending the process does not remove the attempt.
         let counted = Attempts { wrong: attempts.wrong.saturating_add(1), last: now };
         self.write(&mut counter, counted)?;
         let checked = check();
@@ -192,7 +194,7 @@ impl Reauthentication {
         opened.map_err(|reason| self.failed(reason))
     }
 
-    /// What the file says. One that cannot be understood is an error: it is not ours to guess what it counted.
+    /// Reads the count. A malformed file is an error, since its count is unknown.
     fn read(&self, counter: &mut File) -> Result<Attempts, ReauthenticationError> {
         let mut text = String::new();
         counter.take(MAX_BYTES).read_to_string(&mut text).map_err(|reason| self.failed(reason))?;
@@ -218,7 +220,7 @@ impl Reauthentication {
 }
 
 impl ReauthenticationError {
-    /// What the audit log says of a refused attempt; `None` where no password was checked and none was refused.
+    /// Returns the audit log's text for a rejected attempt; `None` if no password was checked or rejected.
     pub fn attempt(&self) -> Option<SafeText> {
         match self {
             Self::Key(KeystoreError::Password { .. }) | Self::TooMany { .. } => {
@@ -232,8 +234,8 @@ impl ReauthenticationError {
 }
 
 impl Attempts {
-    /// How long the next password is not checked, in seconds; `None`: it may be now. A wall clock before the last attempt
-    /// shortens nothing.
+    /// Remaining pause before the next check, in seconds; `None` if it is over. A clock earlier than the last attempt
+    /// does not shorten the pause.
     fn wait(self, now: u64) -> Option<u64> {
         let beyond = self.wrong.checked_sub(FREE).filter(|beyond| *beyond > 0)?;
         let pause = PAUSE.saturating_mul(1u64.checked_shl(beyond - 1).unwrap_or(u64::MAX)).min(MAX_PAUSE);
@@ -256,7 +258,7 @@ mod tests {
         assert_eq!((wait(3, 10_000), wait(3, 11_999), wait(3, 12_000)), (Some(2), Some(1), None));
         assert_eq!((wait(4, 10_000), wait(5, 10_000), wait(6, 10_000)), (Some(4), Some(8), Some(16)));
         assert_eq!((wait(60, 10_000), wait(u32::MAX, 10_000)), (Some(900), Some(900)));
-        // A clock that was set back.
+        // The clock was set back.
         assert_eq!(wait(3, 0), Some(2));
     }
 }

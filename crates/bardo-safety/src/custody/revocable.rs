@@ -1,5 +1,5 @@
-//! An account whose hands can be taken away for good: what a Golem holds, and loses with its death or by the highest step
-//! of the stop ladder. The owner's key stays as it is, in its file and in whatever else holds it.
+//! Account that can be disabled permanently. A Golem uses one and loses it at its death, or through the highest level
+//! of the stop ladder. The owner's key is not affected, in its file or elsewhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -17,14 +17,14 @@ const WHOLE: u8 = 0;
 const STOPPED: u8 = 1;
 const DEAD: u8 = 2;
 
-/// An account until it is revoked.
+/// Account that signs until it is revoked.
 #[derive(Debug)]
 pub struct RevocableAccount {
     inner: Arc<dyn Account>,
     state: Arc<AtomicU8>,
 }
 
-/// Takes the account's hands away. A clone is the same switch; there is no way back.
+/// Switch that disables the account permanently. Clones are the same switch.
 #[derive(Debug, Clone)]
 pub struct Revocation {
     state: Arc<AtomicU8>,
@@ -32,27 +32,27 @@ pub struct Revocation {
 }
 
 impl Revocation {
-    /// From now on nothing more is signed. Whether something would have been until now.
+    /// Disables signing from now on. Returns true if it was enabled until now.
     pub fn revoke(&self, why: Revoked) -> bool {
         let mark = match why {
             Revoked::Stop => STOPPED,
             Revoked::Death => DEAD,
         };
-        // A later reason says more, unless it is less: nobody gives a dead Golem keys again.
+        // A death replaces a stop as the reason, but not the other way round: a dead Golem never gets keys again.
         self.state.fetch_max(mark, Ordering::SeqCst) == WHOLE
     }
 
-    /// Whether that was done, and why.
+    /// Returns the reason if the account is disabled.
     pub fn why(&self) -> Option<Revoked> {
         why(&self.state)
     }
 
-    /// Whether that was done.
+    /// Returns true if the account is disabled.
     pub fn is_revoked(&self) -> bool {
         self.why().is_some()
     }
 
-    /// How the account signs, or signed.
+    /// Returns the account's type.
     pub fn kind(&self) -> AccountKind {
         self.kind
     }
@@ -67,7 +67,7 @@ fn why(state: &AtomicU8) -> Option<Revoked> {
 }
 
 impl RevocableAccount {
-    /// The same account, and what takes its hands away.
+    /// Wraps an account and returns the switch that disables it.
     pub fn new(inner: Arc<dyn Account>) -> (Self, Revocation) {
         let state = Arc::new(AtomicU8::new(WHOLE));
         let revocation = Revocation { state: Arc::clone(&state), kind: inner.kind() };

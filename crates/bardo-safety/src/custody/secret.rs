@@ -1,5 +1,5 @@
-//! Secrets on their way in: a password, a private key, a mnemonic. They print as nothing, and their memory is wiped
-//! when they go.
+//! Input of secrets: passwords, private keys and mnemonics. Their debug output hides them, and their memory is wiped on
+//! drop.
 
 use std::fmt;
 
@@ -11,39 +11,39 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 pub use bardo_base::secret::{LONGEST_SECRET, Password};
 
-/// The shortest password a key is encrypted with, in characters.
+/// Minimum length of a password for a new key, in characters.
 pub const SHORTEST_PASSWORD: usize = 8;
 
-/// A private key of secp256k1: a number from 1 to the group's order, exclusive.
+/// Private key of secp256k1: a number from 1 to the group order, exclusive.
 pub struct SecretKey(Zeroizing<[u8; 32]>);
 
-/// Why a text is no secret that can be used. Never quotes the text.
+/// Reason for which a text is not a usable secret. The messages never quote the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// Too short to protect anything.
+    /// The password is too short.
     #[error("the password has {0} characters: take at least {SHORTEST_PASSWORD}")]
     ShortPassword(usize),
-    /// Not 32 bytes in hexadecimal.
+    /// The text is not 32 bytes in hexadecimal.
     #[error("that is no private key: write 64 hexadecimal digits, with or without 0x")]
     NotHexadecimal,
-    /// Zero, or beyond the curve.
+    /// The number is zero or not below the group order.
     #[error("that number is no private key of secp256k1")]
     OutOfRange,
-    /// Not a phrase of the English list with a valid checksum.
+    /// The text is not a phrase of the English word list with a valid checksum.
     #[error("that is no mnemonic: write its 12, 15, 18, 21 or 24 English words in order, with one space between them")]
     NotAMnemonic,
-    /// The account's number cannot be derived.
+    /// The account index cannot be derived.
     #[error("account number {0} cannot be derived: take one below 2147483648")]
     Index(u32),
-    /// The system gave no randomness.
+    /// The system's random number generator failed.
     #[error("the system gives no random numbers: no key was made")]
     NoRandomness,
 }
 
-/// A password that a key may be encrypted with.
+/// Checks that a password is long enough to encrypt a new key.
 ///
 /// # Errors
-/// [`SecretError::ShortPassword`].
+/// [`SecretError::ShortPassword`] if it is shorter than [`SHORTEST_PASSWORD`].
 pub fn for_a_new_key(password: Password) -> Result<Password, SecretError> {
     match password.chars() {
         length if length < SHORTEST_PASSWORD => Err(SecretError::ShortPassword(length)),
@@ -52,35 +52,36 @@ pub fn for_a_new_key(password: Password) -> Result<Password, SecretError> {
 }
 
 impl SecretKey {
-    /// A new key from the system's randomness.
+    /// Generates a key from the system's random number generator.
     ///
     /// # Errors
-    /// [`SecretError::NoRandomness`].
+    /// [`SecretError::NoRandomness`] if the generator fails.
     pub fn generate() -> Result<Self, SecretError> {
         loop {
             let mut bytes = Zeroizing::new([0u8; 32]);
             OsRng.try_fill_bytes(bytes.as_mut_slice()).map_err(|_| SecretError::NoRandomness)?;
-            // One in 2^128 is out of range.
+            // About one in 2^128 candidates is out of range.
             if let Ok(key) = Self::from_bytes(bytes) {
                 return Ok(key);
             }
         }
     }
 
-    /// Reads 64 hexadecimal digits.
+    /// Parses a key from 64 hexadecimal digits, with or without `0x`.
     ///
     /// # Errors
-    /// [`SecretError::NotHexadecimal`], [`SecretError::OutOfRange`].
+    /// [`SecretError::NotHexadecimal`] or [`SecretError::OutOfRange`].
     pub fn from_hex(text: &str) -> Result<Self, SecretError> {
         let mut bytes = Zeroizing::new([0u8; 32]);
         hex::decode_to_slice(text.trim(), bytes.as_mut_slice()).map_err(|_| SecretError::NotHexadecimal)?;
         Self::from_bytes(bytes)
     }
 
-    /// Account number `index` of an English mnemonic, at m/44'/60'/0'/0/index ([BIP-44](https://github.com/bitcoin/bips/blob/master/bip-0044.mediawiki)).
+    /// Derives account number `index` of an English mnemonic, at m/44'/60'/0'/0/index
+    /// ([BIP-44](https://github.com/bitcoin/bips/blob/master/bip-0044.mediawiki)).
     ///
     /// # Errors
-    /// [`SecretError::NotAMnemonic`], [`SecretError::Index`].
+    /// [`SecretError::NotAMnemonic`] or [`SecretError::Index`].
     pub fn from_mnemonic(phrase: &str, index: u32) -> Result<Self, SecretError> {
         let words = Zeroizing::new(phrase.split_whitespace().collect::<Vec<_>>().join(" "));
         let builder = MnemonicBuilder::from_phrase(words.as_str());
@@ -89,7 +90,7 @@ impl SecretKey {
         Ok(Self::of(&signer))
     }
 
-    /// The key behind 32 bytes.
+    /// Creates a key from 32 big-endian bytes.
     pub(super) fn from_bytes(bytes: Zeroizing<[u8; 32]>) -> Result<Self, SecretError> {
         let key = Self(bytes);
         match key.signer() {
@@ -102,7 +103,7 @@ impl SecretKey {
         &self.0
     }
 
-    /// A signer of this key; `None` for a number that is no key, which none of the constructors lets through.
+    /// Creates a signer. `None` for an invalid key, which none of the constructors accepts.
     pub(super) fn signer(&self) -> Option<PrivateKeySigner> {
         let mut copy = B256::from(*self.0);
         let signer = PrivateKeySigner::from_bytes(&copy).ok();
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
     use alloy::primitives::address;
 
-    /// The first private key of the development mnemonic, known to every tool.
+    /// First private key of the development mnemonic, which is public.
     const FIRST: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
     const PHRASE: &str = "test test test test test test test test test test test junk";
 
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_is_no_secret_is_refused_without_being_repeated() {
-        // The order of secp256k1's group, SEC 2 section 2.4.1.
+        // Group order of secp256k1, SEC 2 section 2.4.1.
         let order = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
         for (text, error) in [
             ("", SecretError::NotHexadecimal),

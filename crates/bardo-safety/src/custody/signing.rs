@@ -1,6 +1,5 @@
-//! A key at work. Everything that is ever signed for a user is signed in this file, in two kinds: the typed messages
-//! (those whose signatures belong into a transaction's calldata, and orders that others settle), and the transaction.
-//! Both come out of a capability.
+//! Signing with a key. Every user signature is made in this file, in two forms: typed messages (signatures inside a
+//! transaction's calldata, and orders that others settle) and transactions. Both come from a capability.
 
 use alloy::consensus::{SignableTransaction as _, TxEip1559};
 use alloy::primitives::{Address, B256, Bytes, TxKind};
@@ -16,23 +15,24 @@ use crate::queue_key::QueueKey;
 use bardo_base::signer::signer_of;
 use golem_chain::signed::Signed;
 
-/// A key that signs.
+/// Key that can sign.
 pub(super) struct Key {
     signer: PrivateKeySigner,
 }
 
 impl Key {
-    /// The key of a secret.
+    /// Creates a key from a secret; `None` for an invalid one.
     pub(super) fn new(secret: &SecretKey) -> Option<Self> {
         secret.signer().map(|signer| Self { signer })
     }
 
-    /// Whose it is.
+    /// Address of the key.
     pub(super) fn address(&self) -> Address {
         self.signer.address()
     }
 
-    /// Key that authenticates rows of `account` in a ledger. It is derived one way: it tells nothing of this key.
+    /// Derives the key that authenticates rows of `account` in a ledger. The derivation is one-way and does not reveal
+    /// this key.
     pub(super) fn queue_key(&self, ledger: &str, account: Address) -> QueueKey {
         let mut copy = self.signer.to_bytes();
         let secret = Zeroizing::new(copy.0);
@@ -40,10 +40,11 @@ impl Key {
         QueueKey::derive(&secret, ledger, account)
     }
 
-    /// Signs what a capability carried: each message into its place, then the transaction around them.
+    /// Signs the content of a capability: each message at its offset in the calldata, then the transaction that
+    /// contains it.
     ///
     /// # Errors
-    /// [`SignError::Refused`] for what is not this key's to sign; nothing was signed then that leaves this function.
+    /// [`SignError::Refused`] if the content is not for this key and the checked chain. No signature is returned then.
     pub(super) fn sign(&self, to_sign: &ToSign) -> Result<Signed, SignError> {
         let leg = &to_sign.transaction;
         if leg.from != self.address() {
@@ -84,10 +85,10 @@ impl Key {
         Ok(signed)
     }
 
-    /// Signs the order that a capability carried.
+    /// Signs the order of a capability.
     ///
     /// # Errors
-    /// [`SignError::Refused`] for what is not this key's to sign.
+    /// [`SignError::Refused`] if the order is not for this key and the checked chain.
     pub(super) fn sign_order(&self, to_sign: &OrderToSign) -> Result<Bytes, SignError> {
         if to_sign.signer != self.address() {
             return Err(SignError::Refused(format!(
@@ -102,7 +103,7 @@ impl Key {
         Ok(Bytes::from(self.hash(to_sign.message.digest(to_sign.chain_id))?))
     }
 
-    /// `r ‖ s ‖ v`, v 27 or 28, held against the address before anyone gets it.
+    /// Returns `r ‖ s ‖ v` with v 27 or 28, after checking that it recovers to the key's address.
     fn hash(&self, digest: B256) -> Result<[u8; SIGNATURE_BYTES], SignError> {
         let signature = self.signer.sign_hash_sync(&digest).map_err(failed)?;
         if signer_of(&signature, &digest) == Some(self.address()) {

@@ -1,4 +1,4 @@
-//! What custody signs, held against signatures that others made, and what it refuses.
+//! Signatures of the custody module compared with reference signatures, and the cases it rejects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub(super) fn leg(to: Address, value: U256, data: Bytes, gas_limit: u64) -> Leg 
     Leg { purpose: Purpose::Main, to, value, data, gas_limit, slots: Vec::new() }
 }
 
-/// What the pipeline would hand over for the only leg of a frame.
+/// Signing input of the pipeline for a payload with a single transaction.
 pub(super) fn to_sign(framed: Framed, nonce: u64) -> ToSign {
     let transaction = framed.legs()[0].clone();
     let chain_id = framed.proposal().chain_id;
@@ -90,7 +90,7 @@ fn vectors() -> Vec<Value> {
     file["vectors"].as_array().unwrap().clone()
 }
 
-/// The vectors of the kinds that can be signed, as messages.
+/// Test vectors of the message types that can be signed, with the message.
 fn signable() -> Vec<(Value, TypedMessage)> {
     let number = |value: &Value| value.as_str().unwrap().parse::<U256>().unwrap();
     let address = |value: &Value| value.as_str().unwrap().parse::<Address>().unwrap();
@@ -138,7 +138,7 @@ fn signatures_fill_their_places_as_the_official_contract_accepted_them() {
         let chain_id = vector["chainId"].as_u64().unwrap();
         assert_eq!(message.digest(chain_id).to_string(), text("digest"), "{}", text("id"));
         let key = Key::new(&SecretKey::from_hex(&text("signerPrivateKey")).unwrap()).unwrap();
-        // The calldata that Permit2's own bytecode took, without the signature in it.
+        // Calldata that Permit2's own bytecode accepted, with the signature blanked.
         let whole = hex::decode(text("contractCalldata")).unwrap();
         let signature = hex::decode(text("signature")).unwrap();
         let offset = whole.windows(65).position(|window| window == signature).unwrap();
@@ -199,7 +199,7 @@ fn a_frame_is_this_accounts_and_this_chains() {
     let elsewhere = account.frame(proposal(own, 6, vec![leg]), &context(5)).unwrap_err();
     assert!(matches!(elsewhere, FrameError::WrongChain { chain_id: 6, .. }), "{elsewhere}");
     assert!(account.frame(proposal(own, 5, Vec::new()), &context(5)).is_err());
-    // EIP-7825: 2^24 for one transaction.
+    // Cap of one transaction: 2^24 (EIP-7825).
     assert_eq!(
         (with_margin(16_000_000), with_margin(20_000_000), with_margin(u64::MAX)),
         (16_777_216, 20_000_000, u64::MAX)
@@ -221,7 +221,7 @@ async fn the_development_key_is_for_devnets_of_this_machine() {
     let devnets: Vec<ChainClient> =
         [31_337, 31_338].map(|id| client(Network::devnet("ethereum", id, AddressBook::default()))).into();
     let account = DevelopmentAccount::new(0, &devnets).unwrap();
-    // The first account of the mnemonic that every tool knows.
+    // First account of the public development mnemonic.
     assert_eq!(account.address().to_string(), "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
     assert_eq!(DevelopmentAccount::new(0, []).unwrap_err(), NotForDevelopment::NoChain);
 
@@ -233,7 +233,8 @@ async fn the_development_key_is_for_devnets_of_this_machine() {
         assert!(matches!(error, NotForDevelopment::Chain { .. }), "{error}");
     }
 
-    // The same chain over loopback, and again with a second endpoint that is elsewhere (RFC 5737: nobody is there).
+    // The same chain over loopback, and again with a second endpoint on another machine (an unused address of RFC
+    // 5737).
     let served = server::serve(chain(31_337), 0).await.unwrap();
     let network = Network::devnet("ethereum", 31_337, AddressBook::default());
     let connect = |urls: &[&str]| {
@@ -265,7 +266,7 @@ fn the_development_key_neither_frames_nor_signs_for_another_chain() {
         let leg = leg(Address::repeat_byte(7), U256::ZERO, Bytes::new(), 21_000);
         let refused = account.frame(proposal(own, chain_id, vec![leg.clone()]), &context(chain_id)).unwrap_err();
         assert!(matches!(refused, FrameError::WrongChain { .. }), "{chain_id}: {refused}");
-        // Framed by something else that got it wrong: the key itself still refuses.
+        // Even with a payload that was prepared by another account, the key itself refuses.
         let framed = LocalAccount::locked(own).frame(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
         let refused = account.sign_parts(&to_sign(framed, 0)).unwrap_err();
         assert!(matches!(refused, SignError::Refused(_)), "{chain_id}: {refused}");
@@ -277,7 +278,7 @@ fn the_development_key_neither_frames_nor_signs_for_another_chain() {
     }
 }
 
-/// What the pipeline would hand over for the order of a frame.
+/// Signing input of the pipeline for the order of a payload.
 fn order_to_sign(signer: Address, chain_id: u64) -> OrderToSign {
     let (_, message) = signable().remove(0);
     let order = SignedOrder { message: message.clone(), holder: Address::repeat_byte(8), arrival: None };
@@ -291,7 +292,7 @@ fn an_order_is_signed_by_whose_it_is_and_for_the_chain_that_was_checked() {
     let (vector, _) = signable().remove(0);
     let key = Key::new(&SecretKey::from_hex(vector["signerPrivateKey"].as_str().unwrap()).unwrap()).unwrap();
     let good = order_to_sign(key.address(), vector["chainId"].as_u64().unwrap());
-    // As the official contract accepted it.
+    // Signature that the official contract accepted.
     assert_eq!(key.sign_order(&good).unwrap().to_string(), vector["signature"].as_str().unwrap());
     type Change = fn(&mut OrderToSign);
     let changes: [Change; 3] =
@@ -317,7 +318,7 @@ fn the_development_key_signs_no_order_for_another_chain() {
     }
 }
 
-/// A devnet's client needs a runtime to watch from; the account does not.
+/// The client of a devnet needs a runtime for its watcher; the account does not.
 fn client_outside_runtime() -> ChainClient {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();

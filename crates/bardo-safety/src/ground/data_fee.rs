@@ -1,5 +1,5 @@
-//! What a rollup asks beside gas: for putting the transaction on its base chain. No gas limit bounds it, so it is asked
-//! for beforehand, counted twice over, and read from the receipt afterwards.
+//! Data fee of a rollup: the charge for posting a transaction on the base chain, in addition to gas. No gas limit
+//! bounds it. It is estimated beforehand, doubled, and read from the receipt afterwards.
 
 use alloy::consensus::{SignableTransaction as _, TxEip1559};
 use alloy::eips::BlockId;
@@ -17,15 +17,15 @@ use bardo_abi::gas_price_oracle::GasPriceOracle;
 use golem_chain::network::DataFees;
 use golem_chain::provider::ProviderError;
 
-/// The base chain's fees move with every block of its own: what is asked now is counted so many times.
+/// Factor on the estimate, because the base chain's fees change with every block of it.
 const MARGIN: u64 = 2;
 
 impl Ground {
-    /// The most that the legs of `framed` from number `from` on are thought to cost beside gas, in wei; zero where gas is
-    /// all.
+    /// Returns the estimated data fee of the transactions of `framed` from index `from`, with a safety margin, in wei;
+    /// zero if the chain charges none.
     ///
     /// # Errors
-    /// A [`Doubt`] where the chain asks something and does not tell how much.
+    /// [`Doubt`] if the chain charges a data fee and does not report it.
     pub async fn data_fee(&self, framed: &Framed, from: usize, block: BlockId) -> Result<U256, Doubt> {
         let oracle = match self.data_fees {
             DataFees::None => return Ok(U256::ZERO),
@@ -47,10 +47,10 @@ impl Ground {
         Ok(fees.into_iter().fold(U256::ZERO, U256::saturating_add).saturating_mul(U256::from(MARGIN)))
     }
 
-    /// What a transaction in a block has cost beside gas, in wei, as its receipt has it; zero where gas is all.
+    /// Returns the data fee of an included transaction, in wei, from its receipt; zero if the chain charges none.
     ///
     /// # Errors
-    /// A [`Doubt`] where the chain asked something and does not tell how much.
+    /// [`Doubt`] if the chain charges a data fee and does not report it.
     pub async fn data_fee_paid(&self, hash: B256) -> Result<U256, Doubt> {
         match self.data_fees {
             DataFees::None => return Ok(U256::ZERO),
@@ -75,7 +75,7 @@ impl Ground {
     }
 }
 
-/// Each leg as it would be signed, at its longest: the highest nonce and the frame's fees.
+/// Encodes each transaction for signing at its longest: with the highest nonce and the payload's fees.
 fn unsigned(framed: &Framed) -> Vec<Vec<u8>> {
     let fees = framed.fees();
     let legs = framed.legs().iter().map(|leg| TxEip1559 {

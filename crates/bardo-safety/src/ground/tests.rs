@@ -1,4 +1,4 @@
-//! What the witnesses of one token say together, and which of their failures leave it without a price.
+//! Tests of the combined price sources of one token, and of the failures that leave it without a price.
 
 use super::*;
 use golem_chain::price::{Price, PriceOrigin};
@@ -30,14 +30,14 @@ fn pools(pools: Vec<PoolMean>) -> Result<PoolPrices, NoPrice> {
     Ok(PoolPrices { pools, window: Duration::from_secs(1_800), read_at: 0 })
 }
 
-/// Highest and lowest; nothing where there is no price.
+/// Highest and lowest price; `None` without a price.
 fn said(feed: Result<&str, NoPrice>, mean: Result<&str, NoPrice>, is_stable: bool) -> Option<(String, String)> {
     let mean = mean.and_then(|dollars| pools(vec![pool(dollars, None)]));
     let all = spread(&report(feed), &mean, is_stable).ok()?.all;
     Some((all.highest.to_string(), all.lowest.to_string()))
 }
 
-/// The highest and the lowest of all witnesses, then of those that do not lag, in whole dollars.
+/// Highest and lowest price of all sources, then of the current sources, in whole dollars.
 fn bands(spread: &Spread) -> [u32; 4] {
     let present = spread.present.unwrap();
     let ends = [spread.all.highest, spread.all.lowest, present.highest, present.lowest];
@@ -47,7 +47,7 @@ fn bands(spread: &Spread) -> [u32; 4] {
 #[test]
 fn a_straying_pool_is_outvoted_by_the_feed_and_by_other_pools() {
     let fed = |pools_of: Vec<PoolMean>| spread(&report(Ok("100")), &pools(pools_of), false).unwrap();
-    // One pool: near the feed it counts, after a fall it lags, and else it is not counted.
+    // One pool: near the feed it counts, after a fall it lags, otherwise it does not count.
     assert_eq!(bands(&fed(vec![pool("102", Some("99"))])), [102, 100, 100, 99]);
     assert_eq!(bands(&fed(vec![pool("150", Some("101"))])), [150, 100, 101, 100]);
     for straying in [pool("500", Some("500")), pool("50", Some("50")), pool("500", None)] {
@@ -55,15 +55,15 @@ fn a_straying_pool_is_outvoted_by_the_feed_and_by_other_pools() {
         assert_eq!(bands(&spread), [100; 4]);
         assert_eq!(spread.outvoted, Some(straying.usd), "the operator is asked");
     }
-    // Bent in the last half minute only.
+    // Manipulated in the last half minute only.
     assert_eq!(bands(&fed(vec![pool("102", Some("300"))])), [102, 100, 100, 100]);
-    // Two pools: the one that strays moves the median of three no further than to the other witnesses.
+    // Two pools: a stray one moves the median of three no further than to the next price source.
     assert_eq!(bands(&fed(vec![pool("99", Some("99")), pool("500", Some("500"))])), [100; 4]);
     assert_eq!(bands(&fed(vec![pool("50", Some("50")), pool("101", Some("101"))])), [100; 4]);
-    // Three: the middle two of four.
+    // Three pools: the middle two of four.
     let three = vec![pool("98", Some("98")), pool("101", Some("101")), pool("500", Some("500"))];
     assert_eq!(bands(&fed(three)), [101, 100, 101, 100]);
-    // Several that agree are heard against a feed that is wrong.
+    // Several agreeing pools count against a wrong feed.
     let spread = fed(vec![pool("110", Some("110")), pool("110", Some("110")), pool("111", None)]);
     assert_eq!((bands(&spread), spread.several_pools), ([110, 100, 110, 100], true));
 }
@@ -83,7 +83,7 @@ fn without_a_feed_the_pools_median_stands_alone_and_does_not_count_as_equity() {
     let spreads = |one: Spread| Spreads { of: BTreeMap::from([(TOKEN, Ok(one))]), wrapped: None };
     let by_pools = portfolio(&held, &spreads(two)).unwrap();
     assert_eq!((by_pools.equity, by_pools.by_pools), (Usd::ZERO, usd("100")));
-    // With a feed no pool moves equity.
+    // With a feed, no pool moves the equity.
     let bent = vec![pool("50", Some("50")), pool("51", Some("51"))];
     let fed = spread(&report(Ok("100")), &pools(bent), false).unwrap();
     let fed = portfolio(&held, &spreads(fed)).unwrap();
@@ -94,7 +94,7 @@ fn both(highest: &str, lowest: &str) -> Option<(String, String)> {
     Some((highest.to_owned(), lowest.to_owned()))
 }
 
-/// A source that knows the token and is not well.
+/// A source that knows the token and has failed.
 fn unwell() -> NoPrice {
     NoPrice::Stale { age: Duration::from_secs(90_000), limit: Duration::from_secs(3_600) }
 }
@@ -125,12 +125,12 @@ fn a_witness_that_is_unwell_leaves_no_price_however_well_the_other_is() {
 
 #[test]
 fn a_dollar_coin_off_its_peg_has_no_price() {
-    // Two hundredths of a dollar either way.
+    // Two cents either way.
     for (dollars, holds) in [("1", true), ("0.98", true), ("1.02", true), ("0.9799", false), ("1.0201", false)] {
         assert_eq!(said(Ok(dollars), Err(NoPrice::UnknownToken), true).is_some(), holds, "{dollars}");
         assert!(said(Ok(dollars), Err(NoPrice::UnknownToken), false).is_some(), "any other token may cost that");
     }
-    // Of a dollar coin the mean would tell of the coin it is taken in: the feed counts alone.
+    // The mean of a stablecoin's pools would reflect the quote token, so the feed counts alone.
     assert_eq!(said(Ok("1"), Ok("0.5"), true), both("1", "1"));
     assert_eq!(said(Err(NoPrice::UnknownToken), Ok("0.5"), true), None);
 }

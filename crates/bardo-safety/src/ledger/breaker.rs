@@ -1,13 +1,13 @@
-//! The failure breaker: a number of failures in a row stops new trades for a while; then one trial is
-//! made, and its success closes the breaker again, its failure begins another cool-off.
+//! Failure breaker. A number of consecutive failures blocks new trades for a cool-off period. Then one trial is
+//! allowed: its success closes the breaker, and its failure starts another cool-off.
 //!
-//! Only a success of the kind that failed resets the count: a trade that moved money, worth at least
-//! a tenth of the largest trade that failed ([`FAILED_PART`]), or at least a dollar where only actions that
-//! are no trades failed ([`LEAST`]). Approvals, transfers, revocations, cancellations and refunds neither
-//! reset the count nor close the breaker, nor does a plan that stopped half-way or an order that nobody filled.
+//! Only a success comparable to the failures resets the count: a trade worth at least a tenth of the largest failed
+//! trade ([`FAILED_PART`]). If no trade failed, it must be worth at least a dollar ([`LEAST`]). Approvals, transfers,
+//! revocations, cancellations and refunds neither reset the count nor close the breaker. The same holds for a plan that
+//! stopped half-way and for an order that was not filled.
 //!
-//! While it is open, exits go on, and how they end changes nothing: neither do their failures hold
-//! it open, nor do their successes vouch for trades.
+//! While the breaker is open, exits are still allowed, and their outcomes do not affect it: a failed exit does not keep
+//! it open, and a successful one does not close it.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
@@ -15,24 +15,24 @@ use super::LedgerError;
 use super::micros::Micros;
 use super::usage::{Breaker, sql, time};
 
-/// What part of the largest failed trade a success must be worth: one in this many.
+/// Divisor of the largest failed trade: a success must be worth at least this fraction of it.
 const FAILED_PART: u64 = 10;
 
-/// What a success must be worth where no trade failed, in millionths of a dollar.
+/// Minimum value of a success if no trade failed, in millionths of a dollar.
 const LEAST: u64 = 1_000_000;
 
 struct Row {
     failures: u32,
     opened_at: Option<u64>,
     trial: Option<i64>,
-    /// The largest trade among the failures counted.
+    /// Value of the largest trade among the counted failures.
     largest: Micros,
 }
 
 impl Row {
     const CLOSED: Self = Self { failures: 0, opened_at: None, trial: None, largest: Micros::ZERO };
 
-    /// Whether a successful trade of this worth shows that what failed works again.
+    /// Returns true if a successful trade of this value resets the count.
     fn is_disproved_by(&self, traded: Micros) -> bool {
         let least = if self.largest == Micros::ZERO { LEAST } else { self.largest.get().div_ceil(FAILED_PART) };
         traded.get() >= least
@@ -67,12 +67,12 @@ fn write(transaction: &Transaction<'_>, row: &Row) -> Result<(), LedgerError> {
     Ok(())
 }
 
-/// Failures in a row, however long ago, since the last success that vouches for them.
+/// Returns the number of consecutive failures since the last success that reset the count.
 pub(super) fn failures(connection: &Connection) -> Result<u32, LedgerError> {
     read(connection).map(|row| row.failures)
 }
 
-/// What the failures so far have come to.
+/// Returns the breaker's state at `now`, with a cool-off of `cool_off` milliseconds.
 pub(super) fn state(connection: &Connection, now: u64, cool_off: u64) -> Result<Breaker, LedgerError> {
     let Row { failures, opened_at, trial, .. } = read(connection)?;
     Ok(match (opened_at, trial) {
@@ -85,13 +85,14 @@ pub(super) fn state(connection: &Connection, now: u64, cool_off: u64) -> Result<
     })
 }
 
-/// Makes a reservation the one trial.
+/// Records `reservation` as the trial of a half-open breaker.
 pub(super) fn begin_trial(transaction: &Transaction<'_>, reservation: i64) -> Result<(), LedgerError> {
     let row = read(transaction)?;
     write(transaction, &Row { trial: Some(reservation), ..row })
 }
 
-/// Takes in how a reservation ended; `None` where it ended in neither success nor failure.
+/// Records how a reservation ended; `success` is `None` if it neither succeeded nor failed. `most` failures open the
+/// breaker.
 pub(super) fn learn(
     transaction: &Transaction<'_>,
     now: u64,
@@ -105,24 +106,24 @@ pub(super) fn learn(
         .query_row([reservation], |row| row.get(0))?;
     let traded = Micros::from_sql(traded)?;
     let next = match (row.opened_at, row.trial == Some(reservation), success) {
-        // Closed: what happens counts.
+        // Closed: every failure counts, and a comparable success resets the count.
         (None, _, Some(true)) if row.is_disproved_by(traded) => Row::CLOSED,
         (None, _, Some(false)) => {
             let row = row.failed(traded);
             let opened_at = (row.failures >= most.max(1)).then_some(now);
             Row { opened_at, trial: None, ..row }
         }
-        // Open: the trial alone decides.
+        // Open: only the trial counts.
         (Some(_), true, Some(true)) if row.is_disproved_by(traded) => Row::CLOSED,
         (Some(_), true, Some(false)) => Row { opened_at: Some(now), trial: None, ..row.failed(traded) },
-        // The trial was called off, or shows nothing of what failed: another may be made.
+        // The trial was withdrawn or is not comparable to the failures: allow another one.
         (Some(_), true, None | Some(true)) => Row { trial: None, ..row },
         (Some(_), false, _) | (None, _, None | Some(true)) => return Ok(()),
     };
     write(transaction, &next)
 }
 
-/// Closes it, by the operator's word.
+/// Closes the breaker and resets the count, on the operator's command.
 pub(super) fn reset(transaction: &Transaction<'_>) -> Result<(), LedgerError> {
     write(transaction, &Row::CLOSED)
 }

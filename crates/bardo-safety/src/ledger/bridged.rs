@@ -1,13 +1,15 @@
-//! What bridges carry away, and what becomes of the highest marks by it.
+//! Bridged value and the high-water marks.
 //!
-//! A mark is kept for each chain. What a bridge carries to another chain is no loss, and what was lost before is not made
-//! good by it: the mark goes with the money. As large a part of it as the part of the holdings that left goes from the
-//! chain it left to the chain where it has arrived. So the fall in percent stays what it was on both sides, and nobody
-//! can leave a loss behind by carrying the rest to and fro. Where it cannot be told whether the money of one order was
-//! among what another left of, neither mark may come out too low by it: the one is lowered by the least that it may have
-//! been, the other raised by the most.
+//! Each chain has its own high-water mark. Value that a bridge carries to another chain is not a loss there, and a loss
+//! must not disappear by bridging the rest. So the mark moves with the value: if a part of the holdings leaves, the
+//! same part of the mark moves to the destination chain on arrival. The drawdown in percent stays the same on both
+//! sides.
 //!
-//! Not here: whether the money of an order is on its way (see `operator::away`), and whether it has arrived (see
+//! If it is uncertain whether the value of one order was part of the total from which another one left, neither mark
+//! may become too low. The source's mark is lowered by the smallest possible amount, and the destination's mark is
+//! raised by the largest.
+//!
+//! Not here: whether an order's value is in transit (see `operator::away`), and whether it has arrived (see
 //! `orders::bridge`).
 
 use alloy::primitives::Address;
@@ -16,37 +18,37 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use super::usage::{sql, time};
 use super::{LedgerError, Micros, Party, ReservationId, raise_at};
 
-/// What one bridge order is to carry away, as it stood when it was reserved.
+/// Value that one bridge order carries away, as of its reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leaving {
-    /// What it is worth.
+    /// Dollar value of the order.
     pub worth: Micros,
-    /// All that the account has on the chain it leaves, this included.
+    /// Dollar value of all the account's holdings on the source chain, including this order.
     pub whole: Micros,
-    /// Where it is to arrive.
+    /// Chain id of the destination.
     pub to: u64,
 }
 
-/// What of the highest marks has gone from one chain to another.
+/// Change of the source chain's high-water mark after an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarkMoved {
-    /// The mark of the chain it left, before.
+    /// High-water mark of the source chain before.
     pub before: Micros,
-    /// The same after.
+    /// High-water mark of the source chain after.
     pub after: Micros,
 }
 
-/// Remembers what a reserved bridge order is to carry away.
+/// Stores the value that a reserved bridge order carries away.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails or a figure is out of range.
 pub fn note_leaving(
     transaction: &Transaction<'_>,
     reservation: ReservationId,
     party: &Party,
     leaving: Leaving,
 ) -> Result<(), LedgerError> {
-    // Of a sum nothing can leave that is more than the sum.
+    // An order cannot carry away more than the whole.
     let worth = leaving.worth.min(leaving.whole);
     let there = mark(transaction, leaving.to, party.account)?.unwrap_or_default();
     transaction
@@ -66,11 +68,12 @@ pub fn note_leaving(
     Ok(())
 }
 
-/// Weighs anew what bridge orders carry from a chain: `away` says what of it is among `whole`, all that the account has
-/// there. It is where it is in the wallet still, and where it is counted as on its way.
+/// Updates the value of bridge orders that have not ended. `whole` is the value of all the account's holdings on the
+/// chain. `away` lists the part that each order accounts for, whether it is still in the wallet or counted as in
+/// transit. An order that is not listed counts as unseen.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails or a figure is out of range.
 pub fn weigh_away(
     transaction: &Transaction<'_>,
     party: &Party,
@@ -90,10 +93,11 @@ pub fn weigh_away(
     Ok(())
 }
 
-/// Lets the mark follow what has arrived. Nothing where there is no mark, or nothing is known of what left.
+/// Moves the share of the source chain's high-water mark that belongs to an arrived bridge order. Returns `None` if the
+/// source has no mark, or if the order's value is unknown.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails or a stored figure is invalid.
 pub fn note_arrived(
     transaction: &Transaction<'_>,
     now: u64,
@@ -108,8 +112,8 @@ pub fn note_arrived(
     let stays = |mark: Micros| part(mark, row.whole.less(row.worth), row.whole);
     let after = stays(before);
     set_mark(transaction, row.chain_id, row.account, after)?;
-    // Others on their way from there were weighed with this one among all that there was; where it was not known of, they
-    // may have been.
+    // Reduce the totals of the other orders from this chain by the value that arrived. `whole` shrinks only where it
+    // certainly included that value, `least` always, since it may have.
     transaction
         .prepare_cached(
             "UPDATE ledger_bridged SET
@@ -118,7 +122,8 @@ pub fn note_arrived(
              WHERE chain_id = ?1 AND account = ?2",
         )?
         .execute(params![sql(row.chain_id)?, row.account.to_string(), row.worth.to_sql(), row.seen])?;
-    // What arrives may have been seen before its order ended: then the mark over there has risen by it already.
+    // Arrived value may have been observed before its order ended. Then the destination's mark includes it already, so
+    // raise from the mark at reservation time.
     let went = before.less(part(before, row.least.less(row.worth), row.least));
     let party = Party { chain_id: row.to_chain, ..row.party(transaction, reservation)? };
     raise_at(transaction, now, &party, row.to_mark.plus(went)?)?;
@@ -135,13 +140,13 @@ pub fn note_arrived(
     Ok(Some(MarkMoved { before, after }))
 }
 
-/// Forgets what was to leave by an order that has ended.
+/// Deletes the record of a bridge order that has ended.
 pub(super) fn forget(transaction: &Transaction<'_>, reservation: i64) -> Result<(), LedgerError> {
     transaction.prepare_cached("DELETE FROM ledger_bridged WHERE reservation = ?1")?.execute([reservation])?;
     Ok(())
 }
 
-/// Forgets which marks stood where something is to arrive: they are forgotten themselves.
+/// Resets the stored destination marks of an account's bridge orders, when the marks themselves are deleted.
 pub(super) fn forget_marks(transaction: &Transaction<'_>, account: Address) -> Result<(), LedgerError> {
     transaction
         .prepare_cached("UPDATE ledger_bridged SET to_mark = 0 WHERE account = ?1")?
@@ -149,7 +154,7 @@ pub(super) fn forget_marks(transaction: &Transaction<'_>, account: Address) -> R
     Ok(())
 }
 
-/// `mark` times `share` over `all`, rounded up: a mark that is too high errs on the safe side.
+/// Returns `mark` × `share` / `all`, rounded up and at most `mark`. A mark that is too high errs on the safe side.
 fn part(mark: Micros, share: Micros, all: Micros) -> Micros {
     let product = u128::from(mark.get()) * u128::from(share.get());
     let part = product.div_ceil(u128::from(all.get()).max(1));
@@ -162,7 +167,7 @@ struct Row {
     account: Address,
     worth: Micros,
     whole: Micros,
-    /// The same without what may have left before: no more than `whole`, and no less than `worth`.
+    /// Lower bound of `whole`, without the value of orders that may have left it; at least `worth`.
     least: Micros,
     seen: bool,
     to_chain: u64,

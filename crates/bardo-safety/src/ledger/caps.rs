@@ -1,6 +1,6 @@
-//! What the ledger is held against: plain figures taken from a policy, and the one judgement of a
-//! [`Request`] under them. The checks ask it before anything is simulated, the reservation asks it
-//! again inside the transaction that records the spending; both get every violation at once.
+//! Ledger limits, taken from a policy, and the evaluation of a [`Request`] against them. The checks evaluate it before
+//! the simulation, and the reservation does so again inside the transaction that records the spending. Both return all
+//! violations at once.
 
 use bardo_base::model::{Rule, RuleName};
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use bardo_base::error::{FigureUnit, Figures, Violation};
 use bardo_base::units::BasisPoints;
 use golem_chain::token::TokenId;
 
-/// A token on a chain.
+/// Chain id and token.
 pub type TokenKey = (u64, TokenId);
 
-/// Over which time spending is added up. Every window slides; none starts anew at a round hour.
+/// Period over which spending is summed. Every window slides; none restarts at a full hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Span {
-    /// One action.
+    /// A single action.
     Once,
     /// The last 60 minutes.
     Hour,
@@ -28,10 +28,10 @@ pub enum Span {
 }
 
 impl Span {
-    /// The windows, without [`Self::Once`].
+    /// All sliding windows, which excludes [`Self::Once`].
     pub const WINDOWS: [Self; 3] = [Self::Hour, Self::Day, Self::Month];
 
-    /// How long, in milliseconds.
+    /// Returns the length in milliseconds; 0 for [`Self::Once`].
     pub const fn millis(self) -> u64 {
         match self {
             Self::Once => 0,
@@ -41,7 +41,7 @@ impl Span {
         }
     }
 
-    /// In words, such as `in any 24 hours`.
+    /// Returns the period as text, such as `in any 24 hours`.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Once => "in one action",
@@ -52,88 +52,89 @@ impl Span {
     }
 }
 
-/// A limit on dollars.
+/// Dollar limit on spending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpendCap {
-    /// The policy's field.
+    /// Policy field that sets the limit.
     pub rule: RuleName,
-    /// Over which time.
+    /// Period to which the limit applies.
     pub span: Span,
-    /// The most.
+    /// Maximum value within the period.
     pub limit: Micros,
-    /// Of which share of the policy's figure the phase leaves, where it is not all.
+    /// Share of the policy's figure that the Golem's phase leaves; `None` for the whole figure.
     pub scaled: Option<BasisPoints>,
 }
 
-/// Limits on one token's dollars.
+/// Dollar limits of one token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenCaps {
-    /// In one action.
+    /// Maximum value in one action.
     pub once: Option<Micros>,
-    /// In any 24 hours.
+    /// Maximum value in any 24 hours.
     pub day: Option<Micros>,
 }
 
-/// How many times `max_gas_usd` the gas of a day's revocations may cost.
+/// Daily gas budget of revocations, as a multiple of `max_gas_usd`.
 pub const REVOCATIONS_A_DAY: u64 = 5;
 
-/// Everything the ledger enforces.
+/// All limits that the ledger enforces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caps {
-    /// On what is spent, in all tokens together.
+    /// Limits on the spending in all tokens together.
     pub spend: Vec<SpendCap>,
-    /// On single tokens.
+    /// Limits on single tokens.
     pub tokens: BTreeMap<TokenKey, TokenCaps>,
-    /// Trades in any 60 minutes, above which exits are asked about and everything else is refused.
+    /// Maximum number of trades in any 60 minutes. Above it, exits need the operator's approval and other trades are
+    /// refused.
     pub trades_per_hour: u32,
-    /// Revocations, cancellations and refunds of one account in any 60 minutes.
+    /// Maximum number of an account's revocations, cancellations and refunds in any 60 minutes.
     pub revocations_per_hour: u32,
-    /// Dollars that the gas of one account's revocations, cancellations and refunds may cost in any 24 hours.
+    /// Maximum gas cost of an account's revocations, cancellations and refunds in any 24 hours; `None` for no limit.
     pub revocations_per_day: Option<Micros>,
-    /// Calls of one caller in any 60 seconds.
+    /// Maximum number of calls of one caller in any 60 seconds.
     pub calls_per_minute: u32,
-    /// Between one trade and the next, in milliseconds.
+    /// Minimum time between two trades, in milliseconds.
     pub cooldown: u64,
-    /// Failures in a row that open the breaker.
+    /// Number of consecutive failures that opens the breaker.
     pub failures: u32,
-    /// How long it stays open before one trial, in milliseconds.
+    /// Time for which the breaker stays open before a trial, in milliseconds.
     pub cool_off: u64,
-    /// How far the portfolio may fall below its highest.
+    /// Drawdown from the high-water mark that stops trading.
     pub stop_loss: BasisPoints,
 }
 
-/// What one action wants to take out of the limits.
+/// Amounts and properties of one action, as the limits see them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// All that counts as spent, gas included.
+    /// Total value that counts as spent, gas included.
     pub spend: Micros,
-    /// The part of it in each token.
+    /// Part of the value in each token.
     pub tokens: BTreeMap<TokenKey, Micros>,
-    /// Whether it counts as a trade: anything but taking allowances and orders back.
+    /// True for a trade: every action except revocations, cancellations and refunds.
     pub trade: bool,
-    /// Whether it only revokes, cancels or refunds. No cap on dollars and no limit on trades applies to it, but a rate of
-    /// its own; its gas is recorded all the same.
+    /// True if the action only revokes, cancels or refunds. Dollar limits and trade limits do not apply to it, but it
+    /// has a rate limit of its own. Its gas is recorded.
     pub takes_back: bool,
-    /// Whether the operator's own hand acts: then the rate of revocations asks instead of refusing.
+    /// True if the operator acts directly. Then the limits on revocations ask the operator instead of refusing.
     pub by_operator: bool,
-    /// Whether it is a fair exit: then caps on dollars and the rate of trades ask the operator instead of refusing.
+    /// True for a fair exit. Then the dollar limits and the trade rate ask the operator instead of refusing.
     pub exit: bool,
-    /// What a fair exit sells, in full, by token; nothing for everything else.
+    /// Full value that a fair exit sells, by token; empty for other actions.
     pub sold: BTreeMap<TokenKey, Micros>,
-    /// Whether the operator was asked about what an exit exceeds.
+    /// True if the operator was asked about the limits that an exit exceeds.
     pub asked: bool,
-    /// What a trade gives, in dollars; zero for everything that is no trade. Only such a success closes the failure
+    /// Dollar value that a trade spends; zero for other actions. Only the success of a trade can close the failure
     /// breaker.
     pub traded: Micros,
-    /// Whether it is exempt from stop-loss, breaker and cooldown: an exit, a revocation or a
-    /// cancellation, as the simulation found it.
+    /// True if stop-loss, breaker and cooldown do not apply: the simulation found an exit, a revocation or a
+    /// cancellation.
     pub exempt: bool,
-    /// What the account holds, in dollars.
+    /// Dollar value of the account's holdings.
     pub equity: Micros,
 }
 
 impl Request {
-    /// The same with what is on its way over bridges among what is held. More than can be counted is left out.
+    /// Adds the value in transit over bridges to the equity. A sum too large to count leaves the equity unchanged.
     #[must_use]
     pub fn with_away(self, away: Micros) -> Self {
         let equity = self.equity.plus(away).unwrap_or(self.equity);
@@ -142,8 +143,8 @@ impl Request {
 }
 
 impl Caps {
-    /// Every cap on dollars that `request` exceeds; of those over one span only the lowest, since what passes it passes
-    /// the others. For an exit they are a question to the operator, and otherwise a refusal.
+    /// Returns a violation for each dollar limit that `request` exceeds. Of the limits over the same period only the
+    /// lowest is reported. An exit needs the operator's approval for them; other actions are refused.
     pub fn exceeded(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
         let mut found = Vec::new();
         if request.takes_back {
@@ -195,8 +196,8 @@ impl Caps {
         found
     }
 
-    /// The rate of revocations, cancellations and refunds, where one more exceeds it. For the operator's own hand it is
-    /// a question, and otherwise a refusal.
+    /// Returns a violation if another revocation, cancellation or refund exceeds the hourly rate. If the operator acts
+    /// directly, it needs an approval; otherwise it is refused.
     pub fn revocation_rate(&self, usage: &Usage) -> Option<Violation> {
         (usage.revocations_hour >= self.revocations_per_hour).then(|| {
             Violation::new(
@@ -226,8 +227,8 @@ impl Caps {
         })
     }
 
-    /// The gas of a day's revocations, cancellations and refunds, where `request` exceeds it. For the operator's own hand it
-    /// is a question, and otherwise a refusal.
+    /// Returns a violation if `request` exceeds the daily gas budget of revocations, cancellations and refunds. If the
+    /// operator acts directly, it needs an approval; otherwise it is refused.
     pub fn revocation_gas(&self, usage: &Usage, request: &Request) -> Option<Violation> {
         let most = self.revocations_per_day.filter(|_| request.takes_back)?;
         let before = usage.revocations_day;
@@ -242,8 +243,9 @@ impl Caps {
         })
     }
 
-    /// What exits may sell in any 24 hours before the operator is asked, where an exit of a Golem exceeds it: as much, in
-    /// full, as may be spent in a day. A recorded liquidation is the operator's decision already.
+    /// Returns a violation if a Golem's exit exceeds the value that exits may sell in any 24 hours without an approval.
+    /// The limit equals the lowest daily spending limit. Tokens of a recorded liquidation do not count, since the
+    /// operator has decided to sell them.
     pub fn exit_volume(&self, usage: &Usage, request: &Request) -> Option<Violation> {
         let cap = self.spend.iter().filter(|cap| cap.span == Span::Day).min_by_key(|cap| cap.limit)?;
         if !request.exit || request.by_operator {
@@ -266,8 +268,8 @@ impl Caps {
         )
     }
 
-    /// The rate of trades, where one more exceeds it. For a fair exit it is a question to the operator, for one by the
-    /// operator's own hand nothing, and for everything else a refusal.
+    /// Returns a violation if another trade exceeds the hourly rate. A fair exit needs the operator's approval, one by
+    /// the operator directly is exempt, and other trades are refused.
     pub fn trade_rate(&self, usage: &Usage) -> Option<Violation> {
         (usage.trades_hour >= self.trades_per_hour).then(|| {
             Violation::new(
@@ -291,7 +293,8 @@ impl Caps {
         })
     }
 
-    /// Every other limit on how often that stands against an action: a trade or none, exempt from the cooldown or not.
+    /// Returns the violations of the remaining rate limits: calls per minute, and the cooldown for a `trade` that is
+    /// not `exempt`.
     pub fn against_rate(&self, usage: &Usage, trade: bool, exempt: bool) -> Vec<Violation> {
         let mut found = Vec::new();
         if usage.calls_minute > self.calls_per_minute {
@@ -329,14 +332,14 @@ impl Caps {
         found
     }
 
-    /// Every loss or row of failures that stands against `request`.
+    /// Returns the violations of the stop-loss and the failure breaker.
     pub fn against_losses(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
         let mut found = Vec::new();
         if request.exempt {
             return found;
         }
         let highest = usage.high_water.max(request.equity);
-        // Compared without division: fallen ≥ stop_loss · highest.
+        // Avoids a division: drawdown ≥ `stop_loss` · highest.
         let fallen = u128::from(highest.less(request.equity).get()) * 10_000;
         if fallen >= u128::from(highest.get()) * u128::from(self.stop_loss.get()) && fallen > 0 {
             let stops = highest.less(highest.share(self.stop_loss));
@@ -374,8 +377,8 @@ impl Caps {
         found
     }
 
-    /// Everything that stands against `request`, apart from what the operator has been asked about before. Two exits may
-    /// each have been within a limit when they were checked: the second one is refused here, and asks when it is repeated.
+    /// Returns all violations of `request`, except of limits about which the operator was asked already. If two exits
+    /// were each within a limit when checked, the second one is refused here; a repeated request asks the operator.
     pub fn against(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
         let asked = request.exit && request.asked;
         let mut found = if asked { Vec::new() } else { self.exceeded(usage, request) };
@@ -395,7 +398,7 @@ impl Caps {
     }
 }
 
-/// A token as the policy file writes it: `8453:0x…` or `8453:native`.
+/// Formats a token as the policy file does: `8453:0x…` or `8453:native`.
 pub fn token_name((chain_id, token): TokenKey) -> String {
     match token {
         TokenId::Native => format!("{chain_id}:native"),
@@ -403,7 +406,7 @@ pub fn token_name((chain_id, token): TokenKey) -> String {
     }
 }
 
-/// Hundredths of a percent as percent, without trailing zeros.
+/// Formats basis points as percent, without trailing zeros.
 pub(crate) fn percent(share: BasisPoints) -> String {
     let (whole, fraction) = (share.get() / 100, share.get() % 100);
     let text = format!("{whole}.{fraction:02}");
@@ -414,14 +417,14 @@ fn seconds_until(at: u64, now: u64) -> String {
     format!("{} s", seconds(at, now))
 }
 
-/// Seconds from `now` to `at`, both in milliseconds, rounded up.
+/// Returns the seconds from `now` to `at`, both in milliseconds, rounded up.
 fn seconds(at: u64, now: u64) -> u64 {
     at.saturating_sub(now).div_ceil(1_000)
 }
 
-/// Figures of a limit on dollars of which `before` is used when `spend` more is asked for.
+/// Figures of a dollar limit of which `before` is used, for a request of `spend`.
 fn dollars(limit: Micros, before: Micros, spend: Micros) -> Figures {
-    // Past what can be counted it is above every limit all the same.
+    // A sum too large to count exceeds every limit anyway.
     let value = before.plus(spend).unwrap_or(Micros::MAX);
     Figures::new(FigureUnit::Usd, limit.dollars(), value.dollars()).leaving(limit.less(before).dollars())
 }

@@ -1,5 +1,5 @@
-//! Recorded liquidation plans: holdings that the operator has decided to sell whole, in as many parts as the limits need.
-//! A part of such a plan counts as closing a position, which every phase allows; a sale that is in no plan does not.
+//! Recorded liquidation plans: holdings that the operator has decided to sell completely, in as many parts as the
+//! limits require. A sale within a plan counts as closing a position, which every phase allows; other sales do not.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use super::LedgerError;
 use super::usage::{sql, token_text};
 use golem_chain::token::TokenId;
 
-/// Records that a holding is to be sold whole. Planning it again changes nothing.
+/// Records the plan to sell a holding completely. A repeated call changes nothing.
 ///
 /// # Errors
-/// [`LedgerError`]: it is not recorded.
+/// [`LedgerError`] if the plan could not be recorded.
 pub fn plan_liquidation(
     transaction: &Transaction<'_>,
     now: u64,
@@ -29,10 +29,10 @@ pub fn plan_liquidation(
     Ok(())
 }
 
-/// Ends the plan for a holding, sold or not.
+/// Deletes the plan for a holding, whether it was sold or not.
 ///
 /// # Errors
-/// [`LedgerError`]: it stands on.
+/// [`LedgerError`] if the plan could not be deleted.
 pub fn end_liquidation(
     transaction: &Transaction<'_>,
     chain_id: u64,
@@ -45,7 +45,8 @@ pub fn end_liquidation(
     Ok(())
 }
 
-/// What an account is to sell whole on a chain. A row that cannot be read plans nothing: without a plan less passes.
+/// Returns the tokens that an account plans to sell completely on a chain. An unreadable row is skipped, which permits
+/// less.
 pub(super) fn liquidating(
     connection: &Connection,
     chain_id: u64,

@@ -1,5 +1,4 @@
-//! Dollars in whole millionths: what the ledger stores and adds up. Exact where SQLite's integers
-//! are exact, and quick to compare.
+//! Dollars in whole millionths, as the ledger stores and sums them. They are exact, and fit SQLite's integers.
 //!
 //! Not here: prices and values of tokens, which keep all their digits ([`Usd`]).
 
@@ -9,33 +8,35 @@ use alloy::primitives::U256;
 
 use bardo_base::units::{BasisPoints, Rounding, Usd};
 
-/// Digits after the point.
+/// Decimal places of the stored values.
 const PLACES: u8 = 6;
-/// Millionths in a dollar.
+/// Millionths in one dollar.
 const DOLLAR: u64 = 1_000_000;
 
-/// Millionths of a dollar, at most what an SQLite integer holds (about nine million million dollars).
+/// Dollar value in millionths, at most the largest SQLite integer (about 9.2 trillion dollars).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Micros(u64);
 
-/// More dollars than the ledger can add up.
+/// Error for a value above the largest that the ledger can store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("more dollars than the ledger can count")]
 pub struct TooMuch;
 
 impl Micros {
-    /// Nothing. Never stands for "unknown".
+    /// Zero dollars. Never used for an unknown value.
     pub const ZERO: Self = Self(0);
-    /// The most that can be counted.
+    /// The largest value that can be stored.
     pub const MAX: Self = Self(i64::MAX as u64);
 
+    /// Creates a value from millionths of a dollar.
+    ///
     /// # Errors
     /// [`TooMuch`] above [`Self::MAX`].
     pub fn new(micros: u64) -> Result<Self, TooMuch> {
         if micros > Self::MAX.0 { Err(TooMuch) } else { Ok(Self(micros)) }
     }
 
-    /// Dollars to the next millionth: up for what is spent, down for what is allowed.
+    /// Converts dollars into whole millionths: round up what is spent, and down what is allowed.
     ///
     /// # Errors
     /// [`TooMuch`] above [`Self::MAX`].
@@ -44,55 +45,57 @@ impl Micros {
         u64::try_from(scaled).map_err(|_| TooMuch).and_then(Self::new)
     }
 
-    /// Millionths of a dollar.
+    /// Returns the value in millionths of a dollar.
     pub fn get(self) -> u64 {
         self.0
     }
 
-    /// As SQLite keeps it.
+    /// Converts into SQLite's integer type.
     pub(super) fn to_sql(self) -> i64 {
         // At most `i64::MAX` by construction.
         i64::try_from(self.0).unwrap_or(i64::MAX)
     }
 
-    /// From SQLite; a negative figure is no amount.
+    /// Converts from SQLite's integer type; a negative figure is an error.
     pub(super) fn from_sql(stored: i64) -> Result<Self, TooMuch> {
         u64::try_from(stored).map(Self).map_err(|_| TooMuch)
     }
 
+    /// Adds two values.
+    ///
     /// # Errors
     /// [`TooMuch`] above [`Self::MAX`].
     pub fn plus(self, other: Self) -> Result<Self, TooMuch> {
         self.0.checked_add(other.0).ok_or(TooMuch).and_then(Self::new)
     }
 
-    /// What is left after taking `other`; nothing where `other` is the larger.
+    /// Subtracts `other`; zero if `other` is larger.
     #[must_use]
     pub fn less(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// So many times as much, or the most that can be counted.
+    /// Multiplies by `factor`; [`Self::MAX`] if the product is too large.
     #[must_use]
     pub fn times(self, factor: u64) -> Self {
         self.0.checked_mul(factor).and_then(|product| Self::new(product).ok()).unwrap_or(Self::MAX)
     }
 
-    /// This share of it, rounded down.
+    /// Returns this share of the value, rounded down.
     #[must_use]
     pub fn share(self, share: BasisPoints) -> Self {
-        // At most `self`: the share is at most the whole.
+        // The share is at most the whole, so the result fits.
         Self((u128::from(self.0) * u128::from(share.get()) / 10_000) as u64)
     }
 
-    /// With all its digits.
+    /// Converts into dollars without rounding.
     pub fn dollars(self) -> Usd {
-        // Below 2^63 with six places: always within 28 digits.
+        // Below 2^63 with six decimal places, so always within 28 digits.
         Usd::from_scaled(U256::from(self.0), PLACES).unwrap_or(Usd::ZERO)
     }
 }
 
-/// As people read it, exactly: `$1,966.50`, with more than two places only where they are needed.
+/// Formats exactly, such as `$1,966.50`, with more than two decimal places only where needed.
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, fraction) = (self.0 / DOLLAR, self.0 % DOLLAR);
@@ -112,7 +115,7 @@ impl fmt::Display for Micros {
     }
 }
 
-/// The sum of all.
+/// Returns the sum of all values.
 ///
 /// # Errors
 /// [`TooMuch`] above [`Micros::MAX`].

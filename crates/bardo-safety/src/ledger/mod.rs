@@ -1,18 +1,17 @@
-//! What has been spent, and what may still be: reservations in sliding windows, rates, the failure
-//! breaker and the portfolio's highest mark, in the one SQLite file that all processes share.
+//! Spending ledger: reservations in sliding windows, rates, the failure breaker and the high-water marks, in the one
+//! SQLite file that all processes share.
 //!
-//! Everything that changes happens inside an immediate transaction the caller brings, so that what
-//! is checked and what is recorded cannot come apart, whoever else is at work. What is reserved
-//! counts in full until it is settled, however long that takes; then it counts from the moment it
-//! was settled. So no window of the true spending times ever exceeds its cap.
+//! Every change happens inside an immediate transaction of the caller, so the limits that are checked and the spending
+//! that is recorded stay consistent across processes. A reservation counts in full until it is settled; the settled
+//! amount then counts from the time of settlement. So no window of the actual spending times exceeds its limit.
 //!
-//! The ledger has a clock of its own, which only goes forward: the latest time any caller told it.
-//! A machine's clock that is set back frees nothing. One that is set forward frees nothing either where the chain has a
-//! time of its own: then a reservation is judged as of the chain's time ([`reserve_by_chain`]). One that is behind the chain
-//! reserves nothing there: what was counted by it would be old at once when it is set right. Calls have their own clock.
+//! The ledger has a clock of its own that never goes back: the latest time that any caller reported. Setting a
+//! machine's clock back therefore frees nothing. Setting it forward frees nothing either where the chain has a time of
+//! its own, since a reservation then uses the chain's time ([`reserve_by_chain`]). A clock behind the chain cannot
+//! reserve there, since its records would be outdated as soon as the clock is corrected. Calls have a separate clock.
 //!
-//! Not here: what a limit is (see `policy`), prices (see `value`), nonces and signed bytes (see
-//! `chain::sender`).
+//! Not here: the definition of limits (see `policy`), prices (see `value`), nonces and signed bytes (see
+//! `golem_chain::sender`).
 
 mod breaker;
 mod bridged;
@@ -44,116 +43,120 @@ pub(crate) use usage::clock;
 pub use usage::{Breaker, Usage, Window, held, usage};
 use usage::{sql, token_text};
 
-/// How far a clock may be from a chain's latest block, in milliseconds: some chains make one a minute or two late.
+/// Tolerated difference between a clock and a chain's latest block, in milliseconds. Some chains produce a block only
+/// every minute or two.
 pub const CLOCK_SLACK: u64 = 120_000;
 
-/// Over which time calls are counted, in milliseconds.
+/// Window in which calls are counted, in milliseconds.
 const CALL_WINDOW: u64 = 60_000;
 
-/// How long an account must have been worth more before its high-water mark rises, in milliseconds: five blocks of
-/// Ethereum's.
+/// Time for which an account must be worth more before its high-water mark rises, in milliseconds: five Ethereum
+/// blocks.
 pub const MARK_DWELL: u64 = 60_000;
-/// The same for a jump beyond [`MARK_JUMP`].
+/// Time before the mark rises by a jump beyond [`MARK_JUMP`], in milliseconds.
 pub const JUMP_DWELL: u64 = 3_600_000;
-/// From how many percent of the mark on a rise is a jump that nothing explains.
+/// Rise above the mark that counts as an unexplained jump, in percent.
 pub const MARK_JUMP: i64 = 25;
-/// How often a jump has to be read.
+/// Number of readings that must confirm a jump.
 const JUMP_READINGS: u32 = 3;
-/// A mark below this, in millionths of a dollar, is an empty account's: the next reading replaces it.
+/// Smallest mark that protects an account, in millionths of a dollar. A lower one belongs to an empty account, and the
+/// next reading replaces it.
 const SMALLEST_MARK: i64 = 1_000_000;
 
-/// One reservation.
+/// Database key of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReservationId(i64);
 
 impl ReservationId {
-    /// As another room stores it.
+    /// Returns the key for storage in another module's table.
     pub fn get(self) -> i64 {
         self.0
     }
 
-    /// As another room has stored it.
+    /// Restores a key from another module's table.
     pub fn stored(id: i64) -> Self {
         Self(id)
     }
 }
 
-/// Who reserves.
+/// Originator of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Party {
-    /// The call it belongs to.
+    /// Id of the tool call.
     pub call_id: CallId,
-    /// On whose behalf.
+    /// Golem that acts.
     pub golem_id: GolemId,
-    /// Where.
+    /// Chain id of the action.
     pub chain_id: u64,
-    /// Whose money.
+    /// Account that pays.
     pub account: Address,
 }
 
-/// How an action ended.
+/// Outcome of a reserved action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It succeeded, and this much counts as spent, gas included.
+    /// The action succeeded.
     Done {
-        /// At the prices of the reservation; above the reservation only by a fault.
+        /// Amount that counts as spent, gas included, at the prices of the reservation. It exceeds the reservation only
+        /// through a fault.
         spent: Micros,
     },
-    /// It came to an end before it did what it was for, without failing: a plan stopped half-way, or an order that
-    /// nobody filled.
+    /// The action ended without failing but did not complete: a plan that stopped half-way, or an order that was not
+    /// filled.
     Partly {
-        /// At the prices of the reservation.
+        /// Amount that counts as spent, gas included, at the prices of the reservation.
         spent: Micros,
     },
-    /// It was included and failed.
+    /// The transaction was included and reverted.
     Reverted {
-        /// The gas it took.
+        /// Gas cost of the transaction.
         gas: Micros,
     },
-    /// It failed, and for certain nothing of it can ever be included.
+    /// The action failed, and it is certain that none of it can be included.
     NotSent,
-    /// It was called off before anything was signed; nobody failed.
+    /// The action was withdrawn before anything was signed. This is not a failure.
     Withdrawn,
-    /// Nobody can tell yet: everything stays reserved.
+    /// The outcome is unknown; the reservation stays in force.
     Unclear,
 }
 
-/// Why there is no reservation, or no change to one.
+/// Reason for which a reservation was not made or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
-    /// Limits stand against it. Nothing was recorded.
+    /// The request exceeds limits. Nothing was recorded.
     #[error("{} of the policy's limits stand against it", .0.len())]
     Exceeded(Vec<Violation>),
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// More dollars than can be counted.
+    /// A value is too large to store.
     #[error(transparent)]
     TooMuch(#[from] TooMuch),
-    /// No such reservation.
+    /// The reservation does not exist.
     #[error("the ledger has no reservation {0}")]
     Unknown(i64),
     /// The reservation has been settled before.
     #[error("reservation {id} is settled already, as {state}")]
     Settled {
-        /// Which.
+        /// Key of the reservation.
         id: i64,
-        /// How.
+        /// State in which it was settled.
         state: String,
     },
-    /// A number the database cannot hold.
+    /// A number is too large for an SQLite integer.
     #[error("{value} is too large for the ledger")]
     OutOfRange {
-        /// The number.
+        /// The number that does not fit.
         value: u64,
     },
-    /// Nobody has told the ledger as late a time as the chain's, so what is counted now would be too old later.
+    /// The machine's and the ledger's clocks are behind the chain, so that records made now would be outdated too
+    /// early.
     #[error("this machine's clock is {} s behind the chain: set it right, nothing is counted by it until then", .by / 1_000)]
     ClockBehind {
-        /// How far, in milliseconds.
+        /// Difference in milliseconds.
         by: u64,
     },
-    /// Something in the file makes no sense.
+    /// A stored value is invalid.
     #[error("the ledger holds {0}: keep the file aside and look at it before anything is spent")]
     Damaged(&'static str),
 }
@@ -164,11 +167,11 @@ impl From<rusqlite::Error> for LedgerError {
     }
 }
 
-/// Judges `request` under `caps` and, where nothing stands against it, holds what it wants.
+/// Evaluates `request` against `caps` and reserves its amounts if no limit is exceeded.
 ///
 /// # Errors
-/// [`LedgerError::Exceeded`] with every violation; any other [`LedgerError`] means as little may be
-/// spent. The caller's transaction must then be given up.
+/// [`LedgerError::Exceeded`] with all violations; any other [`LedgerError`] also means that nothing is reserved. The
+/// caller must then roll back its transaction.
 pub fn reserve(
     transaction: &Transaction<'_>,
     now: u64,
@@ -179,13 +182,14 @@ pub fn reserve(
     reserve_at(transaction, advance(transaction, now)?, caps, party, request)
 }
 
-/// The same on a chain whose latest block is of `block_time`, in milliseconds since the Unix epoch: neither the machine's
-/// clock nor the ledger's counts where it shows a later time than that, apart from [`CLOCK_SLACK`]. What was settled while
-/// a clock was ahead counts until that time has come. Where both are behind it by more than that, nothing is reserved but
-/// what takes back: an endpoint that lies about the time can only refuse by it.
+/// Reserves like [`reserve`], on a chain whose latest block has the timestamp `block_time`, in milliseconds since the
+/// Unix epoch. A later time of the machine's or the ledger's clock counts only up to `block_time` plus [`CLOCK_SLACK`].
+/// Amounts that were settled under a clock ahead of the chain count until that time has come. If both clocks are behind
+/// the chain by more than the slack, only revocations, cancellations and refunds can be reserved. So an endpoint that
+/// reports a false time can only cause a refusal.
 ///
 /// # Errors
-/// As [`reserve`], and [`LedgerError::ClockBehind`].
+/// The errors of [`reserve`], and [`LedgerError::ClockBehind`].
 pub fn reserve_by_chain(
     transaction: &Transaction<'_>,
     now: u64,
@@ -249,10 +253,11 @@ fn reserve_at(
     Ok(ReservationId(id))
 }
 
-/// Records how a reserved action ended. `most_failures` is the policy's `max_consecutive_failures`.
+/// Records the outcome of a reserved action. `most_failures` is the policy's `max_consecutive_failures`.
 ///
 /// # Errors
-/// [`LedgerError::Settled`] for one that has ended before; [`LedgerError::Unknown`].
+/// [`LedgerError::Settled`] if the action was settled before; [`LedgerError::Unknown`] if the reservation does not
+/// exist.
 pub fn settle(
     transaction: &Transaction<'_>,
     now: u64,
@@ -295,8 +300,8 @@ pub fn settle(
             .execute(params![sql(now)?, id, spent.to_sql()])?;
     }
     if let Outcome::Done { spent } | Outcome::Partly { spent } = outcome {
-        // Nothing can have gone out for more than what counts as spent: of a plan that only began, or an order that took
-        // nothing, that is what it cost. Only a completed exit moves more than it counts for.
+        // The amount that left the account is at most what counts as spent: for a plan that only began or an unfilled
+        // order, that is its cost. Only a completed exit moves more than it counts for.
         let whole = matches!(outcome, Outcome::Done { .. });
         transaction
             .prepare_cached(
@@ -320,7 +325,7 @@ pub fn settle(
     if let Outcome::Reverted { gas } = outcome
         && gas > Micros::ZERO
     {
-        // A failure takes the chain's coin, and nothing else.
+        // A reverted transaction costs only the native token.
         transaction
             .prepare_cached(
                 "INSERT INTO ledger_token_spent (chain_id, token, at, total)
@@ -337,11 +342,11 @@ pub fn settle(
     breaker::learn(transaction, now, id, success, most_failures)
 }
 
-/// Holds anew what was reserved once and settled since, because what it was for has happened after all. What was counted
-/// when it was settled stays counted, and is not counted twice.
+/// Makes a new reservation like a settled one whose action has happened after all. Amounts counted at settlement stay
+/// counted, without being counted twice.
 ///
 /// # Errors
-/// [`LedgerError::Unknown`].
+/// [`LedgerError::Unknown`] if the reservation does not exist.
 pub fn hold_again(
     transaction: &Transaction<'_>,
     now: u64,
@@ -376,10 +381,11 @@ pub fn hold_again(
     Ok(ReservationId(new))
 }
 
-/// On whose behalf something was reserved, and by which call.
+/// Returns the call and the Golem that made a reservation.
 ///
 /// # Errors
-/// [`LedgerError::Unknown`], or [`LedgerError::Damaged`] for names that are none.
+/// [`LedgerError::Unknown`] if the reservation does not exist, or [`LedgerError::Damaged`] for a stored id that cannot
+/// be parsed.
 pub fn party(connection: &Connection, reservation: ReservationId) -> Result<(CallId, GolemId), LedgerError> {
     let found: Option<(String, String)> = connection
         .prepare_cached("SELECT call_id, golem_id FROM ledger_reservation WHERE id = ?1")?
@@ -390,10 +396,11 @@ pub fn party(connection: &Connection, reservation: ReservationId) -> Result<(Cal
     Ok((call, GolemId::stored(&golem).map_err(|_| LedgerError::Damaged("a Golem's name that is none"))?))
 }
 
-/// Remembers what a reserved action moves out of the account, by token; it counts to what was held once it is done.
+/// Stores the value that a reserved action moves out of the account, by token. It counts in the volume once the action
+/// is done.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails or a figure is out of range.
 pub fn note_moved(
     transaction: &Transaction<'_>,
     reservation: ReservationId,
@@ -407,10 +414,10 @@ pub fn note_moved(
     Ok(())
 }
 
-/// Remembers to whom a reserved action gives something; they are known once it is done.
+/// Stores the recipients of a reserved action. They become known recipients once it is done.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails or the chain id is out of range.
 pub fn note_recipients(
     transaction: &Transaction<'_>,
     reservation: ReservationId,
@@ -427,11 +434,10 @@ pub fn note_recipients(
     Ok(())
 }
 
-/// Everyone who was given something before, on whichever chain, by an action that succeeded. A row that cannot be read names
-/// nobody.
+/// Returns every recipient of a successful action, on any chain. A row that cannot be read is skipped.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails.
 pub fn recipients(connection: &Connection) -> Result<Vec<Address>, LedgerError> {
     let mut asked = connection.prepare_cached(
         "SELECT DISTINCT recipient FROM ledger_recipient JOIN ledger_reservation ON id = reservation
@@ -448,12 +454,12 @@ pub fn recipients(connection: &Connection) -> Result<Vec<Address>, LedgerError> 
     Ok(recipients)
 }
 
-/// Counts one call and judges its caller's rate: at most `most` calls in any 60 seconds, in all processes together. The
-/// operator and every Golem have a window of their own: what an agent calls holds up nobody else. Returns the milliseconds
-/// until the next call is allowed, where this one exceeds the rate; it then does not count.
+/// Counts one call of `caller` and enforces its rate: at most `most` calls in any 60 seconds, over all processes. The
+/// operator and each Golem have a window of their own, so one caller cannot block another. If the call exceeds the
+/// rate, it is not counted, and the milliseconds until the next allowed call are returned.
 ///
 /// # Errors
-/// [`LedgerError`]: it is not counted.
+/// [`LedgerError`] if the call could not be counted.
 pub fn take_call(
     transaction: &Transaction<'_>,
     now: u64,
@@ -482,20 +488,19 @@ pub fn take_call(
     Ok(None)
 }
 
-/// Tells the ledger what an account is worth; the highest it was told is what the stop-loss measures
-/// from.
+/// Records an account's current value, from which its high-water mark follows. The stop-loss measures from that mark.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails or a figure is out of range.
 pub fn observe(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Micros) -> Result<(), LedgerError> {
     let now = advance(transaction, now)?;
     observe_at(transaction, now, party, equity)
 }
 
-/// Notes what an account is worth. Its first reading is its high-water mark. Afterwards the mark rises to the least that
-/// was read over a dwell ([`MARK_DWELL`]): what one lie, a flash loan or a gift that is withdrawn again made of one reading
-/// never raises it. A jump beyond [`MARK_JUMP`] percent has to be read at least [`JUMP_READINGS`] times over
-/// [`JUMP_DWELL`]; what a bridge brought is explained by the ledger and raises it at once ([`raise_at`]).
+/// Records an account's current value. The first reading is its high-water mark. Later, the mark rises to the lowest
+/// value read over a period ([`MARK_DWELL`]). So a false price, a flash loan or a temporary gift in one reading cannot
+/// raise it. A jump beyond [`MARK_JUMP`] percent must be read at least [`JUMP_READINGS`] times over [`JUMP_DWELL`].
+/// Value that arrived over a bridge is known to the ledger and raises the mark at once ([`raise_at`]).
 fn observe_at(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Micros) -> Result<(), LedgerError> {
     let (chain_id, account) = (sql(party.chain_id)?, party.account.to_string());
     let forget = || -> Result<(), LedgerError> {
@@ -537,7 +542,7 @@ fn observe_at(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Mi
     if equity > least { begin(1, equity, now) } else { forget() }
 }
 
-/// Raises an account's high-water mark to `to`, where it is lower.
+/// Raises an account's high-water mark to `to` if it is lower.
 fn raise_at(transaction: &Transaction<'_>, now: u64, party: &Party, to: Micros) -> Result<(), LedgerError> {
     transaction
         .prepare_cached(
@@ -548,11 +553,11 @@ fn raise_at(transaction: &Transaction<'_>, now: u64, party: &Party, to: Micros) 
     Ok(())
 }
 
-/// Sets an account's highest mark to what it is worth now, by the operator's word: after a
-/// withdrawal, or to go on after a loss.
+/// Sets an account's high-water mark to its current value, on the operator's command: after a withdrawal, or to
+/// continue after a loss.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails or a figure is out of range.
 pub fn set_high_water(
     transaction: &Transaction<'_>,
     now: u64,
@@ -569,11 +574,11 @@ pub fn set_high_water(
     Ok(())
 }
 
-/// Forgets an account's highest marks, by the operator's word: what it is worth at its next action is its mark then.
-/// Answers how many there were.
+/// Deletes an account's high-water marks on all chains, on the operator's command. The next action sets new ones.
+/// Returns the number of deleted marks.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails.
 pub fn forget_high_water(transaction: &Transaction<'_>, account: Address) -> Result<usize, LedgerError> {
     bridged::forget_marks(transaction, account)?;
     forget_rises(transaction, account)?;
@@ -582,26 +587,26 @@ pub fn forget_high_water(transaction: &Transaction<'_>, account: Address) -> Res
         .execute([account.to_string()])?)
 }
 
-/// Forgets by how much an account's marks were about to rise.
+/// Deletes the pending rises of an account's marks.
 fn forget_rises(transaction: &Transaction<'_>, account: Address) -> Result<(), LedgerError> {
     transaction.prepare_cached("DELETE FROM ledger_mark_rise WHERE account = ?1")?.execute([account.to_string()])?;
     Ok(())
 }
 
-/// Failures in a row that the breaker counts: of actions that were tried, by any process on this ledger.
+/// Returns the number of consecutive failures that the breaker counts, over all processes on this ledger.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails.
 pub fn failures(connection: &Connection) -> Result<u32, LedgerError> {
     breaker::failures(connection)
 }
 
-/// Forgets everything that was spent, held and counted: for a ledger of paper trading, which begins again.
+/// Deletes all spending, reservations and counts of a paper ledger, which then starts again. The ledger's clocks stay.
 ///
 /// # Errors
 /// The database's failure.
 pub(super) fn forget_all(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    // Rows go before those that they refer to.
+    // Referencing rows must be deleted before the rows they refer to.
     for table in [
         "ledger_moved",
         "ledger_bridged",
@@ -621,15 +626,15 @@ pub(super) fn forget_all(transaction: &Transaction<'_>) -> Result<(), StoreError
     Ok(())
 }
 
-/// Closes the breaker, by the operator's word.
+/// Closes the breaker and resets its count, on the operator's command.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails.
 pub fn reset_breaker(transaction: &Transaction<'_>) -> Result<(), LedgerError> {
     breaker::reset(transaction)
 }
 
-/// Moves the ledger's clock on to `now`, never back; answers what it shows.
+/// Advances the ledger's clock to `now`, never backwards, and returns its time.
 fn advance(transaction: &Transaction<'_>, now: u64) -> Result<u64, LedgerError> {
     let now = now.max(usage::clock(transaction)?);
     transaction

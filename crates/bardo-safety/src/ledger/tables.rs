@@ -1,17 +1,16 @@
-//! The ledger's tables.
+//! Tables of the ledger.
 
 use bardo_store::Migrations;
 
-/// The ledger's tables.
+/// Migrations of the ledger's tables.
 ///
-/// Times are milliseconds of the ledger's own clock, dollars are millionths. What is settled stands
-/// in logs that only grow, each row with the running total, so that a window costs two look-ups
-/// however much it holds.
+/// Times are in milliseconds of the ledger's own clock, dollars in millionths. Settled amounts are in append-only logs
+/// with a running total in each row, so the sum over a window takes two look-ups, however many rows it contains.
 pub const MIGRATIONS: Migrations =
     Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED, BRIDGED, RATES, RISES, CALLERS] };
 
-/// An index for the rate of revocations; what each reservation trades, and the largest trade among the failures that the
-/// breaker counts, both in millionths of a dollar: a success resets the breaker only if it is of that size.
+/// Adds an index for the rate of revocations, the traded value of each reservation, and the largest failed trade that
+/// the breaker counts. Both values are in millionths of a dollar; the breaker compares a success with them.
 const RATES: &str = "
     ALTER TABLE ledger_reservation ADD COLUMN traded INTEGER NOT NULL DEFAULT 0 CHECK (traded >= 0);
     ALTER TABLE ledger_breaker ADD COLUMN largest INTEGER NOT NULL DEFAULT 0 CHECK (largest >= 0);
@@ -19,13 +18,13 @@ const RATES: &str = "
         WHERE trade = 0 AND state NOT IN ('not_sent', 'withdrawn');
 ";
 
-/// Who made each call: the operator and every Golem have a window of their own, so that no agent uses up another's.
+/// Adds the caller to each call, so that the operator and every Golem have a window of their own.
 const CALLERS: &str = "
     ALTER TABLE ledger_call ADD COLUMN golem_id TEXT NOT NULL DEFAULT '';
     CREATE INDEX ledger_call_caller ON ledger_call (golem_id, at);
 ";
 
-/// What the high-water marks are about to rise to: the least that was read since, and how often.
+/// Adds pending rises of the high-water marks: the lowest value read since the start, and the number of readings.
 const RISES: &str = "
     CREATE TABLE ledger_mark_rise (
         chain_id INTEGER NOT NULL,
@@ -37,8 +36,8 @@ const RISES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// What bridge orders that have not ended are to carry away: what it was worth when the account was weighed last, of how much
-/// in all, whether it was counted then, and which mark stood where it is to arrive.
+/// Adds bridge orders that have not ended: the order's value and the account's total when last weighed, whether the
+/// order was seen then, and the destination's mark at the reservation.
 const BRIDGED: &str = "
     CREATE TABLE ledger_bridged (
         reservation INTEGER PRIMARY KEY REFERENCES ledger_reservation (id),
@@ -54,8 +53,8 @@ const BRIDGED: &str = "
     CREATE INDEX ledger_bridged_account ON ledger_bridged (account, chain_id);
 ";
 
-/// A clock of their own for calls, so that no call moves the one by which spending is counted; and what an action has really
-/// moved out of the account, without what others may take of it and without gas.
+/// Adds a separate clock for calls, so that calls do not advance the clock of the spending windows. Adds the value that
+/// each action moved out of the account, without allowances and gas.
 const MOVED: &str = "
     CREATE TABLE ledger_call_clock (
         one INTEGER PRIMARY KEY CHECK (one = 1),

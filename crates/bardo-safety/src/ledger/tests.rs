@@ -1,4 +1,4 @@
-//! The ledger on a real file, held against a list that is searched from end to end each time.
+//! The ledger in a real file, compared with a model that searches its whole history each time.
 
 mod bridged;
 mod clocks;
@@ -37,7 +37,7 @@ impl File {
 
     fn connect(path: &PathBuf) -> Connection {
         let connection = Connection::open(path).unwrap();
-        // What survives a power cut is the store's own test; what survives a restart is in the file.
+        // Power cuts are covered by the tests of the store; here the file has to survive only a restart.
         connection.pragma_update(None, "synchronous", "off").unwrap();
         connection.pragma_update(None, "foreign_keys", true).unwrap();
         connection
@@ -128,7 +128,7 @@ fn rules(result: Result<ReservationId, LedgerError>) -> Vec<String> {
 fn a_day_is_any_24_hours() {
     let (mut file, caps) = (File::new(), caps());
     let midnight = 20_000 * DAY;
-    // 600 dollars in the last hours of one day, in steps the hourly cap allows.
+    // 600 dollars in the last hours of one day, in steps that the hourly limit allows.
     let mut at = midnight - 3 * HOUR;
     for _ in 0..6 {
         let id = file.reserve(at, &caps, &request(100)).unwrap();
@@ -140,7 +140,7 @@ fn a_day_is_any_24_hours() {
         panic!("it passed")
     };
     let figures = violations[0].figures.as_ref().unwrap();
-    // The first hundred were spent three hours before midnight: they leave the window in 21 hours.
+    // The first hundred were spent three hours before midnight, so they leave the window in 21 hours.
     assert_eq!((figures.left.as_deref(), figures.frees_in_seconds), (Some("0"), Some(21 * 3_600)));
     assert_eq!(violations[0].rule, "max_daily_spend_usd");
     assert_eq!(rules(file.reserve(first + DAY - 1, &caps, &request(1))), ["max_daily_spend_usd"]);
@@ -177,7 +177,8 @@ fn every_violation_is_told_with_what_would_pass() {
              portfolio has recovered or the operator sets a new mark",
         ]
     );
-    // The same as figures: 150 of 250 dollars are used, and five trades of five; the first was made 249 s before.
+    // The same violations as figures: 150 of 250 dollars and five of five trades are used; the first trade was 249 s
+    // before.
     let figures: Vec<_> = violations.iter().map(|one| serde_json::to_value(one).unwrap()["figures"].clone()).collect();
     assert_eq!(
         figures,
@@ -219,7 +220,7 @@ fn what_is_unclear_stays_reserved_however_long_it_takes() {
         usage(&file.connection, now, party.chain_id, party.account, [], caps.cool_off).unwrap()
     };
     assert_eq!(usage_of(&file, later).spent(Span::Hour), dollars(100));
-    // It was included after all, now: it counts from now on.
+    // The transaction was included after all: it counts from now on.
     file.settle(later, id, Outcome::Done { spent: dollars(90) }).unwrap();
     assert_eq!(usage_of(&file, later + HOUR - 1).spent(Span::Hour), dollars(90));
     assert_eq!(usage_of(&file, later + HOUR).spent(Span::Hour), Micros::ZERO);
@@ -242,9 +243,9 @@ fn what_was_never_sent_is_given_back_and_what_reverted_costs_its_gas() {
     let party = party();
     let used = usage(&file.connection, at, party.chain_id, party.account, [&WETH], caps.cool_off).unwrap();
     assert_eq!((used.spent(Span::Day), used.tokens[&WETH]), (dollars(2), Micros::ZERO));
-    // Two failed, one was called off; and what never left is no trade.
+    // Two failed and one was withdrawn. An action that was never sent does not count as a trade.
     assert_eq!((used.breaker, used.trades_hour), (Breaker::Closed { failures: 2 }, 1));
-    // What a Golem's phase counts is what the breaker counts.
+    // The breaker's count is also the one that a Golem's phase uses.
     assert_eq!(failures(&file.connection).unwrap(), 2);
 }
 
@@ -260,7 +261,7 @@ fn the_breaker_opens_tries_once_and_closes_again() {
     (0..3).for_each(|_| fail(&mut file, DAY));
     file.restart();
     assert_eq!(rules(file.reserve(DAY + caps.cool_off - 1, &caps, &request(1))), ["max_consecutive_failures"]);
-    // Exits go on, and their ends change nothing.
+    // Exits are still allowed, and their outcomes do not affect the breaker.
     let exit = Request { exempt: true, equity: dollars(10), ..request(1) };
     for outcome in [Outcome::NotSent, Outcome::Done { spent: Micros::ZERO }] {
         let id = file.reserve(DAY + 1, &caps, &exit).unwrap();
@@ -268,14 +269,14 @@ fn the_breaker_opens_tries_once_and_closes_again() {
     }
     assert_eq!(rules(file.reserve(DAY + caps.cool_off - 1, &caps, &request(1))), ["max_consecutive_failures"]);
 
-    // One trial; while it is out there is no second. It fails: another cool-off.
+    // During the trial no second one is allowed. It fails: another cool-off starts.
     let mut at = DAY + caps.cool_off;
     let trial = file.reserve(at, &caps, &request(1)).unwrap();
     assert_eq!(rules(file.reserve(at, &caps, &request(1))), ["max_consecutive_failures"]);
     file.settle(at, trial, Outcome::NotSent).unwrap();
     assert_eq!(rules(file.reserve(at + caps.cool_off - 1, &caps, &request(1))), ["max_consecutive_failures"]);
 
-    // A trial called off makes room for another; one that succeeds closes the breaker.
+    // A withdrawn trial permits another; a successful one closes the breaker.
     at += caps.cool_off;
     let trial = file.reserve(at, &caps, &request(1)).unwrap();
     file.settle(at, trial, Outcome::Withdrawn).unwrap();
@@ -303,7 +304,7 @@ fn the_stop_loss_stops_all_but_exits() {
     assert_eq!(rules(file.reserve(DAY, &caps, &worth(1_800, false))), [""; 0]);
 }
 
-/// The mark after these readings, each at so many seconds after the first.
+/// Returns the high-water mark after readings of (seconds after the first, value in dollars).
 fn mark_after(readings: &[(u64, u64)]) -> Micros {
     let mut file = File::new();
     for (second, worth) in readings {
@@ -316,14 +317,14 @@ fn mark_after(readings: &[(u64, u64)]) -> Micros {
 
 #[test]
 fn a_mark_rises_to_the_least_that_stood_over_a_dwell() {
-    // Twenty percent up: a minute, and only as far as the least of it.
+    // A rise of twenty percent takes a minute, and counts up to its lowest reading.
     assert_eq!(mark_after(&[(0, 1_000), (1, 1_200)]), dollars(1_000));
     assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (60, 1_200)]), dollars(1_000));
     assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (61, 1_200)]), dollars(1_200));
     assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (30, 1_100), (61, 1_250)]), dollars(1_100));
-    // In between it was back: the dwell begins again.
+    // A return to the mark in between restarts the period.
     assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (30, 1_000), (61, 1_200)]), dollars(1_000));
-    // What comes and goes leaves nothing.
+    // A temporary rise has no effect.
     assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (2, 1_000), (90, 1_000)]), dollars(1_000));
 }
 
@@ -332,9 +333,9 @@ fn a_jump_has_to_stand_for_an_hour_and_be_read_thrice() {
     assert_eq!(mark_after(&[(0, 1_000), (1, 13_500_000), (61, 13_500_000), (3_600, 13_500_000)]), dollars(1_000));
     assert_eq!(mark_after(&[(0, 1_000), (1, 13_500_000), (7_200, 13_500_000)]), dollars(1_000));
     assert_eq!(mark_after(&[(0, 1_000), (1, 2_000), (61, 2_000), (3_601, 2_000)]), dollars(2_000));
-    // A lie in between raises nothing beyond what stands without it.
+    // A false reading in between does not raise the mark beyond the other readings.
     assert_eq!(mark_after(&[(0, 1_000), (1, 1_100), (30, 13_500_000), (61, 1_100)]), dollars(1_100));
-    // An account that was empty has no mark to jump from.
+    // An account that was empty has no mark that a jump is measured from.
     assert_eq!(mark_after(&[(0, 0), (1, 2_000)]), dollars(2_000));
 }
 
@@ -374,7 +375,7 @@ fn a_recipient_is_named_once_something_has_arrived() {
     assert!(recipients(&file.connection).unwrap().is_empty());
     file.settle(DAY, id, Outcome::Done { spent: Micros::ZERO }).unwrap();
     assert_eq!(recipients(&file.connection).unwrap(), [friend]);
-    // A row that cannot be read names nobody, and hides nobody.
+    // A row that cannot be read is skipped and does not hide the other rows.
     let garbage = "INSERT INTO ledger_recipient (chain_id, recipient, reservation) VALUES (31337, 'nobody', ?1)";
     file.connection.execute(garbage, [id.get()]).unwrap();
     assert_eq!(recipients(&file.connection).unwrap(), [friend]);
@@ -391,13 +392,13 @@ fn calls_are_counted_over_any_minute() {
         assert_eq!(take(&mut file, at), None);
     }
     file.restart();
-    // The oldest is a minute old at 119,000; a clock that goes back frees nothing.
+    // The oldest call is a minute old at 119,000. A clock that goes back frees nothing.
     for (at, wait) in [(61_000, 58_000), (118_999, 1), (5, 1)] {
         assert_eq!(take(&mut file, at), Some(wait), "{at}");
     }
     assert_eq!(take(&mut file, 119_000), None);
 
-    // Another's window is another's: a full one holds up nobody else.
+    // Callers have separate windows: a full one does not block another.
     let agent: GolemId = "mallory".parse().unwrap();
     for _ in 0..4 {
         assert_eq!(take_by(&mut file, &agent, 119_000), None);
@@ -407,7 +408,7 @@ fn calls_are_counted_over_any_minute() {
     let party = party();
     let used = usage(&file.connection, 119_500, party.chain_id, party.account, [], 0).unwrap();
     let calls = |caller: &GolemId| used.clone().called_by(&file.connection, caller).unwrap().calls_minute;
-    // Those of 60,500 and 61,000 beside the last two.
+    // The calls of 60,500 and 61,000, and the last two.
     assert_eq!((calls(&GolemId::operator()), calls(&agent), calls(&"ada".parse().unwrap())), (4, 4, 0));
 }
 
@@ -442,7 +443,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One reservation, as the model remembers it.
+/// One reservation in the model.
 #[derive(Debug, Clone)]
 struct Entry {
     id: ReservationId,
@@ -450,9 +451,9 @@ struct Entry {
     spend: u64,
     weth: u64,
     trade: bool,
-    /// What it trades, in whole dollars.
+    /// Traded value, in whole dollars.
     traded: u64,
-    /// When and how it was settled: dollars in millionths, WETH's part, whether it left.
+    /// Settlement: time, spending in millionths of a dollar, WETH's part, and whether it left the account.
     settled: Option<(u64, u64, u64, bool)>,
 }
 
@@ -463,12 +464,12 @@ struct Model {
     failures: u32,
     opened_at: Option<u64>,
     trial: Option<ReservationId>,
-    /// The largest trade among the failures, in whole dollars.
+    /// Largest trade among the failures, in whole dollars.
     largest: u64,
 }
 
 impl Model {
-    /// Whether `caps` let a wish pass, by looking at everything that ever was.
+    /// Returns true if `caps` allow the request, given the whole history.
     fn allows(&self, caps: &Caps, wish: &Request) -> bool {
         let weth = wish.tokens.get(&WETH).map_or(0, |weth| weth.get());
         let used = |window: u64, part: fn(&Entry) -> (u64, u64)| -> u64 {
@@ -493,7 +494,7 @@ impl Model {
         windows && token && rate && (wish.exempt || (breaker && (!wish.trade || cooled)))
     }
 
-    /// No stretch of time holds more than a cap, whenever inside its life each reservation was spent.
+    /// Checks that no period exceeds a limit, for any time of spending within each reservation's lifetime.
     fn within(&self, caps: &Caps) -> Result<(), String> {
         let ends: Vec<u64> = self
             .entries
@@ -541,7 +542,7 @@ proptest! {
                     if weth > 0 {
                         wish.tokens.insert(WETH, dollars(weth));
                     }
-                    // What is refused leaves no trace, not even its time.
+                    // A refused request leaves no trace, not even its time.
                     let before = model.now;
                     model.now = wall.max(before);
                     let at = model.now;
@@ -578,14 +579,15 @@ proptest! {
                         _ => (Outcome::Unclear, None, None),
                     };
                     file.settle(wall, entry.id, outcome).unwrap();
-                    // The ledger's clock moves on with whatever is written.
+                    // Every write advances the ledger's clock.
                     model.now = model.now.max(wall);
                     let Some((spent, weth, left)) = end else { continue };
                     model.entries[*at].settled = Some((model.now, spent, weth, left));
                     let own_trial = model.trial == Some(entry.id);
                     match (model.opened_at.is_some(), success) {
                         (true, _) if !own_trial => {}
-                        // A success counts from a tenth of the largest trade that failed, else from a dollar.
+                        // A success counts if it is worth a tenth of the largest failed trade, or one dollar if no
+                        // trade failed.
                         (_, Some(true)) if entry.traded * 10 >= if model.largest > 0 { model.largest } else { 10 } => {
                             (model.failures, model.opened_at, model.trial, model.largest) = (0, None, None, 0);
                         }
@@ -619,7 +621,7 @@ fn the_gas_of_what_failed_counts_against_the_coins_own_cap() {
     let wish = Request { tokens: [(COIN, dollars(6))].into(), ..request(6) };
     let first = file.reserve(DAY, &caps, &wish).unwrap();
     file.settle(DAY + 1, first, Outcome::Reverted { gas: dollars(5) }).unwrap();
-    // Five are gone of ten: six more are one too many, until a day later.
+    // Five of ten dollars are used: another six exceed the limit until a day later.
     assert_eq!(rules(file.reserve(DAY + 2, &caps, &wish)).len(), 1);
     assert_eq!(rules(file.reserve(2 * DAY + 2, &caps, &wish)), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! What has been used of the limits, read in one go.
+//! Usage of the limits, read in one go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,70 +12,72 @@ use super::micros::Micros;
 use bardo_base::id::GolemId;
 use golem_chain::token::TokenId;
 
-/// What has been used, by the ledger's clock.
+/// Usage of the limits at the ledger's time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// The ledger's time, in milliseconds since the Unix epoch: the latest any caller has told it.
+    /// Time of the reading, in milliseconds since the Unix epoch: normally the latest time that any caller reported to
+    /// the ledger.
     pub now: u64,
-    /// In the last hour, day and month, with all that is reserved and not settled.
+    /// Spending in the last hour, day and month, each with all open reservations.
     pub windows: [Window; 3],
-    /// The same for the last day of each token that was asked for.
+    /// Spending of the last day, with all open reservations, for each requested token.
     pub tokens: BTreeMap<TokenKey, Micros>,
-    /// What of each has really gone out of the account within a day, at the prices of then.
+    /// Value of each requested token that left the account within a day, at the prices of that time.
     pub moved: BTreeMap<TokenKey, Micros>,
-    /// What was given for what live orders are still to bring, by what they bring. Not in the ledger: whoever asks adds it.
+    /// Value that open orders have spent, by the token that they are to bring. Not in the ledger: the caller adds it.
     pub coming: BTreeMap<TokenKey, Micros>,
-    /// Trades begun in the last hour, exits among them.
+    /// Number of trades reserved in the last hour, including exits.
     pub trades_hour: u32,
-    /// When the oldest of them is an hour old.
+    /// Time at which the oldest of these trades is an hour old, in milliseconds since the Unix epoch.
     pub trade_frees_at: Option<u64>,
-    /// Revocations, cancellations and refunds of the account begun in the last hour, on any chain.
+    /// Number of the account's revocations, cancellations and refunds reserved in the last hour, on any chain.
     pub revocations_hour: u32,
-    /// When the oldest of them is an hour old.
+    /// Time at which the oldest of these revocations is an hour old, in milliseconds since the Unix epoch.
     pub revocation_frees_at: Option<u64>,
-    /// What the account's revocations, cancellations and refunds of the last day cost, at most where it is not known yet.
+    /// Gas cost of the account's revocations, cancellations and refunds of the last day; the reserved maximum where one
+    /// is not settled.
     pub revocations_day: Micros,
-    /// What Golems have sold by exits in the last day, or are about to, in full and at the prices of then.
+    /// Value that the exits of Golems sold or reserved in the last day, in full and at the prices of that time.
     pub exits_day: Micros,
-    /// Calls recorded in the last minute of the caller that [`Self::called_by`] names; zero before.
+    /// Number of calls in the last minute by the caller given to [`Self::called_by`]; zero before that call.
     pub calls_minute: u32,
-    /// When the last trade began.
+    /// Time of the last trade's reservation, in milliseconds since the Unix epoch.
     pub last_trade: Option<u64>,
-    /// Whether failures have stopped new trades.
+    /// State of the failure breaker.
     pub breaker: Breaker,
-    /// The most the account was worth.
+    /// High-water mark of the account on the chain; zero if there is none.
     pub high_water: Micros,
-    /// What the account is to sell whole on this chain, by a recorded plan.
+    /// Tokens that the account is to sell completely on this chain, by recorded plans.
     pub liquidating: BTreeSet<TokenId>,
 }
 
-/// One window's spending.
+/// Spending within one sliding window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
-    /// What is spent or reserved.
+    /// Settled spending in the window plus all open reservations.
     pub spent: Micros,
-    /// When the oldest settled part leaves the window.
+    /// Time at which the oldest settled amount leaves the window, in milliseconds since the Unix epoch.
     pub frees_at: Option<u64>,
 }
 
-/// What a row of failures has come to.
+/// State of the failure breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breaker {
-    /// Trading goes on.
+    /// Trading is allowed.
     Closed {
-        /// Failures since the last success.
+        /// Number of consecutive failures so far.
         failures: u32,
     },
-    /// No new trades until the cool-off is over.
+    /// New trades are blocked until the cool-off is over.
     Open {
-        /// When it is, in milliseconds since the Unix epoch.
+        /// End of the cool-off, in milliseconds since the Unix epoch.
         until: u64,
-        /// Failures that opened it.
+        /// Number of consecutive failures.
         failures: u32,
     },
-    /// One trial may be made.
+    /// The cool-off is over and one trial is allowed.
     HalfOpen,
-    /// It is being made.
+    /// The trial is in progress, and other trades are blocked.
     Trial,
 }
 
@@ -86,12 +88,12 @@ impl Default for Breaker {
 }
 
 impl Usage {
-    /// What is spent or reserved in a window; nothing for [`Span::Once`].
+    /// Returns the spending and reservations in a window; zero for [`Span::Once`].
     pub fn spent(&self, span: Span) -> Micros {
         self.window(span).spent
     }
 
-    /// One window's spending; nothing for [`Span::Once`].
+    /// Returns one window; empty for [`Span::Once`].
     pub fn window(&self, span: Span) -> Window {
         let [hour, day, month] = self.windows;
         match span {
@@ -102,16 +104,16 @@ impl Usage {
         }
     }
 
-    /// With the calls of the last minute of `caller`, whose window is apart from everybody else's.
+    /// Adds the number of calls by `caller` in the last minute. Each caller has a window of its own.
     ///
     /// # Errors
-    /// [`LedgerError`].
+    /// [`LedgerError`] if the database fails.
     pub fn called_by(self, connection: &Connection, caller: &GolemId) -> Result<Self, LedgerError> {
         let calls_minute = calls(connection, self.now.max(call_clock(connection)?), caller)?;
         Ok(Self { calls_minute, ..self })
     }
 
-    /// When a window has more room, in words that follow "now".
+    /// Returns the time until a window has more room, as text that follows "now".
     pub(super) fn frees(&self, span: Span) -> String {
         match self.window(span).frees_at {
             Some(at) => format!("; the window begins to free in {} s", at.saturating_sub(self.now).div_ceil(1_000)),
@@ -120,10 +122,10 @@ impl Usage {
     }
 }
 
-/// What is reserved and not settled.
+/// Returns the sum of all open reservations.
 ///
 /// # Errors
-/// [`LedgerError`].
+/// [`LedgerError`] if the database fails or the sum is invalid.
 pub fn held(connection: &Connection) -> Result<Micros, LedgerError> {
     let held: i64 = connection
         .prepare_cached("SELECT coalesce(sum(micros), 0) FROM ledger_reservation WHERE state IN ('open', 'unclear')")?
@@ -131,10 +133,11 @@ pub fn held(connection: &Connection) -> Result<Micros, LedgerError> {
     Ok(Micros::from_sql(held)?)
 }
 
-/// Reads what has been used, as of `now` or of the ledger's own clock, whichever is later.
+/// Reads the usage as of `now` or of the ledger's own clock, whichever is later. `tokens` are the tokens to include,
+/// and `cool_off` is the breaker's, in milliseconds.
 ///
 /// # Errors
-/// [`LedgerError`]: then nothing is known, and nothing may be spent.
+/// [`LedgerError`] if the usage could not be read; then nothing may be spent.
 pub fn usage<'a>(
     connection: &Connection,
     now: u64,
@@ -146,7 +149,7 @@ pub fn usage<'a>(
     as_of(connection, now.max(clock(connection)?), chain_id, account, tokens, cool_off)
 }
 
-/// The same as of `now` itself, whatever the ledger's clock shows.
+/// Reads the usage as of `now`, regardless of the ledger's clock.
 pub(super) fn as_of<'a>(
     connection: &Connection,
     now: u64,
@@ -232,7 +235,7 @@ pub(super) fn as_of<'a>(
     })
 }
 
-/// What is settled after `edge`: the running total now, less what it was at the edge.
+/// Returns the amount settled after `edge`: the latest running total minus the one at the edge.
 fn settled(connection: &Connection, edge: i64) -> Result<Micros, LedgerError> {
     let total: i64 = connection
         .prepare_cached(
@@ -271,7 +274,7 @@ fn token_moved(connection: &Connection, now: u64, account: Address, key: TokenKe
     Ok(Micros::from_sql(total)?)
 }
 
-/// Calls of `caller` recorded in the last minute.
+/// Returns the number of calls by `caller` in the last minute.
 pub(super) fn calls(connection: &Connection, now: u64, caller: &GolemId) -> Result<u32, LedgerError> {
     let edge = sql(now.saturating_sub(super::CALL_WINDOW))?;
     let calls: i64 = connection
@@ -280,7 +283,10 @@ pub(super) fn calls(connection: &Connection, now: u64, caller: &GolemId) -> Resu
     Ok(count(calls))
 }
 
-/// The latest time the ledger was told.
+/// Returns the ledger's clock: the latest time that any caller reported, in milliseconds since the Unix epoch.
+///
+/// # Errors
+/// [`LedgerError`] if the database fails or the stored time is invalid.
 pub fn clock(connection: &Connection) -> Result<u64, LedgerError> {
     let stored: Option<i64> = connection
         .prepare_cached("SELECT now FROM ledger_clock WHERE one = 1")?
@@ -289,7 +295,7 @@ pub fn clock(connection: &Connection) -> Result<u64, LedgerError> {
     stored.map_or(Ok(0), time)
 }
 
-/// The latest time the ledger was told by a call that was counted.
+/// Returns the clock of the calls: the latest time that a call reported.
 pub(super) fn call_clock(connection: &Connection) -> Result<u64, LedgerError> {
     let stored: Option<i64> = connection
         .prepare_cached("SELECT now FROM ledger_call_clock WHERE one = 1")?
@@ -298,12 +304,12 @@ pub(super) fn call_clock(connection: &Connection) -> Result<u64, LedgerError> {
     stored.map_or(Ok(0), time)
 }
 
-/// A time, id or number for SQLite.
+/// Converts a time, id or number for SQLite.
 pub(super) fn sql(value: u64) -> Result<i64, LedgerError> {
     i64::try_from(value).map_err(|_| LedgerError::OutOfRange { value })
 }
 
-/// A time out of SQLite.
+/// Converts a time from SQLite.
 pub(super) fn time(stored: i64) -> Result<u64, LedgerError> {
     u64::try_from(stored).map_err(|_| LedgerError::Damaged("a time before 1970"))
 }
@@ -315,7 +321,7 @@ pub(super) fn token_text(token: TokenId) -> String {
     }
 }
 
-/// More than can be counted is as bad as the most.
+/// Converts a row count, saturating at the maximum.
 fn count(rows: i64) -> u32 {
     u32::try_from(rows).unwrap_or(u32::MAX)
 }

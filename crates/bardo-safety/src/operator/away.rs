@@ -1,11 +1,12 @@
-//! What is on its way over a bridge: it has left the wallet and is not lost.
+//! Open bridge orders: money that has left the wallet and is not lost.
 //!
-//! It counts among what is held on the chain it left, so that the stop-loss does not take a bridge for a loss. It counts
-//! only as long as it is certain that it is not in the wallet as well: it was locked by the block whose balances are
-//! judged, nobody has paid it on or given it back since, and the time in which nobody can take it back is not over.
-//! Whatever is not known counts for nothing, which is how it would be without this: then exits pass, and all else waits.
-//! What was locked later than the judged block is in the wallet there, and counted there. Of what nobody has seen locked
-//! neither is certain: it may have been, a moment ago.
+//! It counts as held on the chain that it left, so that the stop-loss does not treat a bridge as a loss. It counts only
+//! while it is certainly not in the wallet as well. The order must have been locked by the block whose balances are
+//! judged. It must not have been repaid or refunded since, and its fill deadline must not have passed.
+//!
+//! Unknown amounts count as nothing, as if this module did not exist: then exits pass and other actions wait. An order
+//! that was locked after the judged block is still in the wallet's balance, and counts there. An order that was not
+//! seen locked counts nowhere: it may have been locked a moment ago.
 
 use rusqlite::Connection;
 
@@ -18,12 +19,12 @@ use bardo_base::fabric::IntentUpdate;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::token::TokenId;
 
-/// What one live bridge order carries, as far as the balances that are judged tell it.
+/// Value of one open bridge order, relative to the balances that are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carried {
-    /// Locked later than the judged block: it is among the balances still.
+    /// Locked after the judged block: the balances still include it.
     InWallet(Micros),
-    /// Locked, and not yet seen to arrive: no balance has it.
+    /// Locked and not yet delivered: no balance includes it.
     OnItsWay(Micros),
 }
 
@@ -35,7 +36,7 @@ impl Carried {
     }
 }
 
-/// What live bridge orders carry from the chain of `framed`, as far as it is known.
+/// Returns the values of open bridge orders from the chain of `framed`, as far as known.
 pub(super) fn of(connection: &Connection, framed: &Framed, facts: &Facts) -> Vec<(ReservationId, Carried)> {
     let (chain_id, account) = (framed.proposal().chain_id, framed.account());
     let live = record::live(connection).unwrap_or_else(|error| {
@@ -46,7 +47,7 @@ pub(super) fn of(connection: &Connection, framed: &Framed, facts: &Facts) -> Vec
     own.filter_map(|one| Some((ReservationId::stored(one.reservation.0), carried(&one, facts)?))).collect()
 }
 
-/// All that is on its way, together. More than can be counted counts for nothing.
+/// Returns the total value that no balance includes; zero on overflow.
 pub(super) fn worth(carried: &[(ReservationId, Carried)]) -> Micros {
     let away = carried.iter().filter_map(|(_, carried)| match carried {
         Carried::OnItsWay(worth) => Some(*worth),
@@ -55,13 +56,13 @@ pub(super) fn worth(carried: &[(ReservationId, Carried)]) -> Micros {
     ledger::sum(away).unwrap_or_default()
 }
 
-/// What each order carries of all that there is, wherever it is: the marks follow by it.
+/// Returns the value of each open order, wherever it is. The high-water marks follow these values.
 pub(super) fn weighed(carried: &[(ReservationId, Carried)]) -> Vec<(ReservationId, Micros)> {
     carried.iter().map(|(reservation, carried)| (*reservation, carried.worth())).collect()
 }
 
-/// What the order of `framed` is to carry to another chain, of all that there is; nothing where it carries nothing, or it
-/// cannot be told.
+/// Returns the value that the order of `framed` moves to another chain, of the account's total value; `None` if it
+/// moves none, or if the value is not known.
 pub(super) fn leaving(framed: &Framed, facts: &Facts, whole: Micros) -> Option<Leaving> {
     let proposal = framed.proposal();
     let to = proposal.order.as_ref()?.arrival.as_ref()?.chain_id;
@@ -82,15 +83,15 @@ fn carried(order: &Record, facts: &Facts) -> Option<Carried> {
     let card: IntentUpdate = serde_json::from_str(order.card.as_deref()?).ok()?;
     let amount = TokenAmount::new(intent.data.inputAmount, order.figures.token_in.decimals).ok()?;
     let worth = priced(facts.portfolio.as_ref().ok()?, TokenId::Erc20(intent.data.inputToken), amount)?;
-    // Given back it is in the wallet; paid on without having been seen to arrive it may be gone for good.
+    // A refunded order is in the wallet. An order that was repaid without a seen delivery may be gone for good.
     if card.refunded.is_some() || card.repaid.is_some() && card.delivered.is_none() {
         return None;
     }
-    // Balances of an earlier block have it still.
+    // Balances of an earlier block still include it.
     if card.locked?.block? > judged {
         return Some(Carried::InWallet(worth));
     }
-    // From then on anybody can make the settler give it back, before that is seen here.
+    // After the deadline anyone can trigger the refund, before it is seen here.
     let in_time = facts.block_time <= u64::from(intent.fill_deadline);
     in_time.then_some(Carried::OnItsWay(worth))
 }

@@ -1,5 +1,5 @@
-//! How much consent the operator's policy asks for an action, and what it lets a standing word cover: pure functions of the
-//! policy, the frame and the facts.
+//! Consent that the operator's policy requires, and the actions that a standing "always" covers. Pure functions of
+//! policy, payload and facts.
 
 use super::MAX_CHANGE;
 use crate::approval::{ApprovalNeed, Reason};
@@ -11,24 +11,24 @@ use bardo_base::model::CapabilityTier;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
-/// Why a transfer is looked at that nothing else would ask about.
+/// Approval reason for a transfer without another reason.
 pub(crate) const GIVES_AWAY: &str =
     "it gives something away, and the policy does not say from how many dollars on that needs you";
 
-/// What counts as spent, or more than anything where that cannot be told.
+/// Dollars that count as spent; `None` if unknown, which callers treat as above every threshold.
 fn spent(facts: &Facts) -> Option<Usd> {
     facts.values.as_ref().ok().map(|values| values.spent)
 }
 
-/// How much consent it takes by the policy.
+/// Returns the consent that the policy requires.
 pub(crate) fn of(policy: &Policy, framed: &Framed, facts: &Facts) -> ApprovalNeed {
     let Some(spent) = spent(facts) else {
-        // A check blocks it; where it did not, nobody agrees to an unknown amount unasked.
+        // A check blocks an unknown value. If none did, it must not pass without approval.
         return ApprovalNeed::Approval { reasons: vec![Reason::Untold] };
     };
     let proposal = framed.proposal();
     let needs = policy.consent(proposal.tool.name, spent);
-    // What is given away does not come back: unless the policy says from when on, each is looked at.
+    // A transfer cannot be undone: unless the policy sets a threshold for the tool, each one needs approval.
     let own = policy.rules().tools.0.contains_key(proposal.tool.name);
     match proposal.intent == Intent::Transfer && !own {
         true => needs.and_asking(Reason::Found(SafeText::clean(GIVES_AWAY, MAX_CHANGE))),
@@ -36,12 +36,12 @@ pub(crate) fn of(policy: &Policy, framed: &Framed, facts: &Facts) -> ApprovalNee
     }
 }
 
-/// Whether the safety-guardian must agree.
+/// Returns true if the safety-guardian must agree.
 pub(crate) fn above_hot_lane(policy: &Policy, facts: &Facts) -> bool {
     spent(facts).is_none_or(|spent| policy.above_hot_lane(spent))
 }
 
-/// Whether the operator's standing word may stand for a yes.
+/// Returns true if the operator's standing "always" may replace an approval.
 pub(crate) fn always_covers(policy: &Policy, devnet: bool, framed: &Framed, facts: &Facts) -> bool {
     let tool = &framed.proposal().tool;
     let named = policy.rules().always_approve.allows(&Word(tool.name.to_owned()), false);
@@ -52,7 +52,7 @@ pub(crate) fn always_covers(policy: &Policy, devnet: bool, framed: &Framed, fact
     }
 }
 
-/// Whether its transactions go to a private relay alone.
+/// Returns true if the transactions must go to a private relay only.
 pub(crate) fn goes_private(policy: &Policy, framed: &Framed, facts: &Facts) -> bool {
     let mainnet = framed.proposal().chain_id == 1;
     mainnet && spent(facts).is_none_or(|spent| policy.wants_private_rpc(spent))
@@ -99,7 +99,7 @@ mod tests {
             (1, Some("1000"), false),
             (1, Some("1000.01"), true),
             (1, None, true),
-            // Without others who watch and trade ahead, there is nothing to hide from.
+            // Test networks and devnets have no front-runners to hide from.
             (31_337, Some("1000.01"), false),
             (31_337, None, false),
             (11_155_111, Some("1000000"), false),

@@ -1,4 +1,4 @@
-//! Which policy holds: what its file says, what the operator decided about it, and the record of both.
+//! The policy in force: the policy file, the operator's decisions about it, and their records.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::policy::{self, Adopted, Change, Followed, Pending, Policy, Preset};
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 
-/// A change of one field, in a line.
+/// Formats a change of one field in one line.
 fn words(change: &Change) -> SafeText {
     SafeText::clean(&format!("{}: {} → {}", change.field, change.from, change.to), MAX_CHANGE)
 }
 
 impl OperatorRules {
-    /// The policy in force, after a look at its file.
+    /// Returns the policy in force, after checking its file.
     pub fn policy(&self) -> Arc<Policy> {
-        // One ledger keeps what holds, and records it.
+        // Only the real ledger keeps and records the policy.
         if let Some(real) = &self.real {
             return real.policy();
         }
@@ -34,25 +34,25 @@ impl OperatorRules {
                 Vec::new()
             }
             Followed::Tightened(changes) => changes,
-            // What is tighter in it holds already.
+            // The tighter parts are already in force.
             Followed::Waits(_) => before.policy.changes(&self.keeper.current().policy),
         };
         let now = self.keeper.current();
         if now.policy.hash() != before.policy.hash() {
-            // What is tighter holds anyway, from the file; that it is kept and recorded may come a moment later.
+            // The tighter parts are in force in any case, by the file. Recording them may happen a moment later.
             self.keep_soon(now.policy.clone(), &changes);
         }
         now.policy
     }
 
-    /// Goes on from the policy that held when the last program on this ledger ended. On a ledger that is new the file is
-    /// taken as it is. To be called once, before anything relies on these rules.
+    /// Restores the policy that was in force when the last process on this ledger ended. On a new ledger, the file's
+    /// policy is adopted. Call it once, before anything relies on these rules.
     ///
     /// # Errors
-    /// [`AcceptError`]: nothing is known of what held.
+    /// [`AcceptError`] if the previous policy cannot be read or recorded.
     pub async fn resume(&self, now: u64) -> Result<(), AcceptError> {
         if let Ok(runtime) = Handle::try_current() {
-            // The one in which they were made, where they were made in one, serves as well.
+            // The runtime in which the rules were created, if any, serves as well.
             let _known = self.runtime.set(runtime);
         }
         let written = self.keeper.current().policy;
@@ -61,7 +61,7 @@ impl OperatorRules {
             if !self.kept_a_policy()? {
                 return self.keep(written, Kind::PolicyAdopted, Vec::new(), None, now).await;
             }
-            // Another process may have kept the first one in between.
+            // Another process may have stored the first policy in between.
             held = self.store.read(policy::held)?;
         }
         let Some((hash, sources)) = held else {
@@ -71,8 +71,8 @@ impl OperatorRules {
         if hash == written.hash() {
             return Ok(());
         }
-        // What this version cannot read any more, or reads otherwise, as where a preset's figures were changed, it cannot
-        // compare with: nothing passes until the operator has agreed anew.
+        // A policy that this version cannot parse, or parses differently (for example after a preset changed), cannot
+        // be compared. Nothing passes until the operator approves again.
         let held = match Policy::from_sources(sources.iter().map(String::as_str)) {
             Ok(Some(held)) if held.hash() == hash => held,
             Ok(_) | Err(_) => Policy::preset(Preset::ReadOnly),
@@ -80,8 +80,8 @@ impl OperatorRules {
         self.go_on_from(held, Some(hash), now).await
     }
 
-    /// Goes on from `held`, which the ledger has under the hash `kept`. What is tighter in the file holds at once, whether or
-    /// not the rest of it waits.
+    /// Continues from `held`, which the ledger stores with the hash `kept`. Tighter parts of the file apply at once,
+    /// whether or not the rest waits.
     async fn go_on_from(&self, held: Policy, kept: Option<B256>, now: u64) -> Result<(), AcceptError> {
         let before = held.clone();
         self.keeper.resume(held);
@@ -93,29 +93,28 @@ impl OperatorRules {
         self.keep(holds, Kind::PolicyTightened, changes, None, now).await
     }
 
-    /// Whether a policy was kept in this ledger before, by the audit log; an audit log from which something was taken, by
-    /// itself or by its anchor, counts as one that said so.
+    /// Returns true if a policy was stored in this ledger before, by the audit log. A log with missing entries, by
+    /// itself or by its anchor, counts as true.
     fn kept_a_policy(&self) -> Result<bool, AcceptError> {
         let report = self.store.read(|connection| audit::verify(connection, &self.anchor, None))?;
-        // A log that was begun before there were rules has no anchor yet.
+        // A log that is older than the rules has no anchor yet.
         let whole = report.faults.iter().all(|fault| matches!(fault, audit::Fault::NoAnchor));
         let kinds = [Kind::PolicyAdopted, Kind::PolicyTightened, Kind::PolicyAccepted, Kind::PolicyRefused];
         let kept = self.store.read(|connection| audit::has_any(connection, &kinds))?;
         Ok(kept || !whole)
     }
 
-    /// The looser policy that waits for a decision, if one does and it has not been refused.
+    /// Returns the looser policy that waits for a decision; `None` if there is none, or if it was rejected.
     pub fn pending(&self) -> Option<Pending> {
         self.policy();
         self.keeper.pending()
     }
 
-    /// Puts the waiting policy with this hash into force, by the operator's approval of exactly that one. `None` where
-    /// another one, or none, is waiting by now.
+    /// Puts the waiting policy with this hash into force, on the operator's approval. `None` if another policy, or
+    /// none, is waiting by now.
     ///
     /// # Errors
-    /// [`AcceptError`]: it was not proved that the operator decided, or it could not be put on record; what held goes on
-    /// holding.
+    /// [`AcceptError`] if the proof does not cover it or it cannot be recorded; the policy in force is unchanged.
     pub async fn accept(
         &self,
         hash: B256,
@@ -131,11 +130,10 @@ impl OperatorRules {
         Ok(self.keeper.accept(hash))
     }
 
-    /// Leaves the waiting policy with this hash where it is, by the operator's no. `false` where another one, or none, is
-    /// waiting by now.
+    /// Rejects the waiting policy with this hash. `false` if another policy, or none, is waiting by now.
     ///
     /// # Errors
-    /// [`AcceptError`]: the no could not be put on record; it counts all the same.
+    /// [`AcceptError`] if the rejection could not be recorded; it takes effect in this process all the same.
     pub async fn refuse(&self, hash: B256, by: &str, now: u64) -> Result<bool, AcceptError> {
         let refused = self.keeper.refuse(hash);
         if refused {
@@ -152,7 +150,7 @@ impl OperatorRules {
         Ok(refused)
     }
 
-    /// Keeps a policy as the one that holds, with its record, in one transaction.
+    /// Stores a policy as the one in force, with its audit log entry, in one database transaction.
     async fn keep(
         &self,
         policy: Arc<Policy>,
@@ -195,7 +193,7 @@ impl OperatorRules {
         });
     }
 
-    /// Keeps a policy that the operator has put back, where another program was told meanwhile that a looser one holds.
+    /// Stores a policy that the operator restored, if another process has stored a looser one meanwhile.
     fn restate_soon(&self, policy: Arc<Policy>) {
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else { return };
         let store = self.store.clone();
@@ -205,7 +203,7 @@ impl OperatorRules {
                 else {
                     return Ok(());
                 };
-                // What cannot be read is weighed when the next program starts.
+                // A policy that cannot be parsed is handled when the next process starts.
                 let held = Policy::from_sources(sources.iter().map(String::as_str)).ok().flatten();
                 let Some(held) = held.filter(|held| held.hash() == hash) else { return Ok(()) };
                 let both = held.stricter(&policy);

@@ -1,4 +1,4 @@
-//! Plans to sell holdings whole, on record with what became of them.
+//! Plans to sell complete holdings, with their records in the audit log.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::ledger::{self, LedgerError};
 use bardo_base::text::SafeText;
 use bardo_store::{Hold, HoldError};
 
-/// How long is waited to see that nobody sells.
+/// Timeout for finding out whether another process is selling.
 const SOON: Duration = Duration::from_millis(100);
 
 fn hold_of(account: Address) -> String {
@@ -19,11 +19,11 @@ fn hold_of(account: Address) -> String {
 }
 
 impl OperatorRules {
-    /// Records that these holdings of an account are to be sold whole, by the operator's decision: from then on each part
-    /// of it counts as closing the position.
+    /// Records that these holdings of an account are to be sold completely, on the operator's decision. From then on,
+    /// each partial sale counts as closing the position.
     ///
     /// # Errors
-    /// [`AcceptError`]: nothing is planned.
+    /// [`AcceptError`] if it cannot be recorded; then nothing is planned.
     pub async fn plan_liquidation(
         &self,
         account: Address,
@@ -42,24 +42,26 @@ impl OperatorRules {
         .await
     }
 
-    /// Waits until no other program sells what this account holds, and keeps it so until the answer is dropped.
+    /// Acquires the liquidation lock of an account: no other process sells its holdings until the lock is dropped.
     ///
     /// # Errors
-    /// [`HoldError::Busy`] where somebody sells for as long as `patience` lasts; [`HoldError::Store`].
+    /// [`HoldError::Busy`] if another process keeps the lock for longer than `patience`; [`HoldError::Store`] if the
+    /// lock cannot be read.
     pub async fn alone_liquidating(&self, account: Address, patience: Duration) -> Result<Hold, HoldError> {
         self.store.hold(&hold_of(account), patience).await
     }
 
-    /// Whether some process is selling what this account holds, by the operator's decision. False where that cannot be read.
+    /// Returns true if a process is liquidating this account on the operator's decision; false if that cannot be read.
     pub fn is_liquidating(&self, account: Address) -> bool {
         matches!(self.store.held_before(&hold_of(account)), Ok(None))
     }
 
-    /// Ends the plans of an account that nobody carries out any more, because the program that did was ended: a part of
-    /// a holding would count as closing the position for good. Answers how many there were.
+    /// Ends the liquidation plans of an account whose process has ended. Otherwise each partial sale would count as
+    /// closing the position for good. Returns the number of ended plans; zero while another process
+    /// is selling.
     ///
     /// # Errors
-    /// [`AcceptError`]: those that were not ended stand on.
+    /// [`AcceptError`] if the ledger fails; the remaining plans stay in force.
     pub async fn end_left_liquidations(&self, account: Address, now: u64) -> Result<usize, AcceptError> {
         let _alone = match self.alone_liquidating(account, SOON).await {
             Ok(alone) => alone,
@@ -79,10 +81,10 @@ impl OperatorRules {
         Ok(left.len())
     }
 
-    /// Ends the plan for one holding, with what there is to say of it.
+    /// Ends the plan for one holding, with a remark for the audit log.
     ///
     /// # Errors
-    /// [`AcceptError`]: it stands on.
+    /// [`AcceptError`] if it cannot be recorded; then the plan stays in force.
     pub async fn end_liquidation(
         &self,
         account: Address,

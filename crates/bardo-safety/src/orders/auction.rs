@@ -1,6 +1,6 @@
-//! What the chain says of a UniswapX order: filled if its reactor says so in an event, void if Permit2 says so in one,
-//! over once the chain's time is past its deadline; until then open. A nonce that is used without an event that says by
-//! what may have been used by a fill. And the card that shows it.
+//! On-chain state of a UniswapX order, and the card that shows it. The order is filled if its reactor emits a fill
+//! event, and cancelled if Permit2 emits an invalidation of its nonce. It is expired once the chain's time is past its
+//! deadline; until then it is open. A used nonce without such an event may have been used by a fill.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
@@ -28,27 +28,27 @@ use golem_chain::provider::{ChainClient, ProviderError};
 use golem_protocols::uniswap::gateway::{Hearsay, ServiceStatus};
 use golem_protocols::uniswap::order::{At, Order};
 
-/// How far above its least a priority order's curve is drawn, in hundredths of a percent.
+/// Height of a priority order's curve above its minimum output, in basis points.
 const PRIORITY_SPAN_BPS: u64 = 200;
 
-/// The state of so many of the newest blocks every endpoint keeps: go-ethereum's 128, and some to spare.
+/// Number of recent blocks whose state every endpoint is assumed to keep: go-ethereum keeps 128, with a margin.
 const STATES_KEPT: u64 = 100;
 
-/// So many blocks back a trouble that may pass, told about a state, counts as that nobody keeps it: some nodes have no other
-/// words for it, and what does pass has had the time to.
+/// Number of blocks after which a possibly temporary RPC error about an old state counts as missing state. Some nodes
+/// report missing state with such an error, and a temporary fault would be over by then.
 const TROUBLE_LASTS: u64 = 1_000;
 
-/// Ten-millionths are what a priority order scales by.
+/// Denominator of a priority order's scaling: ten-millionths (MPS).
 const MPS: u64 = 10_000_000;
 
-/// The chain's latest block, and what the chain says of an order by a block that stays.
+/// The chain's latest block, and the order's state at the confirmed block.
 struct Standing {
     number: u64,
     timestamp: u64,
     base_fee: u128,
-    /// Between two blocks there, in milliseconds.
+    /// Block interval of the chain, in milliseconds.
     block_millis: u64,
-    /// Whether the block that stays is past the order's deadline.
+    /// True if the confirmed block is past the order's deadline.
     over: bool,
     nonce_used: bool,
     funded: bool,
@@ -72,7 +72,7 @@ impl Orders {
         let chain = self.chain(record.chain_id)?;
         let standing = standing(chain, record, order).await?;
         let heard = match &chain.auctions {
-            // Of a filled one too: what the cosigner said is needed to tell its price.
+            // Also ask for filled orders: their price depends on the cosigner's data.
             Some(service) if record.stage != Stage::Refused => {
                 self.hearsay(service.as_ref(), record.hash, standing.fill.is_some()).await
             }
@@ -120,7 +120,7 @@ async fn standing(
     })
 }
 
-/// What used up the order's nonce: a fill, or something else.
+/// Returns the fill or the invalidation that used the order's nonce; both `None` if neither can be determined.
 async fn spent(
     client: &ChainClient,
     record: &Record,
@@ -132,7 +132,7 @@ async fn spent(
     let filter = Filter::new().from_block(record.figures.from_block).to_block(head);
     let filled =
         filter.clone().address(info.reactor).event_signature(Reactor::Fill::SIGNATURE_HASH).topic1(record.hash);
-    // While they differ about the fill, nothing else may explain the nonce.
+    // While the endpoints disagree about the fill, no other event may explain the nonce.
     let Some(logs) = events(client, &filled).await? else { return Ok((None, None)) };
     let place = |log: &alloy::rpc::types::Log| {
         let hash = log.transaction_hash?;
@@ -171,7 +171,7 @@ async fn spent(
         .event_signature(Permit2::UnorderedNonceInvalidation::SIGNATURE_HASH)
         .topic1(info.swapper.into_word());
     let Some(logs) = events(client, &voided).await? else { return Ok((None, None)) };
-    // The first of them, for only that one can have used it up.
+    // Only the first invalidation of the nonce can have used it.
     let void = logs.iter().find(|log| {
         let event = Permit2::UnorderedNonceInvalidation::decode_log(&log.inner).ok();
         event.is_some_and(|event| event.word == word && nonce_used(info.nonce, event.mask))
@@ -184,9 +184,9 @@ async fn spent(
     Ok((None, voids.then_some(void)))
 }
 
-/// Whether the order's nonce was free at the end of that block. Permit2 says that it makes one void whether or not it
-/// was used up before: what was used already was used by a fill, which an endpoint may not have told. Where nobody
-/// knows the state of so long ago, nothing is known of it.
+/// Returns true if the order's nonce was unused at the end of `block`. Permit2 emits an invalidation even for a nonce
+/// that a fill has used before, and an endpoint may have omitted that fill. Returns false if no endpoint keeps the
+/// state of that block.
 async fn was_free(
     client: &ChainClient,
     permit2: Address,
@@ -205,9 +205,9 @@ async fn was_free(
     Ok(bits.is_ok_and(|bits| !nonce_used(info.nonce, bits)))
 }
 
-/// Whether an answer about the state of so many blocks ago says that nobody keeps it any more. That no answer came says
-/// nothing of it, however long ago it was; that endpoints which agree about the latest state tell different things of an
-/// old one says that not all of them keep it.
+/// Returns true if an error about the state of `back` blocks ago shows that the endpoint no longer keeps that state. A
+/// missing answer does not show it. If endpoints that agree about the latest state disagree about an old one, not all
+/// of them keep it.
 fn is_forgotten(error: &ProviderError, back: u64) -> bool {
     match error {
         ProviderError::Rpc { .. } => back >= if error.is_refusal() { STATES_KEPT } else { TROUBLE_LASTS },
@@ -215,7 +215,7 @@ fn is_forgotten(error: &ProviderError, back: u64) -> bool {
             !failures.is_empty() && failures.iter().all(|failure| is_forgotten(failure, back))
         }
         ProviderError::Disagreement { .. } => back >= STATES_KEPT,
-        // Too early, too often, too slow: that passes.
+        // Timeout, too early or rate limit: a temporary failure.
         ProviderError::Http { status: 408 | 425 | 429, .. } => false,
         ProviderError::Http { status: 400..500, .. } => back >= TROUBLE_LASTS,
         _ => false,
@@ -235,7 +235,7 @@ fn seen(
     } else if standing.void.is_some() {
         (OrderStatus::Cancelled, Some(Ending::TookNothing))
     } else if standing.nonce_used && standing.over {
-        // Nothing can come any more, and nobody tells what came: it counts as if it had taken all.
+        // Nothing more can be taken, and it is unknown what was: count the order as filled completely.
         (OrderStatus::Error, Some(Ending::Took))
     } else if standing.nonce_used {
         (OrderStatus::Open, None)
@@ -267,7 +267,7 @@ fn seen(
     if let Some(claim) = contradiction(status, hearsay.as_ref()) {
         remarks.push(claim);
     }
-    // What the service shows of the cosigner's word counts if it is this order, soundly cosigned.
+    // The cosigner's data in the service's answer counts only for this order with a valid cosignature.
     let cosigned = hearsay.as_ref().and_then(|heard| heard.cosigned.clone());
     let cosigned = cosigned.filter(|one| one.hash() == record.hash && one.cosigner_faults(record.chain_id).is_empty());
     if hearsay.as_ref().is_some_and(|heard| heard.cosigned.is_some()) && cosigned.is_none() {
@@ -286,7 +286,7 @@ fn seen(
     Seen { card: Card::Order(Box::new(update)), end }
 }
 
-/// What a service says against what the chain says.
+/// Returns a remark if the service reports an end that the chain does not confirm.
 fn contradiction(status: OrderStatus, heard: Option<&Hearsay>) -> Option<String> {
     let heard = heard?.status;
     let ended = matches!(heard, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
@@ -356,7 +356,8 @@ fn card(
         filler: fill.filler,
         name: named(fill.filler),
         amount_in: text(fill.paid, given),
-        // The chain's own coin leaves no event: then what the curve asks there is what came, or the fill had failed.
+        // Transfers of the native token emit no event. The curve's amount arrived, or else the fill would have
+        // reverted.
         amount_out: text(if wanted.address.is_zero() { current } else { fill.received }, wanted),
         position,
     });
@@ -422,7 +423,7 @@ fn sum(outputs: &[golem_protocols::uniswap::order::Amount]) -> U256 {
     outputs.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount))
 }
 
-/// What the order asks at first, after the cosigner's word.
+/// Returns the order's initial output, including the cosigner's overrides.
 fn starts(order: &Order) -> Option<U256> {
     let over = |starts: Vec<U256>, given: &[U256]| {
         let all = starts
@@ -441,7 +442,7 @@ fn starts(order: &Order) -> Option<U256> {
             let starts = order.baseOutputs.iter().map(|output| output.startAmount).collect();
             Some(over(starts, &order.cosignerData.outputAmounts))
         }
-        // The best that is drawn: it has no upper end.
+        // A priority order has no upper limit; use the top of the drawn curve.
         Order::Priority(order) => order
             .outputs
             .iter()
@@ -450,7 +451,7 @@ fn starts(order: &Order) -> Option<U256> {
     }
 }
 
-/// Who alone may fill at first, and until when.
+/// Returns the exclusive filler and the end of its exclusivity; `None` if there is none.
 fn exclusivity(order: &Order) -> Option<Exclusivity> {
     let (filler, until) = match order {
         Order::Dutch(order) => (order.exclusiveFiller, order.decayStartTime),
@@ -461,7 +462,7 @@ fn exclusivity(order: &Order) -> Option<Exclusivity> {
     (!filler.is_zero()).then(|| Exclusivity { filler, name: None, until: until.saturating_to() })
 }
 
-/// The priority fee at which a priority order asks `output`, in wei per gas.
+/// Returns the priority fee at which a priority order requires `output`, in wei per gas.
 fn fee_for(order: &Order, output: U256) -> Option<u128> {
     let Order::Priority(order) = order else { return None };
     let least = order.outputs.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount));
@@ -471,7 +472,7 @@ fn fee_for(order: &Order, output: U256) -> Option<u128> {
     fee.checked_add(order.baselinePriorityFeeWei)?.try_into().ok()
 }
 
-/// How the output moves: exactly by what is cosigned, before that from now to the deadline.
+/// Returns the curve of the output: as cosigned, or before the cosignature from now to the deadline.
 fn curve(record: &Record, order: &Order, cosigned: bool, standing: &Standing) -> DecayCurve {
     let wanted = &record.figures.token_out;
     let least = sum(&order.bounds().least_out);

@@ -1,5 +1,5 @@
-//! What two chains say of a bridge order: whether the origin's settler holds its money, has paid it on or given it
-//! back, and whether the destination's settler has seen it delivered, which the account's balance there confirms.
+//! State of a bridge order on both chains. The origin's settler shows whether the money is locked, paid to the filler
+//! or refunded. The destination's settler shows the delivery, which the account's balance there confirms.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
@@ -21,40 +21,40 @@ use golem_chain::provider::{ChainClient, ProviderError};
 use golem_protocols::intents::Intent;
 use golem_protocols::intents::gateway::RelayerBid;
 
-/// What the origin's settler keeps of an order that is locked, paid on, given back.
+/// Deposit states of the origin's settler: locked, repaid to the filler, refunded to the account.
 const LOCKED: u8 = 1;
 const REPAID: u8 = 2;
 const REFUNDED: u8 = 3;
 
 struct Standing {
     deposit: u8,
-    /// Whether the origin's block that stays is past the last moment in which it can be locked.
+    /// True if the origin's confirmed block is past the deadline for locking.
     over: bool,
     destination: Header,
     locked: Option<TxPlace>,
     repaid: Option<TxPlace>,
     refunded: Option<TxPlace>,
     delivery: Option<Delivery>,
-    /// Whether the destination's endpoints contradict each other about deliveries: then none was seen, and none was seen
-    /// not to be there.
+    /// True if the destination's endpoints disagree about deliveries, so that neither a delivery nor its absence is
+    /// certain.
     untold: bool,
-    /// First second in which the settler gives the money back.
+    /// First second in which the settler refunds, since the Unix epoch; `None` if unknown.
     refund_from: Option<u64>,
 }
 
 struct Delivery {
     place: TxPlace,
-    /// Sender of the fill transaction; the filler that the settler's event names where the transaction cannot be read.
+    /// Sender of the fill transaction, or the filler in the settler's event if the transaction cannot be read.
     filler: Address,
-    /// By how much the account's balance rose in that block; nothing where that cannot be told.
+    /// Rise of the account's balance in the delivery's block, in raw units; `None` if it cannot be read.
     came: Option<U256>,
 }
 
-/// What the destination tells of a delivery.
+/// Result of the search for a delivery on the destination.
 enum Told {
     Delivered(Delivery),
     Nothing,
-    /// Its endpoints contradict each other.
+    /// The destination's endpoints disagree.
     Untold,
 }
 
@@ -129,8 +129,9 @@ async fn standing(chains: [&OrderChain; 2], record: &Record, intent: &Intent) ->
     })
 }
 
-/// From when on the settler gives the money back: it waits for the news of a delivery in the last moment. How long is
-/// fixed with the contract, so that what it said once holds; one that does not say leaves it open.
+/// Returns the first second in which the settler refunds. It waits after the fill deadline, so that the news of a late
+/// delivery can arrive. The delay is fixed in the contract, so a value read once stays valid. `None` if the contract
+/// does not return it.
 async fn refund_from(origin: &ChainClient, record: &Record, intent: &Intent, at: BlockId) -> Option<u64> {
     let known = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
     if let Some(from) = known.and_then(|card| card.refund_from) {
@@ -145,13 +146,13 @@ async fn delivery(destination: &ChainClient, record: &Record, intent: &Intent, h
         return Ok(Told::Nothing);
     };
     let from = record.figures.arrival_from_block.unwrap_or_default();
-    // The block that stays is older than the order: nothing can have been delivered by then.
+    // The confirmed block is older than the order, so there cannot be a delivery yet.
     if head < from {
         return Ok(Told::Nothing);
     }
     let filter = Filter::new().address(settler).from_block(from).to_block(head);
     let filter = filter.event_signature(DestinationSettler::Filled::SIGNATURE_HASH).topic1(record.hash);
-    // The mark of the stop-loss follows what has arrived, so one endpoint's word is not enough.
+    // The high-water mark of the stop-loss follows an arrival, so one endpoint's answer is not enough.
     let Some(logs) = events(destination, &filter).await? else { return Ok(Told::Untold) };
     let in_range = |log: &&Log| log.block_number.is_some_and(|block| (from..=head).contains(&block));
     let found = logs.iter().filter(in_range).filter(|log| log.address() == settler).find_map(|log| {
@@ -177,7 +178,7 @@ async fn delivery(destination: &ChainClient, record: &Record, intent: &Intent, h
     Ok(Told::Delivered(Delivery { place, filler, came }))
 }
 
-/// The time of a block, in seconds since the Unix epoch, by a contract's word there.
+/// Reads a block's timestamp from Multicall3, in seconds since the Unix epoch.
 async fn time(client: &ChainClient, block: BlockId) -> Result<U256, OrderError> {
     let multicall = client.network().book.contract(Contract::Multicall3);
     let multicall = multicall
@@ -213,8 +214,8 @@ fn seen(
     let never = standing.deposit == 0 && standing.over;
     let (status, end) = match standing.deposit {
         REFUNDED => (IntentStatus::Refunded, Some(Ending::TookNothing)),
-        // The chain it goes to may be told later than the one it left: what nobody has seen arrive there is waited for as
-        // long as it can, and until its endpoints say the same.
+        // The destination's news may lag behind the origin's. Wait for the delivery until the fill deadline has passed
+        // there and its endpoints agree.
         REPAID if standing.delivery.is_none() && (!too_late || standing.untold) => (IntentStatus::Filled, None),
         REPAID => (IntentStatus::Filled, Some(Ending::Took)),
         _ if standing.delivery.is_some() => (IntentStatus::Filled, None),
@@ -255,7 +256,7 @@ fn seen(
         },
         (IntentStatus::Refunded, _) => format!("{amount_in} {} is back in the wallet on {source}", given.symbol),
     };
-    // Who delivered decides; what the network says it has chosen counts only until then.
+    // The deliverer determines the chosen bid. The network's own choice counts only before the delivery.
     let chosen = match delivery.map(|one| one.filler) {
         Some(filler) => {
             let by_them = |bid: &&RelayerBid| bid.relayer == filler;

@@ -1,6 +1,6 @@
-//! The block by which an order's end is told: as deep as a transaction has to be before its end is final, and read
-//! through endpoints that must say the same. An end frees money and lets the same be done again; a block that the chain
-//! may still drop, or one endpoint's word, is not enough for that.
+//! The confirmed block from which an order's end is read. It has as many confirmations as a final transaction needs,
+//! and is read from several endpoints that must agree. An end frees money and permits the same action again, so neither
+//! a block that may be reorganised nor a single endpoint's answer is enough.
 
 use alloy::eips::BlockNumberOrTag;
 use alloy::providers::{DynProvider, Provider as _};
@@ -10,11 +10,11 @@ use super::OrderError;
 use golem_chain::provider::{ChainClient, ProviderError};
 use golem_chain::sender::SenderRules;
 
-/// The latest block, and the one by which ends are told.
+/// The latest block and the confirmed one.
 pub(super) struct Depth {
-    /// What is newest, for what is only shown.
+    /// Latest block, for display only.
     pub head: Header,
-    /// As many blocks lie on it, its own included, as the sender waits for.
+    /// Block with as many confirmations, its own included, as the sender requires.
     pub deep: Header,
 }
 
@@ -39,13 +39,13 @@ async fn block(client: &ChainClient, number: BlockNumberOrTag) -> Result<Header,
         .ok_or_else(|| OrderError::Nonsense(format!("{} does not tell its block {number}", client.network())))
 }
 
-/// What is asked for an end: several endpoints, where there are.
+/// Returns the provider for reads that decide an end: several endpoints, if there are several.
 pub(super) fn witness(client: &ChainClient) -> &DynProvider {
     client.witnessed().unwrap_or_else(|| client.provider())
 }
 
-/// Events that several endpoints tell alike. Where they do not, `None`: nothing was seen, and nothing was seen not to
-/// be there either, for one of them may lack what it has pruned, or not have indexed it yet.
+/// Returns events on which several endpoints agree, or `None` if they disagree. Then neither the events nor their
+/// absence is certain: an endpoint may have pruned them or not indexed them yet.
 pub(super) async fn events(client: &ChainClient, filter: &Filter) -> Result<Option<Vec<Log>>, OrderError> {
     match witness(client).get_logs(filter).await.map_err(ProviderError::from) {
         Ok(logs) => Ok(Some(logs)),

@@ -1,5 +1,5 @@
-//! How an order ended against what was expected of it: said once, and put on the audit trail in the transaction that
-//! ends it.
+//! Comparison of an order's end with its expected outcome. It is recorded in the audit log in the transaction that ends
+//! the order.
 
 use rusqlite::Transaction;
 use serde_json::json;
@@ -11,13 +11,13 @@ use crate::rulebook::ReserveError;
 use bardo_base::fabric::{EventKind, IntentStatus, OrderStatus, ToolVerified};
 use bardo_base::text::SafeText;
 
-/// Whose word the end of an auction is: its service's status, held against the events of the reactor and of Permit2.
+/// Ground truth of an auction's end: the service's status, checked against the events of the reactor and of Permit2.
 const AUCTION: &str = "uniswapx_api_order_status + fill_events";
 
-/// Whose word the end of a bridge order is: both settlers' status, and what came in over there.
+/// Ground truth of a bridge order's end: the status of both settlers, and the balance change on the destination.
 const BRIDGE: &str = "erc7683_intent_status + destination_balance_diff";
 
-/// What was expected of an order and what came of it.
+/// Compares the expected outcome of an order with its actual one.
 pub(super) fn verified(record: &Record, card: &Card) -> ToolVerified {
     let (actual, source, matched) = match card {
         Card::Order(update) => {
@@ -28,7 +28,7 @@ pub(super) fn verified(record: &Record, card: &Card) -> ToolVerified {
             let received = update.amount_out.as_deref().unwrap_or("nothing");
             let status = update.status.as_str();
             let actual = format!("Intent {} status: {status}, received: {received}", update.intent_id);
-            // What was expected is a delivery, and one that the balance over there does not show is none.
+            // A delivery that the destination's balance does not confirm does not match the expectation.
             let matched = matches!(update.status, IntentStatus::Filled) && update.amount_out.is_some();
             (actual, BRIDGE, matched)
         }
@@ -41,12 +41,12 @@ pub(super) fn verified(record: &Record, card: &Card) -> ToolVerified {
     }
 }
 
-/// The same as an event.
+/// Returns the same comparison as an event.
 pub(super) fn event(record: &Record, card: &Card) -> EventKind {
     EventKind::ToolVerified(verified(record, card))
 }
 
-/// Whether what a bridge order carried has arrived on the other chain, as the balance there shows.
+/// Returns true if a bridge order's value has arrived, as confirmed by the destination's balance.
 pub(super) fn has_arrived(card: &Card, end: Ending) -> bool {
     match (card, end) {
         (Card::Intent(update), Ending::Took) => update.amount_out.is_some(),
@@ -54,7 +54,7 @@ pub(super) fn has_arrived(card: &Card, end: Ending) -> bool {
     }
 }
 
-/// Puts the end on the trail.
+/// Records the end in the audit log.
 pub(super) fn record(
     transaction: &Transaction<'_>,
     now: u64,

@@ -1,4 +1,5 @@
-//! Handing signed orders in at their services: each once, and not under a stop; and withdrawing what nobody has seen.
+//! Submission of signed orders to their services, once each and not during a stop, and withdrawal of orders that no
+//! service has seen.
 
 use std::time::Duration;
 
@@ -14,28 +15,28 @@ use bardo_base::model::StopLevel;
 use bardo_base::service::ServiceError;
 use bardo_store::StoreError;
 
-/// A signed order is handed in so long after its signature at most, in milliseconds: as long as a permit serves. What
-/// was looked at before it was signed says nothing of later.
+/// Maximum time between an order's signature and its submission, in milliseconds, equal to the lifetime of a permit.
+/// The checks before the signature say nothing about later times.
 const FRESH: u64 = 60_000;
 
-/// A service has so long to answer before the answer counts as unclear.
+/// Timeout for a service's answer, after which the outcome is unclear.
 const SERVICE_PATIENCE: Duration = Duration::from_secs(20);
 
-/// Said of an order that was not handed in in time.
+/// Remark on an order that was not submitted in time.
 const OLD: &str = "it was not handed in within a minute of its signature, and is not any more";
 
-/// Whether its signature is so old that nobody is to see it any more.
+/// Returns true if the signature is too old to submit.
 fn is_old(record: &Record, now: u64) -> bool {
     record.signed_at.is_none_or(|signed| now > signed.saturating_add(FRESH))
 }
 
 impl Orders {
-    /// Hands a signed and stored order to its service: once. An answer that says it was not taken leaves it to be
-    /// handed in again, the same bytes; one that leaves it open does not. Under a stop nothing is handed in: it waits
-    /// here, and is looked at only.
+    /// Submits a signed and stored order to its service, once. If the answer shows that the order was not accepted, the
+    /// same bytes may be submitted again; if the outcome is unclear, they may not. During a stop the order is not
+    /// submitted, only read.
     ///
     /// # Errors
-    /// [`OrderError`] where what happened could not be written down.
+    /// [`OrderError`] if the order cannot be read or the result cannot be stored.
     pub async fn submit(&self, hash: B256) -> Result<Record, OrderError> {
         if self.inner.rules.stop().is_some() {
             return self.look_with(hash, "a stop is in force: it is not handed in").await;
@@ -59,13 +60,13 @@ impl Orders {
         let answer = tokio::time::timeout(SERVICE_PATIENCE, self.hand_in(&record, &signature)).await;
         let answer = answer.unwrap_or_else(|_| Err(ServiceError::Unclear(line("it did not answer in time"))));
         failpoint::reach(Failpoint::OrderAnswered);
-        // A busy service has taken nothing, and has been given it all the same.
+        // A busy service has not accepted the order, but has seen it.
         let shown = matches!(answer, Err(ServiceError::Busy { .. }));
         let (stage, remark) = match answer {
             Ok(found) if found == hash => (Stage::Submitted, String::new()),
             Ok(found) => (Stage::Submitting, format!("the service keeps it as {found}, which is another order")),
             Err(error @ ServiceError::Refused(_)) => (Stage::Refused, error.to_string()),
-            // It has not left us for certain: the same bytes may be handed in again.
+            // The service certainly did not accept the order: the same bytes may be submitted again.
             Err(error @ (ServiceError::Unreachable(_) | ServiceError::Busy { .. })) => {
                 (Stage::Signed, error.to_string())
             }
@@ -77,7 +78,7 @@ impl Orders {
         let status = match (OrderState::pending(&record.message), stage) {
             (OrderState::Auction(_), Stage::Submitted) => OrderState::Auction(OrderStatus::Open),
             (OrderState::Auction(_), Stage::Refused) => OrderState::Auction(OrderStatus::Error),
-            // A bridge order stands nowhere before its money is locked.
+            // A bridge order has no other state before its money is locked.
             (pending, _) => pending,
         };
         self.inner
@@ -107,7 +108,8 @@ impl Orders {
         }
     }
 
-    /// Ends a signed order that nobody has seen, and frees its money. What somebody has seen by then stays as it is.
+    /// Ends a signed order that no service has seen, and frees its money. An order that has meanwhile been seen stays
+    /// unchanged.
     async fn withdraw(&self, record: &Record, why: &str) -> Result<(), OrderError> {
         let _turn = self.turn(record.hash).await;
         let mut seen = self.seen(record, why).await?;
@@ -121,13 +123,13 @@ impl Orders {
         self.write_down(record, seen).await
     }
 
-    /// Hands in what was signed and stored and not handed in, by this program or one that was killed; unless a stop is
-    /// in force, its time is over, or it was signed too long ago. What nobody has seen is withdrawn then, under a stop
-    /// that halts and after that time: whatever lifts the stop, what was signed before it is not handed to anybody.
-    /// Answers how many were to be handed in.
+    /// Submits the orders that were signed and stored but not submitted, by this process or one that was killed. It
+    /// skips orders during a stop, and those that are expired or too old. An order that no service has seen is
+    /// withdrawn if it is too old or if a stop of level halt or higher is in force. So lifting a stop does not release
+    /// orders that were signed before it. Returns the number of submissions attempted.
     ///
     /// # Errors
-    /// The database's failure; what a service does not take is tried again by whoever calls this again.
+    /// The database's failure. Other failures are logged, and the next call tries again.
     pub async fn hand_in_stored(&self) -> Result<usize, OrderError> {
         let (now, stop) = (self.inner.clock.now_millis(), self.inner.rules.stop());
         let mut handed = 0;

@@ -1,20 +1,20 @@
-//! Signed orders that others settle, from their signature to the end that the chain says: handed to a service once,
-//! looked at on the chain until nothing can come of them any more, told to whoever watches. What a service says is
-//! shown and never believed.
+//! Signed orders that others settle, from the signature to the end that the chain confirms. Each is submitted to a
+//! service once and polled on the chain until nothing more can come of it. Every change is published as an event. The
+//! service's answers are shown, but never trusted.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | here | who takes orders, submitting, the round of looking, the end |
+//! | here | chains and services, the polling round, the end of an order |
 //! | `record` | orders in the database |
-//! | `auction` | what the chain says of a UniswapX order, and its card |
-//! | `bridge` | what two chains say of a bridge order, and its card |
-//! | `depth` | the block by which an end is told |
-//! | `reach` | when a falling price reaches a bid |
-//! | `ending` | how an end is said and put on the audit trail |
-//! | `handing_in` | each signature to its service, once; and withdrawing what nobody has seen |
-//! | `state` | where an order stands, auction or bridge |
+//! | `auction` | on-chain state of a UniswapX order, and its card |
+//! | `bridge` | state of a bridge order on both chains, and its card |
+//! | `depth` | the confirmed block from which an end is read |
+//! | `reach` | time at which a falling price reaches a bid |
+//! | `ending` | comparison with the expected outcome, and the audit log |
+//! | `handing_in` | submission of each order, once, and withdrawal of unseen orders |
+//! | `state` | status of an order, auction or bridge |
 //!
-//! Not here: what may be signed (see `pipeline`), and the services themselves.
+//! Not here: the decision to sign (see `pipeline`), and the services themselves.
 
 mod auction;
 mod bridge;
@@ -55,42 +55,42 @@ use golem_protocols::uniswap::order::OrderKind;
 pub use record::{Record, Stage};
 pub use state::OrderState;
 
-/// How often live orders are looked at.
+/// Interval between polls of the open orders.
 const ROUND: Duration = Duration::from_millis(500);
-/// How long an action waits for orders whose time is over to be read.
+/// Timeout for reading expired orders before an action.
 const SETTLES: Duration = Duration::from_secs(3);
 
-/// A chain on which orders are signed.
+/// A chain on which orders are signed, with its services.
 #[derive(Debug, Clone)]
 pub struct OrderChain {
-    /// The way to it.
+    /// Client for the chain's endpoints.
     pub client: ChainClient,
-    /// Which kind of auction is used there.
+    /// Type of UniswapX order in use on the chain.
     pub kind: OrderKind,
-    /// Who takes UniswapX orders.
+    /// Service that accepts UniswapX orders; `None` if there is none.
     pub auctions: Option<Arc<dyn OrderGateway>>,
-    /// Who fills bridge orders that leave from there.
+    /// Service that accepts bridge orders from this chain; `None` if there is none.
     pub bridges: Option<Arc<dyn IntentGateway>>,
-    /// How many blocks, its own included, must lie on an end before it counts; nothing where the chain's kind says it.
+    /// Confirmations, the own block included, before an end counts; `None` for the default of the network.
     pub confirmations: Option<u64>,
 }
 
-/// What following orders takes.
+/// Configuration of [`Orders`].
 #[derive(Debug)]
 pub struct OrdersConfig {
-    /// The chains.
+    /// Chains on which orders may be signed.
     pub chains: Vec<OrderChain>,
-    /// The ledger's database.
+    /// Store with the ledger's database.
     pub store: Store,
-    /// The operator's rules, which settle what was held.
+    /// Policy engine that settles reservations.
     pub rules: Arc<dyn Rulebook>,
-    /// What time it is.
+    /// Clock for timestamps and pauses.
     pub clock: Arc<dyn Clock>,
-    /// Where it says what happens.
+    /// Event fabric for the updates.
     pub fabric: Fabric,
 }
 
-/// Signed orders and who settles them. Cheap to clone; clones are the same.
+/// Signed orders and their services. Clones share the same state.
 #[derive(Clone)]
 pub struct Orders {
     inner: Arc<Inner>,
@@ -102,16 +102,16 @@ struct Inner {
     rules: Arc<dyn Rulebook>,
     clock: Arc<dyn Clock>,
     fabric: Fabric,
-    /// One look at a time at each order: of two at once the later would find told what the earlier has not written yet,
-    /// and the one that saw less might write last.
+    /// Lock per order, so that only one poll runs at a time. Otherwise a poll with an older view could overwrite a
+    /// newer one, or treat an update as published that is not stored yet.
     looking: Mutex<BTreeMap<B256, Arc<tokio::sync::Mutex<()>>>>,
-    /// What was told last of each order, so that nothing is told twice.
+    /// Last published card of each order as JSON, to avoid repeated events.
     told: Mutex<BTreeMap<B256, String>>,
-    /// What its service said last of each order, and when that was, in milliseconds since the Unix epoch.
+    /// Last answer of the service for each order, with its time in milliseconds since the Unix epoch.
     heard: Mutex<BTreeMap<B256, (u64, Heard)>>,
 }
 
-/// What a service says of an order.
+/// Answer of a service about an order.
 type Heard = Result<Option<Hearsay>, ServiceError>;
 
 impl fmt::Debug for Orders {
@@ -120,25 +120,25 @@ impl fmt::Debug for Orders {
     }
 }
 
-/// Why an order could not be looked at.
+/// Reason for which an order could not be read or updated.
 #[derive(Debug, thiserror::Error)]
 pub enum OrderError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The ledger refused.
+    /// The ledger rejected the update.
     #[error(transparent)]
     Ledger(#[from] ReserveError),
     /// A chain did not answer.
     #[error("the chain did not answer: {0}")]
     Chain(#[from] ProviderError),
-    /// A chain answered what cannot be.
+    /// An answer of a chain or contract is invalid.
     #[error("{0}")]
     Nonsense(String),
-    /// There is no such order here.
+    /// No order with this hash exists in this ledger.
     #[error("order {0} was not signed here, or not in this data folder")]
     Unknown(B256),
-    /// Its chain is not connected.
+    /// The order's chain is not connected.
     #[error("chain {0} is not connected")]
     NoChain(u64),
 }
@@ -156,24 +156,24 @@ impl From<OrderError> for ToolError {
     }
 }
 
-/// What was seen of an order.
+/// Result of one poll.
 pub(super) struct Seen {
     card: Card,
-    /// How it has ended; nothing while it can still take something.
+    /// End of the order; `None` while it can still take something.
     end: Option<Ending>,
 }
 
-/// What is told of an order.
+/// Displayed state of an order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Card {
-    /// Of an auction.
+    /// State of an auction order.
     Order(Box<OrderUpdate>),
-    /// Of a bridge.
+    /// State of a bridge order.
     Intent(Box<IntentUpdate>),
 }
 
 impl Card {
-    /// Where the order stands.
+    /// Returns the order's status.
     pub fn status(&self) -> OrderState {
         match self {
             Self::Order(update) => OrderState::Auction(update.status),
@@ -197,19 +197,19 @@ impl Card {
     }
 }
 
-/// How an order has ended, for the ledger.
+/// End of an order, as the ledger counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It took what it could.
+    /// The order was filled, or must count as filled.
     Took,
-    /// It took nothing, and never will.
+    /// The order took nothing and never can.
     TookNothing,
-    /// Nobody has seen it, and nobody will: if that still holds when it is written down.
+    /// No service has seen the order, provided that this still holds when the end is stored.
     Withdrawn,
 }
 
 impl Orders {
-    /// Orders on these chains.
+    /// Creates the order tracking for the configured chains.
     pub fn new(config: OrdersConfig) -> Self {
         let OrdersConfig { chains, store, rules, clock, fabric } = config;
         Self {
@@ -226,16 +226,16 @@ impl Orders {
         }
     }
 
-    /// The chain with this id.
+    /// Returns the chain with this id.
     ///
     /// # Errors
-    /// [`OrderError::NoChain`].
+    /// [`OrderError::NoChain`] if it is not connected.
     pub fn chain(&self, chain_id: u64) -> Result<&OrderChain, OrderError> {
         let found = self.inner.chains.iter().find(|chain| chain.client.chain_id() == chain_id);
         found.ok_or(OrderError::NoChain(chain_id))
     }
 
-    /// Whether somebody is connected who takes such an order.
+    /// Returns true if a service on the chain accepts this type of order.
     pub fn takes(&self, chain_id: u64, message: &TypedMessage) -> bool {
         let Ok(chain) = self.chain(chain_id) else { return false };
         match message {
@@ -245,15 +245,15 @@ impl Orders {
         }
     }
 
-    /// The order as it is kept.
+    /// Returns the stored order.
     ///
     /// # Errors
-    /// [`OrderError::Unknown`] or the database's failure.
+    /// [`OrderError::Unknown`] if there is none, or the database's failure.
     pub fn record(&self, hash: B256) -> Result<Record, OrderError> {
         self.inner.store.read(|connection| record::find(connection, hash))?.ok_or(OrderError::Unknown(hash))
     }
 
-    /// Every order that was signed under this ledger, the oldest first.
+    /// Returns every order in this ledger, the oldest first.
     ///
     /// # Errors
     /// The database's failure.
@@ -261,7 +261,7 @@ impl Orders {
         Ok(self.inner.store.read(record::every)?)
     }
 
-    /// Every order that can still take something.
+    /// Returns every order that can still take something.
     ///
     /// # Errors
     /// The database's failure.
@@ -269,7 +269,7 @@ impl Orders {
         Ok(self.inner.store.read(record::live)?)
     }
 
-    /// What signed orders of an account may still take of a token, in raw units.
+    /// Returns the amount of a token that signed orders of an account may still take, in raw units.
     ///
     /// # Errors
     /// The database's failure.
@@ -278,15 +278,15 @@ impl Orders {
         Ok(promised.get(&token).copied().unwrap_or_default())
     }
 
-    /// Looks at one order on the chain and at its service, writes down and tells what has changed.
+    /// Polls one order on its chain and at its service, and stores and publishes changes.
     ///
     /// # Errors
-    /// [`OrderError`]; then nothing is known that was not known before.
+    /// [`OrderError`] if the poll fails; the stored state is unchanged then.
     pub async fn look(&self, hash: B256) -> Result<Record, OrderError> {
         self.look_with(hash, "").await
     }
 
-    /// The turn to look at an order. Whoever holds it looks and writes down before anybody else does.
+    /// Locks an order for polling. The holder reads and stores before the next poll starts.
     async fn turn(&self, hash: B256) -> tokio::sync::OwnedMutexGuard<()> {
         let turn = {
             let mut turns = self.inner.looking.lock();
@@ -307,8 +307,8 @@ impl Orders {
         self.record(hash)
     }
 
-    /// What the service says of an order: anew, if it has not been asked for a while. Of one that the chain has ended it
-    /// is asked until it has said what its cosigner did.
+    /// Returns the service's answer about an order, from the cache within the service's pause. For an order that the
+    /// chain has ended, the service is asked until its answer includes the cosigner's data.
     async fn hearsay(&self, service: &dyn OrderGateway, hash: B256, ended: bool) -> Heard {
         let now = self.inner.clock.now_millis();
         let pause = u64::try_from(service.pause().as_millis()).unwrap_or(u64::MAX);
@@ -322,7 +322,7 @@ impl Orders {
         }
         let said = service.look(hash).await;
         let mut heard = lock();
-        // Of what has ended nobody asks again.
+        // Drops outdated entries, including those of ended orders.
         heard.retain(|other, (at, _)| *other != hash && now < at.saturating_add(pause));
         if pause > 0 {
             heard.insert(hash, (now, said.clone()));
@@ -369,7 +369,7 @@ impl Orders {
                     if !ended {
                         return Ok(false);
                     }
-                    // Only what has arrived for certain is no loss: what its settler has paid on for nothing is one.
+                    // Only a confirmed arrival moves the mark. A repayment without a delivery is a loss.
                     let moved = match ending::has_arrived(&shown, end) {
                         true => rules.arrived(transaction, now, kept.reservation)?,
                         false => None,
@@ -404,10 +404,10 @@ impl Orders {
         Ok(())
     }
 
-    /// Looks at everything that is live once, and hands in before what was signed and not handed in yet.
+    /// Submits stored orders and then polls every open order once. Returns the number of open orders.
     ///
     /// # Errors
-    /// The database's failure; what a chain or a service does not answer is looked at again in the next round.
+    /// The database's failure. Other failures are logged, and the next round tries again.
     pub async fn round(&self) -> Result<usize, OrderError> {
         self.hand_in_stored().await?;
         self.look_at_all().await
@@ -417,7 +417,7 @@ impl Orders {
         self.look_at_live(|_| true).await
     }
 
-    /// Looks at the live orders of an account that were made on a chain, and hands nothing in.
+    /// Polls the open orders of an account on a chain, without submitting any. Returns their number.
     ///
     /// # Errors
     /// The database's failure.
@@ -425,12 +425,12 @@ impl Orders {
         self.look_at_live(|record| record.chain_id == chain_id && record.account == account).await
     }
 
-    /// Reads how those orders of an account have ended whose time is over. What they hold and what they block ends only
-    /// once that is on record, and a process that lives for one call follows no orders. What cannot be read in a few
-    /// seconds stays as it is.
+    /// Reads the end of an account's expired orders. Their reservations are released only once the end is stored, and a
+    /// process that runs a single call does not follow orders. Orders that cannot be read within `SETTLES` stay as
+    /// they are.
     pub async fn settle_expired(&self, account: Address) {
         let orders = self.clone();
-        // On a task of its own: what is found is written down to its end.
+        // In a task of its own, so that the timeout does not interrupt storing.
         let settling = tokio::spawn(async move {
             let live = orders.live()?;
             for record in live.iter().filter(|record| record.account == account) {
@@ -447,7 +447,7 @@ impl Orders {
         }
     }
 
-    /// Time of a chain in seconds: of its latest block, or of this machine where that is later.
+    /// Returns the chain's time in seconds: the latest block's timestamp or the machine's clock, whichever is later.
     async fn time_on(&self, chain_id: u64) -> u64 {
         let machine = self.inner.clock.now_millis() / 1_000;
         let Ok(chain) = self.chain(chain_id) else { return machine };
@@ -465,8 +465,8 @@ impl Orders {
         Ok(live.len())
     }
 
-    /// Follows every live order until all clones of this are gone. Whoever only looks, or rehearses, hands nothing in:
-    /// `hands_in` is asked in each round. Must be called on a tokio runtime.
+    /// Follows every open order until all clones are dropped. Each round calls `hands_in` and submits stored orders
+    /// only if it returns true. Must be called on a tokio runtime.
     pub fn follow(&self, hands_in: impl Fn() -> bool + Send + 'static) {
         let inner: Weak<Inner> = Arc::downgrade(&self.inner);
         let clock = Arc::clone(&self.inner.clock);
@@ -485,10 +485,11 @@ impl Orders {
         });
     }
 
-    /// Waits until an order has ended, or `patience` is over; between looks `nudge` may make a block.
+    /// Waits until an order has ended or expired, or until `patience` has elapsed. `nudge` runs between polls and may
+    /// produce a block.
     ///
     /// # Errors
-    /// [`OrderError`] of the last look.
+    /// [`OrderError`] if a poll fails.
     pub async fn wait<Nudged>(
         &self,
         hash: B256,
@@ -515,7 +516,7 @@ impl Orders {
     }
 }
 
-/// Text for a card, cleaned.
+/// Sanitises text for a card.
 fn line(text: impl fmt::Display) -> SafeText {
     SafeText::clean(&text.to_string(), 300)
 }

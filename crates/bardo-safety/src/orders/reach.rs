@@ -1,18 +1,18 @@
-//! When an auction's falling price reaches what somebody bids for it.
+//! Time at which an auction's falling price reaches a bid.
 
 use alloy::primitives::U256;
 
 use golem_protocols::uniswap::order::{At, Order};
 
-/// In how many seconds an auction asks `output` or less of the filler of `now`, thought from there on: at once for one
-/// that asks no more already, and for one that does not fall by itself. Nothing where it never does before `deadline`, or
-/// nobody has said how it falls.
+/// Returns the seconds until the auction asks the filler in `now` for at most `output`, counted from `now`. Zero if it
+/// asks no more than that already, or if its price does not fall by itself. `None` if that never happens before
+/// `deadline`, or if the order lacks the cosigner's data about its curve.
 pub(super) fn seconds_until(order: &Order, now: &At, output: U256, deadline: u64, block_millis: u64) -> Option<u64> {
     let left = deadline.checked_sub(now.timestamp)?;
     let by_blocks = match order {
         Order::Dutch(_) | Order::DutchV2(_) => false,
         Order::DutchV3(_) => true,
-        // What it asks hangs on the fee that the filler bids, not on time.
+        // A priority order's price depends on the filler's fee, not on time.
         Order::Priority(_) => return Some(0),
     };
     let millis = block_millis.max(1);
@@ -21,7 +21,7 @@ pub(super) fn seconds_until(order: &Order, now: &At, output: U256, deadline: u64
     let reached = |steps: u64| {
         let block = if by_blocks { now.block.saturating_add(steps) } else { now.block };
         let at = At { timestamp: now.timestamp.saturating_add(seconds(steps)).min(deadline), block, ..*now };
-        // What cannot be filled then, because another has it to himself, asks too much of this one.
+        // An error means that another filler has exclusivity then, so the price is not reached.
         let resolved = order.resolve(&at).ok()?;
         let asked = resolved.outputs.iter().fold(U256::ZERO, |sum, one| sum.saturating_add(one.amount));
         (asked <= output).then_some(())
@@ -30,7 +30,7 @@ pub(super) fn seconds_until(order: &Order, now: &At, output: U256, deadline: u64
         return Some(0);
     }
     reached(most)?;
-    // It never rises: the first step at which it is reached lies between one where it is not and one where it is.
+    // The price never rises, so a binary search finds the first step at which it is reached.
     let (mut before, mut after) = (0, most);
     while after - before > 1 {
         let middle = before + (after - before) / 2;
@@ -82,16 +82,16 @@ mod tests {
 
     #[test]
     fn a_price_that_falls_by_the_second_reaches_a_bid_at_its_second() {
-        // Ten a second, from 2,000 down to 1,000.
+        // Ten per second, from 2,000 down to 1,000.
         let order = draft(Auction::Times { from: START, until: START + 100 });
         let at =
             |timestamp, output: u64| seconds_until(&order, &now(timestamp, 1), U256::from(output), DEADLINE, 12_000);
         assert_eq!([at(START, 2_000), at(START, 1_990), at(START, 1_985)], [Some(0), Some(1), Some(2)]);
         assert_eq!([at(START + 40, 1_500), at(START + 60, 1_500)], [Some(10), Some(0)]);
-        // Before it begins to fall, the wait is counted in.
+        // The time before the fall starts is included.
         assert_eq!(at(START - 20, 1_990), Some(21));
         assert_eq!(at(START, 1_000), Some(100));
-        // Below the least it never comes, and past its time nothing does.
+        // The price never falls below the minimum, and nothing happens past the deadline.
         assert_eq!([at(START, 999), at(DEADLINE + 1, 1_500)], [None, None]);
     }
 
@@ -105,10 +105,10 @@ mod tests {
         let digest = order.cosigner_digest(CHAIN).unwrap();
         let order = order.with_cosignature(party.sign_digest(CHAIN, digest).unwrap());
         let at = |block, output: u64| seconds_until(&order, &now(START, block), U256::from(output), DEADLINE, 2_000);
-        // Twenty a block, two seconds each.
+        // Twenty per block, two seconds each.
         assert_eq!([at(10, 2_000), at(10, 1_980), at(10, 1_960)], [Some(0), Some(2), Some(4)]);
         assert_eq!(at(8, 1_980), Some(6));
-        // It would take a hundred and fifty seconds more than there are.
+        // It would take 150 seconds longer than the time until the deadline.
         let slow = seconds_until(&order, &now(START, 10), U256::from(1_000), DEADLINE, 12_000);
         assert_eq!(slow, None);
     }
@@ -117,7 +117,7 @@ mod tests {
     fn what_does_not_fall_by_itself_is_reached_at_once() {
         let order = draft(Auction::PriorityFee { start_block: 5, baseline: 0, mps_per_wei: U256::from(1) });
         assert_eq!(seconds_until(&order, &now(START, 1), U256::from(1_500), DEADLINE, 2_000), Some(0));
-        // Nobody has said yet how this one falls.
+        // The cosigner has not provided the curve of this order yet.
         let order = draft(Auction::CosignedTimes);
         assert_eq!(seconds_until(&order, &now(START, 1), U256::from(1_500), DEADLINE, 2_000), None);
     }

@@ -1,5 +1,5 @@
-//! Signed orders in the database: written down in the transaction that holds their money, before they are signed;
-//! their signature before anybody else sees it; their end with the ledger's.
+//! Signed orders in the database. An order is stored before its signature, in the transaction that reserves its money.
+//! The signature is stored before anyone else sees it, and the end together with the ledger's settlement.
 
 use std::collections::BTreeMap;
 
@@ -18,23 +18,23 @@ use bardo_store::StoreError;
 use golem_protocols::intents::Intent;
 use golem_protocols::uniswap::order::{Order, OrderKind};
 
-/// The word for a bridge order where a UniswapX order has the name of its kind.
+/// Stored kind of a bridge order, in place of the name of a UniswapX order kind.
 const CROSS_CHAIN: &str = "ERC7683";
 
-/// How far an order has come here.
+/// Progress of an order in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// Its money is held; whether it was signed is not known to anybody but whoever is signing.
+    /// The money is reserved. The order may or may not have been signed.
     Reserved,
-    /// Signed and stored; nobody else has seen it.
+    /// The order is signed and stored, and no service has it.
     Signed,
-    /// On its way to the service; it may have arrived.
+    /// The submission has started; the service may have received the order.
     Submitting,
-    /// The service has it.
+    /// The service has accepted the order.
     Submitted,
-    /// The service said no. The signature is good all the same, until its deadline.
+    /// The service rejected the order. The signature still stays valid until its deadline.
     Refused,
-    /// Nothing can come of it any more.
+    /// The order can take nothing any more.
     Ended,
 }
 
@@ -48,7 +48,7 @@ impl Stage {
         (Self::Ended, "ended"),
     ];
 
-    /// The written form.
+    /// Returns the name that the database contains.
     pub fn as_str(self) -> &'static str {
         Self::WORDS.iter().find(|(stage, _)| *stage == self).map_or("ended", |(_, word)| word)
     }
@@ -58,74 +58,74 @@ impl Stage {
     }
 }
 
-/// What a card needs beside the order itself. Amounts in raw units.
+/// Figures that a card needs beside the order itself. Amounts in raw units.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
-    /// What is expected to come of it, in a sentence.
+    /// Expected outcome, as a sentence.
     #[serde(default)]
     pub expected_outcome: SafeText,
-    /// What is given.
+    /// Token that the account gives.
     pub token_in: Asset,
-    /// What is wanted.
+    /// Token that the account receives.
     pub token_out: Asset,
-    /// What the quote said would come.
+    /// Amount received according to the quote.
     pub quoted_out: U256,
-    /// The block it was checked on: nothing can have happened to it before.
+    /// Block at which the order was checked; no event of the order can be earlier.
     pub from_block: u64,
-    /// The same on the chain where it arrives, for a bridge order.
+    /// Block at which a bridge order was checked on the destination chain.
     pub arrival_from_block: Option<u64>,
-    /// What the account had of the wanted token there, for a bridge order.
+    /// Balance of the received token on the destination chain before a bridge order.
     pub arrival_before: Option<U256>,
 }
 
-/// A signed order as it is kept.
+/// Order with its stored state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The order's hash, or the bridge order's id.
+    /// Hash of the order, or id of the bridge order.
     pub hash: B256,
-    /// The permit it was signed under.
+    /// Permit for the signature.
     pub permit_id: PermitId,
-    /// The call it belongs to.
+    /// Tool call that the order belongs to.
     pub call_id: CallId,
-    /// On whose behalf.
+    /// Golem that acts.
     pub golem_id: GolemId,
-    /// EIP-155 id of the chain it is signed for.
+    /// EIP-155 id of the chain that the signature is for.
     pub chain_id: u64,
-    /// Whose money.
+    /// Account that pays and signs.
     pub account: Address,
-    /// What is signed.
+    /// Typed data to sign.
     pub message: TypedMessage,
-    /// The signature, once there is one.
+    /// Signature of the account; `None` before it is stored.
     pub signature: Option<Bytes>,
-    /// How far it has come here.
+    /// Progress of the order in this process.
     pub stage: Stage,
-    /// Where it stands.
+    /// Status of the order, as last seen on the chain.
     pub status: OrderState,
-    /// What a card needs.
+    /// Figures that a card needs.
     pub figures: Figures,
-    /// The last payload that was told of it, as JSON.
+    /// Last published card, as JSON.
     pub card: Option<String>,
-    /// What is held for it.
+    /// Reservation in the ledger.
     pub reservation: Reservation,
-    /// What counts as spent if it is filled.
+    /// Value that counts as spent if the order is filled, in dollars.
     pub spent: Usd,
-    /// What the transactions before it cost.
+    /// Cost of the transactions before the order, in dollars.
     pub gas: Usd,
-    /// When it was written down, in milliseconds since the Unix epoch.
+    /// Time of the insertion, in milliseconds since the Unix epoch.
     pub created_at: u64,
-    /// When its signature was, in milliseconds since the Unix epoch.
+    /// Time of the signature, in milliseconds since the Unix epoch.
     pub signed_at: Option<u64>,
-    /// Whether a service may have seen it that did not take it.
+    /// True if a service that did not accept the order may have seen it.
     pub shown: bool,
 }
 
 impl Record {
-    /// Whether it can still take something, as far as is known here.
+    /// Returns true if the order has not ended, as far as this process knows.
     pub fn is_live(&self) -> bool {
         self.stage != Stage::Ended
     }
 
-    /// Whether its account has signed it: Permit2 takes nothing from an account on any other signature.
+    /// Returns true if the signature is the account's. Permit2 accepts no other signature for it.
     fn is_signed_by_its_account(&self) -> bool {
         let signature = self.signature.as_ref().and_then(|bytes| Signature::from_raw(bytes).ok());
         let signer =
@@ -133,17 +133,17 @@ impl Record {
         signer == Some(self.account)
     }
 
-    /// Whether the operator placed it by hand.
+    /// Returns true if the operator placed the order directly.
     pub fn is_by_hand(&self) -> bool {
         self.golem_id == GolemId::operator()
     }
 
-    /// The last second in which it can take something, since the Unix epoch.
+    /// Returns the last second in which the order can take something, since the Unix epoch.
     pub fn usable_until(&self) -> u64 {
         self.message.takes().iter().map(|takes| takes.usable_until).max().unwrap_or(u64::MAX)
     }
 
-    /// The name of its kind: `DUTCH_V2`, `DUTCH_V3`, `PRIORITY` or `ERC7683`.
+    /// Returns the name of the order's kind, such as `DUTCH_V2`, `DUTCH_V3`, `PRIORITY` or `ERC7683`.
     pub fn kind(&self) -> &'static str {
         kind(&self.message)
     }
@@ -158,7 +158,7 @@ fn kind(message: &TypedMessage) -> &'static str {
     }
 }
 
-/// What identifies an order and how it is encoded; nothing for a message that is no order.
+/// Returns an order's identifier and encoding; `None` for a message that is not an order.
 pub(crate) fn identity(message: &TypedMessage) -> Option<(B256, Bytes)> {
     match message {
         TypedMessage::UniswapxOrder { order, .. } => Some((order.hash(), order.encode())),
@@ -167,7 +167,7 @@ pub(crate) fn identity(message: &TypedMessage) -> Option<(B256, Bytes)> {
     }
 }
 
-/// What an order gives and wants.
+/// Returns the given token, the received token, and the destination chain of a bridge order.
 fn pair(message: &TypedMessage) -> (Address, Address, Option<u64>) {
     match message {
         TypedMessage::UniswapxOrder { order, .. } => {
@@ -183,7 +183,7 @@ fn pair(message: &TypedMessage) -> (Address, Address, Option<u64>) {
     }
 }
 
-/// Writes an order down, in the transaction that holds its money.
+/// Stores an order, in the transaction that reserves its money.
 pub(crate) fn insert(transaction: &Transaction<'_>, record: &Record) -> Result<(), StoreError> {
     let (hash, encoded) = identity(&record.message)
         .filter(|(hash, _)| *hash == record.hash)
@@ -222,20 +222,19 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &Record) -> Result<(
     Ok(())
 }
 
-/// A trade or a bridge as far as another may replace it. The coin stands under the contract that wraps it: to whoever
-/// sells twice they are one thing.
+/// Traded tokens, to detect orders that a new trade would replace. The native token and its wrapper count as one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pair {
-    /// What is given.
+    /// Token that the account gives.
     pub given: Address,
-    /// Each of what is wanted.
+    /// Tokens that the account receives.
     pub wanted: Vec<Address>,
-    /// Where it arrives, if elsewhere.
+    /// Destination chain of a bridge order; `None` for the same chain.
     pub destination: Option<u64>,
 }
 
 impl Pair {
-    /// What an order gives and wants; nothing for a message that is no order.
+    /// Returns the tokens of an order; `None` for a message that is not an order.
     pub(crate) fn of(message: &TypedMessage) -> Option<Self> {
         match message {
             TypedMessage::UniswapxOrder { order, .. } => {
@@ -251,7 +250,7 @@ impl Pair {
         }
     }
 
-    /// Whether both trade the same on one chain; `wrapped` is the contract that wraps the chain's coin.
+    /// Returns true if both trade the same pair on one chain. `wrapped` is the contract that wraps the native token.
     fn is_for_the_same(&self, other: &Self, wrapped: Option<Address>) -> bool {
         let one = |token: Address| if token.is_zero() { wrapped.unwrap_or(token) } else { token };
         let shared = self.wanted.iter().any(|wanted| other.wanted.iter().any(|also| one(*also) == one(*wanted)));
@@ -259,21 +258,21 @@ impl Pair {
     }
 }
 
-/// A fair exit by the operator's own hand, as far as open orders compete with it. Amounts in raw units of the token given.
+/// A fair exit by the operator, for the comparison with open orders. Amounts in raw units of the token given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExitByHand {
-    /// Balance of the account.
+    /// Token balance of the account.
     pub balance: U256,
     /// Amount that the exit gives.
     pub gives: U256,
 }
 
-/// Live orders of this account that a new trade of the same pair would replace, the oldest first. Bridge orders hold back
-/// nothing: the chain does not say of one that was made void that it is, before its time is over.
+/// Returns the account's open orders that a new trade of the same pair would replace, the oldest first. Bridge orders
+/// never block a trade, since the chain does not show that one was invalidated before it expires.
 ///
-/// Whoever has signed an order and then trades its pair would sell twice, so the caller's own orders always stand in the
-/// way. The operator's exit does not follow from an agent's order: such an order holds it up only where the balance does
-/// not cover both, or an agent could lock every exit of a pair with a worthless order.
+/// An open order of the same pair would sell the tokens twice, so the caller's own orders always block the trade. The
+/// operator's exit is independent of an agent's order: such an order blocks it only if the balance does not cover both.
+/// Otherwise an agent could block every exit of a pair with a worthless order.
 pub(crate) fn in_the_way(
     connection: &Connection,
     (chain_id, account): (u64, Address),
@@ -293,7 +292,7 @@ pub(crate) fn in_the_way(
     Ok(live)
 }
 
-/// Moves an order from one stage to another; false where it was not in the first.
+/// Moves an order from one stage to another. Returns false if it was not in the first one.
 pub(crate) fn advance(
     transaction: &Transaction<'_>,
     hash: B256,
@@ -309,7 +308,7 @@ pub(crate) fn advance(
     Ok(rows == 1)
 }
 
-/// Keeps the signature of a reserved order.
+/// Stores the signature and the gas cost of a reserved order. Returns false if the order is not reserved.
 pub(crate) fn keep_signature(
     transaction: &Transaction<'_>,
     hash: B256,
@@ -326,13 +325,14 @@ pub(crate) fn keep_signature(
     Ok(rows == 1)
 }
 
-/// Notes that somebody may have seen an order who did not take it.
+/// Records that a service that did not accept the order may have seen it.
 pub(crate) fn note_shown(transaction: &Transaction<'_>, hash: B256) -> Result<(), StoreError> {
     transaction.prepare_cached("UPDATE safety_order SET shown = 1 WHERE hash = ?1")?.execute([hash.as_slice()])?;
     Ok(())
 }
 
-/// Ends an order that nobody has seen: what was signed is never handed to anybody. False where somebody may have.
+/// Ends a signed order that no service has seen, so that it is never submitted. Returns false if a service may have
+/// seen it.
 pub(crate) fn withdraw(
     transaction: &Transaction<'_>,
     hash: B256,
@@ -348,7 +348,7 @@ pub(crate) fn withdraw(
     Ok(rows == 1)
 }
 
-/// Ends an order that has not ended yet; false where it had.
+/// Ends an order. Returns false if it had ended before.
 pub(crate) fn end(transaction: &Transaction<'_>, hash: B256, status: OrderState, now: u64) -> Result<bool, StoreError> {
     let rows = transaction
         .prepare_cached(
@@ -359,7 +359,7 @@ pub(crate) fn end(transaction: &Transaction<'_>, hash: B256, status: OrderState,
     Ok(rows == 1)
 }
 
-/// Notes what was told of an order last.
+/// Stores the last published card of an order, and its status while it has not ended.
 pub(crate) fn note_card(
     transaction: &Transaction<'_>,
     hash: B256,
@@ -380,7 +380,7 @@ pub(crate) fn note_card(
 const COLUMNS: &str = "hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2, encoded, signature, stage,
     status, facts, card, reservation, spent_usd, gas_usd, created_at, signed_at, shown";
 
-/// The order with this hash.
+/// Returns the order with this hash.
 pub(crate) fn find(connection: &Connection, hash: B256) -> Result<Option<Record>, StoreError> {
     let row = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM safety_order WHERE hash = ?1"))?
@@ -389,7 +389,7 @@ pub(crate) fn find(connection: &Connection, hash: B256) -> Result<Option<Record>
     row.map(Raw::read).transpose()
 }
 
-/// The order that was signed under this permit.
+/// Returns the order under this permit, signed or not.
 pub(crate) fn of_permit(connection: &Connection, permit_id: PermitId) -> Result<Option<Record>, StoreError> {
     let row = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM safety_order WHERE permit_id = ?1"))?
@@ -398,8 +398,11 @@ pub(crate) fn of_permit(connection: &Connection, permit_id: PermitId) -> Result<
     row.map(Raw::read).transpose()
 }
 
-/// What signed orders of an account may still take on a chain, by token, in raw units. What the database says of an order
-/// counts only with the account's own signature: allowances are kept for it.
+/// Returns the amounts that signed orders of an account may still take on a chain, by token, in raw units. A row counts
+/// only with the account's own signature, since allowances are kept in place for these amounts.
+///
+/// # Errors
+/// The database's failure.
 pub fn promised(
     connection: &Connection,
     chain_id: u64,
@@ -415,8 +418,8 @@ pub fn promised(
     Ok(promised)
 }
 
-/// What was given for what live orders are still to bring an account on a chain, by what they bring. An order on another
-/// chain may bring something here.
+/// Returns the value spent on open orders of an account, by the token that they bring on a chain. It includes bridge
+/// orders from other chains to this one.
 pub(crate) fn coming(
     connection: &Connection,
     chain_id: u64,
@@ -436,7 +439,10 @@ pub(crate) fn coming(
     Ok(coming)
 }
 
-/// The order that was signed for this call.
+/// Returns the latest order that was signed for this call.
+///
+/// # Errors
+/// The database's failure, or a row that cannot be read.
 pub fn of_call(connection: &Connection, call_id: CallId) -> Result<Option<Record>, StoreError> {
     let row = connection
         .prepare_cached(&format!(
@@ -447,18 +453,19 @@ pub fn of_call(connection: &Connection, call_id: CallId) -> Result<Option<Record
     row.map(Raw::read).transpose()
 }
 
-/// Every order that has been signed and has not ended, the oldest first.
+/// Returns every signed order that has not ended, the oldest first.
 pub(crate) fn live(connection: &Connection) -> Result<Vec<Record>, StoreError> {
     all(connection, "stage NOT IN ('reserved', 'ended')")
 }
 
-/// Every order that was signed, the oldest first.
+/// Returns every signed order, the oldest first.
 pub(crate) fn every(connection: &Connection) -> Result<Vec<Record>, StoreError> {
     all(connection, "signature IS NOT NULL")
 }
 
-/// A row that cannot be read is left out: it must not hold up every exit and revocation, and whoever can spoil a row can
-/// delete it as well. The money that is reserved for its order stays reserved.
+/// Returns the orders that match a condition. An unreadable row is skipped, so that it cannot block every exit and
+/// revocation. This gives no advantage to anyone who can damage a row, since they could also delete it. The money
+/// reserved for the order stays reserved.
 fn all(connection: &Connection, which: &str) -> Result<Vec<Record>, StoreError> {
     let mut statement =
         connection.prepare(&format!("SELECT {COLUMNS} FROM safety_order WHERE {which} ORDER BY created_at, hash"))?;

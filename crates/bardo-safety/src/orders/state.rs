@@ -1,4 +1,4 @@
-//! Where a signed order stands, auction or bridge: one type wherever it is passed on.
+//! Status of a signed order: one type for auction and bridge orders.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use serde_json::Value;
 use crate::typed::TypedMessage;
 use bardo_base::fabric::{IntentStatus, OrderStatus};
 
-/// Where a signed order stands.
+/// Status of a signed order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OrderState {
-    /// An auction order.
+    /// Status of an auction order.
     Auction(OrderStatus),
-    /// A bridge order.
+    /// Status of a bridge order.
     Bridge(IntentStatus),
-    /// A bridge order that went wrong before anybody could have locked its money.
+    /// A bridge order that failed before its money could be locked.
     Unplaced,
 }
 
 impl OrderState {
-    /// Of an order that nobody has taken in yet.
+    /// Returns the status of an order that no service has accepted yet.
     pub fn pending(message: &TypedMessage) -> Self {
         match message {
             TypedMessage::CrossChainOrder { .. } => Self::Bridge(IntentStatus::Pending),
@@ -31,7 +31,7 @@ impl OrderState {
         }
     }
 
-    /// Of an order that went wrong here, or that its service refused.
+    /// Returns the status of an order that failed locally or was rejected by its service.
     pub fn failed(message: &TypedMessage) -> Self {
         match Self::pending(message) {
             Self::Auction(_) => Self::Auction(OrderStatus::Error),
@@ -39,7 +39,7 @@ impl OrderState {
         }
     }
 
-    /// The written form.
+    /// Returns the name that the database contains.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auction(status) => status.as_str(),
@@ -48,7 +48,7 @@ impl OrderState {
         }
     }
 
-    /// Reads the written form of an order of this kind.
+    /// Parses the stored name, for an order of the message's type.
     pub(super) fn of_word(message: &TypedMessage, word: &str) -> Option<Self> {
         fn read<T: DeserializeOwned>(word: &str) -> Option<T> {
             serde_json::from_value(Value::from(word)).ok()
@@ -60,7 +60,7 @@ impl OrderState {
         }
     }
 
-    /// Whether its time has passed without anybody settling it.
+    /// Returns true if the order expired without being settled.
     pub const fn has_expired(self) -> bool {
         matches!(self, Self::Auction(OrderStatus::Expired) | Self::Bridge(IntentStatus::Expired))
     }

@@ -1,5 +1,5 @@
-//! Everything that is looked at before a decision, on one block: facts, verdicts, simulation. The
-//! preview and every leg of a commit go through here.
+//! Assessment of an action on one block: facts, verdicts and simulation. The preview and every transaction of a commit
+//! use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,15 +29,15 @@ use golem_chain::fork::{BalanceShift, Fork, NextBlock};
 use golem_chain::network::Contract;
 use golem_chain::token::{Token, TokenId};
 
-/// What is known of a frame on one block.
+/// Findings about a signing payload on one block.
 #[derive(Debug, Clone)]
 pub(super) struct Assessment {
     pub facts: Facts,
-    /// One for each check, in their order.
+    /// One verdict per check, in the order of [`Check::ALL`].
     pub verdicts: Vec<Verdict>,
-    /// What the simulation found against it.
+    /// Differences between the simulation, calldata or order and the declaration.
     pub faults: Vec<Fault>,
-    /// What was read for it.
+    /// Chain state that the assessment read.
     pub look: Look,
 }
 
@@ -48,11 +48,11 @@ impl Assessment {
 }
 
 impl Pipeline {
-    /// Assesses the legs of `framed` from number `from` on, on the latest block of `ground`, which the endpoints of
-    /// `ground` must agree on; [`Self::assess`] decides what becomes of a contradiction.
+    /// Assesses the transactions of `framed` from index `from`, on the latest block of `ground`. The endpoints of
+    /// `ground` must agree on that block; [`Self::assess`] decides what happens if they do not.
     ///
     /// # Errors
-    /// [`Refusal`] if the chain cannot be read at all. What blocks the frame is in the verdicts.
+    /// [`Refusal`] if the chain cannot be read at all. Anything that blocks the payload is in the verdicts.
     pub(super) async fn assess_on(
         &self,
         ground: &Ground,
@@ -83,7 +83,8 @@ impl Pipeline {
             let told = values(framed, tokens, &look.spreads, &balances, &around, incoming)?;
             let told = told.arriving(look.arrival.clone()?)?;
             let fee = look.data_fee.clone()?;
-            // No gas limit bounds it: where it has no price it may be as much as what one does bound, and no more.
+            // No gas limit bounds the data fee. Without a price it may be ignored only up to the payload's worst gas
+            // cost.
             let unpriced = if fee > framed.worst_gas() { Unpriced::Doubt } else { incoming };
             with_data_fee(told, fee, &look.spreads, unpriced)
         };
@@ -105,7 +106,7 @@ impl Pipeline {
             }
             Err(error) => Err(error),
         };
-        // A feed that is silent keeps nothing locked away: what only takes back gives nothing for what comes but gas.
+        // A silent price feed must not block a revocation, so an inflow without a price counts as nothing there.
         let told = match (told, &simulated) {
             (Err(doubt), Ok(simulated)) if simulated.takes_back => weighed(Unpriced::Nothing).map_err(|_| doubt),
             (told, _) => told,
@@ -139,18 +140,18 @@ impl Pipeline {
         Ok(Assessment { facts, verdicts, faults, look })
     }
 
-    /// What signed orders of the account may still take, by token.
+    /// Returns the amounts that signed orders of the account may still take, by token, in raw units.
     pub(super) fn promised(&self, framed: &Framed) -> Result<BTreeMap<Address, U256>, Refusal> {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let promised = self.history().read(|connection| record::promised(connection, chain_id, account));
         promised.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
     }
 
-    /// Tokens whose `approve` sets an allowance, for [`crate::revocation`].
+    /// Returns the tokens whose `approve` sets an allowance, for [`crate::revocation`].
     fn known_tokens(&self, ground: &Ground, framed: &Framed) -> Result<BTreeSet<Address>, Refusal> {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let book = &ground.network().book;
-        // The operator's own hand is taken at its word: nobody else makes it call a stranger again and again.
+        // A contract that the operator calls directly counts as a token: no agent can repeat that call.
         let by_hand = framed.proposal().golem_id == GolemId::operator();
         let mut known: BTreeSet<Address> = book.tokens().iter().map(|token| token.address).collect();
         known.extend(book.contract(Contract::WrappedNative));
@@ -161,7 +162,7 @@ impl Pipeline {
             let unavailable = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::StoreUnavailable, error);
             let token = Party { role: Role::Token, chain_id, address: leg.to, account };
             let noted = |connection: &_| self.inner.known.knows(connection, token);
-            // Bytes that the account signed, of before there were such records.
+            // Transactions that the account signed before such records existed.
             let signed = |connection: &_| allowed_before(connection, chain_id, account, leg.to);
             let ours = known.contains(&leg.to)
                 || by_hand
@@ -175,7 +176,7 @@ impl Pipeline {
         Ok(known)
     }
 
-    /// Tells the fabric how every check decided.
+    /// Emits one event per verdict.
     pub(super) fn tell_verdicts(&self, framed: &Framed, verdicts: &[Verdict]) {
         for verdict in verdicts {
             self.say(framed, EventKind::SafetyCheck(verdict.event()));
@@ -183,7 +184,7 @@ impl Pipeline {
     }
 }
 
-/// The same with what a rollup asks beside gas.
+/// Adds a rollup's data fee, in wei, to the values.
 fn with_data_fee(values: Values, fee: U256, spreads: &Spreads, unpriced: Unpriced) -> Result<Values, Doubt> {
     if fee.is_zero() {
         return Ok(values);
@@ -200,7 +201,7 @@ fn with_data_fee(values: Values, fee: U256, spreads: &Spreads, unpriced: Unprice
     Ok(Values { gas, spent, ..values })
 }
 
-/// Balances as they are on paper.
+/// Applies the paper ledger's balance shifts.
 fn shifted(
     mut balances: BTreeMap<TokenId, (Token, U256)>,
     shifts: &[BalanceShift],
@@ -249,7 +250,7 @@ fn simulation_verdict(
     }
 }
 
-/// Nothing is signed that has not been run: the one rule that no policy switches off.
+/// Violation of the simulation rule, the one rule that no policy can switch off.
 fn unsimulated(found: &dyn std::fmt::Display, would_pass: &str) -> Violation {
     Violation::new(
         RuleName::RequireSimulation,
@@ -259,7 +260,7 @@ fn unsimulated(found: &dyn std::fmt::Display, would_pass: &str) -> Violation {
     )
 }
 
-/// Dollars of `wei` at the highest price of the chain's coin; `None` where there is none.
+/// Dollar value of `wei` at the native token's highest price, rounded up; `None` without a price.
 pub(super) fn gas_usd(spreads: &Spreads, wei: U256) -> Option<Usd> {
     let price = spreads.get(TokenId::Native).ok()?.all.highest;
     Usd::value_of(bardo_base::units::TokenAmount::ether(wei), price, Rounding::Up).ok()

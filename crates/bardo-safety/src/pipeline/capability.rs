@@ -1,5 +1,5 @@
-//! Leave to sign one thing. It can be made in the pipeline only, cannot be copied, and is used up
-//! by reading what is to be signed.
+//! Permission to sign one transaction or order. Only the pipeline can make one. It cannot be copied, and reading its
+//! content consumes it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,9 +9,9 @@ use alloy::primitives::Address;
 use crate::framed::{FeeBound, Framed, FramedLeg};
 use crate::typed::TypedMessage;
 
-/// A kind of thing that can be signed. Closed: the kinds are those of this file.
+/// Kind of signable action. Sealed: this file defines all of them.
 pub trait Action: sealed::Sealed {
-    /// All that is needed to sign it.
+    /// Everything that an account needs to sign the action.
     type ToSign: fmt::Debug;
 }
 
@@ -19,7 +19,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// One transaction of a plan, with the typed messages inside its calldata.
+/// One transaction of a plan, including the typed messages inside its calldata.
 #[derive(Debug)]
 pub enum Transaction {}
 
@@ -28,7 +28,7 @@ impl Action for Transaction {
     type ToSign = ToSign;
 }
 
-/// One message for others to settle: an order.
+/// One order message, which a filler or settler executes on chain.
 #[derive(Debug)]
 pub enum Order {}
 
@@ -37,53 +37,53 @@ impl Action for Order {
     type ToSign = OrderToSign;
 }
 
-/// Leave to sign one `A`, exactly as it was checked.
+/// Permission to sign one `A`, exactly as it was checked.
 #[must_use = "a capability that is dropped has to be given back: its nonce is taken"]
 pub struct Capability<A: Action = Transaction> {
     to_sign: A::ToSign,
     action: PhantomData<A>,
 }
 
-/// What is to be signed.
+/// Transaction to sign, with its nonce and fees.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToSign {
-    /// What was checked.
+    /// Signing payload that was checked.
     pub framed: Framed,
-    /// Which of its legs, from 0.
+    /// Index of the transaction in the payload, from 0.
     pub leg: usize,
-    /// That leg: sender, target, value, calldata with the places of signatures, gas limit.
+    /// Sender, target, value, calldata with signature slots, and gas limit.
     pub transaction: FramedLeg,
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The transaction's place among its sender's.
+    /// Nonce of the transaction.
     pub nonce: u64,
-    /// The fees, within the frame's bound.
+    /// Fees in wei per gas unit, within the payload's bound.
     pub fees: FeeBound,
 }
 
-/// What is to be signed of an order.
+/// Order to sign.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct OrderToSign {
-    /// What was checked.
+    /// Signing payload that was checked.
     pub framed: Framed,
-    /// The order.
+    /// Typed order message.
     pub message: TypedMessage,
-    /// Whose key signs it.
+    /// Address whose key signs the order.
     pub signer: Address,
     /// EIP-155 id of the chain.
     pub chain_id: u64,
 }
 
 impl<A: Action> Capability<A> {
-    /// What is to be signed. Uses the capability up.
+    /// Consumes the capability and returns its content.
     pub fn into_parts(self) -> A::ToSign {
         self.to_sign
     }
 }
 
-/// Without calldata: it is long, and stands in the frame.
+/// Omits the order's fields, which are in the payload.
 impl fmt::Debug for Capability<Order> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Capability")
@@ -93,7 +93,7 @@ impl fmt::Debug for Capability<Order> {
     }
 }
 
-/// Without calldata: it is long, and stands in the frame.
+/// Omits the calldata, which is long and already in the payload.
 impl fmt::Debug for Capability<Transaction> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Capability")
@@ -105,8 +105,8 @@ impl fmt::Debug for Capability<Transaction> {
 }
 
 impl Capability<Transaction> {
-    /// Leave to sign leg number `leg` of `framed`. `None` if there is no such leg, or the fees break
-    /// the frame's bound.
+    /// Creates the permission to sign transaction number `leg` of `framed`. `None` if that transaction does not exist,
+    /// or if the fees exceed the payload's bound.
     pub(super) fn new(framed: Framed, leg: usize, nonce: u64, fees: FeeBound) -> Option<Self> {
         let bound = framed.fees();
         let within = fees.max_fee_per_gas <= bound.max_fee_per_gas
@@ -119,7 +119,7 @@ impl Capability<Transaction> {
 }
 
 impl Capability<Order> {
-    /// Leave to sign the order of `framed`. `None` if it has none.
+    /// Creates the permission to sign the order of `framed`. `None` if it has no order.
     pub(super) fn of_order(framed: Framed) -> Option<Self> {
         let order = framed.order()?.clone();
         let chain_id = framed.proposal().chain_id;

@@ -1,8 +1,8 @@
-//! From a permit to leave to sign: look again, then one immediate database transaction that holds the money and takes
-//! the nonce. What is signed then is in `sign`, the plan's way through its legs in `plan`.
+//! Permit to signing permission: assesses the action again, then reserves spending and nonce in one immediate database
+//! transaction. Signing is in `sign`, the order of a plan's transactions in `plan`.
 //!
-//! Whatever the caller does meanwhile, a commit that has begun runs to its end on a task of its own:
-//! nothing signed is ever abandoned.
+//! A started commit runs to its end on its own task, even if the caller goes away: a signed transaction is never
+//! abandoned.
 
 use std::sync::Arc;
 
@@ -40,81 +40,82 @@ use bardo_store::StoreError;
 use golem_chain::network::Contract;
 use golem_chain::sender::{self, ChainNonces, LaneError, NonceTicket, Route};
 
-/// Shortest time after which an order that is in the way is worth another try, in seconds.
+/// Shortest `retry_after_seconds` for an order that blocks an action.
 const LOOK_AGAIN_SECONDS: u64 = 5;
 
-/// What came of a permit.
+/// Result of a commit or rehearsal.
 #[derive(Debug, Clone)]
 pub struct Committed {
-    /// What was signed, or would have been.
+    /// Signing payload that was signed, or would have been.
     pub framed: Framed,
-    /// What the last simulation before it found.
+    /// Findings of the last simulation before signing.
     pub simulated: Simulated,
-    /// What it was counted at.
+    /// Dollar values that the action was counted at.
     pub values: Values,
-    /// How every check decided last.
+    /// Last verdict of every check.
     pub verdicts: Vec<Verdict>,
-    /// How it ended.
+    /// Final state, as far as it is known.
     pub state: State,
-    /// The transactions, in order.
+    /// Reports of the signed transactions, in order.
     pub legs: Vec<LegReport>,
-    /// What the chain says became of the account's money; `None` until that is known.
+    /// Balance changes and gas cost by the chain; `None` until they are known.
     pub truth: Option<Truth>,
-    /// What went wrong on the way without undoing it, such as an allowance that could not be taken back.
+    /// Problems that did not undo the action, such as an allowance that could not be revoked.
     pub remarks: Vec<String>,
-    /// The order that was signed and handed on, as it is kept.
+    /// Record of the order that was signed and submitted.
     pub order: Option<Box<Record>>,
-    /// True for an action that was done on paper: counted and kept in the paper ledger, and not signed.
+    /// True for an action in paper mode: counted and stored in the paper ledger, not signed.
     pub on_paper: bool,
 }
 
-/// How it ended.
+/// Final state of a commit or rehearsal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// It was only rehearsed.
+    /// Only simulated; nothing was signed.
     Simulated,
-    /// Every transaction is in a block and succeeded.
+    /// Every transaction is included and succeeded.
     Done,
-    /// Every transaction is done, and the order is signed, stored and handed to who settles it. Its money stays held
-    /// until the chain says how it ended; doing it again would do it twice.
+    /// Every transaction is included, and the order is signed, stored and submitted. Its reserved spending stays
+    /// reserved until the chain shows how the order ended. Repeating the action would execute it twice.
     Placed,
-    /// A transaction is in a block and reverted.
+    /// A transaction is included and reverted.
     Reverted,
-    /// Signed and sent, and not settled yet. It goes on by itself; doing it again would do it twice.
+    /// Signed, and not settled yet. The pipeline follows it in the background; repeating the action would execute it
+    /// twice.
     Unclear,
-    /// Some of the plan was done, and then something stood against the rest.
+    /// Part of the plan is done; the rest was not signed or failed.
     Stopped {
-        /// What.
+        /// Error that stopped the plan.
         code: ErrorCode,
-        /// In a sentence.
+        /// Reason in one sentence.
         why: String,
     },
 }
 
-/// One transaction of the plan.
+/// Report on one transaction of a plan.
 #[derive(Debug, Clone)]
 pub struct LegReport {
-    /// Why it is in the plan.
+    /// Role of the transaction in the plan.
     pub purpose: Purpose,
-    /// Its hash; if it was replaced, of the one that took its place.
+    /// Transaction hash; after a replacement, the hash of the replacement.
     pub hash: B256,
-    /// Which way it went to the chain.
+    /// Public mempool or private relay.
     pub route: Route,
-    /// Its place among the signer's transactions.
+    /// Nonce of the transaction.
     pub nonce: u64,
-    /// Where it is.
+    /// State on the chain.
     pub state: TxState,
-    /// The block it is in.
+    /// Number of the block that includes it; `None` if none does yet.
     pub block: Option<u64>,
-    /// Gas it used, in gas units.
+    /// Gas used, in gas units; `None` without a receipt.
     pub gas_used: Option<u64>,
-    /// What that cost, in wei.
+    /// Gas cost in wei, without a rollup's data fee; `None` without a receipt.
     pub gas_cost: Option<U256>,
-    /// Its events.
+    /// Event logs of the receipt.
     pub logs: Vec<Log>,
 }
 
-/// What was held for a plan.
+/// Reservation of a plan in the ledger, with the dollars that it covers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
     pub reservation: Reservation,
@@ -123,15 +124,14 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// The most that can count as spent where gas, and on a rollup what is paid beside it, came to `gas`: a rollup may
-    /// charge more than it had announced.
+    /// Maximum spending if the gas cost, data fee included, came to `gas`. A rollup may charge more than was estimated.
     pub(super) fn most_with(&self, gas: Usd) -> Usd {
         let more = gas.checked_sub(self.gas).unwrap_or(Usd::ZERO);
         self.spent.checked_add(more).unwrap_or(self.spent)
     }
 }
 
-/// Why the transaction that reserves was given up.
+/// Reason why the reserving database transaction was rolled back.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GateError {
     #[error(transparent)]
@@ -191,15 +191,16 @@ impl From<GateError> for Refusal {
 }
 
 impl Pipeline {
-    /// Does what was previewed: once, within the permit's bounds, with enough consent.
+    /// Executes a previewed action: once, within the permit's bounds, with sufficient consent.
     ///
     /// # Errors
-    /// [`Refusal`]: nothing was signed. What fails after the first signature is in the [`Committed`].
+    /// [`Refusal`] if nothing was signed, or if nothing that was signed can ever be included. Other failures after the
+    /// first signature are in the [`Committed`].
     pub async fn commit(&self, permit_id: PermitId, consent: Consent) -> Result<Committed, Refusal> {
         self.commit_by(ByTurn::Own, permit_id, consent).await
     }
 
-    /// The same in a turn that the caller has.
+    /// Like [`Self::commit`], under an account lock that the caller already has.
     ///
     /// # Errors
     /// As [`Self::commit`].
@@ -227,7 +228,7 @@ impl Pipeline {
             }
             result
         };
-        // On a task of its own: a caller that goes away must not drop it half-way.
+        // A separate task, because dropping the caller must not stop a commit half-way.
         let span = debug_span!("commit", %call_id, %permit_id, chain_id);
         match tokio::spawn(work.instrument(span)).await {
             Ok(result) => result,
@@ -238,11 +239,10 @@ impl Pipeline {
         }
     }
 
-    /// Goes as far as a commit goes before anything is written, and stops there: for dry runs and
-    /// paper. Uses the permit up.
+    /// Runs a commit up to the point before anything is written, for dry runs. Consumes the permit.
     ///
     /// # Errors
-    /// [`Refusal`].
+    /// [`Refusal`] if the permit has expired or was used, or if a check blocks the action now.
     pub async fn rehearse(&self, permit_id: PermitId) -> Result<Committed, Refusal> {
         let prepared = self.take(permit_id)?;
         let result = self.look_again(&prepared).await;
@@ -261,17 +261,17 @@ impl Pipeline {
         committed(&prepared.preview, assessment, State::Simulated)
     }
 
-    /// Says, and records, why a permit did not serve.
+    /// Reports and records why a permit was refused.
     async fn refuse(&self, framed: &Framed, permit_id: PermitId, refusal: &Refusal) {
         let refused = PermitRefused { permit_id, code: refusal.code, why: refusal.why() };
         self.say(framed, EventKind::PermitRefused(refused));
         self.record_refusal(framed, Some(permit_id), refusal).await;
     }
 
-    /// Whether a permit has been used, or a commit has begun with it, in this run or an earlier one.
+    /// Returns true if the permit was used, or a commit has started with it, in this run or an earlier one.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// [`Refusal`] with `STORE_UNAVAILABLE` if the ledger cannot be read.
     pub fn was_used(&self, permit_id: PermitId) -> Result<bool, Refusal> {
         if matches!(self.prepared().get(&permit_id), Some(Slot::Taken { .. })) {
             return Ok(true);
@@ -280,7 +280,7 @@ impl Pipeline {
         used.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
     }
 
-    /// Takes a permit out of memory, so that no second commit can begin with it.
+    /// Removes a permit from memory, so that only one commit can start with it.
     fn take(&self, permit_id: PermitId) -> Result<Prepared, Refusal> {
         let taken = {
             let mut slots = self.prepared();
@@ -304,8 +304,8 @@ impl Pipeline {
         }
     }
 
-    /// Everything that can be looked at again without holding anything: the permit's own truth, and
-    /// every check on the block of now. Where that is the preview's own block the chain itself is not asked twice.
+    /// Repeats everything that can be checked without a reservation: the permit itself, and every check on the latest
+    /// block. If that is still the preview's block, chain state is not read again.
     pub(super) async fn look_again(&self, prepared: &Prepared) -> Result<Assessment, Refusal> {
         let Prepared { preview, ground, look, .. } = prepared;
         self.verify(preview)?;
@@ -313,8 +313,8 @@ impl Pipeline {
         self.verify(preview)?;
         if assessment.blocks() {
             self.tell_verdicts(&preview.framed, &assessment.verdicts);
-            // Everything stood well at the preview: what has changed is the chain. A price that has left the bounds
-            // behind stands against the simulation and, by the same fall, against the guarantee.
+            // The preview passed every check, so the chain has changed. A price outside the bounds fails both the
+            // simulation and the slippage guard.
             let only_the_chain = assessment
                 .verdicts
                 .iter()
@@ -345,8 +345,8 @@ impl Pipeline {
         self.consented(&prepared.preview, &assessment, &consent)?;
         failpoint::reach(Failpoint::LookedAgain);
         let figures = self.order_figures(framed, &assessment).await?;
-        // Read last: another wallet's transactions must not go unseen while the chain is looked at. Where only an order is
-        // signed no nonce is taken.
+        // The nonces are read last, so that a transaction from another wallet is noticed. An action that only signs an
+        // order takes no nonce.
         let next = if framed.legs().is_empty() {
             None
         } else {
@@ -361,7 +361,8 @@ impl Pipeline {
         self.run_plan(prepared, assessment, held, next, at_work).await
     }
 
-    /// The account's turn, to be kept until the plan is over; nothing for a part of a plan that has it.
+    /// Acquires the account lock for the duration of the plan. `None` for a part of a plan that already holds it, and
+    /// for a revocation whose wait for the lock timed out.
     pub(super) async fn have_turn(&self, preview: &Preview, turn: ByTurn) -> Result<Option<Turn>, Refusal> {
         let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
         match turn {
@@ -377,7 +378,7 @@ impl Pipeline {
         }
     }
 
-    /// Whether there is consent enough for what it is now.
+    /// Checks that the consent given covers the action as it is assessed now.
     pub(super) fn consented(&self, preview: &Preview, assessment: &Assessment, given: &Consent) -> Result<(), Refusal> {
         let facts = &assessment.facts;
         let above = self.inner.rules.above_hot_lane(&preview.framed, facts);
@@ -394,8 +395,8 @@ impl Pipeline {
         consent::enough(preview, &needs, given, || self.inner.rules.always_covers(&preview.framed, facts))
     }
 
-    /// The one immediate transaction: stop, rules, time and caps again; the permit used up; the
-    /// spending held; the nonce taken. All of it or nothing.
+    /// Reserves the action in one immediate database transaction: rechecks stop, rules, permit and caps, consumes the
+    /// permit, reserves the spending and allocates the nonce. Either all of it is written or nothing.
     #[instrument(level = "debug", name = "reserve", skip_all)]
     async fn gate(
         &self,
@@ -437,14 +438,15 @@ impl Pipeline {
             }
             let now = clock.now_millis();
             permit.verify(&framed, rules.version(), now, Instant::now())?;
-            // What has been found to have happened after all counts before anything more is spent.
+            // Spending that turned out to have happened after all must count first.
             hold_late_again(transaction, &*rules, now)?;
             let reservation = rules.reserve(transaction, now, &framed, &facts)?;
             if prepared.worsened(&facts) {
                 return Err(GateError::Worsened);
             }
             if let Consent::Yes(yes) = &consent {
-                // First what has not been heard here: what has been heard is at the desk before it leaves the ledger.
+                // Read rejections from other processes first: the queue learns of a rejection before its row leaves the
+                // ledger.
                 if let Some(said) = desk.close(transaction, yes)? {
                     return Err(GateError::RefusedElsewhere(said));
                 }
@@ -460,7 +462,7 @@ impl Pipeline {
                 let exit = facts.simulation.as_ref().and_then(|simulated| exit_by_hand(&framed, simulated));
                 let open = record::in_the_way(transaction, whose, &pair, wrapped, exit)?;
                 if let Some(order) = open.first() {
-                    // One whose time is over is only still to be read from the chain, at most a block or two later.
+                    // An expired order only waits for recovery to read its end from the chain, a block or two later.
                     let lasts_seconds = order.usable_until().saturating_sub(now / 1_000).max(LOOK_AGAIN_SECONDS);
                     return Err(GateError::Replaces { order: order.hash, lasts_seconds });
                 }
@@ -502,7 +504,7 @@ impl Pipeline {
         self.say(framed, EventKind::TxUpdate(update));
     }
 
-    /// Writes down how what was held has ended.
+    /// Records how a reservation ended, unless that is already recorded.
     #[instrument(level = "debug", name = "settle", skip_all, fields(%permit_id))]
     pub(super) async fn settle_as(&self, permit_id: PermitId, held: Held, end: End) -> Result<(), ReserveError> {
         let (rules, clock) = (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock));
@@ -527,7 +529,7 @@ impl Pipeline {
     }
 }
 
-/// What is known when a commit ends before anything was signed.
+/// Builds the result of a commit that ends before anything was signed.
 pub(super) fn committed(preview: &Preview, assessment: Assessment, state: State) -> Result<Committed, Refusal> {
     let Assessment { facts, verdicts, .. } = assessment;
     match (facts.simulation, facts.values) {

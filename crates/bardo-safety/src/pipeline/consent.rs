@@ -1,4 +1,4 @@
-//! How much consent an action takes all in all, and whether what was given is enough for it: pure functions.
+//! Required consent, and whether the given consent suffices. Pure functions.
 
 use super::{Preview, Refusal};
 use crate::approval::{ApprovalNeed, Consent, Reason, Said};
@@ -9,7 +9,7 @@ use bardo_base::error::ErrorCode;
 use bardo_base::model::{CapabilityTier, Check};
 use golem_chain::network::NetworkKind;
 
-/// What the rules ask for, and what no rules can waive.
+/// Combines the consent that the policy requires with the consent that no policy can waive.
 pub(crate) fn needs(
     by_rules: ApprovalNeed,
     framed: &Framed,
@@ -18,7 +18,7 @@ pub(crate) fn needs(
     above_hot_lane: bool,
     parties: &[Reason],
 ) -> ApprovalNeed {
-    // What only revokes is never held up, except for more of it by the operator's own hand than the policy's rate.
+    // A revocation needs no consent, except when the operator's own revocations exceed the policy's rate.
     if facts.takes_back() && framed.proposal().tool.capability != CapabilityTier::Privileged {
         let rate = verdicts.iter().filter(|verdict| verdict.check == Check::RateLimit);
         let asks = rate.flat_map(|verdict| &verdict.asks);
@@ -34,7 +34,7 @@ pub(crate) fn needs(
     for why in parties {
         needs = needs.and_asking(why.clone());
     }
-    // A position is left whatever its price; what is entered needs one that the operator has seen.
+    // Exits may use any price; an entry needs a price that the operator has seen.
     let leaves = facts.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
     let concerns = facts.values.iter().flat_map(|values| &values.concerns).filter(|_| !leaves && exchanges(framed));
     for concern in concerns {
@@ -44,17 +44,18 @@ pub(crate) fn needs(
     asks.fold(needs, |needs, why| needs.and_asking(Reason::Found(why.clone())))
 }
 
-/// Whether it gives something for something.
+/// Returns true if the account gives something and receives something.
 fn exchanges(framed: &Framed) -> bool {
     let proposal = framed.proposal();
     let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
     proposal.is_trade() || (comes_back && !proposal.outflows.is_empty())
 }
 
-/// Whether there is consent enough for what is needed now.
+/// Checks that `given` covers `needs`.
 ///
 /// # Errors
-/// [`Refusal`] with why not.
+/// [`Refusal`] with `APPROVAL_REQUIRED` if consent is missing or too weak, or with `PERMIT_MISMATCH` if the action
+/// needs more consent now than the operator was asked for.
 pub(crate) fn enough(
     preview: &Preview,
     needs: &ApprovalNeed,
@@ -72,7 +73,7 @@ pub(crate) fn enough(
         Consent::Yes(yes) if yes.said() == Said::Waited && matches!(needs, ApprovalNeed::Approval { .. }) => {
             Err(missing("it needs a yes; waiting is not enough"))
         }
-        // What was shown when the question was asked must cover what is needed now.
+        // The reasons shown to the operator must cover everything that is needed now.
         Consent::Yes(_) if !preview.needs.covers(needs) => {
             Err(Refusal::new(ErrorCode::PermitMismatch, "it takes more consent now than when it was asked about"))
         }
@@ -83,8 +84,8 @@ pub(crate) fn enough(
     }
 }
 
-/// On a devnet the standing word covers whatever the rules let pass; elsewhere what the policy
-/// names, and never what changes authority or was found about this one action.
+/// Returns true if the standing "always" covers the action. On a devnet it covers everything that the rules allow.
+/// Elsewhere it covers what the policy names, but no privileged tool and no reason that concerns this action alone.
 fn always_reaches(preview: &Preview, needs: &ApprovalNeed, word_covers: impl FnOnce() -> bool) -> bool {
     let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
     match preview.network {

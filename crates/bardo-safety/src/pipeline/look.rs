@@ -1,6 +1,6 @@
-//! What is read of the chain for one decision, all on one block, and what the legs do there. It is kept with the permit:
-//! where the commit finds the chain on the same block, with the same block to come, the same questions have the same
-//! answers, and are not asked again. Everything that is ours (stop, phase, rules, caps, orders, the time) is.
+//! Chain state for one decision, all read on one block, with the simulation on it. It is kept with the permit: if the
+//! commit finds the same block and the same next block, nothing is read again. Stop, phase, rules, caps, orders and
+//! time are always read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -22,10 +22,10 @@ use golem_chain::fork::{Fork, ForkError, Pinned, Simulation};
 use golem_chain::provider::ProviderError;
 use golem_chain::token::{Token, TokenId};
 
-/// So long a look serves: an endpoint that was wrong is not believed for longer.
+/// Maximum age of reused chain state. It limits how long a wrong endpoint is believed.
 const SERVES: Duration = Duration::from_secs(2);
 
-/// What was read on one block for the legs of a frame from one of them on.
+/// Chain state read on one block for the transactions of a payload from index `from`.
 #[derive(Debug, Clone)]
 pub(super) struct Look {
     framed: Framed,
@@ -33,36 +33,37 @@ pub(super) struct Look {
     next: BlockContext,
     from: usize,
     at: Instant,
-    /// The signer's.
+    /// Next nonce of the signer on that block.
     pub nonce: u64,
     pub tokens: Result<BTreeMap<TokenId, Token>, Doubt>,
-    /// What arrives on another chain.
+    /// Value that a bridge order delivers on another chain.
     pub arrival: Result<Option<Valued>, Doubt>,
-    /// The hash of the code that settles the order.
+    /// Keccak-256 hash of the code that settles the order; `None` without an order or without code.
     pub settling: Option<B256>,
-    /// Spenders that are not the contracts that the address book file calls them.
+    /// Faults of spenders whose code does not match the address book file.
     pub hollow: Vec<Fault>,
     pub spreads: Spreads,
     pub data_fee: Result<U256, Doubt>,
     pub balances: Result<BTreeMap<TokenId, (Token, U256)>, Doubt>,
     pub cage: Result<Option<Cage>, Doubt>,
-    /// A description of the chain that cannot be right.
+    /// Chain description that cannot be right, if one was found.
     pub impossible: Option<Impossible>,
     ran: Option<(Surroundings, Simulation)>,
 }
 
-/// A description of the chain by its endpoints that cannot be right.
+/// Description of the chain by its endpoints that cannot be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Impossible {
-    /// It contradicts the address book: a listed token is none, or Multicall3 does not answer.
+    /// It contradicts the address book: a listed token is not a token, or Multicall3 does not answer.
     AgainstBook,
-    /// An address off the list is no token.
+    /// An unlisted address that the payload names is not a token.
     NoToken,
 }
 
 impl Look {
-    /// Whether the same look at `fork` would find the same. What was not answered is asked again, and so is another
-    /// chain: this block says nothing of it. Only a test network's cheats change a block's state and not its hash.
+    /// Returns true if this state can be reused for `fork`. It is read again if anything failed to answer, or if
+    /// another chain is involved, which this block does not cover. On real chains equal block hashes mean equal state;
+    /// only a test network's cheat calls can break that.
     fn holds(&self, framed: &Framed, fork: &Fork, from: usize) -> bool {
         let whole = self.tokens.is_ok()
             && matches!(self.arrival, Ok(None))
@@ -75,10 +76,11 @@ impl Look {
             && self.at.elapsed() < SERVES
     }
 
-    /// What the legs do on `fork`, on which this look was taken.
+    /// Simulates the transactions on `fork`, the fork that this state was read on. Returns the earlier result for equal
+    /// surroundings.
     ///
     /// # Errors
-    /// [`ForkError`].
+    /// [`ForkError`] if the simulation cannot be run; then nothing is known of what the transactions do.
     pub(super) async fn run(
         &mut self,
         fork: &Fork,
@@ -95,7 +97,8 @@ impl Look {
 }
 
 impl Pipeline {
-    /// Looks at the chain for the legs of `framed` from number `from` on; or answers `earlier` where that holds.
+    /// Reads the chain for the transactions of `framed` from index `from`, or reuses `earlier` with new prices if it is
+    /// still valid.
     ///
     /// # Errors
     /// [`Refusal`] if the chain cannot be read at all.
@@ -108,7 +111,7 @@ impl Pipeline {
         earlier: Option<&Look>,
     ) -> Result<Look, Refusal> {
         if let Some(look) = earlier.filter(|look| look.holds(framed, fork, from)) {
-            // Prices have an age of their own.
+            // Prices are read again: they have a maximum age of their own.
             let spreads = spreads(ground, framed, fork, &look.tokens).await;
             return Ok(Look { spreads, ..look.clone() });
         }
@@ -167,8 +170,8 @@ impl Pipeline {
     }
 }
 
-/// What stands against spenders that only an address book file vouches for: each must be a contract, with the code whose
-/// hash the file gives. Under a delegation (EIP-7702) an address stays its key's.
+/// Checks spenders that only an address book file vouches for: each must be a contract with the code hash that the file
+/// gives. An address with an EIP-7702 delegation still belongs to its key, so it is not one.
 async fn hollow_spenders(ground: &Ground, framed: &Framed, block: BlockId) -> Result<Vec<Fault>, Refusal> {
     let mut faults = Vec::new();
     for (spender, hashes) in grants::described(framed, ground.network()) {
@@ -187,8 +190,8 @@ fn is_impossible(untold: &Untold) -> Option<Impossible> {
     }
 }
 
-/// Prices of what the frame names, and of all that the network's book lists: what is held is valued whatever is traded,
-/// for an equity that leaves holdings out looks like a loss.
+/// Returns prices of the tokens that the payload names and of every listed token. All holdings must be valued: an
+/// equity without some of them would look like a loss.
 async fn spreads(
     ground: &Ground,
     framed: &Framed,

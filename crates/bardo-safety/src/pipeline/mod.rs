@@ -1,23 +1,23 @@
-//! The way from a proposal to a settled transaction, and the only maker of a [`Capability`].
+//! Write pipeline: takes a proposal to a settled transaction. Only this module can make a [`Capability`].
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `capability` | leave to sign one thing |
-//! | `look` | what is read of the chain on one block, once |
+//! | `capability` | permission to sign one transaction or order |
+//! | `look` | chain state read on one block for one decision |
 //! | `assess` | facts, verdicts and simulation on one block |
-//! | `preview` | from a proposal to a permit |
-//! | `commit` | from a permit to money held and a nonce taken |
-//! | `sign` | one leg signed, held against its frame, stored |
-//! | `turn` | one commit of an account at a time, among all programs on a ledger |
-//! | `plan` | the legs of a plan one after the other, and what is taken back if it stops half-way |
-//! | `paper` | an action that is done on paper: counted and kept, never signed |
-//! | `order` | a message that others settle, signed and handed on |
-//! | `way` | what is on its way already for the same |
-//! | `outbid` | a transaction that no block takes, signed once more within the frame's gas |
-//! | `settle` | receipts, what the chain says became of it, the ledger's last word |
-//! | `recover` | what a crash left behind |
-//! | `refusal` | why not |
-//! | `reverted` | why a transaction that is in a block did nothing |
+//! | `preview` | proposal to permit |
+//! | `commit` | permit to reserved spending and an allocated nonce |
+//! | `sign` | signs one transaction, compares it with its payload, stores it |
+//! | `turn` | account lock: one commit per account at a time, across all processes on a ledger |
+//! | `plan` | runs a plan's transactions in order; revokes its allowances if it stops early |
+//! | `paper` | paper-mode actions: counted and stored, never signed |
+//! | `order` | signs an order that fillers settle, and submits it |
+//! | `way` | open orders for the same pair |
+//! | `outbid` | replaces a pending transaction with higher fees, within the payload's gas bound |
+//! | `settle` | receipts, on-chain outcome, final ledger entry |
+//! | `recover` | work that an ended process left unfinished |
+//! | `refusal` | the pipeline's error type |
+//! | `reverted` | revert reasons of included transactions |
 
 mod assess;
 mod capability;
@@ -81,68 +81,68 @@ pub use settle::Truth;
 pub use turn::Turn;
 pub use way::Clearing;
 
-/// A frame's fees may be this many times the base fee, beside the tip: the first try pays up to twice
-/// of it, the rest is for outbidding.
+/// Multiple of the base fee in a payload's fee bound; the tip is added on top. The first transaction pays up to twice
+/// the base fee, so the rest is room for replacement.
 const FEE_HEADROOM: u128 = 3;
 
-/// A frame's tip may be this many times what is usual.
+/// Multiple of the suggested tip in a payload's tip bound.
 const TIP_HEADROOM: u128 = 2;
 
-/// Previews kept at most; the oldest go first.
+/// Maximum number of permits in memory. The permit that expires first is evicted first.
 const MAX_PREPARED: usize = 256;
 
-/// One chain as the pipeline works on it.
+/// One chain's reader and sender.
 #[derive(Debug, Clone)]
 pub struct PipelineChain {
-    /// What is read of it.
+    /// Reads the chain: tokens, prices, balances, forks.
     pub ground: Ground,
-    /// What goes to it.
+    /// Sends transactions and follows them.
     pub sender: Sender,
 }
 
-/// What a pipeline is made of.
+/// Dependencies and settings of a [`Pipeline`].
 #[derive(Debug)]
 pub struct PipelineConfig {
-    /// The chains it works on.
+    /// Chains that the pipeline can read and send to.
     pub chains: Vec<PipelineChain>,
-    /// The ledger's database, opened with the migrations of permits, the audit trail, the sender and the ledger.
+    /// Ledger database, opened with the migrations of permits, audit log, sender and ledger.
     pub store: Store,
-    /// The operator's rules.
+    /// Policy, stops and ledger limits of the operator.
     pub rules: Arc<dyn Rulebook>,
-    /// What time it is.
+    /// Wall clock of every decision.
     pub clock: Arc<dyn Clock>,
-    /// Where it says what happens.
+    /// Event Fabric that receives the pipeline's events.
     pub fabric: Fabric,
-    /// Where it asks the operator.
+    /// Approval queue for questions to the operator.
     pub desk: ApprovalDesk,
-    /// Key of the acting account in this ledger, which vouches for who was paid before; `None` where the account is
-    /// locked, and then nobody is known.
+    /// Key of the signing account in this ledger; it authenticates the records of known recipients and spenders. `None`
+    /// while the account is locked: then every recipient and spender counts as unknown.
     pub key: Option<QueueKey>,
-    /// Who must agree above the hot lane.
+    /// Safety-guardian, which must agree to actions above the hot lane; `None` if none runs.
     pub guardian: Option<Arc<dyn Guardian>>,
-    /// How long a permit serves.
+    /// Lifetime of a permit.
     pub permit_ttl: Duration,
-    /// How long a receipt is waited for before the answer is that it is not known yet.
+    /// Maximum wait for a receipt. After it, the action is reported as unresolved and followed in the background.
     pub patience: Duration,
 }
 
-/// How something is asked for.
+/// Phase that an action is decided in.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// The phase to decide in: the Golem's, tightened by the caller where it wants that.
+    /// Phase to decide in: the Golem's phase, or a stricter one that the caller chose.
     pub phase: Phase,
-    /// The Golem's own, as it goes on: between a preview and a signature it may have become worse. Where there is none
-    /// the phase stays what it was.
+    /// Live phase of the Golem, which may worsen between preview and signature. `None` fixes the phase to
+    /// [`Self::phase`].
     pub own: Option<watch::Receiver<Phase>>,
 }
 
 impl Asked {
-    /// The phase to decide in now: the worse of what was asked for and what has become of the Golem.
+    /// Returns the worse of the requested phase and the Golem's current phase.
     pub fn now(&self) -> Phase {
         self.own.as_ref().map_or(self.phase, |own| self.phase.max(*own.borrow()))
     }
 
-    /// The same, from now on: a change of the Golem's phase that is seen by it has come later.
+    /// Marks the Golem's current phase as seen, so that the receiver reports later changes only.
     fn since_now(mut self) -> Self {
         if let Some(own) = &mut self.own {
             own.mark_unchanged();
@@ -151,7 +151,7 @@ impl Asked {
     }
 }
 
-/// The pipeline. Cheap to clone; clones are the same pipeline.
+/// Write pipeline. Cheap to clone; clones share their state.
 #[derive(Clone)]
 pub struct Pipeline {
     inner: Arc<Inner>,
@@ -164,9 +164,9 @@ struct Inner {
     clock: Arc<dyn Clock>,
     fabric: Fabric,
     desk: ApprovalDesk,
-    /// Who took part before, by the records of the real ledger.
+    /// Known recipients, spenders and tokens, by the records of the real ledger.
     known: PartyRecords,
-    /// The same by the paper ledger's own.
+    /// Known recipients and spenders by the records of the paper ledger.
     known_on_paper: PartyRecords,
     guardian: Option<Arc<dyn Guardian>>,
     permit_ttl: u64,
@@ -174,42 +174,43 @@ struct Inner {
     prepared: Mutex<HashMap<PermitId, Slot>>,
     trail: Trail,
     orders: OnceLock<Orders>,
-    /// Paper ledger of a pipeline on paper, which signs nothing.
+    /// Paper ledger of a pipeline in paper mode, which signs nothing.
     paper: Option<PaperLedger>,
-    /// Permits that this program is carrying out or following now: recovery leaves them alone.
+    /// Permits that this process executes or follows now. Recovery skips them.
     at_work: Mutex<HashSet<PermitId>>,
-    /// What recovery has told last of what is still open.
+    /// Last finding that recovery reported for each permit that is still open.
     told: Mutex<HashMap<PermitId, Found>>,
 }
 
-/// What a permit stands for, in memory only: no permit outlives the program.
+/// Previewed action behind a permit. Kept in memory only: an unused permit ends with the process.
 #[derive(Debug, Clone)]
 struct Prepared {
     preview: Preview,
     account: Arc<dyn Account>,
     ground: Ground,
     asked: Asked,
-    /// What the preview has read.
+    /// Chain state that the preview read.
     look: Look,
 }
 
 impl Prepared {
-    /// Whether the phase has become worse since these facts were gathered. What only takes back passes in every phase.
+    /// Returns true if the phase has worsened since `facts` were gathered. Actions that only revoke, cancel or refund
+    /// pass in every phase.
     fn worsened(&self, facts: &Facts) -> bool {
         self.asked.now() > facts.phase && !facts.takes_back()
     }
 }
 
-/// A permit's place in memory.
+/// State of a permit in memory.
 enum Slot {
     Open(Box<Prepared>),
-    /// A commit has begun with it.
+    /// A commit has started with this permit.
     Taken {
         until: Instant,
     },
 }
 
-/// Whether a chain was not heard, or its endpoints contradict each other.
+/// Error code for a sender error: the endpoints contradict each other, or the chain did not answer.
 fn told_by(error: &SenderError) -> ErrorCode {
     match error {
         SenderError::Provider(ProviderError::Disagreement { .. }) | SenderError::ReceiptDisputed { .. } => {
@@ -225,7 +226,7 @@ fn told_by(error: &SenderError) -> ErrorCode {
     }
 }
 
-/// As long as it is there, recovery leaves the permit to whoever holds it.
+/// Guard that keeps a permit in [`Inner::at_work`], so that recovery skips it.
 struct AtWork {
     pipeline: Pipeline,
     permit_id: PermitId,
@@ -244,13 +245,13 @@ impl fmt::Debug for Pipeline {
 }
 
 impl Pipeline {
-    /// A pipeline.
+    /// Creates a pipeline that signs and sends.
     pub fn new(config: PipelineConfig) -> Self {
         Self::made(config, None)
     }
 
-    /// A pipeline on paper: what is committed is counted in the paper ledger and kept there, and nothing is signed. The
-    /// store and the rules of `config` are the paper ledger's.
+    /// Creates a pipeline in paper mode: a commit is counted and stored in the paper ledger, and nothing is signed. The
+    /// store and the rules of `config` must be those of the paper ledger.
     pub fn on_paper(config: PipelineConfig, paper: PaperLedger) -> Self {
         Self::made(config, Some(paper))
     }
@@ -281,12 +282,12 @@ impl Pipeline {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Where the operator is asked.
+    /// Returns the approval queue.
     pub fn desk(&self) -> &ApprovalDesk {
         &self.inner.desk
     }
 
-    /// The operator's rules.
+    /// Returns the operator's rules.
     pub fn rules(&self) -> &Arc<dyn Rulebook> {
         &self.inner.rules
     }
@@ -304,7 +305,8 @@ impl Pipeline {
         Ok(self.chain(chain_id)?.sender.clone())
     }
 
-    /// The most that gas may cost in what is framed now: room for a second try that pays more.
+    /// Returns the fee bound for a new signing payload, in wei per gas unit. It leaves room for one replacement with
+    /// higher fees.
     async fn fee_bound(&self, chain_id: u64) -> Result<FeeBound, Refusal> {
         let impossible = || Refusal::new(ErrorCode::ChainInconsistent, "the chain asks impossible fees");
         let quote = self.fee_quote(chain_id).await?;
@@ -318,9 +320,8 @@ impl Pipeline {
         quote.map_err(|error| Refusal::new(told_by(&error), error))
     }
 
-    /// What the next transaction of a frame takes: the chain's word on nonces, and fees for the
-    /// blocks to come within the frame's bound. `despite_disputes` is for exits and revocations, which endpoints that
-    /// contradict each other must not hold up.
+    /// Returns the chain's nonces of the signer, and fees for the next blocks within the payload's bound.
+    /// `despite_disputes` accepts endpoints that contradict each other: exits and revocations must not wait for them.
     async fn for_next(&self, framed: &Framed, despite_disputes: bool) -> Result<(ChainNonces, FeeBound), Refusal> {
         let chain_id = framed.proposal().chain_id;
         let sender = self.sender(chain_id)?;
@@ -335,26 +336,26 @@ impl Pipeline {
         let bound = framed.fees();
         let cap =
             Fees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
-        // Fees that have grown past the bound: what was permitted would not get into a block.
+        // Fees above the bound: the permitted transaction could not be included.
         let fees = quote?.within(cap).map_err(|error| Refusal::new(ErrorCode::PermitMismatch, error))?;
         let Fees { max_fee_per_gas, max_priority_fee_per_gas } = fees;
         Ok((nonces, FeeBound { max_fee_per_gas, max_priority_fee_per_gas }))
     }
 
-    /// Says that a step of the tool begins, where the tool has such a step.
+    /// Emits the progress step `name`, if the tool declares such a step.
     fn step(&self, framed: &Framed, name: &str) {
         if let Some(update) = ToolUpdate::named(framed.proposal().tool.progress_steps, name) {
             self.say(framed, EventKind::ToolUpdate(update));
         }
     }
 
-    /// A note for the audit trail about what `framed` is part of.
+    /// Builds an audit log entry about the action of `framed`.
     fn note(&self, framed: &Framed, kind: Kind, body: Value) -> Note {
         let proposal = framed.proposal();
         Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
     }
 
-    /// Records why something is not done. It is not done either way: what could not be recorded is for the log.
+    /// Records a refusal in the audit log. A failure to record it is only logged: the action is refused either way.
     async fn record_refusal(&self, framed: &Framed, permit_id: Option<PermitId>, refusal: &Refusal) {
         let (kind, proposal) =
             (if permit_id.is_some() { Kind::PermitRefused } else { Kind::ActionRefused }, framed.proposal());
@@ -370,8 +371,8 @@ impl Pipeline {
         }
     }
 
-    /// Records that what was refused last for a call was refused only because another action of the account came between,
-    /// and is prepared anew: nobody is refused anything by it.
+    /// Records that the last refusal of a call was caused only by another action of the account, and that the action is
+    /// previewed again.
     pub async fn record_overtaken(&self, call_id: CallId, golem_id: &GolemId) {
         let (kind, golem_id) = (Kind::ActionOvertaken, golem_id.clone());
         let note = Note { kind, call_id: Some(call_id), golem_id, body: json!({}) };
@@ -397,13 +398,13 @@ impl Pipeline {
         self.inner.told.lock()
     }
 
-    /// Says that this program is at it, until the answer is dropped.
+    /// Marks a permit as in progress in this process until the guard is dropped.
     fn work_on(&self, permit_id: PermitId) -> AtWork {
         self.at_work().insert(permit_id);
         AtWork { pipeline: self.clone(), permit_id }
     }
 
-    /// Keeps what a permit stands for until it expires.
+    /// Keeps a previewed action until its permit expires, and drops expired ones.
     fn remember(&self, prepared: Prepared, now_millis: u64, now: Instant) {
         let mut slots = self.prepared();
         slots.retain(|_, slot| match slot {

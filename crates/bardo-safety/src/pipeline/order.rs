@@ -1,5 +1,5 @@
-//! An order that others settle: written down with the money held for it, signed once nothing stands against it,
-//! stored, and only then handed on.
+//! Order placement: the order is recorded together with its reserved spending, signed once every check passes, stored,
+//! and only then submitted.
 
 use alloy::eips::{BlockId, BlockNumberOrTag};
 use alloy::primitives::{Address, B256, Bytes, Signature};
@@ -31,13 +31,13 @@ use bardo_store::StoreError;
 use golem_chain::provider::ProviderError;
 use golem_chain::token::{self, Token, TokenId};
 
-/// Why an order was not placed.
+/// Reason why an order was not placed.
 pub(super) struct NotPlaced {
     pub code: ErrorCode,
     pub why: String,
-    /// Whether that counts as a failure, rather than as being called off.
+    /// True if it counts as a failure for the failure breaker; false if the order was withdrawn.
     pub failed: bool,
-    /// Whether a signature may exist all the same.
+    /// True if a signature may exist nevertheless.
     pub unclear: bool,
 }
 
@@ -48,18 +48,20 @@ impl NotPlaced {
 }
 
 impl Pipeline {
-    /// Connects those who take signed orders in and follow them. Without it no order is signed.
+    /// Connects the service that submits and follows signed orders. Without it no order is signed. Later calls have no
+    /// effect.
     pub fn connect_orders(&self, orders: Orders) {
-        // The first stays: orders are followed in one place.
+        // The first connection stays, so that only one place follows orders.
         let _first = self.inner.orders.set(orders);
     }
 
-    /// Those who take signed orders in and follow them.
+    /// Returns the service that submits and follows signed orders, if one is connected.
     pub fn orders(&self) -> Option<&Orders> {
         self.inner.orders.get()
     }
 
-    /// The hash of the code of the contract that settles the order of `framed`, on `block`.
+    /// Returns the Keccak-256 hash of the code that settles the order of `framed`, on `block`; `None` without an order
+    /// or without code.
     pub(super) async fn settling_code(
         &self,
         ground: &Ground,
@@ -74,7 +76,8 @@ impl Pipeline {
         Ok((!code.is_empty()).then(|| alloy::primitives::keccak256(code)))
     }
 
-    /// What arrives on another chain, at the lowest price there; nothing where nothing does.
+    /// Returns the least amount that a bridge order delivers on another chain, at the lowest price there; `None`
+    /// without a bridge order.
     pub(super) async fn arrival(&self, framed: &Framed) -> Result<Option<Valued>, Doubt> {
         let arrival = framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
         let Some(Arrival { chain_id, token: claimed, at_least, .. }) = arrival else { return Ok(None) };
@@ -87,7 +90,7 @@ impl Pipeline {
         Ok(Some(Valued { token, amount: *at_least, usd }))
     }
 
-    /// What is written down of the order before it is signed; nothing where there is none.
+    /// Returns the figures to record about the order before it is signed; `None` without an order.
     pub(super) async fn order_figures(
         &self,
         framed: &Framed,
@@ -138,7 +141,7 @@ impl Pipeline {
         Ok(Some(figures))
     }
 
-    /// Signs the order of a plan whose transactions are done, stores its signature, and hands it to who settles it.
+    /// Signs the order of a plan whose transactions are done, stores its signature, and submits it.
     #[tracing::instrument(level = "debug", skip_all, fields(permit_id = %prepared.preview.permit.permit_id))]
     pub(super) async fn place_order(
         &self,
@@ -168,7 +171,7 @@ impl Pipeline {
             Ok(signature) => signature,
             Err(not_placed) => {
                 if not_placed.unclear {
-                    // Somebody may have a signature: until its deadline it is treated as one that is out.
+                    // Somebody may have a signature, so the order counts as submitted until its deadline.
                     let now = self.inner.clock.now_millis();
                     let stages = (Stage::Reserved, Stage::Refused);
                     let status = OrderState::failed(&order.message);
@@ -176,7 +179,7 @@ impl Pipeline {
                         .inner
                         .store
                         .write(move |transaction| record::advance(transaction, hash, stages, status, now));
-                    // Not written, it stays reserved: its money is held all the same.
+                    // If this write fails, the order stays reserved, and so does its spending.
                     let _kept: Result<bool, StoreError> = kept.await;
                 }
                 return Err(not_placed);
@@ -206,7 +209,7 @@ impl Pipeline {
             Ok(true) => failpoint::reach(Failpoint::OrderStored),
             Ok(false) => return Err(NotPlaced::before(ErrorCode::StoreUnavailable, "the order was not written down")),
             Err(error) => {
-                // Whether it is on disk is not known; it was not handed on.
+                // The row may or may not be on disk, but the order was not submitted.
                 return Err(NotPlaced {
                     code: ErrorCode::StoreUnavailable,
                     why: error.to_string(),
@@ -225,7 +228,7 @@ impl Pipeline {
         })
     }
 
-    /// The order as it is written down in the transaction that holds its money.
+    /// Builds the order record that is stored in the reserving transaction.
     pub(super) fn record_of(&self, prepared: &Prepared, figures: Figures, held: &Held, now: u64) -> Option<Record> {
         let preview = &prepared.preview;
         let proposal = preview.framed.proposal();
@@ -254,7 +257,7 @@ impl Pipeline {
     }
 }
 
-/// The step that signing such an order is.
+/// Progress step for signing this kind of order.
 fn step_of(message: &TypedMessage) -> &'static str {
     match message {
         TypedMessage::CrossChainOrder { .. } => "Signing intent",
@@ -264,7 +267,7 @@ fn step_of(message: &TypedMessage) -> &'static str {
     }
 }
 
-/// What the account gave, if it is `signer`'s signature over the order of `framed`.
+/// Returns the account's signature if it is a valid one by `signer` over the order of `framed`.
 fn sign(answer: Result<Bytes, SignError>, framed: &Framed, signer: Address) -> Result<Bytes, NotPlaced> {
     let code = ErrorCode::WalletNotConfigured;
     let signature = match answer {
@@ -300,7 +303,7 @@ async fn described(ground: &Ground, claimed: &Token) -> Result<Token, Doubt> {
     }
 }
 
-/// A token as cards name it.
+/// Token description as transaction cards show it.
 pub(super) fn asset(token: &Token) -> Asset {
     let address = match token.id {
         TokenId::Native => Address::ZERO,

@@ -1,6 +1,6 @@
-//! A transaction that no block takes, signed once more with fees that outbid it: the same nonce, the same call, and
-//! never above what the frame's gas may cost, which is what was shown, agreed to and counted. What cannot be outbid goes
-//! on waiting as it is. Not under a stop, unless it only takes back.
+//! Replacement of a pending transaction with higher fees: same nonce, same call, and never above the payload's gas
+//! bound, which the operator saw and the ledger reserved. A transaction that cannot be replaced keeps waiting. Under a
+//! stop only revocations are replaced.
 
 use alloy::primitives::B256;
 use serde_json::json;
@@ -45,8 +45,8 @@ pub(super) enum OutbidError {
 }
 
 impl Pipeline {
-    /// Signs leg number `leg` anew so that it takes the place of `old`, stores it and sends it; the new hash, and what
-    /// is said of it.
+    /// Signs transaction number `leg` again to replace `old`, stores it and sends it. Returns the new hash and a remark
+    /// for the report.
     ///
     /// # Errors
     /// [`OutbidError`]. The old one still waits then, whatever was signed: nothing that was not stored is sent.
@@ -71,7 +71,7 @@ impl Pipeline {
         let old = replacement.replaces;
         let Fees { max_fee_per_gas, max_priority_fee_per_gas } = replacement.fees;
         let fees = FeeBound { max_fee_per_gas, max_priority_fee_per_gas };
-        // What is signed comes from the frame, not from what waits.
+        // The content comes from the payload, not from the pending transaction.
         let capability = Capability::new(framed.clone(), leg, replacement.nonce, fees);
         let capability = capability.ok_or(OutbidError::AboveBound)?;
         let signed = account.sign(capability).await?;
@@ -105,7 +105,7 @@ impl Pipeline {
         if let Ok(SendOutcome { state: Stage::Dropped, .. }) = sent {
             self.say_leg(framed, leg, hash, TxState::Dropped, None);
             self.say_leg(framed, leg, old, TxState::Sent, None);
-            // More is refused where this was.
+            // Further replacements would be refused for the same reason.
             return Err(OutbidError::Refused(hash));
         }
         self.say_leg(framed, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, None);

@@ -1,5 +1,5 @@
-//! An action that is done on paper: checked, agreed to and counted like a real one, and kept in the paper ledger with the
-//! balances that the simulation moved. Nothing is signed, and no nonce is taken.
+//! Paper-mode actions: checked, approved and counted like real ones, and stored in the paper ledger with the balances
+//! that the simulation moved. Nothing is signed and no nonce is allocated.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ use golem_chain::fork::BalanceShift;
 use golem_chain::token::TokenId;
 
 impl Pipeline {
-    /// Shifts of the account's balances by actions on paper; empty in a real pipeline.
+    /// Returns the shifts of the account's balances by earlier paper actions; empty in a real pipeline.
     pub(super) fn shifts(&self, framed: &Framed) -> Result<Vec<BalanceShift>, Refusal> {
         let Some(paper) = &self.inner.paper else { return Ok(Vec::new()) };
         let shifts = paper.shifts(framed.proposal().chain_id, framed.account());
         shifts.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
     }
 
-    /// The database of what really happened: what signed orders may take, and what was allowed before.
+    /// Returns the real ledger, which knows what signed orders may take and which allowances were given.
     pub(super) fn history(&self) -> &Store {
         self.inner.paper.as_ref().map_or(&self.inner.store, PaperLedger::real)
     }
 
-    /// Does on paper what was previewed, with the same checks and the same consent as in earnest.
+    /// Executes a previewed action in paper mode, with the same checks and the same consent as a real one.
     pub(super) async fn carry_out_on_paper(
         &self,
         prepared: Prepared,
@@ -57,7 +57,7 @@ impl Pipeline {
         Ok(Committed { on_paper: true, ..committed(&prepared.preview, assessment, State::Simulated)? })
     }
 
-    /// Ends the question in the real ledger, where other programs see it. Returns the consent that was given.
+    /// Closes the approval request in the real ledger, which other processes read. Returns the consent that was given.
     async fn close_question(&self, paper: &PaperLedger, consent: Consent) -> Result<Consent, Refusal> {
         let Consent::Yes(yes) = consent else { return Ok(consent) };
         let desk = self.inner.desk.clone();
@@ -70,8 +70,8 @@ impl Pipeline {
         Ok(closed.await?)
     }
 
-    /// The one immediate transaction of the paper ledger: stop, rules, time and caps again; the permit used up; the
-    /// spending counted; what moved kept. All of it or nothing.
+    /// Counts the action in one immediate transaction of the paper ledger: rechecks stop, rules, permit and caps,
+    /// consumes the permit, counts the spending and stores the moves. Either all of it is written or nothing.
     async fn keep_on_paper(
         &self,
         prepared: &Prepared,
@@ -85,7 +85,7 @@ impl Pipeline {
         let untold = |doubt: &dyn std::fmt::Display| Refusal::new(ErrorCode::SafetyPriceUnknown, doubt);
         let values = facts.values.as_ref().map_err(|doubt| untold(doubt))?;
         let counted = facts.counted().map_err(|doubt| untold(&doubt))?;
-        // The most that gas may cost is held in earnest, and what it did cost is counted: here what the simulation used.
+        // A real action reserves the worst gas cost and later counts the actual one. Here the simulated cost counts.
         let gas = facts.simulation.as_ref().and_then(|one| gas_usd(&assessment.look.spreads, gas_of(one, assessment)));
         let used_gas = |gas: Usd| counted.checked_sub(values.gas).ok()?.checked_add(gas).ok();
         let spent = gas.and_then(used_gas).map_or(counted, |spent| spent.min(counted));
@@ -150,13 +150,13 @@ impl Pipeline {
     }
 }
 
-/// Gas by the simulation, in wei, with the data fee of a rollup.
+/// Simulated gas cost in wei, including a rollup's data fee.
 fn gas_of(simulated: &Simulated, assessment: &Assessment) -> U256 {
     let data_fee = assessment.look.data_fee.as_ref().copied().unwrap_or_default();
     simulated.gas_cost.saturating_add(data_fee)
 }
 
-/// Moves of the account's balances by the simulation, with gas, and the arrival of a bridge order on the other chain.
+/// Balance moves of the account by the simulation, gas included, and a bridge order's arrival on the other chain.
 fn moves(framed: &Framed, assessment: &Assessment) -> Result<Vec<PaperMove>, Refusal> {
     let (proposal, facts) = (framed.proposal(), &assessment.facts);
     let none = || Refusal::new(ErrorCode::SafetySimulationFailed, "there is no simulation");

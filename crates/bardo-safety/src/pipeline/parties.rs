@@ -1,5 +1,4 @@
-//! Who gets something by an action, or leave to take something, and was never seen here, or has an address that is easily
-//! taken for one that was.
+//! Recipients and spenders of an action that are new, or whose address resembles a known one.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +14,13 @@ use crate::parties::{self, Party, PartyRecords, Role};
 use bardo_base::error::ErrorCode;
 use bardo_store::{Store, StoreError};
 
-/// So many bytes at each end of an address are what people compare: four digits.
+/// Bytes compared at each end of an address. People compare about four hex digits.
 const COMPARED: usize = 2;
 
 impl Pipeline {
-    /// Why somebody who takes part in it is to be looked at.
+    /// Returns the reasons for approval that concern the action's recipients and spenders.
     pub(super) fn parties(&self, framed: &Framed, facts: &Facts, ground: &Ground) -> Result<Vec<Reason>, Refusal> {
-        // What only takes back gives nobody anything and lets nobody take.
+        // A revocation pays nobody and lets nobody take tokens.
         if facts.takes_back() {
             return Ok(Vec::new());
         }
@@ -45,7 +44,8 @@ impl Pipeline {
                 break;
             }
         }
-        // Nobody is held to imitate another whose own address is vouched for; a row of the ledger alone does not do that.
+        // An address that is vouched for is never an imitation. A ledger row without a valid tag does not vouch for
+        // one.
         let mut vouched = self.inner.rules.named();
         let mut imitable = self.inner.rules.acquaintances().map_err(unavailable)?;
         for (store, records) in self.records() {
@@ -64,7 +64,8 @@ impl Pipeline {
         Ok(reasons)
     }
 
-    /// The ledger with its records of parties and, on paper, the real one too: its parties are known on paper.
+    /// Returns the ledger with its party records and, in paper mode, also the real one: its parties are known in paper
+    /// mode too.
     fn records(&self) -> impl Iterator<Item = (&Store, &PartyRecords)> {
         let Inner { store, paper, known, known_on_paper, .. } = &*self.inner;
         let (own, real) = match paper {
@@ -83,7 +84,7 @@ impl Pipeline {
         Ok(false)
     }
 
-    /// Records who received something by an action or was let take something, so that the next time is not the first.
+    /// Records the recipients and spenders of an action, so that they are known from now on.
     pub(super) async fn note_parties(&self, framed: &Framed) {
         let (proposal, account, now) = (framed.proposal(), framed.account(), self.inner.clock.now_millis());
         let (chain_id, call_id, own) = (proposal.chain_id, proposal.call_id, framed.exposed());
@@ -93,7 +94,7 @@ impl Pipeline {
         let others: Vec<Party> = others.map(|(role, address)| Party { role, chain_id, address, account }).collect();
         let Some((_, records)) = self.records().next().filter(|_| !others.is_empty()) else { return };
         let records = records.clone();
-        // Those who are not recorded are asked about once more: no harm.
+        // An unrecorded party only causes one more approval request.
         let _noted = self
             .inner
             .store
@@ -108,8 +109,8 @@ fn unavailable(error: StoreError) -> Refusal {
     Refusal::new(ErrorCode::StoreUnavailable, error)
 }
 
-/// Whether two addresses begin and end the same and are not the same: what somebody makes who wants theirs to be copied out
-/// of a history in place of another.
+/// Returns true if two different addresses begin and end alike. Attackers make such addresses so that a victim copies
+/// the wrong one from a transaction history (address poisoning).
 fn alike(one: Address, other: Address) -> bool {
     one != other
         && one.first_chunk::<COMPARED>() == other.first_chunk()

@@ -1,5 +1,5 @@
-//! The legs of a plan, one after the other. Before each but the first the rest is looked at again on
-//! the block of then; if the plan stops half-way, the allowances that it has given are taken back.
+//! Execution of a plan, one transaction after the other. Before each one after the first, the rest of the plan is
+//! assessed again on the latest block. If the plan stops early, the allowances that it has given are revoked.
 
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall as _;
@@ -29,8 +29,8 @@ use golem_chain::network::Contract;
 use golem_chain::sender::{self, NonceTicket, Route, Sender};
 use golem_chain::token::TokenId;
 
-/// The checks that a leg after the first must pass again. What counts and caps has been taken into
-/// account when the whole plan was reserved.
+/// Checks that every transaction after the first must pass again. Counters and caps are left out: they were reserved
+/// for the whole plan.
 const AGAIN: [Check; 7] = [
     Check::Halt,
     Check::PhaseGate,
@@ -41,9 +41,9 @@ const AGAIN: [Check; 7] = [
     Check::ChainHealth,
 ];
 
-/// Whether what a rollup asks of the rest of a plan for its base chain, of which no signature is a bound, is still covered
-/// by what was reserved for the whole plan. Both are twice what was asked. What only revokes is held to it too: nothing
-/// else bounds what its transaction costs.
+/// Checks that the rollup's data fee for the rest of a plan is still covered by the reservation for the whole plan. No
+/// signature bounds that fee, and both estimates are doubled. It applies to revocations too, because nothing else
+/// bounds their cost.
 fn affordable(reserved: &Result<U256, Doubt>, rest: &Result<U256, Doubt>) -> Result<(), Refusal> {
     let unknown = |doubt: &Doubt| Refusal::new(ErrorCode::SafetyPriceUnknown, doubt);
     let (reserved, rest) = (reserved.as_ref().map_err(unknown)?, rest.as_ref().map_err(unknown)?);
@@ -58,22 +58,22 @@ fn affordable(reserved: &Result<U256, Doubt>, rest: &Result<U256, Doubt>) -> Res
     Ok(())
 }
 
-/// How far a plan has come when it ends.
+/// Outcome of a plan.
 enum Ended {
-    /// All legs are in blocks and succeeded.
+    /// Every transaction is included and succeeded.
     Done,
-    /// One is in a block and reverted.
+    /// A transaction is included and reverted.
     Reverted,
-    /// One has left, and nobody knows yet.
+    /// A transaction may have been sent, and its outcome is not known.
     Unclear,
-    /// All transactions are done, and the order is with who settles it.
+    /// Every transaction is included, and the order is submitted.
     Placed,
-    /// Nothing further was signed, for this reason.
+    /// Nothing further was signed, or a transaction failed without reverting the main one.
     Stopped { code: ErrorCode, why: String, failed: bool },
 }
 
 impl Pipeline {
-    /// Signs, stores, sends and follows every leg; settles what was held.
+    /// Signs, stores, sends and follows every transaction, and settles the reservation.
     pub(super) async fn run_plan(
         &self,
         prepared: Prepared,
@@ -113,7 +113,7 @@ impl Pipeline {
                 Err(not_stored) => {
                     remarks.extend(self.undo(&sender, &not_stored).await);
                     let NotStored { ticket, code, why, failed } = not_stored;
-                    // Without the ticket nobody knows whether something was signed or kept.
+                    // Without a ticket it is not known whether something was signed or stored.
                     ended = match ticket {
                         Some(_) => Ended::Stopped { code, why, failed },
                         None => {
@@ -154,10 +154,10 @@ impl Pipeline {
         if let Ended::Done = ended
             && framed.order().is_some()
         {
-            // Where it cannot be told, all that was held for it counts.
+            // If the gas cost cannot be read, all of the reserved gas counts.
             let gas = cost_of(&prepared.ground, &legs).await.ok();
             let gas = gas.and_then(|gas| gas_usd(&first.look.spreads, gas)).unwrap_or(held.gas);
-            // What was looked at before the transactions is looked at again after them.
+            // The assessment before the transactions is out of date after them.
             let looked = match legs.len() {
                 0 => Ok(current),
                 done => self.rest_stands(&prepared, done, &first).await,
@@ -187,7 +187,7 @@ impl Pipeline {
                 self.truth(&prepared, &legs).await.map_err(|doubt| remarks.push(doubt.to_string())).ok()
             }
         };
-        // Without the chain's word on it, all that was held for gas counts.
+        // Without the chain's figures, all of the reserved gas counts.
         let gas = truth.as_ref().and_then(|truth| gas_usd(&first.look.spreads, truth.gas_cost));
         let gas = gas.unwrap_or(held.gas);
         let spent = truth.as_ref().and_then(|truth| truth.spent(&framed, &legs, &first, gas));
@@ -196,13 +196,13 @@ impl Pipeline {
             Ended::Done => End::Done { spent },
             Ended::Unclear | Ended::Placed => End::Unclear,
             Ended::Reverted => End::Reverted { gas },
-            // A clean-up that failed takes nothing from what was done.
+            // A failed clean-up transaction does not change that the main one succeeded.
             Ended::Stopped { .. } if main_is_done(&legs) => End::Done { spent },
             Ended::Stopped { .. } if anything_happened => End::Partly { spent },
             Ended::Stopped { failed: true, .. } => End::NotSent,
             Ended::Stopped { failed: false, .. } => End::Withdrawn,
         };
-        // What an order can still take stays held, and is settled when the chain says how it ended.
+        // Spending that an order can still take stays reserved until the chain shows how the order ended.
         if !matches!(ended, Ended::Placed)
             && let Err(error) = self.settle_as(permit_id, held, end).await
         {
@@ -217,7 +217,7 @@ impl Pipeline {
             self.look_after(&framed).await;
             self.note_parties(&framed).await;
         }
-        // An order that is unclear is followed with the orders: its transactions say nothing of it.
+        // An order with an unknown outcome is followed by the order service: its transactions say nothing about it.
         let all_sent = legs.iter().all(|leg| leg.state == TxState::Confirmed);
         if let Ended::Unclear = ended
             && !(framed.order().is_some() && all_sent)
@@ -230,13 +230,13 @@ impl Pipeline {
             Ended::Reverted => State::Reverted,
             Ended::Unclear => State::Unclear,
             Ended::Stopped { code, why, .. } if anything_happened => State::Stopped { code, why },
-            // Nothing left this program.
+            // Nothing was sent.
             Ended::Stopped { code, why, .. } => return Err(Refusal::new(code, why)),
         };
         Ok(Committed { legs, truth, remarks, order: placed, ..committed(&prepared.preview, first, state)? })
     }
 
-    /// Looks at the rest of the plan again and takes the next nonce.
+    /// Assesses the rest of the plan again and allocates the next nonce.
     async fn next_leg(
         &self,
         prepared: &Prepared,
@@ -258,7 +258,8 @@ impl Pipeline {
         Ok((assessment, (ticket, fees)))
     }
 
-    /// Looks at the rest of the plan again, from leg number `leg` on; `first` is what the whole plan was reserved by.
+    /// Assesses the rest of the plan again, from transaction number `leg`. `first` is the assessment that the plan was
+    /// reserved with.
     async fn rest_stands(&self, prepared: &Prepared, leg: usize, first: &Assessment) -> Result<Assessment, Refusal> {
         let Prepared { preview, ground, .. } = prepared;
         let framed = &preview.framed;
@@ -269,12 +270,12 @@ impl Pipeline {
         if !assessment.faults.is_empty() {
             return Err(Refusal::out_of_bounds(&assessment.faults, assessment.facts.simulation));
         }
-        // It could not be simulated at all, which says nothing of what it would do.
+        // Without a simulation, nothing is known of what the rest would do.
         if assessment.facts.simulation.is_none() {
             let standing = assessment.verdicts.into_iter().filter(Verdict::blocks).collect();
             return Err(Refusal::by(standing, None));
         }
-        // What only takes back may always go on.
+        // A revocation may always go on.
         if !takes_back {
             let standing: Vec<_> = assessment
                 .verdicts
@@ -293,15 +294,15 @@ impl Pipeline {
         Ok(assessment)
     }
 
-    /// Takes back every allowance that the plan's first legs have given and its main leg did not use, down to what open
-    /// orders may take.
+    /// Revokes every allowance that the plan's first transactions gave and its main transaction did not use, down to
+    /// what open orders may still take.
     async fn take_back(&self, prepared: &Prepared, legs: &[LegReport]) -> Vec<String> {
         let framed = &prepared.preview.framed;
         let given = framed.proposal().legs.iter().zip(legs);
         let given = given.filter(|(leg, report)| leg.purpose == Purpose::Approve && report.state == TxState::Confirmed);
         let mut remarks = Vec::new();
         let mut back = Vec::new();
-        // Where it cannot be told what they may take, it is nothing: an order that is void costs nobody anything.
+        // If the open orders cannot be read, nothing is kept for them: an invalidated order costs nothing.
         let promised = self.promised(framed).unwrap_or_default();
         let permit2 = prepared.ground.network().book.contract(Contract::Permit2);
         let stays = |token: Address, spender: Address| {
@@ -344,7 +345,7 @@ impl Pipeline {
         remarks
     }
 
-    /// Previews and commits what needs no consent. Boxed, since a commit may come here.
+    /// Previews and commits an action that needs no consent. Boxed, because a commit can call this.
     fn do_at_once<'a>(&'a self, proposal: Proposal, like: &'a Prepared) -> BoxFuture<'a, Result<Committed, Refusal>> {
         Box::pin(async move {
             let preview = self.preview(proposal, like.account.clone(), like.asked.clone()).await?;
@@ -353,15 +354,16 @@ impl Pipeline {
     }
 }
 
-/// Why the last of these can never happen, by what was noted of it last: the endpoint's refusal, or who has its nonce.
+/// Explains why the last transaction can never be included, from its stored note: the endpoint's refusal, or the
+/// transaction that used its nonce.
 fn never_happens(sender: &Sender, legs: &[LegReport]) -> String {
     let record = legs.last().and_then(|last| sender.record(last.hash).ok());
     let note = record.and_then(|record| record.note).map_or_else(String::new, |note| format!(": {note}"));
     format!("the transaction can never be in a block{note}")
 }
 
-/// The call that takes back what `leg` allows, where it is one of the calls that allow. Of a token a spender keeps what
-/// `stays` says.
+/// Returns the call that revokes the allowance set by `leg`; `None` if `leg` sets none. `stays` gives the amount of a
+/// token that a spender keeps.
 fn opposite(leg: &Leg, stays: impl Fn(Address, Address) -> U256) -> Option<Leg> {
     let data: Bytes = if let Ok(call) = Erc20::approveCall::abi_decode(&leg.data) {
         let value = stays(leg.to, call.spender).min(call.value);

@@ -1,5 +1,5 @@
-//! From a proposal to a permit: frame, facts, checks, simulation, need of consent. Nothing is
-//! written, nothing is held.
+//! Preview of an action: signing payload, facts, checks, simulation and required consent, and a permit if nothing
+//! blocks it. Reserves nothing.
 
 use std::sync::Arc;
 
@@ -31,51 +31,51 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use golem_chain::network::NetworkKind;
 
-/// A previewed action that nothing stands against.
+/// Previewed action that no check blocks.
 #[derive(Debug, Clone)]
 pub struct Preview {
-    /// Leave to do it.
+    /// Permit to execute the action.
     pub permit: ActionPermit,
-    /// What would be signed.
+    /// Signing payload of the action.
     pub framed: Framed,
-    /// What it does.
+    /// Findings of the simulation.
     pub simulated: Simulated,
-    /// What it costs and brings.
+    /// Dollar values of the action.
     pub values: Values,
-    /// What counts against the limits: for a fair exit its possible loss and gas, for everything else all that is spent.
+    /// Dollars that count against the limits: the possible loss and gas of a fair exit, the full spending of any other
+    /// action.
     pub counted: Usd,
-    /// How every check decided.
+    /// Verdict of every check.
     pub verdicts: Vec<Verdict>,
-    /// How much consent it takes.
+    /// Consent that the action needs.
     pub needs: ApprovalNeed,
-    /// What the safety-guardian thinks, where it was asked or should have been.
+    /// Opinion of the safety-guardian; `None` if the action did not need one.
     pub opinion: Option<Opinion>,
-    /// Whether it is above the hot lane.
+    /// True if the action is above the hot lane, so that the safety-guardian must agree.
     pub above_hot_lane: bool,
-    /// Whether it pays somebody for the first time.
+    /// True if the action pays a recipient for the first time.
     pub first_seen: bool,
-    /// Why somebody who takes part in it is to be looked at.
+    /// Reasons for approval that concern the action's recipients and spenders.
     pub parties: Vec<Reason>,
-    /// Names the rules it was checked under.
+    /// Hash of the rules that the action was checked under.
     pub policy: B256,
-    /// The phase it was checked in.
+    /// Phase that the action was checked in.
     pub phase: Phase,
-    /// The phase of whoever acts, from then on.
+    /// Phase of the acting Golem, updated after the preview; `None` if it is fixed.
     pub(crate) own: Option<watch::Receiver<Phase>>,
-    /// Names the stop that was set last before it.
+    /// Identifier of the last stop that was set before the preview.
     pub last_stop: Option<SafeText>,
-    /// What kind of network it is on.
+    /// Kind of the network: devnet, test network or real network.
     pub network: NetworkKind,
-    /// True for an action on paper, of which nothing is ever signed.
+    /// True for a paper-mode action, which is never signed.
     pub paper: bool,
 }
 
 impl Pipeline {
-    /// Looks at what `proposal` would do when `account` signs it, and gives a permit for exactly that
-    /// if nothing stands against it.
+    /// Assesses `proposal` as `account` would sign it, and issues a permit for exactly that if nothing blocks it.
     ///
     /// # Errors
-    /// [`Refusal`] with everything that stands against it.
+    /// [`Refusal`] with every verdict and violation that blocks the action.
     #[instrument(level = "debug", skip_all, fields(chain_id = proposal.chain_id, permit_id))]
     pub async fn preview(
         &self,
@@ -115,7 +115,7 @@ impl Pipeline {
             self.inner.desk.drop_grants();
         }
         if account.revoked() == Some(Revoked::Stop) {
-            // Said here already: what is in force by now may let it pass, and it could not be signed.
+            // The keys are gone for the session, even if the stop that took them would now let this action pass.
             verdicts.retain(|verdict| verdict.check != Check::Halt);
             verdicts.insert(0, halt::without_keys());
         }
@@ -178,7 +178,7 @@ impl Pipeline {
             "spent_usd": values.spent, "gas_usd": values.gas, "phase": facts.phase, "expires_at": permit.expires_at,
             "needs": preview.needs.word(), "reasons": preview.needs.reasons(), "changes": changes,
         });
-        // A permit that left no record could be used without one.
+        // Without this record, a permit could be used that the audit log does not have.
         let recorded = self.inner.trail.record(self.note(&framed, Kind::PermitIssued, body)).await;
         recorded.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
         self.say(
@@ -202,14 +202,13 @@ impl Pipeline {
         Ok(preview)
     }
 
-    /// The bytes that `account` would sign for `proposal`, with the fees bounded by what the chain
-    /// asks now.
+    /// Builds the signing payload of `proposal` for `account`, with a fee bound from the chain's current fees.
     pub(super) async fn frame(&self, proposal: &Proposal, account: &dyn Account) -> Result<Framed, Refusal> {
         let fees = self.fee_bound(proposal.chain_id).await?;
         let context = FrameContext { chain_id: proposal.chain_id, fees };
         let refuse = |why: &dyn std::fmt::Display| Refusal::new(ErrorCode::ValidationFailed, why);
         let framed = account.frame(proposal.clone(), &context).map_err(|error| refuse(&error))?;
-        // An account frames what was proposed, for itself, within the context it was given.
+        // The account must build exactly the proposed payload, for itself, with the given fees.
         if framed.proposal() != proposal || framed.account() != account.address() || framed.kind() != account.kind() {
             return Err(refuse(&"the account framed something else than what was proposed"));
         }
@@ -219,8 +218,8 @@ impl Pipeline {
         Ok(framed)
     }
 
-    /// What stands against an action that is to go through a private relay where there is none: it would be signed and
-    /// could not be sent.
+    /// Returns a blocking verdict if the action must go through a private relay and the chain has none: it would be
+    /// signed and could not be sent.
     pub(super) fn unseen(&self, framed: &Framed, facts: &Facts) -> Result<Option<Verdict>, Refusal> {
         let chain_id = framed.proposal().chain_id;
         if !self.inner.rules.goes_private(framed, facts) || self.sender(chain_id)?.has_relay() {
@@ -236,9 +235,9 @@ impl Pipeline {
         Ok(Some(Verdict::because(Check::SpendingLimit, ErrorCode::SafetyNotAllowed, why, vec![violation])))
     }
 
-    /// What the safety-guardian says of an action above the hot lane; whatever is no agreement stands against it. Only of a
-    /// fair exit its objection to the size, and that there is no guardian, are left to the operator: a limit on what may be
-    /// bought must lock no position in.
+    /// Asks the safety-guardian about an action above the hot lane. Anything but agreement blocks the action. For a
+    /// fair exit, an objection to the size or a missing guardian is left to the operator: a buying limit must not lock
+    /// a position in.
     async fn ask_guardian(&self, framed: &Framed, facts: &Facts) -> Result<Opinion, Verdict> {
         let blocked = |why: String| {
             let violation = Violation::new(

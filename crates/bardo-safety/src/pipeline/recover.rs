@@ -1,9 +1,10 @@
-//! What was begun and has no end: found at the start and while running, and brought to the end that the chain says,
-//! by the table in [`machine`]. Bytes that were stored are sent again where no stop is in force, and under any where they
-//! only take back what others may take; what was never stored was never sent. Nothing is ever signed anew.
+//! Recovery of used permits without a recorded end. It runs at startup and periodically, and brings each one to the end
+//! that the chain shows, by the table in [`machine`]. Stored transactions are sent again while no stop is in force;
+//! those that only revoke, cancel or refund also under a stop. A transaction that was never stored was never sent.
+//! Recovery signs nothing.
 //!
-//! Every step is one transaction that looks first whether it is still to be done, so that recovery can break off
-//! anywhere, run twice at once, and run in several programs on one ledger.
+//! Every step is one database transaction that first checks whether the step is still needed. Recovery can therefore
+//! stop anywhere, run twice at once, and run in several processes on one ledger.
 
 mod late;
 mod left_over;
@@ -39,54 +40,54 @@ pub use left_over::LeftOver;
 pub(super) use left_over::allowed_before;
 pub use machine::{Found, Step, TABLE as RECOVERY};
 
-/// Where nobody tells whose work something is, it is left alone for so long, in milliseconds. Were its owner slower,
-/// storing its bytes would fail, and nothing be sent.
+/// Grace period for rows that name no owning process, in milliseconds. If the owner is slower than this, storing its
+/// transaction fails, and nothing is sent.
 const LEAVE_ALONE: u64 = 30_000;
 
-/// A start waits so long in all for what it has sent again; after that it goes on in the background.
+/// Total time that one recovery run waits for transactions that it sent again.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What became of one permit that was used and had no end.
+/// Result of recovering one used permit that had no recorded end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    /// Which.
+    /// The recovered permit.
     pub permit_id: PermitId,
-    /// Its last transaction; `None` if nothing was ever signed under it, or kept.
+    /// Hash of its last transaction; `None` if nothing was signed or stored.
     pub hash: Option<B256>,
-    /// What was found of it last.
+    /// Last finding about the permit.
     pub found: Found,
-    /// What was done about that.
+    /// Step that recovery took.
     pub step: Step,
-    /// How it ended; [`End::Unclear`] if it has not yet.
+    /// Recorded end; [`End::Unclear`] if there is none yet.
     pub end: End,
 }
 
-/// What became of everything that was signed for a call.
+/// Outcome of everything that was signed for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing of it was signed, or nothing of it can ever happen: it may be done anew.
+    /// Nothing was signed, or nothing of it can ever be included: the call may be repeated.
     Nothing,
-    /// It goes on.
+    /// Something of it is still unresolved.
     Open,
-    /// What was signed is an order, which others settle.
+    /// An order was signed; fillers settle it.
     Placed {
-        /// The order's hash, or the bridge order's id.
+        /// Order hash; for a bridge order, its order id.
         hash: B256,
-        /// Whether it is a bridge order.
+        /// True for a bridge order.
         bridge: bool,
-        /// Where it stood when it was looked at last.
+        /// Last known state of the order.
         status: OrderState,
     },
-    /// It has come to its end, in these transactions.
+    /// Included, in these transactions.
     Ended {
-        /// Whether they all succeeded, rather than one reverting.
+        /// True if all transactions succeeded, false if one reverted.
         succeeded: bool,
-        /// In the order in which they were signed.
+        /// Transaction hashes, in signing order.
         transactions: Vec<B256>,
     },
 }
 
-/// A used permit without an end.
+/// Used permit without a recorded end.
 #[derive(Debug, Clone)]
 struct Left {
     permit_id: PermitId,
@@ -99,12 +100,12 @@ struct Left {
     session: Option<String>,
 }
 
-/// What an earlier run has signed, and no block has.
+/// Transaction that an earlier run signed and that no block includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToSend {
-    /// Its transaction.
+    /// Hash of the transaction.
     pub hash: B256,
-    /// Whether the next recovery sends it; else it is watched until the stop that is in force is lifted.
+    /// True if the next recovery sends it; false if it is only watched until the current stop is lifted.
     pub now: bool,
 }
 
@@ -113,26 +114,25 @@ struct LastLeg {
     hash: B256,
     leg: u32,
     of: u32,
-    /// Whether what the permit is for was signed, in this leg or an earlier one.
+    /// True if the permit's main transaction is signed: this one or an earlier one.
     main: bool,
-    /// Whether it was signed in an earlier one. Then it succeeded, or this one would not have been signed.
+    /// True if the main transaction is an earlier one. Then it succeeded, or this one would not have been signed.
     done: bool,
-    /// Whether it only takes back what others may take.
+    /// True if it only revokes, cancels or refunds.
     takes_back: bool,
 }
 
 impl Pipeline {
-    /// Ends, as far as the chain allows, what is left open on this ledger and nobody is at. Safe to call at any time,
-    /// from several programs at once.
+    /// Resolves every open permit on this ledger that no process is executing, as far as the chain allows. Safe to call
+    /// at any time, from several processes at once.
     ///
     /// # Errors
-    /// [`Refusal`]: the ledger cannot be read or written. A chain that does not answer leaves open what is on it.
+    /// [`Refusal`] if the ledger cannot be read or written. If a chain does not answer, its permits stay open.
     pub async fn recover(&self) -> Result<Vec<Recovered>, Refusal> {
         self.recover_as(true).await
     }
 
-    /// The same for whoever only wants to know: what the chain says is written down, and nothing is sent again,
-    /// whatever it does.
+    /// Like [`Self::recover`], but sends nothing: it only records what the chain shows.
     ///
     /// # Errors
     /// As [`Self::recover`].
@@ -162,11 +162,11 @@ impl Pipeline {
         Ok(recovered)
     }
 
-    /// The transactions that [`Self::recover`] would send again now: stored, in no block, and nobody is at them. Under a stop
-    /// only what takes back is among them; the rest is watched.
+    /// Returns the transactions that recovery follows: stored, not included, and not in progress in any process. Under
+    /// a stop, only revocations have [`ToSend::now`] set.
     ///
     /// # Errors
-    /// [`Refusal`]: the ledger cannot be read.
+    /// [`Refusal`] if the ledger cannot be read.
     pub fn to_send_again(&self) -> Result<Vec<ToSend>, Refusal> {
         let now = self.inner.clock.now_millis();
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
@@ -182,8 +182,9 @@ impl Pipeline {
         Ok(waiting)
     }
 
-    /// Calls [`Self::recover`] every so often, while `acts` says so, until the last handle to this pipeline is gone. What
-    /// it meets is told on the fabric and on the audit trail; a ledger that cannot be read is tried again.
+    /// Calls [`Self::recover`] at the interval `every`, whenever `acts` returns true, until the last handle to this
+    /// pipeline is dropped. Findings go to the Event Fabric and the audit log. An error is logged, and the next
+    /// interval tries again.
     pub fn keep_recovering(&self, every: Duration, acts: impl Fn() -> bool + Send + 'static) {
         let inner = std::sync::Arc::downgrade(&self.inner);
         tokio::spawn(async move {
@@ -200,15 +201,15 @@ impl Pipeline {
         });
     }
 
-    /// What became of everything that was signed for a call, by this program or an earlier one.
+    /// Returns the outcome of everything that was signed for a call, in this run or an earlier one.
     ///
     /// # Errors
-    /// [`Refusal`]: the ledger cannot be read.
+    /// [`Refusal`] if the ledger cannot be read.
     pub fn fate(&self, call_id: CallId) -> Result<Fate, Refusal> {
         self.inner.store.read(|connection| fate(connection, call_id)).map_err(unavailable)
     }
 
-    /// Whether the program that used this permit is still at it.
+    /// Returns true if the process that used this permit is still executing it.
     fn is_owned(&self, one: &Left, now: u64) -> bool {
         match &one.session {
             Some(session) if session == self.inner.store.session() => self.at_work().contains(&one.permit_id),
@@ -217,11 +218,11 @@ impl Pipeline {
         }
     }
 
-    /// Whether nobody will sign with this nonce any more.
+    /// Returns true if no process will sign with this nonce any more.
     fn is_loose(&self, one: &ReservedNonce, now: u64) -> bool {
         let old = one.at.saturating_add(LEAVE_ALONE) <= now;
         match &one.session {
-            // Which of our own commits took it is not written down; while one runs, none is loose.
+            // The ledger does not say which commit of this process took the nonce, so none is free while a commit runs.
             Some(session) if session == self.inner.store.session() => old && self.at_work().is_empty(),
             Some(session) => !self.inner.store.session_lives(session),
             None => old,
@@ -234,7 +235,7 @@ impl Pipeline {
             for one in &loose {
                 match sender::give_back(transaction, &one.ticket) {
                     Ok(()) => record_nonce(transaction, clock.now_millis(), one)?,
-                    // Another program was quicker, and has put it on record.
+                    // Another process released it first and recorded that.
                     Err(sender::LaneError::NotHeld { .. }) => {}
                     Err(error) => return Err(ReserveError::Ledger(error.to_string())),
                 }
@@ -245,8 +246,8 @@ impl Pipeline {
         given.await
     }
 
-    /// Whether a stored transaction may go out under any stop: it was noted as one that only revokes, and its own bytes
-    /// still say so. The note alone is not believed; whoever can write the ledger could set it.
+    /// Returns true if a stored transaction may be sent under any stop: it was stored as a revocation, and its calldata
+    /// still is one. The stored flag alone is not trusted, because anyone who can write the ledger could set it.
     fn still_revokes(&self, chain_id: u64, hash: B256, noted: bool) -> Result<bool, StoreError> {
         let Some(chain) = self.chain(chain_id).ok().filter(|_| noted) else { return Ok(false) };
         let record = self.inner.store.read(|connection| sender::sendable(connection, hash));
@@ -265,8 +266,8 @@ impl Pipeline {
         Ok(signed.to().is_some_and(|to| revocation::may_revoke(to, value, data, contracts, promised)))
     }
 
-    /// One thing left open, one step of the table after the other, until a step has to wait or there is an end. Nothing is
-    /// told of what is left alone.
+    /// Applies the steps of the table to one open permit, until it must wait or has an end. `None` if the permit is
+    /// left alone.
     async fn bring_on(
         &self,
         one: Left,
@@ -280,7 +281,7 @@ impl Pipeline {
             None => false,
         };
         let leave = Leave::of_left(revokes);
-        // Asked each time: a stop may be set meanwhile.
+        // Evaluated each time, because a stop can be set meanwhile.
         let held_back = || !sends || !self.may_send_again(leave);
         let mut found = self.find(&one, now).await?;
         let mut step = machine::step(found, held_back());
@@ -291,7 +292,7 @@ impl Pipeline {
         if let (Step::SendAgain, Some(hash), Ok(sender)) = (step, hash, self.sender(one.chain_id)) {
             self.note_found(&one, found, step).await?;
             failpoint::reach(Failpoint::RecoveryResending);
-            // Whatever is answered: what the chain has is asked next.
+            // The result is ignored: the chain is polled next.
             let _answered = sender.resend(hash).await;
             failpoint::reach(Failpoint::RecoveryResent);
             let patience = deadline.saturating_duration_since(Instant::now());
@@ -300,7 +301,7 @@ impl Pipeline {
                 Err(error) => untold(error)?,
             };
             step = match machine::step(found, held_back()) {
-                // Sent a moment ago: the next round sends it again.
+                // It was sent a moment ago; the next run sends it again.
                 Step::SendAgain => Step::Watch,
                 step => step,
             };
@@ -327,20 +328,20 @@ impl Pipeline {
         }
     }
 
-    /// Writes an end down, unless somebody else has.
+    /// Records an end, unless one is already recorded.
     async fn write_end(&self, one: &Left, found: Found, step: Step, end: End) -> Result<(), ReserveError> {
         let (rules, clock, left) = (self.inner.rules.clone(), self.inner.clock.clone(), one.clone());
         let written = self.inner.store.write(move |transaction| {
             if permit::has_ended(transaction, left.permit_id)? {
                 return Ok(false);
             }
-            // What was only prepared may be done anew under the same key.
+            // A plan that signed only preparatory transactions may be repeated under the same idempotency key.
             let word = if found == Found::Begun { Some("withdrawn") } else { ended(end) };
             let Some(ended) = word else { return Ok(false) };
             let now = clock.now_millis();
             rules.settle(transaction, now, left.held.reservation, end)?;
             permit::note_end(transaction, left.permit_id, ended)?;
-            // An order that was written down and never signed.
+            // Ends an order that was recorded and never signed.
             if let Some(order) = orders::of_permit(transaction, left.permit_id)? {
                 orders::end(transaction, order.hash, OrderState::failed(&order.message), now)?;
             }
@@ -356,7 +357,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Puts on record what is found, once for each time that it is something else.
+    /// Records a finding when it differs from the previous one of the same permit.
     async fn note_found(&self, one: &Left, found: Found, step: Step) -> Result<(), ReserveError> {
         if self.told().insert(one.permit_id, found) == Some(found) {
             return Ok(());
@@ -371,7 +372,8 @@ impl Pipeline {
     fn say_found(&self, one: &Left, found: Found) {
         let Some(LastLeg { hash, leg, of, .. }) = one.last else { return };
         let state = match found {
-            // Where the purpose was served earlier, the last one failed or never was: the chain's receipts tell.
+            // If the main transaction succeeded earlier, the last one failed or was never included; the receipts show
+            // which.
             Found::Half if one.last.is_some_and(|last| last.done) => TxState::Unclear,
             Found::Whole | Found::Begun | Found::Half => TxState::Confirmed,
             Found::Failed => TxState::Reverted,
@@ -387,7 +389,7 @@ impl Pipeline {
     }
 }
 
-/// Puts a step on the audit trail, in the transaction that takes it.
+/// Records a recovery step in the audit log, in the database transaction that takes it.
 fn record(
     transaction: &rusqlite::Transaction<'_>,
     now: u64,
@@ -403,7 +405,7 @@ fn record(
     append(transaction, now, &entry)
 }
 
-/// The same of a nonce that is given back: which call took it is not written down.
+/// Records a released nonce in the audit log. The ledger does not say which call took it.
 fn record_nonce(transaction: &rusqlite::Transaction<'_>, now: u64, one: &ReservedNonce) -> Result<(), ReserveError> {
     let sender::NonceTicket { chain_id, account, nonce, .. } = &one.ticket;
     let body = json!({
@@ -426,7 +428,7 @@ fn append(
     }
 }
 
-/// The word for an end in the permit's row; `None` where there is none yet.
+/// Returns the `ended` value of the permit's row; `None` while it is unresolved.
 pub(super) fn ended(end: End) -> Option<&'static str> {
     match end {
         End::Done { .. } | End::Partly { .. } => Some("done"),
@@ -454,7 +456,7 @@ fn of_standing(standing: &Standing, last: Option<LastLeg>) -> Found {
     }
 }
 
-/// A chain that does not tell is found so; a ledger that does not is an error.
+/// A chain error is a finding; a ledger error is returned.
 fn untold(error: sender::SenderError) -> Result<Found, ReserveError> {
     match error {
         sender::SenderError::Record(sender::RecordError::Store(error))
@@ -494,8 +496,8 @@ fn left_open(connection: &rusqlite::Connection) -> Result<Vec<Left>, StoreError>
     rows.into_iter().map(left).collect::<Result<_, _>>()
 }
 
-/// A used permit's row: the permit and what is held, whose it is, and its last leg where there is one, with whether it
-/// takes back, whether the purpose was signed, and whether it was before.
+/// Row of a used permit: permit and reservation, owner, last transaction if there is one, and three flags: it only
+/// revokes, the main transaction is signed, the main transaction is an earlier one.
 type Columns = (
     (String, i64, i64, String, String, i64),
     (String, Option<String>, Option<String>),
@@ -554,7 +556,7 @@ fn fate(connection: &rusqlite::Connection, call_id: CallId) -> Result<Fate, Stor
             None => return Ok(Fate::Open),
             Some("done") => happened = true,
             Some("reverted") => (happened, succeeded) = (true, false),
-            // Not sent, or withdrawn: nothing of what it is for can happen.
+            // Not sent, or withdrawn: its purpose can no longer happen.
             Some(_) => continue,
         }
         if let Some(hash) = hash {

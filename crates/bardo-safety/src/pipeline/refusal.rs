@@ -1,4 +1,4 @@
-//! Why something is not signed, or did not come to its end: one error with every rule behind it.
+//! Refusal of an action: one error with every violation behind it.
 
 use crate::simulate::{Fault, Simulated};
 use crate::verdict::Verdict;
@@ -6,25 +6,25 @@ use bardo_base::error::{ErrorCode, ToolError, Violation};
 use bardo_base::model::{Check, RuleName};
 use bardo_base::text::SafeText;
 
-/// Why an action does not go on. Nothing of it was signed, unless it says so.
+/// Reason why an action does not continue. Nothing of it was signed, unless the message says otherwise.
 #[derive(Debug, Clone)]
 pub struct Refusal {
-    /// The error it ends with.
+    /// Error code of the refusal.
     pub code: ErrorCode,
-    /// What stands against it, in a sentence.
+    /// Reasons in one sentence.
     pub message: String,
-    /// Every verdict that was reached, in the order of the checks.
+    /// Verdicts in the order of the checks; empty if no check ran.
     pub verdicts: Vec<Verdict>,
-    /// Every rule that stands against it.
+    /// Every violated rule.
     pub violations: Vec<Violation>,
-    /// What it would do, where that could be simulated.
+    /// Simulation result, if the action could be simulated.
     pub simulated: Option<Box<Simulated>>,
-    /// Machine-readable facts beside the message, by name.
+    /// Machine-readable details for the error response, by name.
     pub facts: Vec<(&'static str, serde_json::Value)>,
 }
 
 impl Refusal {
-    /// A refusal for one reason that no check gave.
+    /// Creates a refusal for a reason that no check reported.
     pub fn new(code: ErrorCode, message: impl ToString) -> Self {
         Self {
             code,
@@ -36,11 +36,11 @@ impl Refusal {
         }
     }
 
-    /// A refusal by the verdicts that block; the first of them names the error.
+    /// Creates a refusal from the blocking verdicts. The first one determines the error code.
     pub fn by(verdicts: Vec<Verdict>, simulated: Option<Simulated>) -> Self {
         let blocking = || verdicts.iter().filter(|verdict| verdict.blocks());
         let code = blocking().find_map(|verdict| verdict.code).unwrap_or(ErrorCode::SafetySimulationFailed);
-        // The stop names itself.
+        // The stop's text already names the stop.
         let words = |verdict: &Verdict| match verdict.check {
             Check::Halt => verdict.detail().to_string(),
             check => format!("{check}: {}", verdict.detail()),
@@ -50,7 +50,7 @@ impl Refusal {
         Self { code, message, verdicts, violations, simulated: simulated.map(Box::new), facts: Vec::new() }
     }
 
-    /// A refusal because what would happen breaks what was permitted.
+    /// Creates a refusal because the action would exceed its permit now.
     pub fn out_of_bounds(faults: &[Fault], simulated: Option<Simulated>) -> Self {
         let what = faults.iter().map(|fault| format!("{}: {}", fault.rule, fault.found)).collect::<Vec<_>>().join("; ");
         Self {
@@ -60,11 +60,11 @@ impl Refusal {
         }
     }
 
-    /// As an envelope carries it.
+    /// Converts the refusal into the error of a tool response.
     pub fn error(&self) -> ToolError {
         let error = ToolError::new(self.code, &self.message);
         let error = self.facts.iter().fold(error, |error, (name, value)| error.detail(name, value.clone()));
-        // What is usual to do about a stop gives nobody keys again.
+        // The usual suggestion for a stop does not restore session keys.
         let suggested = self.verdicts.iter().filter(|verdict| verdict.blocks()).find_map(|one| one.suggestion.as_ref());
         let error = match self.violations.iter().find(|violation| violation.rule.is(RuleName::SessionKeys)) {
             Some(violation) => error.suggest(format_args!("What would pass: {}.", violation.would_pass)),
@@ -78,7 +78,7 @@ impl Refusal {
         if self.violations.is_empty() { error } else { error.violating(&self.violations) }
     }
 
-    /// The sentence, cleaned.
+    /// Returns the message as display-safe text of at most 400 characters.
     pub fn why(&self) -> SafeText {
         SafeText::clean(&self.message, 400)
     }

@@ -1,7 +1,6 @@
-//! Why a transaction that is in a block has reverted. A receipt does not say, so what was signed is run once more: on
-//! the state that its block left, which has in it whatever came before, and then on the one that its block found, both
-//! at its block's own time. What this answers is for a person to read and decides nothing. The bytes are those that are
-//! stored here: an endpoint that could say what is run could have anything run, for as long as it likes.
+//! Revert reasons of included transactions. A receipt has none, so the transaction is run again with its block's time:
+//! first on the state after its block, then on the state before it. The result is for display only and decides nothing.
+//! The calldata comes from the local store: an endpoint that chose it could make this process run anything.
 
 use std::time::Duration;
 
@@ -16,11 +15,11 @@ use bardo_base::fabric::TxState;
 use golem_chain::fork::{Call, Fork, NextBlock, Status};
 use golem_chain::signed::Signed;
 
-/// How long anybody waits to be told: the money is gone whatever the answer.
+/// Timeout for the reason. The outcome does not depend on it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Pipeline {
-    /// In a sentence, which of the transactions reverted, and why as far as that can be told.
+    /// Describes in one sentence which transaction reverted, and the reason if it can be found.
     pub async fn why_reverted(&self, committed: &Committed) -> String {
         let Some(leg) = committed.legs.iter().find(|leg| leg.state == TxState::Reverted) else {
             return "the transaction is in a block and reverted".to_owned();
@@ -39,11 +38,11 @@ impl Pipeline {
     }
 }
 
-/// What stands in the way of the same call on the state after `block`, or else before it; `None` where nothing does, or
-/// the chain does not answer.
+/// Returns the failure of the same call on the state after `block`, or else before it. `None` if the call succeeds on
+/// both, or if the chain does not answer.
 async fn reason(ground: &Ground, signed: &Signed, block: u64) -> Option<String> {
     let sent = signed.transaction();
-    // Neither the nonce, which is used up, nor the fees, which are paid, are asked again.
+    // Nonce and fees are left out: the nonce is used and the fees are paid.
     let call = Call::new(signed.from(), sent.to()?, sent.input().clone())
         .with_value(sent.value())
         .with_gas_limit(sent.gas_limit());

@@ -1,5 +1,4 @@
-//! What became of what was sent: the receipt, the account's balances before and after as the chain
-//! tells them, and the ledger's last word.
+//! Settlement: receipts, balance changes by the chain, and the final ledger entry.
 
 use std::collections::BTreeMap;
 
@@ -30,39 +29,39 @@ use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::sender::{Sender, Standing, TxState as Stage};
 use golem_chain::token::{Token, TokenId};
 
-/// How often what is not settled is looked at in the background.
+/// Poll interval for unresolved transactions in the background.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(15);
 
-/// Where the word on what became of transactions comes from.
+/// Source of the actual outcome, as events and the audit log name it.
 const GROUND_TRUTH: &str = "transaction_receipt + balance_diff";
 
-/// What the chain says became of the account's money.
+/// Effect of a plan on the account, as the chain shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Truth {
-    /// Every balance that the plan's own transactions moved, gas apart.
+    /// Balances that the plan's own transactions moved, without gas.
     pub moves: Vec<Move>,
-    /// What gas cost in all, in wei.
+    /// Total gas cost in wei, including a rollup's data fee.
     pub gas_cost: U256,
-    /// What was not as declared; empty where everything was.
+    /// Deviations from the declaration; empty if there are none.
     pub mismatches: Vec<SafeText>,
 }
 
 impl Truth {
-    /// Whether everything was as declared.
+    /// Returns true if the outcome is as declared.
     pub fn matched(&self) -> bool {
         self.mismatches.is_empty()
     }
 
-    /// What counts as spent: what went out at the prices it was reserved at, what can still be taken,
-    /// and gas. `None` where that cannot be told; then all that was reserved counts.
+    /// Returns the dollars that count as spent: declared outflows at the prices of the reservation, amounts that others
+    /// can still take, other losses, and gas. `None` if a value is missing; then the full reservation counts.
     ///
-    /// Once what the plan is for has happened, what was declared to go out has gone, as it was reserved. Balances do not
-    /// lessen that: what others bring to the account in the same blocks would be taken for money that was not spent.
+    /// Once the main transaction succeeded, the declared outflow counts in full, whatever the balances show. Other
+    /// deposits in the same blocks would otherwise look like money that was not spent.
     pub(super) fn spent(&self, framed: &Framed, legs: &[LegReport], assessment: &Assessment, gas: Usd) -> Option<Usd> {
         let values = assessment.facts.values.as_ref().ok()?;
         let mut spent = values.takeable.iter().try_fold(gas, |sum, one| sum.checked_add(one.usd)).ok()?;
         let declared: &[Valued] = if main_is_done(legs) { &values.outflows } else { &[] };
-        // A fair exit counts as what it may lose, as it was reserved.
+        // A fair exit counts as its possible loss, as it was reserved.
         let most = if assessment.facts.reduce_only() { Some(values.exit_loss().ok()?) } else { None };
         let mut given = Usd::ZERO;
         for one in declared {
@@ -88,13 +87,13 @@ impl Truth {
     }
 }
 
-/// Whether what a plan is for is in a block and succeeded.
+/// Returns true if the plan's main transaction is included and succeeded.
 pub(super) fn main_is_done(legs: &[LegReport]) -> bool {
     legs.iter().any(|leg| leg.purpose == Purpose::Main && leg.state == TxState::Confirmed)
 }
 
-/// How much of a token a trade of exact output has taken from the account, by the token's own events in the plan's own
-/// transactions. `None` for all else, and where there are no such events: then it took what was declared.
+/// Returns the amount that an exact-output trade took from the account, by the token's `Transfer` events in the plan's
+/// own receipts. `None` for any other trade or token, and without such events: then the declared amount counts.
 fn paid(framed: &Framed, legs: &[LegReport], token: TokenId) -> Option<U256> {
     let trade = framed.proposal().trade.as_ref().filter(|trade| trade.exact_output && trade.token_in.id == token)?;
     let TokenId::Erc20(contract) = trade.token_in.id else { return None };
@@ -109,8 +108,8 @@ fn paid(framed: &Framed, legs: &[LegReport], token: TokenId) -> Option<U256> {
 }
 
 impl Pipeline {
-    /// Sends stored bytes and waits for their end, for as long as the pipeline's patience lasts; what no block takes
-    /// meanwhile is outbid. With what was done beside.
+    /// Sends a stored transaction and follows it until it settles or the pipeline's patience ends, replacing it with
+    /// higher fees if no block includes it. Returns the report, and remarks on what was done meanwhile.
     pub(super) async fn send_and_follow(
         &self,
         prepared: &Prepared,
@@ -142,7 +141,7 @@ impl Pipeline {
         let state = match sender.send(kept).instrument(sending).await {
             Ok(sent) if sent.state == Stage::Dropped => TxState::Dropped,
             Ok(_) => TxState::Sent,
-            // It may have left: only the chain can tell.
+            // It may have been sent; only the chain can tell.
             Err(_) => TxState::Unclear,
         };
         failpoint::reach(Failpoint::Sent);
@@ -166,7 +165,7 @@ impl Pipeline {
                 let over = Instant::now() >= deadline;
                 match standing {
                     Ok(standing) if standing.settled || over => break with_standing(report, &standing),
-                    // In a block that is not deep enough: it only takes time.
+                    // Included, without enough confirmations yet.
                     Ok(standing) if standing.mined.is_some() => {}
                     Ok(_) if may_outbid => match self.outbid(prepared, assessment, leg, (sender, hash)).await {
                         Ok((newer, remark)) => {
@@ -183,7 +182,7 @@ impl Pipeline {
                         remarks.push(format!("What became of transaction {hash} is not known: {why}."));
                         break report;
                     }
-                    // The chain does not answer: it is asked until patience is over.
+                    // The chain does not answer; poll until the deadline.
                     Err(_) => tokio::time::sleep(sender.rules().poll).await,
                 }
             }
@@ -194,10 +193,10 @@ impl Pipeline {
         (report, remarks)
     }
 
-    /// Balances before and after, held against the declaration.
+    /// Compares the account's balances before and after the plan with its declaration.
     ///
     /// # Errors
-    /// Why it cannot be told.
+    /// The reason why balances or costs cannot be read, in words.
     #[instrument(level = "debug", name = "verify", skip_all)]
     pub(super) async fn truth(&self, prepared: &Prepared, legs: &[LegReport]) -> Result<Truth, Doubt> {
         let framed = &prepared.preview.framed;
@@ -220,8 +219,8 @@ impl Pipeline {
             let Some(own) = after_own(framed.account(), *id, held, legs).filter(|own| *own != by_balance) else {
                 continue;
             };
-            // The balance moved by more than this plan: its own events count where the block's other transfers explain
-            // the rest exactly. A token whose events and balances contradict each other is judged by its balances.
+            // The balance moved by more than this plan. The plan's own events count if other transfers in these blocks
+            // explain the rest exactly. If a token's events contradict its balances, the balances count.
             let others = ground.transfers(framed.account(), *id, (first, last)).await;
             if others
                 .is_some_and(|all| held.checked_add(all.0).and_then(|sum| sum.checked_sub(all.1)) == Some(by_balance))
@@ -237,7 +236,7 @@ impl Pipeline {
         Ok(Truth { moves, gas_cost, mismatches })
     }
 
-    /// Says, and records, what was expected and what is.
+    /// Reports and records the expected and the actual outcome.
     pub(super) async fn say_truth(&self, framed: &Framed, truth: &Truth, legs: &[LegReport]) {
         let verified = ToolVerified {
             expected_outcome: framed.proposal().expected_outcome.clone(),
@@ -257,15 +256,15 @@ impl Pipeline {
         self.say(framed, EventKind::ToolVerified(verified));
     }
 
-    /// Whether what was signed with such leave may be sent again, or outbid, now: not under a stop that has come since,
-    /// unless it only takes back, which must arrive whatever stands.
+    /// Returns true if a transaction that was signed with this clearance may be sent again, or replaced, now. A new
+    /// stop forbids it, except for revocations, which must go through under any stop.
     pub(super) fn may_send_again(&self, leave: Leave) -> bool {
         let stop = self.inner.rules.stop();
         leave.takes_back || stop.is_none() || stop == leave.signed_under
     }
 
-    /// Follows what is not settled in the background, settles what was held once it is, and says how it ended. `leave` is
-    /// that of the last of `legs`.
+    /// Follows an unresolved plan in the background, and settles its reservation once the last transaction is settled.
+    /// `leave` belongs to the last of `legs`.
     pub(super) fn follow(
         &self,
         sender: Sender,
@@ -279,7 +278,7 @@ impl Pipeline {
         let pipeline = self.clone();
         let (proposal, tx_hash) = (framed.proposal(), last.hash);
         let (call_id, chain_id) = (proposal.call_id, proposal.chain_id);
-        // No child of the call's span, which ends when the caller is answered.
+        // Not a child of the call's span, which ends when the caller gets its response.
         let span = debug_span!(parent: None, "follow", %call_id, %permit_id, chain_id, %tx_hash);
         let work = async move {
             let (_at_work, _attendance) = (at_work, pipeline.inner.clock.attend());
@@ -287,7 +286,7 @@ impl Pipeline {
                 let may_send = || pipeline.may_send_again(leave);
                 match sender.wait_while(last.hash, LOOK_AGAIN, may_send).await {
                     Ok(standing) if standing.settled => {
-                        // What cannot be written now is settled by the next start.
+                        // If this write fails, recovery settles the reservation.
                         let _written = pipeline.settle_as(permit_id, held, end_of(&standing, held, before)).await;
                         let ended = with_standing(last, &standing);
                         pipeline.say_leg(&framed, leg, ended.hash, ended.state, ended.block);
@@ -302,12 +301,12 @@ impl Pipeline {
     }
 }
 
-/// What stood when something was signed, as far as it decides whether it may go out again.
+/// Stop and action class at signing time; they decide whether a transaction may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Leave {
-    /// The stop that was in force.
+    /// Stop in force when it was signed.
     signed_under: Option<StopLevel>,
-    /// Whether it only takes back what others may take.
+    /// True if it only revokes, cancels or refunds.
     takes_back: bool,
 }
 
@@ -316,21 +315,21 @@ impl Leave {
         Self { signed_under: assessment.facts.stop, takes_back: assessment.facts.takes_back() }
     }
 
-    /// Of what an ended program has left. Under which stop it was signed is not kept, so any holds it back that it does
-    /// not pass.
+    /// Clearance for transactions that an ended process left. The ledger does not say under which stop they were
+    /// signed, so any stop holds them back unless they only revoke.
     pub(super) const fn of_left(takes_back: bool) -> Self {
         Self { signed_under: None, takes_back }
     }
 }
 
-/// What of a plan is in blocks before its last transaction.
+/// Part of a plan that is included before its last transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Nothing.
+    /// No transaction is included.
     Nothing,
-    /// Something, and what the plan is for is not among it.
+    /// Preparatory transactions only.
     Prepared,
-    /// What the plan is for.
+    /// The main transaction.
     Main,
 }
 
@@ -344,12 +343,12 @@ impl Before {
     }
 }
 
-/// How what was held ends, by where its last transaction stands and what was done before it. What succeeded without
-/// being watched counts in full.
+/// Determines how a reservation ends from the last transaction's state and from what was included before it. A success
+/// that was not observed in the foreground counts in full.
 fn end_of(standing: &Standing, held: Held, before: Before) -> End {
     match (&standing.mined, standing.record.state, before) {
         (Some(mined), ..) if mined.receipt.status() => End::Done { spent: held.spent },
-        // A last transaction that only tidies up undoes nothing by failing.
+        // A failed clean-up does not undo the main transaction.
         (Some(_), _, Before::Main) | (None, Stage::Dropped, Before::Main) => End::Done { spent: held.spent },
         (Some(_), ..) | (None, Stage::Dropped, Before::Prepared) => End::Reverted { gas: held.gas },
         (None, Stage::Dropped, Before::Nothing) => End::NotSent,
@@ -375,8 +374,8 @@ fn with_standing(report: LegReport, standing: &Standing) -> LegReport {
     }
 }
 
-/// The account's balance of a token after the plan's own transactions alone, by the token's events in their receipts.
-/// `None` where it emitted none that name the account.
+/// Returns the account's balance of a token after the plan's own transactions alone, by the token's `Transfer` events
+/// in their receipts. `None` if no event names the account.
 fn after_own(account: Address, token: TokenId, held: U256, legs: &[LegReport]) -> Option<U256> {
     let TokenId::Erc20(contract) = token else { return None };
     let logs = legs.iter().flat_map(|leg| &leg.logs).filter(|log| log.address == contract);
@@ -404,7 +403,7 @@ fn moves(before: &Balances, after: &Balances, gas: U256) -> Vec<Move> {
     moved.filter(|moved| moved.before != moved.after).collect()
 }
 
-/// What is not as declared. Where not everything was done, only what went out is held to account.
+/// Returns deviations from the declaration. If the plan did not complete, only outflows are compared.
 fn mismatches(framed: &Framed, moves: &[Move], all_done: bool) -> Vec<SafeText> {
     let proposal = framed.proposal();
     let mut found = Vec::new();
@@ -430,7 +429,7 @@ fn mismatches(framed: &Framed, moves: &[Move], all_done: bool) -> Vec<SafeText> 
     found
 }
 
-/// What came of a plan, in a sentence: what the account received, by which transaction, and what was not as declared.
+/// Describes a plan's result in one sentence: amounts received, transaction hash, deviations.
 fn actual_outcome(proposal: &Proposal, truth: &Truth, legs: &[LegReport]) -> String {
     let received = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account).map(|inflow| {
         let moved = truth.moves.iter().find(|moved| moved.token == inflow.token.id);
@@ -456,10 +455,10 @@ fn describe(moved: &Move) -> String {
     format!("{name} {} → {}", moved.before, moved.after)
 }
 
-/// What transactions have cost in all, in wei: their gas, and on a rollup what is paid beside it.
+/// Returns the total cost of included transactions in wei: gas, and a rollup's data fee.
 ///
 /// # Errors
-/// Why it cannot be told.
+/// The reason why a data fee cannot be read, in words.
 pub(super) async fn cost_of(ground: &Ground, legs: &[LegReport]) -> Result<U256, Doubt> {
     let mut cost = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
     for leg in legs.iter().filter(|leg| leg.block.is_some()) {

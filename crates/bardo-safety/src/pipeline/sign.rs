@@ -1,5 +1,5 @@
-//! One leg signed: leave for it made, the account asked, what came back held against the frame, and its bytes stored
-//! before anything of them is sent.
+//! Signing of one transaction: creates the capability, asks the account, compares the signed transaction with the
+//! payload, and stores it before anything is sent.
 
 use std::sync::Arc;
 
@@ -27,14 +27,14 @@ use bardo_store::StoreError;
 use golem_chain::sender::{self, Kept, NonceTicket, RecordError, Route, Sender};
 use golem_chain::signed::Signed;
 
-/// A leg that has been signed and stored.
+/// Transaction that is signed and stored.
 pub(super) struct Stored {
     pub kept: Kept,
     pub signed: Signed,
     pub route: Route,
 }
 
-/// Why signed bytes were not stored.
+/// Reason why a signed transaction was not stored.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeepError {
     #[error(transparent)]
@@ -45,14 +45,14 @@ pub(super) enum KeepError {
     Audit(#[from] AuditError),
 }
 
-/// Why there are no signed bytes of a leg.
+/// Reason why there is no stored transaction for a step of the plan.
 #[derive(Debug)]
 pub(super) struct NotStored {
-    /// The nonce to give back; `None` where it may have been signed with.
+    /// Nonce to release; `None` if it may have been signed with.
     pub ticket: Option<NonceTicket>,
     pub code: ErrorCode,
     pub why: String,
-    /// Whether that counts as a failure, rather than as being called off.
+    /// True if it counts as a failure for the failure breaker; false if the action was withdrawn.
     pub failed: bool,
 }
 
@@ -62,20 +62,20 @@ impl NotStored {
     }
 }
 
-/// Refusal of every signature by a pipeline on paper.
+/// Reason for refusing every signature in paper mode.
 pub(super) const ON_PAPER: &str = "paper mode signs nothing";
 
-/// Whether it is the call by which a token's holder allows somebody something.
+/// Returns true if the calldata is an ERC-20 `approve` of more than zero.
 fn allows(call: &[u8]) -> bool {
     Erc20::approveCall::abi_decode(call).is_ok_and(|approve| !approve.value.is_zero())
 }
 
 impl Pipeline {
-    /// Signs one leg and stores its bytes. Between the reservation and here, and between the
-    /// signature and the store, the stop file is read again: after it exists, nothing signed is kept.
+    /// Signs one transaction and stores it. The stop file is read again before and after signing: nothing signed is
+    /// stored once a stop has been set.
     ///
     /// # Errors
-    /// [`NotStored`]: no signed bytes are kept, nothing will be sent.
+    /// [`NotStored`] if nothing will be sent. The stored state is unknown if it has no ticket.
     #[instrument(level = "debug", name = "sign", skip_all, fields(chain_id = prepared.preview.framed.proposal().chain_id, tx_hash))]
     pub(super) async fn sign_and_store(
         &self,
@@ -116,7 +116,7 @@ impl Pipeline {
         };
         failpoint::reach(Failpoint::Signed);
         if let Err(why) = as_framed(framed, leg, ticket.nonce, fees, &signed) {
-            // It carries a signature over something else: it is dropped here, and never stored or sent.
+            // The signature covers something else: the transaction is dropped, never stored or sent.
             let why = format!("the account signed something else than it was given: {why}");
             return Err(NotStored { failed: true, ..NotStored::before(ticket, ErrorCode::PermitMismatch, &why) });
         }
@@ -160,7 +160,7 @@ impl Pipeline {
                 self.say_leg(framed, leg, signed.hash(), TxState::Signed, None);
                 Ok(Stored { kept, signed, route })
             }
-            // Whether it is on disk is not known; it was not sent, and recovery settles it.
+            // The row may or may not be on disk. The transaction was not sent, and recovery settles it.
             Err(error) => Err(NotStored {
                 ticket: None,
                 code: ErrorCode::StoreUnavailable,
@@ -170,16 +170,15 @@ impl Pipeline {
         }
     }
 
-    /// Gives back the nonce of a leg that was not stored, and settles what was held if nothing of the
-    /// plan was ever sent.
+    /// Releases the nonce of a transaction that was not stored. Returns a remark if that fails.
     pub(super) async fn undo(&self, sender: &Sender, not_stored: &NotStored) -> Option<String> {
         let ticket = not_stored.ticket.clone()?;
         sender.give_back(ticket).await.err().map(|error| format!("the nonce could not be given back: {error}"))
     }
 }
 
-/// Whether `signed` is leg number `leg` exactly as it was framed, with valid signatures of the right
-/// signers where the frame has room for them, and nothing else.
+/// Checks that `signed` is exactly transaction number `leg` of the payload, with valid signatures of the right signers
+/// in its signature slots.
 pub(super) fn as_framed(
     framed: &Framed,
     leg: usize,
@@ -205,7 +204,7 @@ pub(super) fn as_framed(
     filled(wanted, transaction.input(), chain_id)
 }
 
-/// Whether `data` is the leg's calldata with each slot filled by a signature of its signer.
+/// Checks that `data` is the transaction's calldata with each slot filled by a signature of its signer.
 fn filled(leg: &FramedLeg, data: &[u8], chain_id: u64) -> Result<(), &'static str> {
     if data.len() != leg.data.len() {
         return Err("calldata of another length");

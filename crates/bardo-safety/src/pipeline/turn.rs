@@ -1,9 +1,10 @@
-//! One commit of an account at a time, among all programs on a ledger. What a plan allows and signs is exact, and an
-//! allowance is set, not added to: two plans of one account at once would use up each other's, and both pay for
-//! transactions that revert. So each waits for its turn, looks again once it has it, and keeps it until its plan is over.
+//! Account lock: one commit per account at a time, across all processes on a ledger. A plan's allowances are exact, and
+//! `approve` sets an allowance instead of adding to it. Two concurrent plans of one account would use up each other's
+//! allowances, and both would pay for reverting transactions. Each commit therefore waits for the lock, assesses its
+//! action again, and keeps the lock until its plan is over.
 //!
-//! The turn ends with the program, however that ends. What the plan of an ended program has left is for `recover`. What
-//! only takes back is never kept waiting for long: it must pass also while somebody else's transaction is stuck.
+//! The lock ends with the process, however that ends; `recover` handles what its plan left. Revocations wait only
+//! briefly: they must pass even while another transaction is stuck.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +15,10 @@ use super::{Pipeline, Refusal};
 use bardo_base::error::ErrorCode;
 use bardo_store::{Hold, HoldError};
 
-/// So long what only takes back waits for its turn; then it goes without one.
+/// Longest wait of a revocation for the account lock; after it, the revocation proceeds without the lock.
 pub(super) const TAKING_BACK_WAITS: Duration = Duration::from_secs(2);
 
-/// An account's turn. Cheap to clone; it is over when the last clone is dropped.
+/// Lock on one account. Cheap to clone; released when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Turn {
     chain_id: u64,
@@ -26,25 +27,25 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// How many turns of the account there had been before this one.
+    /// Returns how often the account had been locked before this lock.
     pub fn count(&self) -> u64 {
         self.hold.count()
     }
 
-    /// Whether it is a turn of this account.
+    /// Returns true if this lock is on the given account.
     pub(super) fn is_of(&self, chain_id: u64, account: Address) -> bool {
         self.chain_id == chain_id && self.account == account
     }
 }
 
-/// By whose turn a commit is made.
+/// Source of the account lock for a commit.
 #[derive(Debug, Clone)]
 pub(super) enum ByTurn {
-    /// It waits for one of its own.
+    /// The commit acquires the lock.
     Own,
-    /// Whoever asks has it.
+    /// The caller already holds the lock.
     Given(Turn),
-    /// It is part of a plan that has it.
+    /// The commit is part of a plan that holds the lock.
     Outer,
 }
 
@@ -53,11 +54,12 @@ fn name(chain_id: u64, account: Address) -> String {
 }
 
 impl Pipeline {
-    /// Waits until no other action of the account is being signed or on its way, by this program or another on the
+    /// Waits until no other action of the account is being signed or followed, in this process or another one on the
     /// ledger.
     ///
     /// # Errors
-    /// `PERMIT_EXPIRED` if that takes longer than `patience`; `STORE_UNAVAILABLE` if it cannot be told.
+    /// [`Refusal`] with `PERMIT_EXPIRED` if that takes longer than `patience`, or with `STORE_UNAVAILABLE` if the lock
+    /// cannot be read.
     pub async fn turn(&self, chain_id: u64, account: Address, patience: Duration) -> Result<Turn, Refusal> {
         match self.inner.store.hold(&name(chain_id, account), patience).await {
             Ok(hold) => Ok(Turn { chain_id, account, hold: Arc::new(hold) }),
@@ -70,11 +72,11 @@ impl Pipeline {
         }
     }
 
-    /// How many turns of the account there have been, nothing while one is going on: what was looked at before or
-    /// during one is looked at again after it.
+    /// Returns how often the account has been locked; `None` while it is locked. A changed count means that earlier
+    /// reads of the account are out of date.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// [`Refusal`] with `STORE_UNAVAILABLE` if the lock cannot be read.
     pub fn turns(&self, chain_id: u64, account: Address) -> Result<Option<u64>, Refusal> {
         let count = self.inner.store.held_before(&name(chain_id, account));
         count.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))

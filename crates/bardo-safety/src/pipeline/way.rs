@@ -1,5 +1,5 @@
-//! What is on its way already for the same as what is to be done: an order that can still be filled, which nothing
-//! replaces, since both would be settled. Orders of agents give way to the operator's fair exits: they are cancelled first.
+//! Open orders for the same pair. An order that can still be filled blocks a new trade or order, since both could be
+//! settled. Orders of agents are cancelled for the operator's fair exits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,29 +21,29 @@ use golem_chain::network::Contract;
 use golem_chain::permit2::nonce_position;
 use golem_chain::token::{Token, TokenId};
 
-/// So long orders are looked at after one was made void.
+/// Longest wait for the order poll after a cancellation.
 const LOOKING: Duration = Duration::from_secs(3);
 
-/// Gas limit of the transaction that uses up an order's nonce, in gas units.
+/// Gas limit of the transaction that invalidates an order's nonce, in gas units.
 const CANCEL_GAS: u64 = 120_000;
 
-/// Cancellation of an agent's order that holds up an exit of the operator's.
+/// Cancellation of an agent's order that blocks an exit of the operator.
 #[derive(Debug, Clone)]
 pub struct Clearing {
     /// Preview of the cancellation.
     pub preview: Preview,
-    /// Hash of the order.
+    /// Hash of the order to cancel.
     pub order: B256,
 }
 
 impl Pipeline {
-    /// After an order was made void, has the ledger know it: until then it would stand in the way of the next one.
+    /// Polls the account's orders after a cancellation, so that the ledger does not keep the cancelled order as open.
     pub(super) async fn look_after(&self, framed: &Framed) {
         let Some(orders) = self.orders().cloned().filter(|_| framed.proposal().intent == Intent::CancelOrder) else {
             return;
         };
-        // On a task of its own: what a look finds is told to its end. Where that cannot be done in time, or not at all,
-        // the order stands as it is written until somebody looks.
+        // On its own task, because a poll must finish and report what it finds. If it takes too long or fails, the
+        // order stays open in the ledger until the next poll.
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let looking = tokio::spawn(async move { orders.look_at_those_of(chain_id, account).await });
         if let Ok(Ok(Err(error))) = tokio::time::timeout(LOOKING, looking).await {
@@ -51,12 +51,12 @@ impl Pipeline {
         }
     }
 
-    /// Previews the cancellation of the oldest order that holds up `preview`, a fair exit by the operator's own hand. To be
-    /// asked and committed in the account's turn: no other order is signed meanwhile. `None` where nothing holds it up, and
-    /// where an order of the operator's own does: that one is theirs to cancel.
+    /// Previews the cancellation of the oldest order that blocks `preview`, a fair exit by the operator. Call it and
+    /// commit the result under the account lock, so that no other order is signed meanwhile. `None` if nothing blocks
+    /// the exit, or if an order of the operator's own does: only the operator cancels that one.
     ///
     /// # Errors
-    /// [`Refusal`] where the orders cannot be read, or where something is against the cancellation.
+    /// [`Refusal`] if the orders cannot be read, or if the cancellation is blocked.
     pub async fn preview_clearing(
         &self,
         preview: &Preview,
@@ -68,7 +68,7 @@ impl Pipeline {
         let (Some(pair), Some(exit)) = (traded(framed), exit_by_hand(framed, &preview.simulated)) else {
             return Ok(None);
         };
-        // On paper nothing is signed, orders included.
+        // Paper mode signs nothing, so there is no order to cancel.
         if self.inner.paper.is_some() {
             return Ok(None);
         }
@@ -102,7 +102,7 @@ impl Pipeline {
     }
 }
 
-/// The call that uses up the nonce of an order; `None` where it has none.
+/// Returns the call that invalidates an order's Permit2 nonce; `None` if the order has no such nonce.
 fn cancellation(order: &Record) -> Option<Leg> {
     let (word, bit) = nonce_position(order.message.unordered_nonce()?);
     let call = Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: U256::from(1) << bit };
@@ -116,7 +116,8 @@ fn cancellation(order: &Record) -> Option<Leg> {
     })
 }
 
-/// What an action gives of its one token, and what the account has of it, where it is a fair exit by the operator's own hand.
+/// Returns the amount given and the balance of the action's first outflow token, in raw units. `None` unless it is a
+/// fair exit by the operator.
 pub(super) fn exit_by_hand(framed: &Framed, simulated: &Simulated) -> Option<ExitByHand> {
     let proposal = framed.proposal();
     if proposal.golem_id != GolemId::operator() || !simulated.reduce_only {
@@ -129,7 +130,7 @@ pub(super) fn exit_by_hand(framed: &Framed, simulated: &Simulated) -> Option<Exi
     Some(ExitByHand { balance, gives })
 }
 
-/// What a trade, or an order, gives and wants: while an order for the same can still be filled, nothing replaces it.
+/// Returns the token pair of a trade or order; `None` for any other action.
 pub(super) fn traded(framed: &Framed) -> Option<Pair> {
     let proposal = framed.proposal();
     if let Some(pair) = proposal.order.as_ref().and_then(|order| Pair::of(&order.message)) {

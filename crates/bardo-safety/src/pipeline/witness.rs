@@ -1,10 +1,10 @@
-//! Endpoints that contradict each other, and what may be signed all the same.
+//! Endpoint disputes: actions that may be signed although endpoints contradict each other.
 //!
-//! Everything that an assessment reads is compared on all endpoints of the chain. Where they differ, nothing that could
-//! lose more passes. What only leaves a position, or only revokes, cancels or refunds, passes on the majority. Without a
-//! majority it is assessed on each endpoint alone, and passes if it passes on most of them; with two endpoints it must
-//! pass on both, except that it may merely revert on one of them: a transaction that reverts costs its gas and nothing
-//! else. An endpoint that cannot be read, or that contradicts the address book, does not count.
+//! Everything that an assessment reads is compared on all endpoints of the chain. If they differ, only exits,
+//! revocations, cancellations and refunds can pass. These pass on the majority's values. Without a majority, the action
+//! is assessed on each endpoint alone, and must pass on most of them. With two endpoints it must pass on both, or pass
+//! on one and merely revert on the other: a reverting transaction costs only its gas. An endpoint that cannot be read,
+//! or that contradicts the address book, does not count.
 
 use tracing::instrument;
 
@@ -21,15 +21,15 @@ use bardo_base::model::{Check, Phase, RuleName};
 use golem_chain::fork::Status;
 use golem_chain::provider::{Dispute, DisputeMark};
 
-/// The rule that a contradiction between endpoints violates.
+/// Rule that a contradiction between endpoints violates.
 pub(super) const RULE: RuleName = RuleName::EndpointsAgree;
 
 impl Pipeline {
-    /// Assesses the legs of `framed` from number `from` on, on the chain's latest block. What an earlier look has found
-    /// on that very block is not read again. Where endpoints contradict each other, see the module.
+    /// Assesses the transactions of `framed` from index `from` on the chain's latest block. Reuses `earlier` if it was
+    /// read on that block. The module documentation says what happens when endpoints contradict each other.
     ///
     /// # Errors
-    /// [`Refusal`] if the chain cannot be read at all. What blocks the frame is in the verdicts.
+    /// [`Refusal`] if the chain cannot be read at all. Anything that blocks the payload is in the verdicts.
     #[instrument(level = "debug", name = "checks", skip_all, fields(chain_id = framed.proposal().chain_id))]
     pub(super) async fn assess(
         &self,
@@ -43,7 +43,7 @@ impl Pipeline {
         let assessed = self.assess_on(ground, framed, from, phase, earlier).await;
         let Some((dispute, all_decided)) = self.disputed_since(&marks) else { return assessed };
         match assessed {
-            // By the majority's values.
+            // The majority's values.
             Ok(assessment) if all_decided && may_pass(&assessment) => Ok(noting(assessment, &dispute)),
             Ok(assessment) if all_decided => Ok(refused(assessment, &dispute)),
             undecided => match self.assess_each(ground, framed, from, phase).await {
@@ -57,8 +57,8 @@ impl Pipeline {
         }
     }
 
-    /// The assessment on which an exit or a revocation may pass although endpoints contradict each other without a
-    /// majority; `None` if it may not.
+    /// Returns the assessment on which an exit or a revocation may pass although the endpoints have no majority; `None`
+    /// if it may not pass.
     async fn assess_each(&self, ground: &Ground, framed: &Framed, from: usize, phase: Phase) -> Option<Assessment> {
         let views: Vec<Ground> =
             ground.client.each_alone().into_iter().map(|(_, client)| ground.alone(client)).collect();
@@ -73,7 +73,7 @@ impl Pipeline {
             0..=2 => !passing.is_empty() && passing.len().saturating_add(harmless) == all,
             _ => passing.len().saturating_mul(2) > all,
         };
-        // The more pessimistic of those that pass: the one by which most is spent.
+        // Of the passing assessments, use the most pessimistic: the one with the highest spending.
         let spent = |one: &Assessment| one.facts.values.as_ref().map(|values| values.spent).ok();
         passing.into_iter().filter(|_| enough).max_by_key(spent)
     }
@@ -82,8 +82,8 @@ impl Pipeline {
         self.inner.chains.iter().map(|chain| chain.ground.client.dispute_mark()).collect()
     }
 
-    /// The latest contradiction on any chain since `marks`, and whether a majority settled all of them. Another chain
-    /// counts too: what arrives there is read from it.
+    /// Returns the latest dispute on any chain since `marks`, and whether a majority settled all of them. Other chains
+    /// count too, because the value of a bridge order's output is read from its destination.
     fn disputed_since(&self, marks: &[DisputeMark]) -> Option<(Dispute, bool)> {
         let chains = self.inner.chains.iter().zip(marks);
         let disputes = chains.filter_map(|(chain, mark)| chain.ground.client.disputes_since(*mark));
@@ -94,15 +94,14 @@ impl Pipeline {
     }
 }
 
-/// Whether endpoints that contradict each other must not hold an action up: it only leaves a position, or only takes back
-/// what others may take.
+/// Returns true if endpoint disputes must not block the action: it is a fair exit, or only revokes, cancels or refunds.
 pub(super) fn despite_disputes(assessment: &Assessment) -> bool {
     assessment.facts.reduce_only() || assessment.facts.takes_back()
 }
 
-/// Whether what one endpoint alone says counts. One on which the calls cannot be read and run is absent, and so is one that
-/// contradicts the address book: no honest endpoint of the chain does. That a token off the list is none may be true, and
-/// somebody else may have invented it; what only takes back costs no more than gas whichever is right.
+/// Returns true if one endpoint's assessment counts. It does not if the calls cannot be simulated there, or if it
+/// contradicts the address book, which no honest endpoint does. An unlisted address may really not be a token, so that
+/// blocks everything but revocations, which cost only gas either way.
 fn is_present(assessment: &Assessment) -> bool {
     assessment.facts.simulation.is_some()
         && match assessment.look.impossible {
@@ -112,12 +111,12 @@ fn is_present(assessment: &Assessment) -> bool {
         }
 }
 
-/// Whether an assessment lets pass what only leaves a position or only takes back what others may take.
+/// Returns true if the assessment passes an exit or a revocation.
 fn may_pass(assessment: &Assessment) -> bool {
     !assessment.blocks() && despite_disputes(assessment)
 }
 
-/// Whether all that speaks against it here is that a transaction reverts, and its price would be fair.
+/// Returns true if the only problem is a reverting transaction, and the price would be fair.
 fn only_reverts(assessment: &Assessment, limits: &slippage::SlippageLimits) -> bool {
     let facts = &assessment.facts;
     let reverts = facts.simulation.as_ref().is_some_and(|simulated| {
@@ -126,13 +125,13 @@ fn only_reverts(assessment: &Assessment, limits: &slippage::SlippageLimits) -> b
     reverts && facts.values.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok())
 }
 
-/// The same with the contradiction in its verdicts, for the audit log and the operator.
+/// Adds the dispute to the verdicts as a warning, for the audit log and the operator.
 fn noting(mut assessment: Assessment, dispute: &Dispute) -> Assessment {
     assessment.verdicts.push(Verdict::warned(Check::ChainHealth, Finding::said(dispute)));
     assessment
 }
 
-/// The same, blocked by the contradiction.
+/// Blocks the assessment because of the dispute.
 fn refused(mut assessment: Assessment, dispute: &Dispute) -> Assessment {
     let violation = Violation::new(
         RULE,
@@ -141,7 +140,7 @@ fn refused(mut assessment: Assessment, dispute: &Dispute) -> Assessment {
         "the same once the wrong endpoint is removed; an exit or a revocation now",
     );
     let verdict = Verdict::because(Check::ChainHealth, ErrorCode::ChainInconsistent, dispute, vec![violation]);
-    // First, so that it names the error: every other verdict rests on values that endpoints contradict.
+    // First, so that it determines the error: every other verdict depends on disputed values.
     assessment.verdicts.insert(0, verdict);
     assessment
 }

@@ -1,6 +1,6 @@
-//! The fields of a policy: each with its type, what it means, and who enforces it. This table is
-//! what the file's reader, the display, the hash and the comparison are made from; a field cannot be
-//! in one of them and not in another.
+//! Fields of a policy: type, description and enforcement. The file parser, the display, the hash and the comparison are
+//! all generated from this table, so that no field can be missing from one of them. The fields' doc comments are shown
+//! to the user.
 
 use serde::Deserialize;
 
@@ -13,38 +13,37 @@ use super::rules::{
 };
 use bardo_base::model::{Category, Check};
 
-/// Who sees to it that a field holds.
+/// Component that enforces a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enforced {
     /// A check of the pipeline.
     By(Check),
-    /// The step that asks the operator.
+    /// The step that requests the operator's approval.
     Approval,
-    /// The sender, when it chooses where a transaction goes.
+    /// The sender, which chooses the route of a transaction.
     Sending,
-    /// The trading tools, when they choose between pools and an auction.
+    /// The trading tools, which choose between pools and an auction.
     Routing,
-    /// The reader of the file: another value is refused.
+    /// The file parser, which rejects any other value.
     Load,
-    /// Only tools of this category could break it.
+    /// Nothing: only tools of this category could violate it.
     ToolsOf(Category),
 }
 
-/// A field as it stands in a policy.
+/// One field of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name, with the table it stands in.
+    /// Name of the field, with its table.
     pub name: String,
-    /// Its value, as the file would write it.
+    /// Value in the syntax of the file.
     pub value: String,
-    /// What it means.
+    /// Description of the field.
     pub about: String,
-    /// Who enforces it.
+    /// Component that enforces the field.
     pub enforced: Enforced,
 }
 
-/// Declares a table of the policy: the struct, the struct of what a file may say, and how to go
-/// through both.
+/// Declares a table of the policy: the struct, the struct of a file's settings, and the functions over both.
 macro_rules! table {
     (
         $(#[$about:meta])*
@@ -61,7 +60,7 @@ macro_rules! table {
             $( $(#[doc = $sdoc])+ pub $section: $stype, )*
         }
 
-        /// What a file says of it.
+        /// Settings of a file.
         #[derive(Debug, Clone, Default, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub(super) struct $file {
@@ -71,7 +70,7 @@ macro_rules! table {
         }
 
         impl $name {
-            /// This, with what a file says laid over it.
+            /// Applies the settings of a file over these values.
             pub(super) fn under(self, file: $file) -> Self {
                 Self {
                     $( $field: file.$field.unwrap_or(self.$field), )*
@@ -79,7 +78,7 @@ macro_rules! table {
                 }
             }
 
-            /// Field by field the stricter of the two.
+            /// Combines two tables, taking the stricter value of each field.
             pub(super) fn stricter_fields(&self, other: &Self) -> Self {
                 Self {
                     $( $field: self.$field.stricter(&other.$field), )*
@@ -87,7 +86,7 @@ macro_rules! table {
                 }
             }
 
-            /// Shows every field, in the order of the table.
+            /// Calls `see` for every field, in the order of the table.
             pub(super) fn walk(&self, within: &str, see: &mut dyn FnMut(Field)) {
                 $( see(Field {
                     name: format!("{within}{}", stringify!($field)),
@@ -109,32 +108,33 @@ const SLIPPAGE: Enforced = Enforced::By(Check::SlippageGuard);
 const PHASE: Enforced = Enforced::By(Check::PhaseGate);
 
 table! {
-    /// What an agent may do. Every field always has a value; a file says where it differs from a
-    /// preset.
+    /// Limits on what an agent may do. Every field always has a value; a file overrides values of a preset.
     Rules / RulesFile {
         extra { preset: Preset }
         fields {
-            /// Dollars in one action, gas and allowances left over included.
+            /// Dollars in one action, including gas and remaining allowances.
             max_single_trade_usd: MaxUsd = SPENDING;
             /// Dollars in any 60 minutes.
             max_hourly_spend_usd: MaxUsd = SPENDING;
-            /// Dollars in any 24 hours; the window slides, midnight means nothing. A Golem's exits that sell more than this in full, in any 24 hours, ask the operator.
+            /// Dollars in any 24 hours (sliding window). A Golem's exits that sell more than this in full, in any 24
+            /// hours, need approval.
             max_daily_spend_usd: MaxUsd = SPENDING;
             /// Dollars in any 30 days.
             max_monthly_spend_usd: MaxUsd = SPENDING;
             /// Dollars that one holding may be worth after an action that adds to it.
             max_position_size_usd: MaxUsd = SPENDING;
-            /// Dollars that a holding without a price feed may be worth after an action that adds to it; such an action always asks the operator, and such holdings count as equity up to this.
+            /// Dollars that a holding without a price feed may be worth after an action that adds to it. Such an action
+            /// always needs approval, and such holdings count as equity up to this value.
             max_unfed_usd: MaxUsd = SPENDING;
-            /// Gwei that a unit of gas may cost.
+            /// Maximum gas price in gwei per unit of gas.
             max_fee_per_gas_gwei: MaxGwei = SPENDING;
             /// Dollars of gas in one action, and a fifth of what an account's revocations may cost in any 24 hours.
             max_gas_usd: MaxUsd = SPENDING;
             /// Dollars that an allowance may still let others take after the action.
             max_allowance_usd: MaxUsd = SPENDING;
-            /// Whether an allowance may be without limit.
+            /// Permits unlimited allowances.
             allow_unlimited_allowance: Leave = SPENDING;
-            /// Seconds that an allowance with an expiry may stand.
+            /// Maximum lifetime of an allowance with an expiry, in seconds.
             max_allowance_seconds: MaxSeconds = SPENDING;
 
             /// Tools that may be called, reads included.
@@ -151,66 +151,73 @@ table! {
             allowed_execution_wallets: Scope<Wallet> = ALLOWLIST;
             /// Wallets that are contracts, such as a Safe or a delegating account, and may act.
             safe_addresses: Scope<Wallet> = ALLOWLIST;
-            /// Who may receive; "self" means the acting wallet alone.
+            /// Addresses that may receive; "self" means the acting wallet only.
             allowed_recipients: Scope<Recipient> = ALLOWLIST;
-            /// Contracts that may be called, as CHAIN:0x… or CHAIN:0x…:0xSELECTOR; "book" means the address book's, by the functions Bardo knows, and the tokens allowed above.
+            /// Contracts that may be called, as CHAIN:0x… or CHAIN:0x…:0xSELECTOR; "book" means the address book's
+            /// contracts, by the functions that Bardo knows, and the tokens allowed above.
             allowed_contracts: Scope<ContractRef> = ALLOWLIST;
-            /// Who may be given an allowance; "book" means the address book's contracts.
+            /// Addresses that may get an allowance; "book" means the address book's contracts.
             allowed_spenders: Scope<Spender> = ALLOWLIST;
 
-            /// Dollars above which the operator is asked.
+            /// Dollars above which an action needs the operator's approval.
             require_human_approval_above_usd: MaxUsd = Enforced::Approval;
             /// Dollars above which an action waits for a while and can be cancelled.
             delay_above_usd: MaxUsd = Enforced::Approval;
-            /// How many seconds such an action waits.
+            /// Delay of such an action, in seconds.
             delay_seconds: MinSeconds = Enforced::Approval;
-            /// Dollars above which the operator is told.
+            /// Dollars above which the operator is notified.
             notify_above_usd: MaxUsd = Enforced::Approval;
-            /// Whether the operator is asked about a recipient or spender that was never used before; one whose address looks like a known one is asked about in any case.
+            /// Requires approval of recipients and spenders that were never used before; one whose address resembles a
+            /// known one always needs approval.
             approve_first_seen: Require = Enforced::Approval;
-            /// Tools that a standing yes (`--approve always`) covers, up to the hot lane; on the devnet above it too.
+            /// Tools that a standing approval (`--approve always`) covers, up to the hot lane; on the devnet above it
+            /// too.
             always_approve: Scope<Word> = Enforced::Approval;
             /// Simulation before every signature. It cannot be switched off.
             require_simulation_before_execution: Require = Enforced::Load;
 
-            /// Trades in any 60 minutes, by all processes together; above it an agent's exits are asked about, and the operator's own pass.
+            /// Trades in any 60 minutes, across all processes; above it an agent's exits need approval, and the
+            /// operator's own pass.
             max_trades_per_hour: MaxCount = RATE;
-            /// Revocations, cancellations and refunds of one account in any 60 minutes; the operator's own hand is asked about more.
+            /// Revocations, cancellations and refunds of one account in any 60 minutes; above it the operator's own
+            /// need approval.
             max_revocations_per_hour: MaxCount = RATE;
-            /// Calls of tools in any 60 seconds, of each Golem and of the operator apart.
+            /// Tool calls in any 60 seconds, counted separately for each Golem and for the operator.
             max_tool_calls_per_minute: MaxCount = RATE;
             /// Seconds between one trade and the next; exits do not wait.
             cooldown_seconds: MinSeconds = RATE;
-            /// When it may act, in UTC, such as "Mon-Fri 08:00-18:00"; "always" for no such limit.
+            /// Times at which an agent may act, in UTC, such as "Mon-Fri 08:00-18:00"; "always" for no limit.
             active_hours: Hours = RATE;
 
-            /// Percent that the portfolio may fall below its highest; from there on only exits pass.
+            /// Percent that the portfolio may fall below its high-water mark; from there on only exits pass.
             stop_loss_pct: MaxPercent = BREAKER;
-            /// Failures in a row after which only exits pass.
+            /// Consecutive failures after which only exits pass.
             max_consecutive_failures: MaxCount = BREAKER;
-            /// Seconds until one trial after such a row.
+            /// Seconds after such failures until one trial action may pass.
             breaker_cool_off_seconds: MinSeconds = BREAKER;
 
-            /// Slippage a trade may ask for, in hundredths of a percent.
+            /// Maximum slippage tolerance of a trade, in hundredths of a percent.
             max_slippage_bps: MaxBps = SLIPPAGE;
-            /// How far a trade may move the price, in hundredths of a percent.
+            /// Maximum price impact of a trade, in hundredths of a percent.
             max_price_impact_bps: MaxBps = SLIPPAGE;
-            /// What a trade may lose of its value, from what goes out at the highest price to the least that comes in at the lowest, in hundredths of a percent.
+            /// Maximum loss of value of a trade, in hundredths of a percent: from the input at the highest price to the
+            /// least output at the lowest.
             max_loss_bps: MaxBps = SLIPPAGE;
-            /// Seconds that a quote may be old.
+            /// Maximum age of a quote, in seconds.
             max_quote_age_seconds: MaxSeconds = SLIPPAGE;
 
             /// Dollars above which a transaction on a public main network goes to a private endpoint only.
             private_rpc_above_usd: MaxUsd = Enforced::Sending;
-            /// Dollars from which a swap that prefers UniswapX becomes an auction; "none" for never. Below, what a filler earns for its gas outweighs the protection.
+            /// Dollars from which a swap that prefers UniswapX becomes an auction; "none" for never. Below it, a
+            /// filler's gas cost outweighs the protection.
             uniswapx_from_usd: MaxUsd = Enforced::Routing;
 
-            /// Dollars that moving a liquidity position must bring.
+            /// Minimum benefit of moving a liquidity position, in dollars.
             min_rebalance_benefit_usd: MinUsd = Enforced::ToolsOf(Category::Lp);
-            /// Whether the worth of moving a liquidity position is looked at first.
+            /// Requires a check of the benefit before a liquidity position is moved.
             require_rebalance_check: Require = Enforced::ToolsOf(Category::Lp);
 
-            /// Dollars above which a single tool asks the operator: TOOL = { requires_approval_above_usd = "…" }.
+            /// Dollars above which a single tool needs approval: TOOL = { requires_approval_above_usd = "…" }.
             tools: ToolRules = Enforced::Approval;
             /// Limits on single tokens: "CHAIN:0x…" = { max_single_usd = "…", max_daily_usd = "…" }.
             token_caps: TokenRules = SPENDING;
@@ -218,15 +225,15 @@ table! {
         tables {
             /// Limits per transaction, per day, and without the safety-guardian.
             spending_limits: SpendingLimits / SpendingLimitsFile;
-            /// What each phase leaves of it all.
+            /// Limits of each phase.
             phases: Phases / PhasesFile;
         }
     }
 }
 
 table! {
-    /// Limits per transaction, per day, and without the safety-guardian. Where a general limit says
-    /// less, the lesser holds.
+    /// Limits per transaction, per day, and without the safety-guardian. The lower of a limit here and a general limit
+    /// applies.
     SpendingLimits / SpendingLimitsFile {
         fields {
             /// Dollars in one transaction plan.
@@ -241,39 +248,38 @@ table! {
 }
 
 table! {
-    /// The figures of each phase. Which classes of action a phase allows at all is fixed; these
-    /// figures only narrow it.
+    /// Limits of each phase. The classes of action that a phase allows are fixed; these limits only narrow them.
     Phases / PhasesFile {
         fields {}
         tables {
-            /// All is well.
+            /// Phase without restrictions.
             thriving: PhaseRules / PhaseRulesFile;
-            /// Smaller and tighter.
+            /// Phase with smaller and tighter limits.
             cautious: PhaseRules / PhaseRulesFile;
-            /// Exits only.
+            /// Phase in which only exits pass.
             defensive: PhaseRules / PhaseRulesFile;
-            /// Smaller exits only.
+            /// Phase in which only smaller exits pass.
             survival: PhaseRules / PhaseRulesFile;
-            /// Winding down.
+            /// Phase of winding down: only exits pass.
             terminal: PhaseRules / PhaseRulesFile;
         }
     }
 }
 
 table! {
-    /// The figures of one phase.
+    /// Limits of one phase.
     PhaseRules / PhaseRulesFile {
         fields {
-            /// What share of the limits per action is left, in hundredths of a percent; exits are not made smaller by it.
+            /// Share of the limits per action that remains, in hundredths of a percent; exits are not reduced.
             size_factor_bps: MaxBps = PHASE;
-            /// Slippage a trade may ask for, in hundredths of a percent.
+            /// Maximum slippage tolerance of a trade, in hundredths of a percent.
             max_slippage_bps: MaxBps = SLIPPAGE;
-            /// What a trade must move the price by less than, in hundredths of a percent; 10000 adds nothing.
+            /// Exclusive upper bound on the price impact of a trade, in hundredths of a percent; 10000 adds no bound.
             max_price_impact_bps: MaxBps = SLIPPAGE;
-            /// Whether only exits pass.
+            /// Lets only exits pass.
             exit_only: Require = PHASE;
-            /// What share of a position one trade may sell, in hundredths of a percent: of what is held and what has gone
-            /// out of it within a day.
+            /// Maximum share of a position that one trade may sell, in hundredths of a percent: of the holding plus
+            /// what left it within a day.
             max_position_share_bps: MaxBps = PHASE;
         }
         tables {}

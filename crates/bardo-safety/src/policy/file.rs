@@ -1,5 +1,5 @@
-//! Reads a policy's TOML: a preset, and over it what the file says. What is not understood is
-//! refused with its line; nothing is guessed.
+//! Parser of policy files (TOML): a preset, with the file's fields applied over it. Unknown content is rejected with
+//! its line number.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,44 +13,44 @@ use bardo_base::model::Category;
 use bardo_base::regular_file;
 use bardo_base::text::{SafeText, nearest};
 
-/// The longest file that is read.
+/// Maximum file size, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Why there is no policy.
+/// Reason why a policy could not be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     #[error("cannot read the policy {}: {reason}", path.display())]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error message of the reader.
         reason: String,
     },
-    /// Something in it is wrong.
+    /// The file has an error.
     #[error("{}, line {line}: {what}", path.display())]
     Line {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong, and what would be right.
+        /// Description of the error, with a correct form.
         what: String,
     },
-    /// Tools are installed that could break a rule which nothing holds them to.
+    /// Installed tools could violate a rule that nothing enforces.
     #[error("nothing enforces {field}, although {category} tools are installed: do without them")]
     Unenforced {
-        /// The rule.
+        /// Name of the rule.
         field: String,
-        /// What tools could break it.
+        /// Category of the tools.
         category: Category,
     },
 }
 
-/// The policy in the file at `path`; `None` where there is none.
+/// Reads the policy file at `path`; `None` if there is no such file.
 ///
 /// # Errors
-/// [`PolicyError`], with the line.
+/// [`PolicyError`] if the file cannot be read, or with the line of its first error.
 pub fn read(path: &Path) -> Result<Option<Policy>, PolicyError> {
     let unreadable = |reason: String| PolicyError::Unreadable { path: path.to_owned(), reason };
     match regular_file::read_text(path, MOST_BYTES) {
@@ -64,10 +64,10 @@ pub fn read(path: &Path) -> Result<Option<Policy>, PolicyError> {
     }
 }
 
-/// The policy in a text that came from `path`.
+/// Parses a policy text that was read from `path`.
 ///
 /// # Errors
-/// [`PolicyError::Line`].
+/// [`PolicyError::Line`] for the first error.
 pub fn parse(text: &str, path: &Path) -> Result<Policy, PolicyError> {
     let fail = |at: usize, what: String| PolicyError::Line { path: path.to_owned(), line: line(text, at), what };
     let file: RulesFile = toml::from_str(text).map_err(|error| {
@@ -89,7 +89,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Policy, PolicyError> {
     Ok(Policy::new(preset.rules().under(file), origin, vec![text.into()]))
 }
 
-/// What the reader says, with the nearest field where one was not known.
+/// Formats a parser error, with the nearest field name for an unknown field.
 fn told(message: &str) -> String {
     let clean = SafeText::clean(message, 2_000).to_string();
     let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
@@ -105,13 +105,13 @@ fn told(message: &str) -> String {
     format!("unknown field `{}`{near} (`bardo policy explain` lists them all)", SafeText::clean(unknown, 80))
 }
 
-/// Every field the text sets, with where.
+/// Returns every field that the text sets, with its byte offset.
 fn keys(text: &str) -> Vec<(String, usize)> {
     fn gather(table: &DeTable<'_>, within: &str, known: &[String], found: &mut Vec<(String, usize)>) {
         for (key, value) in table {
             let name = format!("{within}{}", key.get_ref());
             match value.get_ref().as_table() {
-                // A table that is one field, such as the limits by token, is not gone into.
+                // A table that is a single field, such as the limits by token, is not descended into.
                 Some(inner) if !known.contains(&name) => gather(inner, &format!("{name}."), known, found),
                 _ => found.push((name, key.span().start)),
             }
@@ -126,7 +126,7 @@ fn keys(text: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// The line a byte stands on, counted from 1.
+/// Returns the line number of a byte offset, from 1.
 fn line(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }

@@ -1,5 +1,5 @@
-//! The policy that the operator has agreed to, kept in the ledger: a file that was loosened while no program ran waits
-//! for a decision as one does that was loosened under a running one.
+//! Policy that the operator has accepted, stored in the ledger. A file that was loosened while no process ran then
+//! waits for a decision, like one that was loosened under a running process.
 
 use alloy::primitives::B256;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use super::Policy;
 use bardo_store::{Migrations, StoreError};
 
-/// The table of this room.
+/// Table of this module.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "policy",
     steps: &["CREATE TABLE policy_held (
@@ -18,10 +18,10 @@ pub const MIGRATIONS: Migrations = Migrations {
     ) STRICT"],
 };
 
-/// The texts of the policy that held last, and its hash; `None` on a ledger that is new.
+/// Returns the hash and the texts of the policy that was last in force; `None` on a new ledger.
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`] if the database fails, or if the row cannot be parsed.
 pub fn held(connection: &Connection) -> Result<Option<(B256, Vec<String>)>, StoreError> {
     let stored: Option<(Vec<u8>, String)> = connection
         .prepare_cached("SELECT hash, sources FROM policy_held WHERE one = 1")?
@@ -34,10 +34,10 @@ pub fn held(connection: &Connection) -> Result<Option<(B256, Vec<String>)>, Stor
     Ok(Some((hash, sources)))
 }
 
-/// Keeps `policy` as the one that holds.
+/// Stores `policy` as the one in force; `now` is in milliseconds since the Unix epoch.
 ///
 /// # Errors
-/// [`StoreError`].
+/// [`StoreError`] if the database fails.
 pub fn hold(transaction: &Transaction<'_>, policy: &Policy, now: u64) -> Result<(), StoreError> {
     let sources = serde_json::to_string(&policy.sources().iter().map(AsRef::as_ref).collect::<Vec<&str>>())
         .map_err(|error| StoreError::Query(error.to_string()))?;

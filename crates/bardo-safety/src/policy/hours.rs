@@ -1,4 +1,4 @@
-//! When an agent may act: stretches of the week, in UTC.
+//! Active hours: the times of the week at which an agent may act, in UTC.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use bardo_base::text::SafeText;
 
 const DAY_MINUTES: u32 = 24 * 60;
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-/// 1 January 1970 was a Thursday.
+/// Weekday of 1 January 1970, a Thursday.
 const EPOCH_DAY: u64 = 3;
 
 /// Why a text is no stretch of the week.
@@ -24,26 +24,26 @@ pub enum HoursError {
     Backwards(SafeText),
 }
 
-/// Stretches of the week in minutes since Monday 00:00 UTC, ascending and apart; `None` for always.
+/// Intervals of the week in minutes since Monday 00:00 UTC, ascending and disjoint; `None` for always.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hours(Option<Vec<(u32, u32)>>);
 
 impl Hours {
-    /// At any time.
+    /// No restriction on the time.
     pub const ALWAYS: Self = Self(None);
 
-    /// Whether `millis` since the Unix epoch is inside.
+    /// Returns true if `millis`, in milliseconds since the Unix epoch, is inside.
     pub fn contains(&self, millis: u64) -> bool {
         let minute = minute_of_week(millis);
         self.0.as_ref().is_none_or(|all| all.iter().any(|(from, to)| (*from..*to).contains(&minute)))
     }
 
-    /// As people read it.
+    /// Returns the intervals as text for display.
     pub fn words(&self) -> String {
         format!("{} UTC", self.shown().replace(['"', '[', ']'], ""))
     }
 
-    /// When the next stretch begins, in seconds from `millis`; `None` where there is none.
+    /// Returns the seconds from `millis` to the start of the next interval; `None` without intervals.
     pub fn opens_in(&self, millis: u64) -> Option<u64> {
         let now = minute_of_week(millis);
         let week = DAY_MINUTES * 7;
@@ -81,7 +81,7 @@ impl Hours {
 fn minute_of_week(millis: u64) -> u32 {
     let minutes = millis / 60_000;
     let day = (minutes / u64::from(DAY_MINUTES) + EPOCH_DAY) % 7;
-    // Below 7 · 1440.
+    // Below 7 · 1440, so the cast is lossless.
     (day * u64::from(DAY_MINUTES) + minutes % u64::from(DAY_MINUTES)) as u32
 }
 
@@ -114,7 +114,7 @@ impl Rule for Hours {
         let mut text = String::from("[");
         let mut first = true;
         for (from, to) in stretches {
-            // A stretch over several days is written day by day.
+            // An interval over several days is written day by day.
             let mut at = *from;
             while at < *to {
                 let day = at / DAY_MINUTES;
@@ -125,7 +125,7 @@ impl Rule for Hours {
                     format!("{:02}:{:02}", minute / 60, minute % 60)
                 };
                 let comma = if first { "" } else { ", " };
-                // Writing to a string cannot fail.
+                // Writing to a `String` cannot fail.
                 let _ = write!(text, "{comma}\"{name} {}-{}\"", clock(at), clock(end));
                 first = false;
                 at = end;
@@ -160,7 +160,7 @@ mod tests {
         Hours::parse(&list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
-    /// 22 November 2026 was a Sunday; 00:00 UTC.
+    /// 22 November 2026, a Sunday, 00:00 UTC.
     const SUNDAY: u64 = 1_795_305_600_000;
     const HOUR: u64 = 3_600_000;
 

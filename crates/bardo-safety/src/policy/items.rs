@@ -1,5 +1,5 @@
-//! What lists in a policy hold: chains, tokens, contracts, addresses, words. Tokens and contracts are
-//! always named by chain and address, never by a symbol.
+//! Items of a policy's lists: chains, tokens, contracts, addresses, words. Tokens and contracts are named by chain and
+//! address, never by a symbol.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -52,45 +52,45 @@ pub enum ItemError {
     Word(SafeText),
 }
 
-/// Something a list can hold.
+/// Type of item that a policy list can contain.
 pub(super) trait Item: Clone + Ord + fmt::Display + FromStr<Err = ItemError> {
-    /// The word for "those that are known anyway", and what is known.
+    /// Word for the built-in set of items; `None` if the type has none.
     const KNOWN: Option<&'static str>;
 
-    /// What both cover.
+    /// Returns the item that covers exactly what both cover; `None` if nothing.
     fn both(&self, other: &Self) -> Option<Self> {
         (self == other).then(|| self.clone())
     }
 }
 
-/// What is allowed: all, what is known anyway, or what is listed.
+/// Allowed items: all, the built-in set, or a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope<T> {
-    /// Only what is known anyway: the bundled tokens, the address book's contracts, the account itself.
+    /// True to allow only the built-in set: bundled tokens, address book contracts, or the account itself.
     pub known: bool,
-    /// Only what is listed here.
+    /// Allowed items; `None` for no list.
     pub listed: Option<BTreeSet<T>>,
 }
 
 impl<T> Scope<T> {
-    /// No restriction.
+    /// Allows every item.
     pub const ALL: Self = Self { known: false, listed: None };
-    /// What is known anyway.
+    /// Allows the built-in set.
     pub const KNOWN: Self = Self { known: true, listed: None };
 }
 
 impl<T: Ord> Scope<T> {
-    /// What is listed.
+    /// Allows the listed items only.
     pub fn only(items: impl IntoIterator<Item = T>) -> Self {
         Self { known: false, listed: Some(items.into_iter().collect()) }
     }
 
-    /// Whether `item` is allowed; `known` says whether it is known anyway.
+    /// Returns true if `item` is allowed; `known` says whether it is in the built-in set.
     pub fn allows(&self, item: &T, known: bool) -> bool {
         self.allows_by(known, |listed| listed.contains(item))
     }
 
-    /// The same where the list is looked through in another way.
+    /// Like [`Self::allows`], with a custom lookup in the list.
     pub fn allows_by(&self, known: bool, listed: impl FnOnce(&BTreeSet<T>) -> bool) -> bool {
         (!self.known || known) && self.listed.as_ref().is_none_or(listed)
     }
@@ -98,7 +98,7 @@ impl<T: Ord> Scope<T> {
 
 #[expect(private_bounds, reason = "lists are made here alone")]
 impl<T: Item> Scope<T> {
-    /// What is allowed, in words.
+    /// Describes the allowed items for display.
     pub fn words(&self) -> String {
         match (self.known, &self.listed) {
             (false, None) => "all".to_owned(),
@@ -132,7 +132,7 @@ impl<T: Item> Rule for Scope<T> {
             (false, None) => "\"all\"".to_owned(),
             (true, None) => format!("\"{}\"", T::KNOWN.unwrap_or("known")),
             (false, Some(listed)) => listed,
-            // Only ever in force between a policy and a looser one that waits for its decision.
+            // Only in force between a policy and a looser one that waits for a decision.
             (true, Some(listed)) => format!("{listed} and \"{}\"", T::KNOWN.unwrap_or("known")),
         }
     }
@@ -165,7 +165,7 @@ impl<'de, T: Item> Deserialize<'de> for Scope<T> {
     }
 }
 
-/// A chain, by its id.
+/// EIP-155 id of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChainId(pub u64);
 
@@ -176,13 +176,13 @@ impl Item for ChainId {
 impl FromStr for ChainId {
     type Err = ItemError;
 
-    /// A decimal id, the name of a public network, `devnet-ethereum` or `devnet-base`.
+    /// Parses a decimal id, the name of a public network, `devnet-ethereum` or `devnet-base`.
     fn from_str(text: &str) -> Result<Self, ItemError> {
         match text {
             "devnet-ethereum" => Ok(Self(DEVNET_ETHEREUM)),
             "devnet-base" => Ok(Self(DEVNET_BASE)),
             _ => {
-                // Any id will do: a chain need not be one that is known by name.
+                // Any id is accepted: a chain need not have a known name.
                 let id = text.parse::<u64>().ok().filter(|id| *id > 0 && id.to_string() == text);
                 id.map_or_else(|| Ok(Self(resolve(text, named())?.chain_id)), |id| Ok(Self(id)))
             }
@@ -203,12 +203,12 @@ impl fmt::Display for ChainId {
     }
 }
 
-/// A token on a chain: `base:0x…` or `base:native`.
+/// Token on a chain: `base:0x…` or `base:native`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenRef {
-    /// Where.
+    /// Chain of the token.
     pub chain: ChainId,
-    /// Which.
+    /// Token on that chain.
     pub token: TokenId,
 }
 
@@ -235,14 +235,14 @@ impl fmt::Display for TokenRef {
     }
 }
 
-/// A contract on a chain, and one function of it where one is named: `base:0x…` or `base:0x…:0x3593564c`.
+/// Contract on a chain, or one function of it: `base:0x…` or `base:0x…:0x3593564c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContractRef {
-    /// Where.
+    /// Chain of the contract.
     pub chain: ChainId,
-    /// Which.
+    /// Address of the contract.
     pub address: Address,
-    /// Which function; all of them where none is named.
+    /// Selector of the function; `None` for all functions.
     pub selector: Option<FixedBytes<4>>,
 }
 
@@ -281,7 +281,7 @@ impl fmt::Display for ContractRef {
     }
 }
 
-/// Declares an address that is known anyway in its own way.
+/// Declares an address type with its own built-in set.
 macro_rules! addresses {
     ($($(#[$about:meta])* $name:ident, $known:expr $(, $checked:ident)?;)+) => {$(
         $(#[$about])*
@@ -311,15 +311,16 @@ macro_rules! addresses {
 }
 
 addresses! {
-    /// A wallet, on any chain.
+    /// Wallet address, on any chain.
     Wallet, None;
-    /// Somebody who may receive; known is the account itself.
+    /// Address that may receive. The built-in set is the acting account itself.
     Recipient, Some("self");
-    /// Somebody who may be allowed to take; known are the contracts of the address book whose role is to take tokens.
+    /// Address that may get an allowance. The built-in set is the address book's contracts whose role is to take
+    /// tokens.
     Spender, Some("book"), usable_spender;
 }
 
-/// A tool, a protocol or a kind of action, by its name in lower case.
+/// Name of a tool, protocol or kind of action, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Word(pub String);
 
@@ -350,7 +351,7 @@ fn chain_and<'a>(text: &'a str, form: &'static str) -> Result<(ChainId, &'a str)
     Ok((chain.parse()?, rest))
 }
 
-/// Refuses an address that a bundled address book lists and that must never take tokens. The checks refuse it as well.
+/// Rejects an address that a bundled address book lists as never taking tokens. The checks reject it as well.
 fn usable_spender(address: Address) -> Result<(), ItemError> {
     match bundled_never(address) {
         Some((name, why)) => Err(ItemError::NoSpender { address, name, why }),
@@ -358,7 +359,7 @@ fn usable_spender(address: Address) -> Result<(), ItemError> {
     }
 }
 
-/// An address whose checksum, where it has one, is right.
+/// Parses an address, and checks its checksum if it has one.
 fn address(text: &str) -> Result<Address, ItemError> {
     let given = || SafeText::clean(text, 64);
     let wrong = || ItemError::Address(given());

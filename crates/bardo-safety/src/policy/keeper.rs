@@ -1,5 +1,5 @@
-//! Keeps the policy in force and follows its file: what is tighter holds at once, what is looser
-//! waits for a decision, and a file that cannot be read changes nothing.
+//! Keeper of the policy in force, which follows the policy file. Tighter changes apply at once, looser ones wait for a
+//! decision, and an unreadable file changes nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,40 +10,40 @@ use parking_lot::Mutex;
 
 use super::{Change, Policy, PolicyError, Preset, read};
 
-/// A policy in force.
+/// Policy in force.
 #[derive(Debug, Clone)]
 pub struct Adopted {
-    /// What holds.
+    /// The policy itself.
     pub policy: Arc<Policy>,
-    /// Counts every change of what holds in this process, from 1.
+    /// Number of the policy in this process, from 1; each change increments it.
     pub version: u64,
 }
 
-/// A looser policy that waits for a decision.
+/// Looser policy that waits for a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
-    /// What the file says.
+    /// Policy of the file.
     pub policy: Arc<Policy>,
-    /// What differs from what holds now.
+    /// Differences from the policy in force.
     pub changes: Vec<Change>,
 }
 
-/// What following the file came to.
+/// Result of checking the policy file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Followed {
-    /// The file is as it was.
+    /// The file is unchanged.
     Unchanged,
-    /// It was written anew, and says what holds here already.
+    /// The file was rewritten, and matches the policy in force.
     Restated,
-    /// It is tighter, and holds.
+    /// The file is tighter, and is now in force.
     Tightened(Vec<Change>),
-    /// Some of it is looser. What is tighter holds; the rest waits.
+    /// Part of the file is looser. The tighter part is in force, and the rest waits.
     Waits(Pending),
-    /// It cannot be read. What held goes on holding.
+    /// The file cannot be read. The policy in force is unchanged.
     Broken(PolicyError),
 }
 
-/// Holds the policy in force.
+/// Keeper of the policy in force.
 #[derive(Debug)]
 pub struct Keeper {
     path: PathBuf,
@@ -54,26 +54,26 @@ pub struct Keeper {
 #[derive(Debug)]
 struct State {
     adopted: Adopted,
-    /// What the file says, whether it holds or waits.
+    /// Policy of the file, in force or waiting.
     written: Arc<Policy>,
     stamp: Option<Stamp>,
-    /// Counts the readings of the file that changed anything here.
+    /// Number of file readings that changed this state.
     readings: u64,
     broken: Option<PolicyError>,
-    /// What the operator has said no to.
+    /// Hash of the policy that the operator rejected.
     refused: Option<B256>,
 }
 
-/// How a file is told from its successor without reading it.
+/// Modification time and size, which detect a changed file without reading it.
 type Stamp = (SystemTime, u64);
 
 impl Keeper {
-    /// Takes the policy at `path`, or `absent` where there is no such file.
+    /// Loads the policy at `path`, or the preset `absent` if there is no such file.
     ///
     /// # Errors
-    /// [`PolicyError`]: at the start there is nothing to fall back on.
+    /// [`PolicyError`] if the file cannot be read or parsed: at startup there is no earlier policy to fall back on.
     pub fn open(path: PathBuf, absent: Preset) -> Result<Self, PolicyError> {
-        // Looked at before it is read: a change in between is then seen as one.
+        // Taken before the read, so that a change in between is noticed.
         let stamp = stamp(&path);
         let policy = Arc::new(read(&path)?.unwrap_or_else(|| Policy::preset(absent)));
         let adopted = Adopted { policy: policy.clone(), version: 1 };
@@ -84,7 +84,7 @@ impl Keeper {
         })
     }
 
-    /// One that follows no file.
+    /// Creates a keeper of a fixed policy, without a file.
     pub fn fixed(policy: Policy) -> Self {
         let policy = Arc::new(policy);
         let adopted = Adopted { policy: policy.clone(), version: 1 };
@@ -92,19 +92,19 @@ impl Keeper {
         Self { path: PathBuf::new(), absent: Preset::ReadOnly, state: Mutex::new(state) }
     }
 
-    /// The file.
+    /// Returns the path of the policy file; empty for a fixed policy.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What holds now. Does not look at the file.
+    /// Returns the policy in force, without checking the file.
     pub fn current(&self) -> Adopted {
         self.state.lock().adopted.clone()
     }
 
-    /// Reads the file again if it has changed. To be called before every preview and every commit: it costs one look at
-    /// the folder while nothing has changed. The lock is free meanwhile, so that a slow file system holds up nobody who
-    /// only asks for the policy in force.
+    /// Reads the file again if it has changed. Call it before every preview and every commit: without a change it costs
+    /// one metadata lookup. The lock is released during the read, so that a slow file system does not block readers of
+    /// the policy in force.
     pub fn follow(&self) -> Followed {
         if self.path.as_os_str().is_empty() {
             return Followed::Unchanged;
@@ -114,21 +114,21 @@ impl Keeper {
             let readings = {
                 let mut state = self.state.lock();
                 if stamp == state.stamp {
-                    // What was read under this stamp is in force or waits, whatever stood in its place meanwhile.
+                    // The file with this stamp is already in force or waiting, whatever replaced it temporarily.
                     state.broken = None;
                     return Followed::Unchanged;
                 }
                 state.readings
             };
             let read = read(&self.path);
-            // Another thread may have taken a later reading, which this one must not undo.
+            // Another thread may have applied a later reading, which this one must not undo.
             if let Some(followed) = self.take(readings, stamp, read) {
                 return followed;
             }
         }
     }
 
-    /// Takes a reading of the file, unless another was taken since `readings` were; `None` then.
+    /// Applies a reading of the file, unless another one was applied since `readings`; `None` then.
     fn take(&self, readings: u64, stamp: Option<Stamp>, read: Result<Option<Policy>, PolicyError>) -> Option<Followed> {
         let mut state = self.state.lock();
         if state.readings != readings {
@@ -137,8 +137,8 @@ impl Keeper {
         Some(state.take(stamp, read, self.absent))
     }
 
-    /// Goes on from what held when the last program ended: what the file has loosened since waits for a decision, as if
-    /// it had been loosened just now. To be called once, before anything relies on it.
+    /// Restores the policy that was in force when the last process ended. Parts of the file that were loosened since
+    /// wait for a decision. Call it once, before anything relies on the policy.
     pub fn resume(&self, held: Policy) -> Followed {
         let mut state = self.state.lock();
         let written = state.written.clone();
@@ -146,12 +146,12 @@ impl Keeper {
         state.weigh(written)
     }
 
-    /// Why the file cannot be read, where it could not be when it was looked at last.
+    /// Returns the error of the last attempt to read the file; `None` if it succeeded.
     pub fn broken(&self) -> Option<PolicyError> {
         self.state.lock().broken.clone()
     }
 
-    /// The looser policy that waits for a decision, if one does.
+    /// Returns the looser policy that waits for a decision; `None` if there is none, or if it was rejected.
     pub fn pending(&self) -> Option<Pending> {
         let state = self.state.lock();
         let written = state.written.hash();
@@ -159,8 +159,8 @@ impl Keeper {
         waits.then(|| Pending { policy: state.written.clone(), changes: state.adopted.policy.changes(&state.written) })
     }
 
-    /// Takes the waiting policy, by the operator's yes to exactly the one with this hash. `None` where
-    /// another one, or none, is waiting by now.
+    /// Puts the waiting policy with this hash into force, on the operator's approval. `None` if another policy, or
+    /// none, is waiting by now.
     pub fn accept(&self, hash: B256) -> Option<Adopted> {
         let mut state = self.state.lock();
         let written = state.written.clone();
@@ -171,8 +171,8 @@ impl Keeper {
         Some(state.adopted.clone())
     }
 
-    /// Leaves the waiting policy with this hash where it is, by the operator's no: it is not asked about again until the
-    /// file changes. `false` where another one, or none, is waiting by now.
+    /// Rejects the waiting policy with this hash. It is not offered again until the file changes. `false` if another
+    /// policy, or none, is waiting by now.
     pub fn refuse(&self, hash: B256) -> bool {
         let mut state = self.state.lock();
         let waits = state.written.hash() == hash && hash != state.adopted.policy.hash();
@@ -184,12 +184,12 @@ impl Keeper {
 }
 
 impl State {
-    /// Takes what the file says under this stamp.
+    /// Applies a reading of the file with this stamp.
     fn take(&mut self, stamp: Option<Stamp>, read: Result<Option<Policy>, PolicyError>, absent: Preset) -> Followed {
         let next = match read {
             Ok(next) => Arc::new(next.unwrap_or_else(|| Policy::preset(absent))),
             Err(error) => {
-                // Looked at again next time: it may be half written.
+                // Read again next time: the file may be half written.
                 if self.broken.as_ref() == Some(&error) {
                     return Followed::Unchanged;
                 }
@@ -209,7 +209,7 @@ impl State {
         self.weigh(next)
     }
 
-    /// Takes what is tighter in `next` at once; what is looser waits.
+    /// Puts the tighter parts of `next` into force; looser parts wait.
     fn weigh(&mut self, next: Arc<Policy>) -> Followed {
         self.written = next.clone();
         let now = self.adopted.policy.clone();

@@ -1,4 +1,4 @@
-//! From a policy's fields to what the ledger enforces, and to how much consent an action takes.
+//! Conversion of a policy's fields into the limits that the ledger enforces, and into required consent.
 
 use super::rules::MaxUsd;
 use super::{Policy, Rules, ToolRule};
@@ -9,8 +9,8 @@ use bardo_base::model::{Phase, RuleName};
 use bardo_base::units::{BasisPoints, Rounding, Usd};
 
 impl Policy {
-    /// What the ledger is to enforce in this phase. `whole` leaves the limits per action as they are:
-    /// an exit is not made smaller by a phase that wants exits.
+    /// Returns the limits that the ledger enforces in this phase. `whole` leaves the limits per action unscaled, for
+    /// exits: a phase that wants exits must not reduce them.
     pub fn caps(&self, phase: Phase, whole: bool) -> Caps {
         let rules = self.rules();
         let factor = rules.phases.of(phase).size_factor_bps.0;
@@ -42,8 +42,8 @@ impl Policy {
         }
     }
 
-    /// How much consent an action of `tool` that counts for `spent` dollars takes, by its value alone.
-    /// Whatever else asks for the operator is added by whoever finds it.
+    /// Returns the consent that an action of `tool` needs by its value alone; `spent` is in dollars. Other reasons for
+    /// approval are added by the checks that find them.
     pub fn consent(&self, tool: &str, spent: Usd) -> ApprovalNeed {
         let rules = self.rules();
         let mut reasons = Vec::new();
@@ -69,13 +69,12 @@ impl Policy {
         }
     }
 
-    /// Whether the safety-guardian must agree.
+    /// Returns true if the safety-guardian must agree to spending of this value.
     pub fn above_hot_lane(&self, spent: Usd) -> bool {
         self.rules().spending_limits.hot_lane.0.is_some_and(|most| spent > most)
     }
 
-    /// How much a trade may lose in this phase. Where the phase says nothing of how far it may move the price, it adds no
-    /// bound.
+    /// Returns a trade's loss limits in this phase. A phase without a price impact limit adds none.
     pub fn slippage(&self, phase: Phase) -> SlippageLimits {
         let (rules, of_phase) = (self.rules(), self.rules().phases.of(phase));
         SlippageLimits {
@@ -87,18 +86,18 @@ impl Policy {
         }
     }
 
-    /// What a trade may lose of its value.
+    /// Returns the maximum loss of a trade's value.
     pub fn max_loss(&self) -> BasisPoints {
         self.rules().max_loss_bps.0
     }
 
-    /// Whether a transaction of this value on a public main network goes to a private endpoint only.
+    /// Returns true if a transaction of this value on a public main network must go to a private endpoint only.
     pub fn wants_private_rpc(&self, spent: Usd) -> bool {
         self.rules().private_rpc_above_usd.0.is_some_and(|most| spent > most)
     }
 }
 
-/// The caps on dollars, by field.
+/// Returns the caps in dollars, by field.
 fn spend_caps(rules: &Rules) -> [(RuleName, Span, MaxUsd); 6] {
     [
         (RuleName::MaxSingleTradeUsd, Span::Once, rules.max_single_trade_usd),
@@ -110,7 +109,7 @@ fn spend_caps(rules: &Rules) -> [(RuleName, Span, MaxUsd); 6] {
     ]
 }
 
-/// A limit as the ledger counts it. One too large to count is as good as the most that can be.
+/// Converts a limit into the ledger's unit, rounded down; a limit that is too large counts as the maximum.
 fn down(most: Usd) -> Micros {
     Micros::of(most, Rounding::Down).unwrap_or(Micros::MAX)
 }

@@ -1,9 +1,7 @@
-//! The policy: what an agent may do, as one documented file over one of four presets. Everything it
-//! says is a field of one table ([`Rules`]); a field that nothing installed can break is shown as
-//! such, never silently carried.
+//! Policy: the limits on what an agent may do, as one file over one of four presets. Each setting is a field of one
+//! table ([`Rules`]). A field that no installed tool can violate is shown as such.
 //!
-//! Not here: what has been used of a limit (see `ledger`), and the judgement of an action (see
-//! `checks`).
+//! Usage of the limits is in `ledger`, and the checks of an action are in `checks`.
 
 mod fields;
 mod file;
@@ -38,44 +36,44 @@ pub use rules::{
     TokenRules, ToolRule, ToolRules,
 };
 
-/// A policy that is ready to be enforced. Does not change once made.
+/// Immutable policy that is ready to be enforced.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     rules: Rules,
     origin: Origin,
     hash: B256,
-    /// The texts it can be made from again: the stricter of all of them.
+    /// Policy texts that reproduce this policy: it is the strictest combination of them.
     sources: Vec<Arc<str>>,
 }
 
-/// Where a policy comes from.
+/// Origin of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The program itself.
+    /// One of the built-in presets.
     Preset(Preset),
-    /// A file.
+    /// File that the operator wrote.
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What it was laid over.
+        /// Preset that the file starts from.
         preset: Preset,
-        /// The fields it sets, with their lines.
+        /// Fields that the file sets, with their line numbers.
         set: BTreeMap<String, usize>,
     },
-    /// The stricter of two, field by field, while the looser waits for a decision.
+    /// Stricter combination of two policies, field by field, while the looser one waits for a decision.
     Between,
 }
 
-/// One field that differs between two policies.
+/// Field that differs between two policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Which.
+    /// Name of the field.
     pub field: String,
-    /// What it was.
+    /// Value in the old policy.
     pub from: String,
-    /// What it is to be.
+    /// Value in the new policy.
     pub to: String,
-    /// Whether nothing passes that did not pass before.
+    /// True if the new value allows nothing that the old one did not.
     pub tighter: bool,
 }
 
@@ -92,21 +90,21 @@ impl Policy {
         Self { rules, origin, hash: hasher.finalize(), sources }
     }
 
-    /// One that comes with the program.
+    /// Creates a policy from a built-in preset.
     pub fn preset(preset: Preset) -> Self {
         let source = format!("preset = \"{}\"\n", preset.as_str());
         Self::new(preset.rules(), Origin::Preset(preset), vec![source.into()])
     }
 
-    /// The texts of files that it can be made from again, see [`Self::from_sources`].
+    /// Returns the texts that reproduce this policy, see [`Self::from_sources`].
     pub fn sources(&self) -> &[Arc<str>] {
         &self.sources
     }
 
-    /// The stricter of all these files' texts, as [`Self::sources`] gave them; `None` where there is none.
+    /// Combines the texts from [`Self::sources`] into their strictest policy; `None` without texts.
     ///
     /// # Errors
-    /// [`PolicyError::Line`] for a text that this version of the program does not understand.
+    /// [`PolicyError::Line`] for a text that this version cannot parse.
     pub fn from_sources<'a>(sources: impl IntoIterator<Item = &'a str>) -> Result<Option<Self>, PolicyError> {
         let mut all: Option<Self> = None;
         for source in sources {
@@ -119,22 +117,22 @@ impl Policy {
         Ok(all)
     }
 
-    /// What it says.
+    /// Returns the rules of the policy.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Where it comes from.
+    /// Returns the origin of the policy.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Names exactly these rules: two policies that differ in anything differ in this.
+    /// Returns a hash of all rules: two policies with any difference have different hashes.
     pub fn hash(&self) -> B256 {
         self.hash
     }
 
-    /// Its name for people: the preset's, with a mark where a file has changed something.
+    /// Returns the display name: the preset's, with `*` for a file.
     pub fn name(&self) -> String {
         match &self.origin {
             Origin::Preset(preset) => preset.as_str().to_owned(),
@@ -143,7 +141,7 @@ impl Policy {
         }
     }
 
-    /// The preset it begins with; `None` for the stricter of two policies, which begins with neither.
+    /// Returns the preset that the policy starts from; `None` for a combination of two policies.
     pub fn begins_with(&self) -> Option<Preset> {
         match &self.origin {
             Origin::Preset(preset) | Origin::File { preset, .. } => Some(*preset),
@@ -151,14 +149,14 @@ impl Policy {
         }
     }
 
-    /// Every field, in order.
+    /// Returns every field, in order.
     pub fn fields(&self) -> Vec<Field> {
         let mut fields = Vec::new();
         self.rules.walk("", &mut |field| fields.push(field));
         fields
     }
 
-    /// Where a field was set.
+    /// Describes where a field was set.
     pub fn set_by(&self, field: &str) -> String {
         match &self.origin {
             Origin::Preset(preset) => format!("preset {}", preset.as_str()),
@@ -170,7 +168,7 @@ impl Policy {
         }
     }
 
-    /// What differs in `next`.
+    /// Returns the fields that differ in `next`.
     pub fn changes(&self, next: &Self) -> Vec<Change> {
         let both = self.stricter(next);
         let fields = self.fields().into_iter().zip(next.fields()).zip(both.fields());
@@ -185,7 +183,7 @@ impl Policy {
             .collect()
     }
 
-    /// Field by field the stricter of the two.
+    /// Combines two policies, taking the stricter value of each field.
     #[must_use]
     pub fn stricter(&self, other: &Self) -> Self {
         let mut sources = self.sources.clone();
@@ -250,10 +248,10 @@ impl Field {
     }
 }
 
-/// Refuses tools of these categories where one of them could break a rule that nothing enforces.
+/// Checks that every rule that these tools could violate is enforced.
 ///
 /// # Errors
-/// [`PolicyError::Unenforced`] for the first such rule.
+/// [`PolicyError::Unenforced`] for the first rule that is not.
 pub fn enforceable(installed: &[Category]) -> Result<(), PolicyError> {
     let fields = Policy::preset(Preset::ReadOnly).fields().into_iter();
     let mut open = fields.filter_map(|field| match field.enforced {

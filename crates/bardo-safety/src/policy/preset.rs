@@ -1,5 +1,4 @@
-//! The four policies that come with the program. A file begins with one of them and says where it
-//! differs.
+//! The four built-in policies. A policy file starts from one of them and overrides fields.
 
 use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, nearest};
@@ -16,24 +15,24 @@ use super::rules::{
     ToolRules,
 };
 
-/// A policy that comes with the program.
+/// Built-in policy that a file can start from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
     /// Signs nothing at all.
     ReadOnly,
-    /// For the devnet: roomy enough to show everything, and with limits that can be met.
+    /// For the devnet: limits wide enough to show every feature, and low enough to be reached.
     Demo,
     /// For trading with real money within wide limits.
     DefiTrading,
-    /// For trading with real money and asking about nearly everything.
+    /// For trading with real money, with approval of nearly every action.
     Paranoid,
 }
 
 impl Preset {
-    /// Every preset.
+    /// Every preset, in the order of the documentation.
     pub const ALL: [Self; 4] = [Self::ReadOnly, Self::Demo, Self::DefiTrading, Self::Paranoid];
 
-    /// Its name.
+    /// Returns the name of the preset.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -43,7 +42,7 @@ impl Preset {
         }
     }
 
-    /// What it says.
+    /// Returns the rules of the preset.
     pub fn rules(self) -> Rules {
         match self {
             Self::ReadOnly => read_only(),
@@ -76,13 +75,13 @@ fn most(whole: u64) -> MaxUsd {
 }
 
 fn bps(points: u32) -> MaxBps {
-    // Every figure here is at most the whole; past it, nothing is the safe reading.
+    // Every value here is valid; zero is the safe fallback.
     MaxBps(BasisPoints::new(points).unwrap_or(BasisPoints::ZERO))
 }
 
 const NO_LIMIT: MaxUsd = MaxUsd(None);
 
-/// 001's defaults, and ours where it has no such field.
+/// Defaults of source document 001, and Bardo's own for fields that it does not have.
 fn defi_trading() -> Rules {
     Rules {
         max_single_trade_usd: most(10_000),
@@ -147,7 +146,7 @@ fn demo() -> Rules {
         max_monthly_spend_usd: most(50_000),
         allowed_chains: Scope::only([ChainId(DEVNET_ETHEREUM), ChainId(DEVNET_BASE)]),
         require_human_approval_above_usd: most(1_000),
-        // Whoever is paid for the first time is shown to the operator, rather than refused.
+        // First-time recipients are shown to the operator instead of being refused.
         allowed_recipients: Scope::ALL,
         always_approve: Scope::ALL,
         notify_above_usd: NO_LIMIT,
@@ -198,7 +197,7 @@ fn read_only() -> Rules {
         max_hourly_spend_usd: most(0),
         max_daily_spend_usd: most(0),
         max_monthly_spend_usd: most(0),
-        // Reads are bound by it as well, and every kind of action is refused below.
+        // The list of chains also limits reads; every kind of action is refused below.
         allowed_chains: Scope::ALL,
         allowed_intent_types: Scope::only([]),
         max_trades_per_hour: MaxCount(0),
@@ -208,7 +207,7 @@ fn read_only() -> Rules {
     }
 }
 
-/// The numbers in the phases' guidelines, with where they come from.
+/// Figures of the phases' guidelines.
 ///
 /// | phase | size | slippage | impact below | exits only | of a position |
 /// |---|---|---|---|---|---|
@@ -218,10 +217,9 @@ fn read_only() -> Rules {
 /// | Survival | 50 % | | | yes | 25 % |
 /// | Terminal | 100 % | 200 bps | | yes | |
 ///
-/// Where only exits pass, the size binds nothing, since an exit is not made smaller by it: it holds where an operator opens
-/// such a phase to more.
-/// An empty cell leaves the matter to the general fields; where both say something, the stricter holds. So the 200 bps of
-/// Terminal bind under a policy that allows more than them, and loosen no other.
+/// In a phase that allows only exits, the size has no effect, since exits are not reduced. It applies if an operator
+/// allows more in such a phase. An empty cell adds no limit of its own. If both the phase and the general field have a
+/// limit, the stricter applies: Terminal's 200 bps only bind under a policy that allows more.
 fn phases() -> Phases {
     let open = PhaseRules {
         size_factor_bps: bps(10_000),
@@ -247,7 +245,7 @@ fn phases() -> Phases {
 }
 
 impl Phases {
-    /// The figures of a phase.
+    /// Returns the limits of a phase.
     pub fn of(&self, phase: Phase) -> &PhaseRules {
         match phase {
             Phase::Thriving => &self.thriving,

@@ -1,5 +1,5 @@
-//! The kinds of figures a policy is made of. Each knows which of two is the stricter, so that a new
-//! policy can be held against the old one field by field.
+//! Types of policy values. Each type defines which of two values is stricter, so that two policies can be compared
+//! field by field.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,11 +11,11 @@ use super::items::TokenRef;
 use crate::ledger::percent;
 use bardo_base::units::{AmountError, BasisPoints, Usd, UsdError};
 
-/// What every figure of a policy can do.
+/// Operations that every policy value supports.
 pub(super) trait Rule: Clone + PartialEq {
-    /// The stricter of the two; where neither is, something stricter than both.
+    /// Returns the stricter of the two values; if neither is, a value stricter than both.
     fn stricter(&self, other: &Self) -> Self;
-    /// As the file would write it; two that differ are written differently.
+    /// Formats the value in the file's syntax. Different values have different texts.
     fn shown(&self) -> String;
 }
 
@@ -32,7 +32,7 @@ enum FigureError {
     Gwei,
 }
 
-/// A number or a text, as TOML gives either. A float is refused: it has lost digits already.
+/// Visitor for a number or a text in TOML. Floats are rejected, since they have already lost digits.
 struct NumberOrText<'a, T> {
     expected: &'a str,
     read: fn(&str) -> Result<T, FigureError>,
@@ -57,8 +57,8 @@ impl<T> Visitor<'_> for NumberOrText<'_, T> {
         (self.read)(&number.to_string()).map_err(E::custom)
     }
 
-    /// A decimal without quotes has been read as a float by then: it is refused, and only shown. No figure of a policy
-    /// ever is one.
+    /// Rejects a decimal without quotes, which TOML has already parsed as a float. The number is used for the message
+    /// only.
     fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
         Err(E::custom(format!("put it in quotes, so that no digit is lost: \"{number}\"")))
     }
@@ -72,7 +72,7 @@ fn number_or_text<'de, T, D: Deserializer<'de>>(
     deserializer.deserialize_any(NumberOrText { expected, read })
 }
 
-/// The most dollars; `"none"` for no such limit.
+/// Maximum in dollars; `"none"` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxUsd(pub Option<Usd>);
 
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for MaxUsd {
     }
 }
 
-/// The least dollars.
+/// Minimum in dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinUsd(pub Usd);
 
@@ -117,7 +117,7 @@ impl<'de> Deserialize<'de> for MinUsd {
     }
 }
 
-/// Declares a whole number of which less, or more, is stricter.
+/// Declares a whole number of which the smaller, or larger, value is stricter.
 macro_rules! whole_number {
     ($(#[$about:meta])* $name:ident($inner:ty), $stricter:ident) => {
         $(#[$about])*
@@ -137,19 +137,19 @@ macro_rules! whole_number {
 }
 
 whole_number! {
-    /// The most of something counted.
+    /// Maximum count of something.
     MaxCount(u32), min
 }
 whole_number! {
-    /// The least time, in seconds.
+    /// Minimum time, in seconds.
     MinSeconds(u64), max
 }
 whole_number! {
-    /// The most time, in seconds.
+    /// Maximum time, in seconds.
     MaxSeconds(u64), min
 }
 
-/// The largest share, in hundredths of a percent.
+/// Maximum share, in basis points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct MaxBps(pub BasisPoints);
 
@@ -163,7 +163,7 @@ impl Rule for MaxBps {
     }
 }
 
-/// The largest share, in percent with up to two decimals.
+/// Maximum share, in percent with up to two decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxPercent(pub BasisPoints);
 
@@ -180,7 +180,7 @@ impl Rule for MaxPercent {
 impl<'de> Deserialize<'de> for MaxPercent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         number_or_text(deserializer, "percent such as \"5.0\", with at most two decimals", |text| {
-            // Percent are hundredths: two decimals of them are basis points.
+            // Percent with two decimals are basis points.
             let points = bardo_base::units::TokenAmount::parse(text, 2)?;
             let points = u32::try_from(points.raw()).ok().and_then(|points| BasisPoints::new(points).ok());
             points.map(Self).ok_or(FigureError::Percent)
@@ -188,12 +188,12 @@ impl<'de> Deserialize<'de> for MaxPercent {
     }
 }
 
-/// The most that a unit of gas may cost, in gwei; `"none"` for no such limit.
+/// Maximum gas price, stored in wei per unit of gas and written in gwei; `"none"` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxGwei(pub Option<u128>);
 
 impl MaxGwei {
-    /// In wei.
+    /// Returns the limit in wei per unit of gas; `None` for no limit.
     pub fn wei(self) -> Option<u128> {
         self.0
     }
@@ -226,7 +226,7 @@ impl<'de> Deserialize<'de> for MaxGwei {
     }
 }
 
-/// A demand; having it is stricter.
+/// Requirement; true is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Require(pub bool);
 
@@ -240,7 +240,7 @@ impl Rule for Require {
     }
 }
 
-/// A leave; not having it is stricter.
+/// Permission; false is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Leave(pub bool);
 
@@ -254,15 +254,15 @@ impl Rule for Leave {
     }
 }
 
-/// A tool's own threshold.
+/// Approval threshold of one tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolRule {
-    /// Dollars above which the tool asks the operator, whatever the general threshold is.
+    /// Dollars above which the tool needs approval, in addition to the general threshold.
     pub requires_approval_above_usd: MaxUsd,
 }
 
-/// Thresholds by tool name.
+/// Approval thresholds by tool name.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct ToolRules(pub BTreeMap<String, ToolRule>);
 
@@ -291,14 +291,14 @@ impl Rule for ToolRules {
     }
 }
 
-/// One token's limits.
+/// Limits of one token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRule {
-    /// Dollars of it in one action.
+    /// Dollars of the token in one action.
     #[serde(default = "no_limit")]
     pub max_single_usd: MaxUsd,
-    /// Dollars of it in any 24 hours.
+    /// Dollars of the token in any 24 hours.
     #[serde(default = "no_limit")]
     pub max_daily_usd: MaxUsd,
 }
@@ -307,7 +307,7 @@ fn no_limit() -> MaxUsd {
     MaxUsd(None)
 }
 
-/// Limits by token.
+/// Limits by token and chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TokenRules(pub BTreeMap<TokenRef, TokenRule>);
 

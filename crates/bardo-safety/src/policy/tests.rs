@@ -16,7 +16,7 @@ fn value(policy: &Policy, name: &str) -> String {
     policy.fields().into_iter().find(|field| field.name == name).unwrap_or_else(|| panic!("no field {name}")).value
 }
 
-/// 001's table, field and default.
+/// Fields and defaults of source document 001's table.
 const ALMANAK: [(&str, &str); 17] = [
     ("max_single_trade_usd", "\"10000\""),
     ("max_daily_spend_usd", "\"50000\""),
@@ -90,7 +90,7 @@ fn demo_has_the_specified_figures() {
 fn presets_from_demo_to_read_only_only_grow_tighter_where_they_share_a_purpose() {
     let [read_only, _, defi, paranoid] = Preset::ALL.map(Policy::preset);
     for (wide, narrow, looser) in [(&defi, &paranoid, &[][..]), (&paranoid, &read_only, &["allowed_chains"])] {
-        // The list of chains binds reads as well, and read-only reads on every chain. It acts on none all the same.
+        // The list of chains also limits reads, and read-only reads every chain. It still acts on none.
         let changes = wide.changes(narrow).into_iter().filter(|change| !change.tighter);
         assert_eq!(changes.map(|change| change.field).collect::<Vec<_>>(), looser);
     }
@@ -122,7 +122,7 @@ fn a_file_says_where_it_differs() {
     let single = caps.spend.iter().find(|cap| cap.rule == bardo_base::model::RuleName::MaxSingleTradeUsd).unwrap();
     assert_eq!((single.limit, single.span), (Micros::new(250_000_000).unwrap(), Span::Once));
     assert_eq!(caps.tokens[&(8_453, TokenId::Native)].day, Some(Micros::new(40_000_000).unwrap()));
-    // An exit keeps its size, and windows are not scaled.
+    // Exits are not scaled, and neither are windows.
     let whole = policy.caps(Phase::Cautious, true);
     assert!(whole.spend.iter().any(|cap| cap.limit == Micros::new(1_000_000_000).unwrap()));
     assert!(caps.spend.iter().any(|cap| cap.span == Span::Day && cap.limit == Micros::new(5_000_000_000).unwrap()));
@@ -169,7 +169,7 @@ fn what_is_not_understood_is_refused_with_its_line() {
 fn every_field_reads_back_as_it_is_shown() {
     for preset in Preset::ALL {
         let policy = Policy::preset(preset);
-        // Laid over another preset, so that a field that is not read would show.
+        // Applied over another preset, so that an ignored field would show.
         let mut toml = String::from("preset = \"paranoid\"\n");
         for field in policy.fields() {
             toml.push_str(&format!("{} = {}\n", field.name, field.value));
@@ -239,7 +239,7 @@ fn every_change_knows_whether_it_is_tighter() {
         let changes = base.changes(&next);
         assert_eq!(changes.iter().map(|change| change.tighter).collect::<Vec<_>>(), [tighter], "{line}: {changes:?}");
     }
-    // From the bundled list to a list: only what is on both is left until somebody decides.
+    // From the bundled list to an explicit list: until a decision, only items on both are allowed.
     let (bundled, listed) =
         (text("preset = \"demo\"").unwrap(), text("preset = \"demo\"\nallowed_tokens = [\"1:native\"]").unwrap());
     let between = bundled.stricter(&listed);
@@ -250,7 +250,7 @@ fn every_change_knows_whether_it_is_tighter() {
 
 fn write(path: &Path, toml: &str) {
     std::fs::write(path, toml).unwrap();
-    // A file's time may be as coarse as a tick of the clock; a test does not wait for one.
+    // File times may be as coarse as a clock tick, so set a distinct one instead of waiting.
     let (file, at) = (std::fs::File::options().write(true).open(path).unwrap(), std::time::SystemTime::now());
     static AGE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     let age = AGE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -280,7 +280,7 @@ fn a_tighter_file_holds_at_once_a_looser_one_waits_a_broken_one_changes_nothing(
     assert_eq!(pending.changes.iter().map(|change| change.field.as_str()).collect::<Vec<_>>(), ["max_gas_usd"]);
     assert_eq!(keeper.pending(), Some(pending.clone()));
 
-    // Whoever says yes says it to exactly what is waiting.
+    // An approval covers exactly the policy that is waiting.
     write(&path, "preset = \"demo\"\nmax_gas_usd = \"none\"\n");
     assert!(matches!(keeper.follow(), Followed::Waits(_)));
     assert!(keeper.accept(pending.policy.hash()).is_none());
@@ -296,7 +296,7 @@ fn a_tighter_file_holds_at_once_a_looser_one_waits_a_broken_one_changes_nothing(
         assert!(matches!(keeper.follow(), Followed::Broken(_)), "{broken}");
         assert_eq!(keeper.current().policy.hash(), held);
     }
-    // Without the file what stands for an absent one would hold, and it is tighter.
+    // Without the file the preset for an absent file applies, and it is tighter.
     std::fs::remove_file(&path).unwrap();
     keeper.follow();
     assert_eq!(value(&keeper.current().policy, "max_trades_per_hour"), "0");
@@ -363,7 +363,7 @@ fn no_field_is_carried_in_silence() {
         }
     }
     assert_eq!(enforceable(&[Category::Trading]), Ok(()));
-    // One wallet, everywhere, however it is written.
+    // One wallet on every chain, however it is written.
     let wallet = Wallet(address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
     let policy =
         text("preset = \"demo\"\nallowed_execution_wallets = [\"0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266\"]")
@@ -376,20 +376,20 @@ fn what_was_loosened_while_no_program_ran_waits_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("policy.toml");
     let held = text("preset = \"demo\"\nmax_gas_usd = \"50\"\n").unwrap();
-    // One figure looser, one tighter.
+    // One value looser, one tighter.
     write(&path, "preset = \"demo\"\nmax_gas_usd = \"60\"\nmax_trades_per_hour = 7\n");
     let keeper = Keeper::open(path.clone(), Preset::ReadOnly).unwrap();
     assert!(matches!(keeper.resume(held.clone()), Followed::Waits(_)));
     let now = keeper.current().policy;
     assert_eq!((value(&now, "max_gas_usd").as_str(), value(&now, "max_trades_per_hour").as_str()), ("\"50\"", "7"));
     let waiting = keeper.pending().unwrap();
-    // A no is not asked again until the file changes.
+    // A rejected policy is not offered again until the file changes.
     assert!(keeper.refuse(waiting.policy.hash()) && keeper.pending().is_none());
     write(&path, "preset = \"demo\"\nmax_gas_usd = \"61\"\nmax_trades_per_hour = 7\n");
     assert!(matches!(keeper.follow(), Followed::Waits(_)));
     assert!(!keeper.refuse(waiting.policy.hash()) && keeper.pending().is_some());
 
-    // What holds between two files can be made again from its texts.
+    // The policy between two files can be restored from its texts.
     let sources: Vec<&str> = now.sources().iter().map(AsRef::as_ref).collect();
     let again = Policy::from_sources(sources).unwrap().unwrap();
     assert_eq!(again.hash(), now.hash());
@@ -400,8 +400,8 @@ fn what_was_loosened_while_no_program_ran_waits_as_well() {
 }
 
 proptest::proptest! {
-    /// Half the size when cautious, rounded down to a millionth of a dollar; no less in any other phase, and never for
-    /// an exit.
+    /// Half the size in Cautious, Defensive and Survival, rounded down to a millionth of a dollar. The full size in
+    /// Thriving and Terminal, and for exits.
     #[test]
     fn caution_halves_what_one_trade_may_be(micros in 2_u64..10_000_000_000_000, phase in 0_usize..5) {
         let dollars = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);

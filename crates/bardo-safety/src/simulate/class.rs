@@ -1,4 +1,4 @@
-//! What an action is, by what it moves and by what it declares.
+//! Action classes, derived from balance changes and from the declaration.
 
 use alloy::primitives::U256;
 
@@ -7,18 +7,18 @@ use crate::proposal::{Intent, Proposal};
 use bardo_base::model::ActionClass;
 use golem_chain::token::TokenId;
 
-/// What is left of a holding counts as nothing below this part of what was sold: a thousandth.
+/// Divisor for dust: a remainder up to a thousandth of the former holding counts as nothing.
 const DUST_PART: u64 = 1_000;
 
-/// What a set of moves is, from the riskiest to the harmless; a mixture is its riskiest part.
+/// Classifies a set of balance changes. A mixture has the class of its riskiest part.
 ///
 /// | given | received | class |
 /// |---|---|---|
 /// | anything | nothing | new position: a transfer |
 /// | nothing | anything | close: something comes back |
-/// | dollar coin or ETH | a risky token, or ETH for a dollar coin | increase, or new position if none was held |
-/// | risky | risky; or between dollar coins | rebalance |
-/// | risky, or ETH for a dollar coin | dollar coin or ETH | decrease, or close if no more than a thousandth stays |
+/// | stablecoin or ETH | a risky token, or ETH for a stablecoin | increase, or new position if none was held |
+/// | risky | risky; or between stablecoins | rebalance |
+/// | risky, or ETH for a stablecoin | stablecoin or ETH | decrease, or close if no more than a thousandth stays |
 pub(super) fn classify(lost: &[&Move], gained: &[&Move], more_allowed: bool, around: &Surroundings) -> ActionClass {
     let kind = |token: TokenId| Kind::of(token, around);
     if lost.is_empty() && gained.is_empty() {
@@ -53,16 +53,16 @@ pub(super) fn classify(lost: &[&Move], gained: &[&Move], more_allowed: bool, aro
     class
 }
 
-/// The least risky class that an action can have by its intent and declaration, whatever a simulation reports. The calldata
-/// is checked against the same declaration (`safety::calldata`). `revokes` is what
-/// [`crate::revocation::only_revokes`] found.
+/// Returns the least risky class that the intent and the declaration allow, whatever a simulation reports.
+/// `safety::calldata` checks the calldata against the same declaration. `revokes` is the result of
+/// [`crate::revocation::only_revokes`].
 ///
 /// | declared | class |
 /// |---|---|
-/// | a revocation, cancellation or refund by its bytes; else by its intent alone | read-only; new position |
+/// | a revocation, cancellation or refund by its calldata; by its intent alone | read-only; new position |
 /// | an allowance, a transfer, a change of identity or of PolicyCage rules | new position |
-/// | a risky token, or ETH, for dollar coins or ETH that come to the account | close |
-/// | anything for a risky token, or dollar coins for ETH | increase |
+/// | a risky token for stablecoins or ETH, or ETH for stablecoins, received by the account | close |
+/// | anything for a risky token, or stablecoins for ETH | increase |
 /// | like for like, or a bridge order with an arrival | rebalance |
 /// | nothing out, or nothing in | new position |
 pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &Surroundings) -> ActionClass {

@@ -1,5 +1,5 @@
-//! What shows before anything is run: whether the frame carries what was proposed, and whether its
-//! signatures let anybody take more than is declared.
+//! Faults that show without a simulation: a payload that differs from the proposal, or signatures that grant more than
+//! is declared.
 
 use bardo_base::model::RuleName;
 use std::collections::BTreeMap;
@@ -14,12 +14,12 @@ use crate::typed::TypedMessage;
 use golem_chain::evm::PLACEHOLDER_SIGNATURE;
 use golem_chain::token::TokenId;
 
-/// Code that sends every call on to a contract that a key chose
-/// ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)): the address is still the key's.
+/// Prefix of delegation code ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)). The address still belongs to its
+/// key.
 const DELEGATION: [u8; 3] = [0xef, 0x01, 0x00];
 
-/// What stands against a spender that an address book file names, by its code on the chain: it must be a contract, and its
-/// code must have each of `hashes`.
+/// Checks the on-chain code of a spender that an address book file names: it must be a contract, and its code must have
+/// each of `hashes` (Keccak-256).
 pub fn spender_fault(spender: Address, hashes: &[B256], code: &[u8]) -> Option<Fault> {
     let fault = |declared: String, found: String| {
         let right = "an address book and a line of trusted_entries with the contract's real address and code hash";
@@ -34,8 +34,8 @@ pub fn spender_fault(spender: Address, hashes: &[B256], code: &[u8]) -> Option<F
     fault(format!("code with the hash {other}"), format!("{spender} has code with the hash {found}"))
 }
 
-/// Faults that show before anything is run: a frame that does not carry what was proposed, and
-/// signatures that would let somebody take more than is declared, or for longer.
+/// Returns faults that show without a simulation: a payload that does not carry the proposed calls, and signatures that
+/// grant more than is declared, or for longer.
 pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
     let mut faults = Vec::new();
     let proposal = framed.proposal();
@@ -49,7 +49,7 @@ pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
                     format!("another call in transaction {}", at + 1),
                 ));
             }
-            // Wrapped: the simulation tells what it does.
+            // A wrapped call: the simulation shows its effects.
             AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded | AccountKind::Delegated => {}
         }
         for slot in &leg.slots {
@@ -135,7 +135,7 @@ mod tests {
 
     use super::spender_fault;
 
-    /// Keccak-256 of the one byte 0x00, computed elsewhere.
+    /// Keccak-256 of the single byte 0x00, computed with another program.
     const OF_ZERO: B256 = b256!("bc36789e7a1e281436464229828f817d6612f7b477d66591ff96a9e064bcc98a");
 
     #[test]

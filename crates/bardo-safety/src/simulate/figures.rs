@@ -1,4 +1,4 @@
-//! Amounts in faults, as whoever has money behind them reads them: whole tokens, with symbol and contract.
+//! Amounts in faults, for display: whole tokens, with symbol and contract.
 
 use alloy::primitives::U256;
 use alloy::primitives::aliases::U160;
@@ -8,7 +8,7 @@ use bardo_base::format::utc;
 use bardo_base::units::TokenAmount;
 use golem_chain::token::{Token, TokenId};
 
-/// The token as the proposal describes it; whether that is right is held against the chain elsewhere.
+/// Returns the token as the proposal describes it. The description is compared with the chain elsewhere.
 fn described(proposal: &Proposal, id: TokenId) -> Option<&Token> {
     let trade = proposal.trade.iter().flat_map(|trade| [&trade.token_in, &trade.token_out]);
     let flows = proposal.outflows.iter().map(|flow| &flow.token);
@@ -17,7 +17,7 @@ fn described(proposal: &Proposal, id: TokenId) -> Option<&Token> {
     flows.chain(inflows).chain(allowances).chain(trade).find(|token| token.id == id)
 }
 
-/// A token's symbol and contract; the contract alone where the proposal does not describe it.
+/// Returns a token's symbol and contract; the contract alone if the proposal does not describe the token.
 pub(crate) fn name(proposal: &Proposal, id: TokenId) -> String {
     match (described(proposal, id), id) {
         (Some(token), _) => name_of(token),
@@ -33,7 +33,7 @@ fn name_of(token: &Token) -> String {
     }
 }
 
-/// So much of a token: in whole tokens where their decimals are known, else in smallest units.
+/// Formats an amount in whole tokens if their decimals are known, else in smallest units.
 pub(crate) fn figure(proposal: &Proposal, id: TokenId, raw: U256) -> String {
     match (described(proposal, id), id) {
         (Some(token), _) => figure_of(token, raw),
@@ -43,7 +43,7 @@ pub(crate) fn figure(proposal: &Proposal, id: TokenId, raw: U256) -> String {
     }
 }
 
-/// So much of a token that is known.
+/// Formats an amount of a described token.
 pub(crate) fn figure_of(token: &Token, raw: U256) -> String {
     let name = name_of(token);
     match TokenAmount::new(raw, token.decimals) {
@@ -53,14 +53,14 @@ pub(crate) fn figure_of(token: &Token, raw: U256) -> String {
     }
 }
 
-/// What tokens and Permit2 take for no bound at all.
+/// Returns true for the values that tokens and Permit2 treat as unlimited.
 fn without_bound(raw: U256) -> bool {
     raw == U256::MAX || raw == U256::from(U160::MAX)
 }
 
-/// A time in seconds since the Unix epoch.
+/// Formats a time in seconds since the Unix epoch.
 pub(crate) fn when(seconds: u64) -> String {
-    /// The year 10000: whoever writes a later time means no end at all.
+    /// Start of the year 10000: later times mean no end.
     const NEVER: u64 = 253_402_300_800;
     if seconds >= NEVER { "the end of time".to_owned() } else { utc(seconds.saturating_mul(1_000)) }
 }

@@ -1,4 +1,4 @@
-//! Every change that a simulation found, against what was declared. Pure.
+//! Comparison of every change in a simulation with the declaration. Pure functions.
 
 mod allowances;
 
@@ -20,8 +20,8 @@ use bardo_base::model::{ActionClass, RuleName};
 use golem_chain::fork::{Changes, Outcome, Reason, Simulation, Status};
 use golem_chain::token::TokenId;
 
-/// Holds a simulation of the legs from number `from` on against the declaration. What it answers
-/// stands even where faults stand against it, so that both can be shown.
+/// Compares a simulation of the transactions from index `from` with the declaration. The returned [`Simulated`] is
+/// valid even if there are faults, so that both can be shown.
 pub fn judge(
     framed: &Framed,
     from: usize,
@@ -31,7 +31,8 @@ pub fn judge(
 ) -> (Simulated, Vec<Fault>) {
     let proposal = framed.proposal();
     if proposal.intent == Intent::PolicyCage {
-        // It is no token and answers none of a token's questions; its calldata is read back (`safety::calldata`).
+        // The contract is not a token and does not answer a token's queries; `safety::calldata` reads its calldata
+        // back.
         let cage = |contract| proposal.legs.iter().any(|leg| leg.to == contract);
         simulation.changes.unreadable.retain(|silent| !cage(silent.contract));
     }
@@ -40,7 +41,7 @@ pub fn judge(
     judge.outcomes(&mut faults);
     judge.plan(&mut faults);
     let (moves, paid) = (judge.moves(framed.account()), judge.paid());
-    // What did not run to its end brings nothing in and uses nothing up: to tell that too would bury why.
+    // An action that did not run to its end has no inflows. Reporting that as well would hide the cause.
     if judge.ran() {
         for one in framed.exposed() {
             judge.account(one, &mut faults);
@@ -70,7 +71,7 @@ pub fn judge(
     (simulated, faults)
 }
 
-/// What would pass where a contract has refused.
+/// Alternative that would pass where a contract reverts.
 fn passes(reason: &Reason) -> &'static str {
     reason
         .meaning()
@@ -95,7 +96,7 @@ impl Judge<'_> {
         self.framed.legs().iter().enumerate().skip(self.from).zip(outcomes).map(|((at, leg), end)| (at, leg, end))
     }
 
-    /// What a leg's gas costs when it pays the frame's bound: as the chain charges it
+    /// Gas cost of the simulated transactions in wei, at the payload's maximum priority fee, as the chain charges it
     /// ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
     fn gas_cost(&self) -> U256 {
         let bound = self.framed.fees();
@@ -104,13 +105,14 @@ impl Judge<'_> {
         U256::from(self.gas_used()).saturating_mul(price)
     }
 
-    /// Gas of the legs; what settles an order is paid by others.
+    /// Gas used by the account's own transactions. A filler pays for an order's settlement.
     fn gas_used(&self) -> u64 {
         let own = self.legs().filter_map(|(_, _, end)| end);
         own.fold(0, |sum, end| sum.saturating_add(end.gas_used))
     }
 
-    /// Whether every leg, and the settlement of an order, ran to its end; where not, [`Self::outcomes`] has a fault.
+    /// True if every transaction, and the settlement of an order, succeeded. Otherwise [`Self::outcomes`] reports a
+    /// fault.
     fn ran(&self) -> bool {
         let ended = &self.simulation.outcomes;
         let own = self.legs().count();
@@ -118,7 +120,7 @@ impl Judge<'_> {
         all && ended.iter().all(|end| end.status == Status::Success)
     }
 
-    /// Every leg there, every leg successful, and nothing left unasked.
+    /// Requires that every transaction is simulated and succeeds, and that every change could be read.
     fn outcomes(&self, faults: &mut Vec<Fault>) {
         for (at, leg, end) in self.legs() {
             match end.map(|end| &end.status) {
@@ -163,7 +165,7 @@ impl Judge<'_> {
         }
     }
 
-    /// One main leg at most; the others only give and take back allowances.
+    /// Allows one main transaction at most; the others may only set and revoke allowances.
     fn plan(&self, faults: &mut Vec<Fault>) {
         let mains = self.framed.legs().iter().filter(|leg| leg.purpose == Purpose::Main).count();
         let mains = mains + usize::from(self.framed.order().is_some());
@@ -207,7 +209,7 @@ impl Judge<'_> {
         flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount))
     }
 
-    /// The least of a token that must come to somebody; `None` if nothing of it is to come.
+    /// Returns the least amount of a token that an address must receive; `None` if none is declared.
     fn inflow(&self, token: TokenId, to: Address) -> Option<U256> {
         let to_come = self.main_is_to_come();
         let inflows = self.framed.proposal().inflows.iter();
@@ -216,19 +218,19 @@ impl Judge<'_> {
             .fold(None, |sum, inflow| Some(sum.unwrap_or(U256::ZERO).saturating_add(inflow.at_least)))
     }
 
-    /// Whether the leg that moves tokens is among those simulated.
+    /// True if the main transaction, or an order, is part of the simulation.
     fn main_is_to_come(&self) -> bool {
         self.framed.order().is_some()
             || self.framed.legs().iter().skip(self.from).any(|leg| leg.purpose == Purpose::Main)
     }
 
-    /// The balance of `holder` in `token`, gas apart; `None` if nothing was found to have moved.
+    /// Balance change of `holder` in `token`, without gas; `None` if the token was not seen to move.
     fn moved(&self, token: TokenId, holder: Address) -> Option<Move> {
         match token {
             TokenId::Native => {
                 let change = self.changes().account(holder)?;
                 let gas = if holder == self.framed.payer() { self.gas_cost() } else { U256::ZERO };
-                // A coin balance cannot come near 2^256.
+                // A native balance cannot come near 2^256.
                 let after = change.balance.after.saturating_add(gas);
                 Some(Move { token, before: change.balance.before, after })
             }
@@ -239,7 +241,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The account itself: coin balance, nonce, code, delegation.
+    /// Checks native balance, nonce, code and delegation of an exposed account.
     fn account(&self, one: Address, faults: &mut Vec<Fault>) {
         let sent = if one == self.framed.signer() { self.legs().count() as u64 } else { 0 };
         let Some(change) = self.changes().account(one) else {
@@ -278,7 +280,7 @@ impl Judge<'_> {
         for token in tokens {
             self.held_to_bounds(one, token, faults);
         }
-        // Without an entry for the coin the account was not touched at all.
+        // Without an account entry, the native balance was not touched.
         if self.changes().account(one).is_none()
             && let Some(least) = self.inflow(TokenId::Native, one).filter(|least| !least.is_zero())
         {
@@ -287,7 +289,7 @@ impl Judge<'_> {
         }
     }
 
-    /// So much of a token, for a person.
+    /// Formats an amount of a token for display.
     fn figure(&self, token: TokenId, raw: U256) -> String {
         figure(self.framed.proposal(), token, raw)
     }
@@ -296,7 +298,7 @@ impl Judge<'_> {
         name(self.framed.proposal(), token)
     }
 
-    /// No more out than declared, no less in, and nothing in that was not expected.
+    /// Requires that no more leaves than declared, that no less arrives, and that nothing undeclared arrives.
     fn held_to_bounds(&self, one: Address, token: TokenId, faults: &mut Vec<Fault>) {
         let is_account = one == self.framed.account();
         let out = if is_account { self.outflow(token) } else { U256::ZERO };
@@ -318,7 +320,7 @@ impl Judge<'_> {
         }
         match least {
             Some(least) => {
-                // Bounds of one token both ways are held together: after + out ≥ before + least.
+                // Both bounds of one token are checked together: after + out ≥ before + least.
                 let enough = moved.after.saturating_add(out) >= moved.before.saturating_add(least);
                 if !enough {
                     let came = moved.after.saturating_sub(moved.before);
@@ -342,7 +344,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What somebody who is not exposed is to get.
+    /// Checks declared inflows of addresses that are not exposed.
     fn inflows_of_others(&self, faults: &mut Vec<Fault>) {
         let exposed = self.framed.exposed();
         let mut seen = BTreeSet::new();
@@ -354,7 +356,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whatever else somebody can own or allow: no tool declares it, so none of it may change.
+    /// Rejects changes to anything else that an account can own or approve. No tool declares such changes.
     fn everything_else(&self, one: Address, faults: &mut Vec<Fault>) {
         let changes = self.changes();
         for change in changes.permit2_nonces.iter().filter(|change| change.owner == one && change.bits.moved()) {
@@ -389,7 +391,7 @@ impl Judge<'_> {
             }
         }
         for change in &changes.nft_approvals {
-            // Whose token it is cannot be told from here, so any counts.
+            // The token's owner is not known here, so every approval counts.
             if change.who.moved() && !change.who.after.is_zero() {
                 let found = format!("{} may take {} {}", change.who.after, change.collection, change.id);
                 faults.push(Fault::new(RuleName::Nft, "nobody may take a single token", found));
@@ -399,7 +401,7 @@ impl Judge<'_> {
             let found = format!("{} {}: {}", change.collection, change.id, change.balance.after);
             faults.push(Fault::new(RuleName::Nft, "no token of many kinds moves", found));
         }
-        // What a call of PolicyCage writes is the rules that its calldata spells out (`safety::calldata` reads them back).
+        // PolicyCage stores the rules that its calldata contains; `safety::calldata` reads them back.
         let legs = &self.framed.proposal().legs;
         let by_policy_cage =
             |at: Address| self.framed.proposal().intent == Intent::PolicyCage && legs.iter().any(|leg| leg.to == at);
@@ -414,26 +416,26 @@ impl Judge<'_> {
         }
     }
 
-    /// The bits of Permit2's bitmap that the signatures in the calldata use up in one word.
+    /// Bits of one word of Permit2's nonce bitmap that the payload's signatures use up.
     fn signed_bits(&self, owner: Address, word: U256) -> U256 {
         let slots = self.legs().flat_map(|(_, leg, _)| &leg.slots).filter(|slot| slot.signer == owner);
         let order = self.framed.order().filter(|order| order.signer == owner);
         let nonces = slots.map(|slot| &slot.message).chain(order.map(|order| &order.message));
         let nonces = nonces.filter_map(TypedMessage::unordered_nonce);
-        // What a call of the account's own makes void is declared by that call.
+        // Nonces that the account invalidates itself are declared by that call.
         let void = self.voided().filter(|call| call.wordPos == word).fold(U256::ZERO, |bits, call| bits | call.mask);
         nonces
             .filter(|nonce| (*nonce >> 8usize) == word)
             .fold(void, |bits, nonce| bits | (U256::from(1u8) << (nonce & U256::from(0xffu8)).saturating_to::<usize>()))
     }
 
-    /// The calls by which the account makes signatures of its own void.
+    /// Returns the calls by which the account invalidates its own signatures.
     fn voided(&self) -> impl Iterator<Item = Permit2::invalidateUnorderedNoncesCall> {
         let own = self.framed.proposal().legs.iter().filter(|leg| Some(leg.to) == self.around.permit2);
         own.filter_map(|leg| Permit2::invalidateUnorderedNoncesCall::abi_decode(&leg.data).ok())
     }
 
-    /// Every balance of `holder` that moved, gas apart.
+    /// Returns every balance of `holder` that moved, without gas.
     fn moves(&self, holder: Address) -> Vec<Move> {
         let tokens = self.changes().balances.iter().filter(|change| change.holder == holder);
         let tokens = tokens.map(|change| TokenId::Erc20(change.token));
@@ -442,7 +444,7 @@ impl Judge<'_> {
         moves.filter(|moved| moved.before != moved.after).collect()
     }
 
-    /// Everybody who is not exposed and has more of something than before.
+    /// Returns every address that is not exposed and owns more of something than before.
     fn paid(&self) -> Vec<Address> {
         let exposed = self.framed.exposed();
         let tokens = self.changes().balances.iter().filter(|change| change.balance.after > change.balance.before);
@@ -452,7 +454,7 @@ impl Judge<'_> {
         all.into_iter().filter(|one| !exposed.contains(one)).collect()
     }
 
-    /// Where nothing comes back, everybody who gets something of what is given must be named.
+    /// If nothing comes back to the account, every address that receives an outgoing token must be a named recipient.
     fn recipients(&self, paid: &[Address], faults: &mut Vec<Fault>) {
         let proposal = self.framed.proposal();
         let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
@@ -460,13 +462,13 @@ impl Judge<'_> {
             return;
         }
         let given: BTreeSet<TokenId> = proposal.outflows.iter().map(|flow| flow.token.id).collect();
-        // Who settles an order has it for as long as that takes; its code is known.
+        // The settler holds the tokens until the order is filled; its code is known.
         let settler = self.framed.order().and_then(|order| super::settler(&order.message)).map(|(_, at)| at);
         for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && Some(**one) != settler) {
             let gets = given.iter().any(|token| {
                 let gain =
                     self.moved(*token, *one).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
-                // Who makes the block has the tips, and nobody gives them as a gift.
+                // The block's fee recipient receives tips, which are not a payment.
                 let tips = *token == TokenId::Native && self.around.producer == Some(*one) && gain <= self.gas_cost();
                 !gain.is_zero() && !tips
             });
@@ -476,15 +478,15 @@ impl Judge<'_> {
         }
     }
 
-    /// Class, whether it only leaves positions, and whether it only revokes. What the bytes and the intent say bounds all
-    /// three: what an endpoint reports can make an action stricter, never looser.
+    /// Returns the class, and whether the action is an exit and whether it only revokes. Calldata and intent bound all
+    /// three: data from an endpoint can make an action stricter, never looser.
     fn class(&self, moves: &[Move]) -> (ActionClass, bool, bool) {
         let more_allowed = self.more_allowed();
         let lost: Vec<&Move> = moves.iter().filter(|moved| moved.after < moved.before).collect();
         let gained: Vec<&Move> = moves.iter().filter(|moved| moved.after > moved.before).collect();
         let arrives = self.framed.proposal().order.as_ref().is_some_and(|order| order.arrival.is_some());
         let class = match self.framed.proposal().intent {
-            // What goes out here comes in over there: held against its value like a trade.
+            // The outflow arrives on another chain; its value is checked like a trade's.
             Intent::Bridge if arrives && gained.is_empty() && !more_allowed => ActionClass::Rebalance,
             Intent::Swap
             | Intent::Approve
@@ -499,7 +501,7 @@ impl Judge<'_> {
         };
         let revokes = revocation::only_revokes(self.framed.proposal(), self.from, self.around);
         let declared = declared_class(self.framed.proposal(), revokes, self.around);
-        // Ordered from the riskiest on.
+        // Ordered from the riskiest class.
         let class = class.min(declared);
         let leaves = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
             && declared == ActionClass::ClosePosition

@@ -1,6 +1,6 @@
-//! An order that others settle: what is wrong with it before anything is run, and the worst that its settlement can
-//! do, run on the fork through the real contracts. Who fills there is nobody: a made-up address that is given what
-//! the order brings, at the least price and with the least favourable word of the cosigner.
+//! Orders that others settle: faults that show without a simulation, and the worst possible settlement, simulated
+//! through the real contracts. The filler is a made-up address that receives the order's output tokens. It fills at the
+//! least price and with the cosigner's least favourable data.
 
 use bardo_base::model::RuleName;
 use std::collections::BTreeMap;
@@ -21,23 +21,23 @@ use golem_chain::token::TokenId;
 use golem_protocols::intents;
 use golem_protocols::uniswap::order::{Expectation, Order, OrderKind};
 
-/// Who fills in a simulation. Nobody has its key: it is the start of a hash.
+/// Filler address in a simulation. Its private key is not known, since it is the start of a hash.
 const FILLER: Address = address!("5bd1e995c9a1f3b0a7d2c4e8f60718293a4b5c6d");
 
-/// What it is given for gas, in wei.
+/// Native balance of the filler, in wei.
 const FILLER_COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
-/// Gas of a token's transfer or approval, and of a fill.
+/// Gas limit of a token's transfer or approval.
 const STEP_GAS: u64 = 200_000;
 const FILL_GAS: u64 = 1_200_000;
 
-/// The calls of a worst settlement, and the signatures that stand in for those it takes.
+/// Calls of a worst settlement, and the signatures that stand in for real ones.
 pub(super) struct Settlement {
     pub(super) calls: Vec<Call>,
     pub(super) signatures: Vec<StandIn>,
 }
 
-/// The contract that settles an order, as the book names it.
+/// Returns the contract that settles an order, with its role in the address book; `None` for other messages.
 pub fn settler(message: &TypedMessage) -> Option<(Contract, Address)> {
     match message {
         TypedMessage::UniswapxOrder { order, .. } => {
@@ -48,10 +48,10 @@ pub fn settler(message: &TypedMessage) -> Option<(Contract, Address)> {
     }
 }
 
-/// The role of the reactor of a kind; none for kinds that are not signed here.
+/// Returns the role of a kind's reactor; `None` for kinds that are not signed here.
 pub const fn reactor_role(kind: OrderKind) -> Option<Contract> {
     match kind {
-        // No cosigner stands between it and whoever fills, and no network here has its reactor.
+        // A Dutch order has no cosigner between it and its fillers, and no supported network has its reactor.
         OrderKind::Dutch => None,
         OrderKind::DutchV2 => Some(Contract::V2DutchReactor),
         OrderKind::DutchV3 => Some(Contract::V3DutchReactor),
@@ -59,8 +59,8 @@ pub const fn reactor_role(kind: OrderKind) -> Option<Contract> {
     }
 }
 
-/// Everything that stands against the order of `framed` before it is run. `code` is the hash of the code of the
-/// contract that settles it, as the chain has it; `now` the time of the block to come.
+/// Returns the faults of the order of `framed` that show without a simulation. `code` is the hash of the settling
+/// contract's code on chain; `now` is the next block's time in seconds since the Unix epoch.
 pub fn order_faults(framed: &Framed, book: &AddressBook, now: u64, code: Option<B256>) -> Vec<Fault> {
     let mut faults = Vec::new();
     let proposal = framed.proposal();
@@ -137,7 +137,7 @@ fn uniswapx(framed: &Framed, order: &Order, reactor: Address, book: &AddressBook
             "one without a cosigner",
         ));
     }
-    // Decoded from its own encoding it must be the same: what is sent is what was checked.
+    // The order must survive encoding and decoding unchanged, so that the submitted order is the checked one.
     if Order::decode(order.kind(), &order.encode()).ok().as_ref() != Some(order) {
         faults.push(Fault::new(RuleName::Order, "an order in its one encoding", "one that reads back otherwise"));
     }
@@ -211,7 +211,7 @@ pub(super) enum SettlementError {
     NoSettler,
 }
 
-/// The worst settlement of the order of `framed` in the block `next`.
+/// Builds the worst settlement of the order of `framed` in the block `next`; `None` without an order.
 ///
 /// # Errors
 /// [`SettlementError`]: it cannot be run at all; then nothing is known of what the order does.
@@ -251,7 +251,7 @@ pub(super) fn worst(
                 nonce += 1;
             }
             let signed = EncodedSigned { order: order.encode(), sig: Bytes::from(PLACEHOLDER_SIGNATURE) };
-            // Exactly the base fee: a Priority order then brings its least.
+            // Exactly the base fee, so that a Priority order yields its least output.
             let fees = Fees::Dynamic { max_fee: next.base_fee.into(), max_priority_fee: 0 };
             let fill = Call::new(FILLER, reactor, Reactor::executeCall { order: signed }.abi_encode());
             calls.push(fill.with_value(coin).with_gas_limit(FILL_GAS).paid(nonce, fees));
@@ -267,13 +267,13 @@ pub(super) fn worst(
     Ok(Some(Settlement { calls, signatures }))
 }
 
-/// The order as a cosigner who means ill would have it: at its end already, with a signature to be made.
+/// Returns the order as a malicious cosigner would complete it: fully decayed, with a placeholder cosignature.
 fn least_favourable(order: &Order, next: &BlockContext) -> Order {
     let mut order = order.clone();
     match &mut order {
         Order::Dutch(_) => {}
         Order::DutchV2(order) => {
-            // Over since long ago.
+            // The decay ended long ago.
             order.cosignerData.decayStartTime = U256::ZERO;
             order.cosignerData.decayEndTime = U256::from(1);
             order.cosignerData.exclusiveFiller = Address::ZERO;
@@ -282,7 +282,7 @@ fn least_favourable(order: &Order, next: &BlockContext) -> Order {
             order.cosignerData.outputAmounts = vec![U256::ZERO; order.baseOutputs.len()];
         }
         Order::DutchV3(order) => {
-            // A curve reaches at most 65,535 blocks far.
+            // A decay curve spans at most 65,535 blocks.
             let start = next.number.saturating_sub(u64::from(u16::MAX));
             order.cosignerData.decayStartBlock = U256::from(start);
             order.cosignerData.exclusiveFiller = Address::ZERO;

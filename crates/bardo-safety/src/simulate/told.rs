@@ -1,4 +1,4 @@
-//! What a simulation found, as people read it: each balance that moves, and the gas.
+//! Simulation results for display: each balance that moves, and the gas.
 
 use alloy::primitives::U256;
 
@@ -10,15 +10,14 @@ use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use golem_chain::token::{Token, TokenId};
 
-/// Decimals of every chain's coin.
+/// Decimals of every chain's native token.
 const COIN_DECIMALS: u8 = 18;
-/// Characters kept of a figure: more than the longest has.
+/// Maximum length of a figure, in characters; longer than any real one.
 const FIGURE: usize = 120;
 
 impl Simulated {
-    /// The balances of the account that move, in the order of [`Simulated::moves`], and after them what the gas takes from
-    /// the coin, which the moves leave out as if it were free. `declared` are the tokens that the action names; nothing else
-    /// moves in what can be signed.
+    /// Returns the account's balance changes in the order of [`Simulated::moves`], then one for the gas cost, which the
+    /// moves leave out. `declared` are the tokens that the action names, `coin` is the native token's symbol.
     pub fn told<'t>(
         &self,
         framed: &Framed,
@@ -46,7 +45,7 @@ impl Simulated {
             }
         });
         let held = self.simulation.changes.account(framed.payer()).map(|change| change.balance);
-        // The fork has taken the gas: what the coin's own row leaves is that much more.
+        // The fork has already deducted the gas, so the balance without gas is that much higher.
         let (before, after) = held.map_or_else(Default::default, |balance| {
             let free = balance.after.saturating_add(self.gas_cost);
             (figure(free, COIN_DECIMALS), figure(balance.after, COIN_DECIMALS))
@@ -71,7 +70,7 @@ fn figure(raw: U256, decimals: u8) -> SafeText {
     SafeText::clean(&amount(raw, decimals), FIGURE)
 }
 
-/// The least that a trade brings; `None` without a trade.
+/// Least output of a trade; `None` without a trade.
 pub(crate) fn least_out(proposal: &Proposal) -> Option<LeastOut> {
     let trade = proposal.trade.as_ref()?;
     let token = &trade.token_out;

@@ -1,26 +1,26 @@
-//! The ladder: what each step means, and what it still lets through.
+//! Stop ladder: the levels, their meaning, and the actions that each lets through.
 
 use bardo_base::model::{ActionClass, StopLevel};
 
-/// What an action is to the ladder.
+/// Category of an action under a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Passage {
-    /// Takes back allowances, orders or session keys, and nothing else.
+    /// Only revokes allowances, cancels orders, collects refunds or revokes session keys.
     TakesBack,
-    /// Only leaves positions.
+    /// Fair exit: only leaves positions.
     Exit,
-    /// Anything else.
+    /// Any other action.
     Other,
 }
 
 impl Passage {
-    /// Every one.
+    /// Every category of action.
     pub const ALL: &'static [Self] = &[Self::TakesBack, Self::Exit, Self::Other];
 }
 
-/// The ladder: what each step still lets through.
+/// Returns true if a stop at `level` lets an action of this category through.
 ///
-/// | step | takes back | exits | anything else |
+/// | level | revocations | exits | other actions |
 /// |---|---|---|---|
 /// | none | yes | yes | yes |
 /// | pause | yes | no | no |
@@ -29,9 +29,8 @@ impl Passage {
 /// | halt | yes | no | no |
 /// | revoke | yes | no | no |
 ///
-/// Pause is not a weaker exit-only: nothing new begins at all, exits included, until the operator
-/// looks; to let exits pass, they raise it by their own word. Taking back what others may take is
-/// never held up.
+/// Pause is not a weaker exit-only: no new action begins, exits included, until the operator decides. To let exits
+/// pass, the operator raises the stop to exit-only. Revocations are never blocked.
 pub const fn lets_through(level: Option<StopLevel>, passage: Passage) -> bool {
     match (level, passage) {
         (None, _) | (Some(_), Passage::TakesBack) => true,
@@ -41,7 +40,7 @@ pub const fn lets_through(level: Option<StopLevel>, passage: Passage) -> bool {
     }
 }
 
-/// What a step means, for a person.
+/// Describes a level for display.
 pub const fn meaning(level: StopLevel) -> &'static str {
     match level {
         StopLevel::Pause => "no new action begins; what is sent settles; revocations and cancellations pass",
@@ -52,7 +51,7 @@ pub const fn meaning(level: StopLevel) -> &'static str {
     }
 }
 
-/// What an action is to the ladder, from its derived class.
+/// Returns the category of an action, from the simulation's findings and its class.
 pub const fn passage(takes_back: bool, reduce_only: bool, class: ActionClass) -> Passage {
     match (takes_back, reduce_only, class) {
         (true, _, _) => Passage::TakesBack,

@@ -21,7 +21,7 @@ fn a_yes_to_a_hold_leaves_what_it_rose_above() {
     file.hold("a look", "operator", 2).unwrap();
     let shown = file.read();
     assert!(shown.is_hold());
-    // Whoever held is gone, and another says yes to what he is shown.
+    // The hold's owner is gone, and the operator approves lifting the shown stop.
     assert_eq!(file.lower_in_tests(&shown, None, "over", "operator", 3).unwrap().level(), Some(StopLevel::ExitOnly));
     assert_eq!(file.lower_in_tests(&file.read(), None, "over", "operator", 4).unwrap(), InForce::None);
 }
@@ -77,7 +77,7 @@ fn only_ones_own_hold_is_released_without_a_decision() {
     let hold = stop(file.raise(StopLevel::Halt, "", "console", 2).unwrap());
     assert!(matches!(file.release(&pause), Err(StopError::NotYours { level: StopLevel::Halt, .. })));
     assert_eq!(file.release(&hold).unwrap(), InForce::Stop(pause.clone()));
-    // The same once more: it is in force no longer.
+    // A second release: the hold is no longer in force.
     assert!(matches!(file.release(&hold), Err(StopError::NotYours { level: StopLevel::Pause, .. })));
     assert_eq!(file.release(&pause).unwrap(), InForce::None);
     assert_eq!(file.release(&pause).unwrap(), InForce::None);
@@ -110,7 +110,7 @@ fn a_yes_lowers_the_stop_it_was_given_for_and_no_other() {
     let (_folder, file) = file();
     let shown = file.raise(StopLevel::Halt, "a feed is late", "golem", 1).unwrap();
     file.lower_in_tests(&shown, None, "", "somebody", 2).unwrap();
-    // Of the same level, for another reason.
+    // Same level, different reason.
     let other = file.raise(StopLevel::Halt, "a key may be stolen", "operator", 3).unwrap();
     assert!(matches!(file.lower_in_tests(&shown, None, "", "operator", 4), Err(StopError::Changed)));
     assert!(matches!(file.lower_in_tests(&InForce::None, None, "", "operator", 4), Err(StopError::Changed)));
@@ -132,7 +132,7 @@ fn of_many_who_raise_at_once_the_highest_stays() {
     }
     let left: Vec<_> =
         fs::read_dir(_folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    // A folder of those that could not wait is there on a slow machine, and then it is empty.
+    // On a slow machine the folder for stops without the lock exists, and is empty.
     let left: Vec<_> = left.into_iter().filter(|name| name != "STOP.d").collect();
     assert_eq!(left, ["STOP.lock"]);
     assert!(fs::read_dir(file.beside()).is_ok_and(|mut left| left.next().is_none()) || !file.beside().exists());
@@ -165,7 +165,7 @@ fn the_ladder_is_the_documented_table() {
     }
 }
 
-/// Somebody who has the lock, and does not go on.
+/// A process that holds the lock and does not proceed.
 fn stalled(file: &StopFile) -> fs::File {
     let lock = private().open(file.path().with_extension("lock")).unwrap();
     lock.lock().unwrap();
@@ -201,7 +201,7 @@ fn nothing_is_loosened_while_somebody_else_changes_it() {
 fn a_lock_that_cannot_be_had_at_all_is_no_other_program() {
     let (_folder, file) = file();
     fs::create_dir(file.lock()).unwrap();
-    // It stops all the same.
+    // The stop is set nevertheless.
     let hold = file.hold("choose", "console", 1).unwrap().unwrap();
     assert_eq!(file.read(), InForce::Stop(hold.clone()));
     for refused in [file.lower_in_tests(&file.read(), None, "", "operator", 2), file.release(&hold)] {
@@ -213,7 +213,7 @@ fn a_lock_that_cannot_be_had_at_all_is_no_other_program() {
 #[test]
 fn a_lower_stop_that_was_under_way_does_not_write_over_a_higher_one() {
     let (folder, file) = file();
-    // One is about to put this into place, after it has read that nothing stands.
+    // A writer that read "no stop" is about to rename this into place.
     let lock = stalled(&file);
     let aside = file.aside(&Stop::new(StopLevel::Pause, "lunch", "somebody", 1)).unwrap();
     let halt = stop(file.raise(StopLevel::Halt, "a key may be stolen", "operator", 2).unwrap());
@@ -222,7 +222,7 @@ fn a_lower_stop_that_was_under_way_does_not_write_over_a_higher_one() {
     drop(lock);
     assert_eq!(file.read(), InForce::Stop(halt.clone()));
     assert!(matches!(file.release(&stop(look(file.path()))), Err(StopError::NotYours { .. })));
-    // It goes down as a whole, by a decision about what was shown.
+    // It is lowered as a whole, by a decision about the shown stop.
     assert_eq!(file.lower_in_tests(&InForce::Stop(halt), None, "", "operator", 3).unwrap(), InForce::None);
     assert_eq!(fs::read_dir(folder.path().join("STOP.d")).unwrap().count(), 0);
 }
@@ -264,7 +264,7 @@ fn a_stop_in_earnest_stays_where_a_hold_is_released() {
         assert_eq!((halt.by.as_str(), halt.hold, halt.over.as_deref()), ("bardo halt", false, Some(&pause)));
         assert!(matches!(file.release(&hold), Err(StopError::NotYours { level: StopLevel::Halt, .. })));
         assert_eq!(file.read(), InForce::Stop(halt.clone()));
-        // The other way round nothing is held: the halt would not go with it.
+        // In the reverse order no hold is set: releasing it would not lift the halt.
         assert_eq!(file.hold("choose", "console", 4).unwrap(), None);
     }
 }
@@ -282,7 +282,7 @@ fn a_lower_stop_in_earnest_stays_where_a_hold_is_released() {
             (in_force, set.level, set.by.as_str()),
             (InForce::Stop(hold.clone()), StopLevel::ExitOnly, "bardo halt")
         );
-        // What stays anyway is not set once more.
+        // A stop that remains anyway is not set again.
         for level in [StopLevel::Pause, StopLevel::ExitOnly] {
             assert_eq!(file.raise_own(level, "", "bardo halt", 3).unwrap(), (InForce::Stop(hold.clone()), None));
         }
@@ -305,10 +305,10 @@ fn what_a_hold_rose_above_is_not_set_once_more() {
 
 #[test]
 fn a_hold_does_not_write_over_a_stop_in_earnest_that_is_not_in_force() {
-    // Names are drawn: which of the two holds comes first in the folder must not matter.
+    // Ids are random: the order of the two holds in the folder must not matter.
     for _ in 0..16 {
         let (_folder, file) = file();
-        // Somebody's pause comes into its place late, beneath a hold that could not wait.
+        // A late pause is renamed into place below a hold that did not wait for the lock.
         let lock = stalled(&file);
         let pause = Stop::new(StopLevel::Pause, "lunch", "somebody", 1);
         let aside = file.aside(&pause).unwrap();
@@ -331,7 +331,7 @@ fn a_yes_to_the_end_of_a_hold_is_none_to_the_end_of_what_lies_beneath() {
         let set = InForce::Stop(set.unwrap());
         assert_eq!(file.lower_in_tests(&shown, level, "", "operator", 3).unwrap(), set);
         assert_eq!(file.lower_in_tests(&set, None, "", "operator", 4).unwrap(), InForce::None);
-        // The same where it is the file that lies beneath.
+        // Also if the stop file itself is below.
         let lock = stalled(&file);
         let late = Stop::new(StopLevel::ExitOnly, "odd prices", "somebody", 5);
         let aside = file.aside(&late).unwrap();
@@ -359,12 +359,12 @@ fn what_lies_beside_the_file_and_cannot_be_understood_is_a_halt() {
 #[test]
 fn what_cannot_be_written_is_a_halt_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    // A path that is as long as one can be leaves no room for the longer name of what is written aside.
+    // A path of the maximum length leaves no room for the longer name of the prepared file.
     let mut deep = folder.path().to_owned();
     let longest = 4_095 - "/STOP.d".len();
     while longest - deep.as_os_str().len() > 1 {
         let left = longest - deep.as_os_str().len() - 1;
-        // No rest of one character, which would be a slash and nothing after it.
+        // Avoid a rest of one character, which would be a slash with no name after it.
         let name = if left > 200 { left.min(202) - 2 } else { left };
         deep.push("d".repeat(name));
     }
@@ -374,7 +374,7 @@ fn what_cannot_be_written_is_a_halt_all_the_same() {
     let raised = file.raise(StopLevel::Pause, "no room", "operator", 1).unwrap();
     assert!(matches!(raised, InForce::Garbled { .. }), "{raised:?}");
     assert_eq!(file.read().level(), Some(StopLevel::Halt));
-    // Higher than a halt it could not be brought, which is said; the halt stands, with what it says.
+    // It could not be raised above a halt, which is reported; the halt stays with its own reason.
     let halt = Stop::new(StopLevel::Halt, "a key may be stolen", "operator", 1);
     fs::write(file.path(), serde_json::to_vec(&halt).unwrap()).unwrap();
     assert!(matches!(file.raise(StopLevel::Revoke, "", "operator", 2), Err(StopError::File { .. })));
@@ -403,7 +403,7 @@ fn a_golems_halt_spares_the_operators_flatten_alone() {
 fn a_golems_halt_spares_the_operators_flatten_beneath_a_hold_and_in_the_folder_above() {
     let by_hand = |stop: &Stop| stop.by.as_str() == "operator";
     let halts = |file: &StopFile| file.raise_emergency("the feed looks wrong", "ada", 9, by_hand).unwrap();
-    // The hold above the flatten, and the flatten beneath a hold that was there first.
+    // The hold above the flatten, and the flatten below an earlier hold.
     for is_held_first in [false, true] {
         let (_folder, file) = file();
         let hold = || file.hold("", "operator", 2).unwrap().unwrap();

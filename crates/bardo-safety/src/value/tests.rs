@@ -1,4 +1,4 @@
-//! What an allowance counts for beside orders that are still open. Expected figures are reckoned here by hand.
+//! Tests of allowances beside open orders, with expected figures computed by hand.
 
 use alloy::primitives::address;
 
@@ -14,20 +14,20 @@ const WETH: Address = address!("00000000000000000000000000000000000000d4");
 const USDC: Address = address!("00000000000000000000000000000000000000e5");
 const UNI: Address = address!("00000000000000000000000000000000000000f6");
 
-/// A hundredth of a coin, in wei.
+/// A hundredth of a token with 18 decimals.
 const CENTI: u64 = 10_000_000_000_000_000;
 
 fn usd(text: &str) -> Usd {
     text.parse().unwrap()
 }
 
-/// 0.36 WETH sold, with this allowance of WETH declared to stand afterwards. 200,000 gas at 10 gwei at most.
+/// 0.36 WETH sold, with this allowance declared to remain afterwards. At most 200,000 gas at 10 gwei.
 fn framed(trade: bool, spender: Address, kind: AllowanceKind, at_most: U256) -> Framed {
     let token = token(WETH, "WETH", 18);
     framed_with(trade, vec![AllowanceBound { token, spender, kind, at_most }])
 }
 
-/// The same, with these allowances.
+/// Like [`framed`], with these allowances.
 fn framed_with(trade: bool, allowances: Vec<AllowanceBound>) -> Framed {
     let (weth, usdc) = (token(WETH, "WETH", 18), token(USDC, "USDC", 6));
     let (sold, least) = (U256::from(36 * CENTI), U256::from(1_200_000_000u64));
@@ -56,7 +56,7 @@ fn framed_with(trade: bool, allowances: Vec<AllowanceBound>) -> Framed {
     Framed::new(sample::frame(proposal)).unwrap()
 }
 
-/// Its values with WETH at 3,400 dollars, one WETH held, and 0.07 WETH promised to open orders.
+/// Values with WETH at 3,400 dollars, one WETH held, and 0.07 WETH promised to open orders.
 fn counted(framed: &Framed) -> Values {
     let tokens = [
         token(WETH, "WETH", 18),
@@ -88,17 +88,17 @@ fn counted(framed: &Framed) -> Values {
 #[test]
 fn what_open_orders_may_take_is_not_counted_again_by_a_swap_beside_them() {
     let erc20 = AllowanceKind::Erc20;
-    // 0.36 · 3,400 = 1,224.00 dollars out; gas 200,000 · 10 gwei = 0.002 coins, 6.80 dollars.
+    // 0.36 · 3,400 = 1,224.00 dollars out; gas 200,000 · 10 gwei = 0.002 ETH, 6.80 dollars.
     let beside = counted(&framed(true, PERMIT2, erc20, U256::from(7 * CENTI)));
     assert_eq!((beside.gas, beside.spent), (usd("6.8"), usd("1230.8")));
     assert_eq!(beside.takeable, []);
     let alone = counted(&framed(true, PERMIT2, erc20, U256::ZERO));
     assert_eq!(beside, alone, "an open order makes the swap neither dearer nor cheaper");
-    // Whatever it declares beyond them counts: 0.10 − 0.07 = 0.03 WETH, 102 dollars.
+    // Any excess over the promised amount counts: 0.10 − 0.07 = 0.03 WETH, 102 dollars.
     let beyond = counted(&framed(true, PERMIT2, erc20, U256::from(10 * CENTI)));
     assert_eq!(beyond.spent, usd("1332.8"));
     assert_eq!(beyond.takeable[0].amount, U256::from(3 * CENTI));
-    // Less than is promised frees nothing.
+    // An allowance below the promised amount reduces nothing.
     assert_eq!(counted(&framed(true, PERMIT2, erc20, U256::from(2 * CENTI))).spent, usd("1230.8"));
 }
 
@@ -106,11 +106,11 @@ fn what_open_orders_may_take_is_not_counted_again_by_a_swap_beside_them() {
 fn only_a_trades_allowance_of_permit2_is_that_of_open_orders() {
     let (seven, erc20) = (U256::from(7 * CENTI), AllowanceKind::Erc20);
     let in_permit2 = AllowanceKind::Permit2 { expires_at: 1 };
-    // 0.07 · 3,400 = 238 dollars beside the 1,230.80.
+    // 0.07 · 3,400 = 238 dollars on top of the 1,230.80.
     assert_eq!(counted(&framed(true, ROUTER, erc20, seven)).spent, usd("1468.8"), "somebody else's");
     assert_eq!(counted(&framed(true, PERMIT2, in_permit2, seven)).spent, usd("1468.8"), "one inside Permit2");
     assert_eq!(counted(&framed(false, PERMIT2, erc20, seven)).spent, usd("244.8"), "nothing but an allowance");
-    // Without limit it is all that is held: one WETH.
+    // An unlimited allowance counts as the whole holding: one WETH.
     assert_eq!(counted(&framed(true, PERMIT2, erc20, U256::MAX)).spent, usd("4630.8"));
 }
 
@@ -123,12 +123,12 @@ fn what_the_quote_makes_of_an_amount_counts_where_it_is_worse_than_the_price() {
         let values = counted(&Framed::new(sample::frame(proposal)).unwrap());
         (values.outflows[0].usd, values.received)
     };
-    // 0.36 WETH are 1,224 dollars by the price. The quote gives 1,300 for them: they are worth that to somebody, and
-    // the 1,200 that are certain are 1,200 / 1,300 of the 1,224 given, 1,129.84….
+    // 0.36 WETH are 1,224 dollars by price. The quote gives 1,300 for them, so they count as 1,300. The guaranteed
+    // 1,200 are 1,200 / 1,300 of the 1,224 given: 1,129.84….
     let (out, certain) = quoted(1_300_000_000);
     assert_eq!(out, usd("1300"));
     assert!(certain > usd("1129.84") && certain < usd("1129.85"), "{certain}");
-    // It gives 1,210: the price counts on either side.
+    // The quote gives 1,210, so the price counts on both sides.
     assert_eq!(quoted(1_210_000_000), (usd("1224"), usd("1200")));
 }
 
@@ -151,11 +151,11 @@ fn what_comes_back_without_a_price_counts_for_nothing_and_what_goes_out_must_hav
     };
     assert!(weighed(&proposal, Unpriced::Doubt).is_err());
     let back = weighed(&proposal, Unpriced::Nothing).unwrap();
-    // 200,000 · 10 gwei = 0.002 coins at 3,400.
+    // 200,000 · 10 gwei = 0.002 ETH at 3,400.
     assert_eq!((back.received, back.spent), (usd("0"), usd("6.8")));
     proposal.outflows = vec![Flow { token: token.clone(), amount: U256::from(1) }];
     assert!(weighed(&proposal, Unpriced::Nothing).is_err(), "what goes out is never worth nothing");
-    // Nor does a coin without a price keep anybody from taking back, and from nothing else.
+    // A native token without a price blocks only other actions, not revocations.
     let coin = Token { id: TokenId::Native, ..token.clone() };
     let unpriced = |outflows: Vec<Flow>, incoming| {
         let framed = Framed::new(sample::frame(Proposal { outflows, inflows: vec![], ..proposal.clone() })).unwrap();
@@ -183,16 +183,16 @@ fn an_approval_through_permit2_counts_once_and_as_the_larger_of_its_two_allowanc
     let spent = |allowances| counted(&framed_with(false, allowances)).spent;
     // 6.80 dollars of gas, and 0.07 · 3,400 = 238 dollars once.
     assert_eq!(spent(vec![to_permit2(7), inside(7)]), usd("244.8"));
-    // 0.10 · 3,400 = 340 dollars, whichever of the two is larger.
+    // 0.10 · 3,400 = 340 dollars, whichever allowance is larger.
     assert_eq!(spent(vec![to_permit2(10), inside(7)]), usd("346.8"));
     assert_eq!(spent(vec![to_permit2(7), inside(10)]), usd("346.8"));
-    // Several inside are several: 0.04 and 0.05 are 306 dollars.
+    // Several allowances inside Permit2 add up: 0.04 and 0.05 are 306 dollars.
     let other = bound(WETH, address!("00000000000000000000000000000000000000c4"), in_permit2, 5);
     assert_eq!(spent(vec![to_permit2(9), inside(4), other]), usd("312.8"));
-    // Without limit it is all that is held: one WETH, once.
+    // An unlimited allowance counts as the whole holding, once: one WETH.
     let unlimited = AllowanceBound { at_most: U256::MAX, ..to_permit2(1) };
     assert_eq!(spent(vec![unlimited, inside(7)]), usd("3406.8"));
-    // What goes past Permit2 counts by itself, and so does what is of another token.
+    // Allowances outside Permit2, and those on another token, count separately.
     assert_eq!(spent(vec![bound(WETH, ROUTER, AllowanceKind::Erc20, 7), inside(7)]), usd("482.8"));
     let usdc = AllowanceBound { token: token(USDC, "USDC", 6), at_most: U256::from(5_000_000u64), ..inside(1) };
     assert_eq!(spent(vec![to_permit2(7), usdc]), usd("249.8"));

@@ -1,4 +1,4 @@
-//! The service's cosigner: says when an order starts to decay and who may fill it before that.
+//! Cosigner of the order service: sets the decay times of an order and its exclusive filler.
 
 use alloy::primitives::{Address, U256};
 
@@ -8,14 +8,14 @@ use crate::keys::KeyError;
 use golem_chain::devnet::Chain;
 use golem_protocols::uniswap::order::Order;
 
-/// Seconds until a V2 Dutch order starts to decay; until then one filler may have it alone.
+/// Seconds before a V2 Dutch order starts to decay, during which one filler may have exclusivity.
 const LEAD_SECONDS: u64 = 10;
-/// Blocks until a V3 Dutch order starts to decay.
+/// Blocks before a V3 Dutch order starts to decay.
 const LEAD_BLOCKS: u64 = 3;
-/// What anybody else pays more while one filler has an order, in hundredths of a percent.
+/// Extra output that other fillers must pay during the exclusivity, in basis points.
 const EXCLUSIVITY_BPS: u64 = 100;
 
-/// The order, which is the `number`th from nought, with the cosigner's additions and signature.
+/// Adds the cosigner's data and signature to an order; `number` is its zero-based sequence number.
 pub(super) fn cosign(mut order: Order, number: u64, chain: &Chain, cast: &Cast) -> Result<Order, KeyError> {
     let next = chain.next_context();
     let exclusive = fillers::quickest(cast, number);
@@ -23,7 +23,7 @@ pub(super) fn cosign(mut order: Order, number: u64, chain: &Chain, cast: &Cast) 
         Order::Dutch(_) => {}
         Order::DutchV2(order) => {
             let now = U256::from(next.timestamp);
-            // At least a second of decay, which ends with the order.
+            // The decay lasts at least a second and ends with the order.
             let room = order.info.deadline.saturating_sub(now);
             let lead = U256::from(LEAD_SECONDS).min(room / U256::from(2));
             order.cosignerData.decayStartTime = now + lead;

@@ -1,8 +1,8 @@
-//! The fillers: each with a key, a purse, a margin and a pace of its own, and each with something that goes wrong.
-//! They fill from their own pockets through the reactor, when what the order takes is worth what it pays.
+//! The fillers, each with its own key, funds, margin, latency and failure rate. They fill orders from their own funds
+//! through the reactor if the input is worth the output.
 //!
-//! Which order a filler overlooks depends on the seed and on how many came before it alone, not on the order's hash:
-//! salts and times are in that, and the same seed would tell another story every time.
+//! The orders that a filler misses depend only on the seed and the order's sequence number. Order hashes depend on
+//! salts and times, so they would make runs with the same seed differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,58 +22,58 @@ use golem_chain::devnet::Chain;
 use golem_protocols::uniswap::gateway::BestBid;
 use golem_protocols::uniswap::order::{At, Order};
 
-/// Gas of a fill with room to spare; a V2 Dutch fill takes about 150,000.
+/// Gas limit of a fill; a V2 Dutch fill takes about 150,000.
 const FILL_GAS: u64 = 500_000;
-/// What a fill is reckoned to cost.
+/// Expected gas of a fill for the profit calculation.
 const FILL_GAS_EXPECTED: u64 = 180_000;
-/// A filler that sent a fill waits this many blocks before it tries the same order again.
+/// Blocks after a sent fill before a filler tries the same order again.
 const PATIENCE_BLOCKS: u64 = 4;
-/// The most a filler adds to the base fee to win a Priority order, wei per gas.
+/// Maximum priority fee that a filler pays to win a Priority order, in wei per gas.
 const HIGHEST_TIP: u128 = 200_000_000_000;
-/// The most fills that a filler sends for one block.
+/// Maximum number of fills that a filler sends per block.
 const MOST_FILLS: usize = 8;
 
-/// How a filler is.
+/// Behaviour of a filler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filler {
-    /// Who.
+    /// Role of the filler.
     pub role: Role,
-    /// What it wants to be left with, in hundredths of a percent of what it pays.
+    /// Desired profit, in basis points of the amount it pays.
     pub margin_bps: u64,
-    /// Blocks it takes to notice an order.
+    /// Blocks before it notices an order.
     pub latency: u64,
-    /// Of a hundred orders it overlooks so many.
+    /// Percentage of orders that it misses.
     pub overlooks: u64,
-    /// Dollars of each token it starts with; when they are gone it fills no more orders for that token.
+    /// Initial amount of each token, in dollars. When a token is used up, it fills no more orders for it.
     pub purse_dollars: u64,
 }
 
-/// All of them: a steady one, a quick and greedy one, and a cheap one that is slow and soon runs dry.
+/// All fillers: a steady one, a quick one with a high margin, and a slow one with a low margin and little funds.
 pub const FILLERS: [Filler; 3] = [
     Filler { role: Role::FirstFiller, margin_bps: 8, latency: 0, overlooks: 10, purse_dollars: 2_000_000 },
     Filler { role: Role::SecondFiller, margin_bps: 15, latency: 0, overlooks: 30, purse_dollars: 500_000 },
     Filler { role: Role::ThirdFiller, margin_bps: 3, latency: 3, overlooks: 50, purse_dollars: 4_000 },
 ];
 
-/// What fillers have done that the chain does not tell.
+/// Actions of the fillers that are not visible on the chain.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    /// The block for which a filler last sent a fill of an order.
+    /// Block for which a filler last sent a fill of an order.
     sent: BTreeMap<(Role, B256), u64>,
-    /// Who has filled its purse with what.
+    /// Tokens with which each filler has been funded.
     stocked: BTreeSet<(Role, Address)>,
-    /// Who lets which reactor have what.
+    /// Tokens that each filler has approved for each reactor.
     approved: BTreeSet<(Role, Address, Address)>,
 }
 
-/// The filler to whom the cosigner gives an order first.
+/// Exclusive filler of an order.
 pub(super) fn quickest(cast: &Cast, number: u64) -> Address {
-    // In turn the two that are quick enough for it to matter.
+    // Alternates between the two fillers without latency.
     let role = if number.is_multiple_of(2) { Role::FirstFiller } else { Role::SecondFiller };
     cast.address(role)
 }
 
-/// What they send in the block that is made next.
+/// Creates the fillers' transactions for the next block.
 pub(super) fn decide<'a>(
     seed: u64,
     chain: &Chain,
@@ -93,7 +93,7 @@ pub(super) fn decide<'a>(
     for filler in FILLERS {
         let address = cast.address(filler.role);
         if chain.pending_nonce(address) > chain.state().nonce(address) {
-            // What it sent before is not in a block yet.
+            // An earlier transaction is not in a block yet.
             continue;
         }
         let mut spent: BTreeMap<Address, U256> = BTreeMap::new();
@@ -137,7 +137,7 @@ pub(super) fn decide<'a>(
 }
 
 impl Filler {
-    /// Whether the order is among those it sees, and it is not waiting for an attempt of its own.
+    /// Returns true if the filler sees the order and is not waiting for an earlier fill of its own.
     fn looks_at(&self, seed: u64, hash: B256, entry: &Entry, chain: &Chain, attempts: &Attempts) -> bool {
         let overlooked = self.overlooks_it(seed, chain.rules().chain_id, entry.number);
         let next = chain.next_context().number;
@@ -152,7 +152,7 @@ impl Filler {
     }
 }
 
-/// The best that a filler who looks at an order would deliver of its first output: what leaves it exactly its margin.
+/// The highest first output that a filler who sees the order would deliver, which leaves it exactly its margin.
 pub(super) fn best_bid(
     seed: u64,
     chain: &Chain,
@@ -172,15 +172,15 @@ pub(super) fn best_bid(
     Some(BestBid { filler: cast.address(filler.role), name, output })
 }
 
-/// What a filler would do with an order.
+/// A filler's terms for an order.
 struct Bid {
-    /// What it pays, by token.
+    /// Output amounts by token.
     pays: Vec<(Address, U256)>,
-    /// What it adds to the base fee, wei per gas.
+    /// Priority fee of the fill, in wei per gas.
     tip: u128,
 }
 
-/// What everybody can see.
+/// Public data for the fillers' decisions.
 struct Market<'a> {
     chain: &'a Chain,
     deployment: &'a Deployment,
@@ -189,16 +189,16 @@ struct Market<'a> {
 }
 
 impl Market<'_> {
-    /// The bid of a filler in the next block, if the order is worth it.
+    /// A filler's terms in the next block; `None` if the order does not pay enough.
     fn bid(&self, filler: &Filler, address: Address, order: &Order) -> Option<Bid> {
         let mut tip = match order {
-            // The fee is the bid, and buys the swapper something from the first wei.
+            // In a Priority order the fee is the bid, and improves the output from the first wei.
             Order::Priority(_) => 0,
             Order::Dutch(_) | Order::DutchV2(_) | Order::DutchV3(_) => TIP,
         };
         let mut resolved = order.resolve(&self.at(address, tip)).ok()?;
         if let Order::Priority(_) = order {
-            // As much as leaves the margin, found by halving.
+            // Binary search for the highest fee that leaves the margin.
             let (mut low, mut high) = (tip, HIGHEST_TIP);
             for _ in 0..48 {
                 let middle = low + (high - low) / 2;
@@ -232,7 +232,7 @@ impl Market<'_> {
         }
     }
 
-    /// Whether what comes in is worth what goes out, the gas and the filler's margin.
+    /// Returns true if the input is worth the outputs, the gas and the filler's margin.
     fn leaves(&self, filler: &Filler, resolved: &golem_protocols::uniswap::order::Resolved, tip: u128) -> bool {
         let Some(income) = self.dollars(resolved.token_in, resolved.amount_in) else { return false };
         let outgo = resolved.outputs.iter().map(|output| self.dollars(output.token, output.amount));
@@ -243,7 +243,7 @@ impl Market<'_> {
         income * U512::from(10_000) >= outgo * U512::from(10_000 + filler.margin_bps) + gas * U512::from(10_000)
     }
 
-    /// The most of `token_out` that leaves a filler its margin when it is given `amount` of `token_in`.
+    /// Highest amount of `token_out` that leaves a filler its margin for `amount` of `token_in`.
     fn most(&self, filler: &Filler, token_in: Address, amount: U256, token_out: Address) -> Option<U256> {
         let income = self.dollars(token_in, amount)?;
         let price = u128::from(self.chain.next_context().base_fee).saturating_add(TIP);
@@ -254,7 +254,7 @@ impl Market<'_> {
         (most <= U512::from(U256::MAX)).then(|| U256::from(most))
     }
 
-    /// What an amount is worth, in units far below a cent; nothing for a token that nobody here deals in.
+    /// Value of an amount, in units far below a cent; `None` for an unsupported token.
     fn dollars(&self, token: Address, amount: U256) -> Option<U512> {
         let quoted = self.quoted(token)?;
         let scale = U512::from(10).pow(U512::from(36 - u32::from(quoted.decimals.min(36))));
@@ -271,7 +271,7 @@ impl Market<'_> {
         known.map(|(token, _)| *token)
     }
 
-    /// Fills the purse the first time a token is asked for, and lets the reactor have it.
+    /// Funds the filler when a token is first needed, and approves the reactor.
     fn prepare(
         &self,
         filler: &Filler,

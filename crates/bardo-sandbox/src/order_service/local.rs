@@ -1,4 +1,4 @@
-//! The order service of a devnet in this process, behind the seam that orders are handed in through.
+//! In-process access to a devnet's order service, as an [`OrderGateway`].
 
 use alloy::primitives::{B256, Bytes};
 use futures::future::BoxFuture;
@@ -11,7 +11,7 @@ use golem_chain::devnet::{Devnet, DevnetGone};
 use golem_protocols::uniswap::gateway::{Hearsay, OrderGateway, ServiceStatus};
 use golem_protocols::uniswap::order::Order;
 
-/// The order service of one chain in this process.
+/// Client of one chain's order service in this process.
 #[derive(Debug, Clone)]
 pub struct LocalOrders {
     devnet: Devnet,
@@ -19,15 +19,15 @@ pub struct LocalOrders {
 }
 
 impl LocalOrders {
-    /// The service that lives on `devnet`.
+    /// Creates a client for the service on `devnet`.
     pub fn new(devnet: Devnet, residents: Residents) -> Self {
         Self { devnet, residents }
     }
 
-    /// What the service knows of an order, as of the chain's latest block.
+    /// Reads an order's state at the service, as of the chain's latest block; `None` if it is unknown.
     ///
     /// # Errors
-    /// The devnet has ended.
+    /// [`DevnetGone`] if the devnet has stopped.
     pub async fn entry(&self, hash: B256) -> Result<Option<(Entry, Hearsay)>, DevnetGone> {
         let residents = self.residents.clone();
         self.devnet
@@ -53,10 +53,10 @@ impl LocalOrders {
             .await
     }
 
-    /// Hands an encoded order in.
+    /// Submits an order with the swapper's signature.
     ///
     /// # Errors
-    /// [`SubmitError`] of the service, or the devnet has ended.
+    /// [`DevnetGone`] if the devnet has stopped; inside, the service's [`SubmitError`].
     pub async fn hand_in(&self, order: Order, signature: Bytes) -> Result<Result<B256, SubmitError>, DevnetGone> {
         let residents = self.residents.clone();
         self.devnet

@@ -1,7 +1,7 @@
-//! The devnet's order service for UniswapX: checks and cosigns what swappers hand in, keeps the book, and follows on the
-//! chain what becomes of each order. Fillers look at the book and compete for it through the real reactors.
+//! The devnet's UniswapX order service: checks and cosigns submitted orders, keeps the order book, and tracks each
+//! order's state on the chain. Fillers read the book and compete through the real reactors.
 //!
-//! Not here: HTTP, and anything that acts for a swapper.
+//! Not here: HTTP, and everything that acts for a swapper.
 
 mod cosigner;
 mod fillers;
@@ -34,76 +34,76 @@ use golem_chain::permit2::{Domain, nonce_position, nonce_used};
 use golem_protocols::uniswap::gateway::BestBid;
 use golem_protocols::uniswap::order::{At, DecodeError, Expectation, Fault, Order, OrderKind, Resolved};
 
-/// The most orders that are open at a time.
+/// Maximum number of open orders.
 pub const MOST_OPEN: usize = 2_000;
 
-/// What has become of an order, in the service's own words.
+/// State of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// It can be filled.
+    /// The order can be filled.
     Open,
-    /// It was filled.
+    /// The order was filled.
     Filled(Fill),
-    /// Its deadline has passed.
+    /// The deadline has passed.
     Expired,
-    /// Its nonce was used up without a fill.
+    /// The nonce was used without a fill.
     Cancelled,
-    /// The swapper does not have, or does not let Permit2 have, what it offers. It can become open again.
+    /// The swapper's balance or Permit2 allowance is too low. The order can become open again.
     InsufficientFunds,
 }
 
-/// A fill, as the chain has it.
+/// A fill on the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fill {
-    /// The transaction.
+    /// Hash of the transaction.
     pub transaction: B256,
-    /// Its block.
+    /// Number of the block.
     pub block: u64,
-    /// Who filled.
+    /// Address of the filler.
     pub filler: Address,
-    /// What moved.
+    /// Amounts of the fill; `None` if they cannot be computed.
     pub resolved: Option<Resolved>,
 }
 
-/// An order in the book.
+/// An order in the order book.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The order, cosigned.
+    /// The cosigned order.
     pub order: Order,
-    /// The swapper's signature.
+    /// Signature of the swapper.
     pub signature: Bytes,
-    /// What has become of it.
+    /// Current state of the order.
     pub status: Status,
-    /// How many orders the service had before it.
+    /// Number of orders that the service accepted before it.
     pub number: u64,
-    /// The chain's height when it was taken in.
+    /// Height of the chain when the order was accepted.
     pub posted_at: u64,
 }
 
-/// Why the service does not take an order.
+/// Reason why the service refuses an order.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
-    /// Not an order.
+    /// The bytes do not encode an order.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// No reactor of this kind here.
+    /// The chain has no reactor for this kind of order.
     #[error("{kind} orders are not settled on {chain}")]
     NotSettledHere {
-        /// The kind.
+        /// Kind of the order.
         kind: OrderKind,
-        /// The chain.
+        /// Name of the chain.
         chain: &'static str,
     },
-    /// It is not as it must be.
+    /// The order violates requirements.
     #[error("the order is not sound: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Faults(Vec<Fault>),
     /// The signature is not the swapper's.
     #[error("the signature is not {swapper}'s over this order")]
     Signature {
-        /// Who should have signed.
+        /// Address of the expected signer.
         swapper: Address,
     },
-    /// The book is full.
+    /// The order book is full.
     #[error("{MOST_OPEN} orders are open: wait until some have ended")]
     Full,
     /// The cosigner could not sign.
@@ -111,16 +111,16 @@ pub enum SubmitError {
     Cosigner(#[from] KeyError),
 }
 
-/// What the service remembers.
+/// State of the service.
 #[derive(Debug, Default)]
 struct Book {
     entries: BTreeMap<B256, Entry>,
-    /// The last block that was looked at.
+    /// Number of the last processed block.
     seen: u64,
     attempts: fillers::Attempts,
 }
 
-/// The order service of one chain. A clone is the same service.
+/// Order service of one chain. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct OrderService {
     seed: u64,
@@ -131,22 +131,22 @@ pub struct OrderService {
 }
 
 impl OrderService {
-    /// An empty book for a furnished chain.
+    /// Creates a service with an empty order book.
     pub fn new(seed: u64, deployment: Arc<Deployment>, cast: Cast) -> Self {
         Self { seed, deployment, cast, book: Arc::default(), fillers_rest: Arc::default() }
     }
 
-    /// Lets the fillers look away from the book, or look again.
+    /// Pauses or resumes the fillers.
     pub fn set_fillers_rest(&self, rest: bool) {
         self.fillers_rest.store(rest, Ordering::SeqCst);
     }
 
-    /// Who cosigns.
+    /// Address of the cosigner.
     pub fn cosigner(&self) -> Address {
         self.cast.cosigner().address()
     }
 
-    /// The reactor that settles this kind here.
+    /// Reactor for orders of this kind; `None` if there is none.
     pub fn reactor(&self, kind: OrderKind) -> Option<Address> {
         let name = match kind {
             OrderKind::Dutch => return None,
@@ -157,11 +157,11 @@ impl OrderService {
         self.deployment.contracts.get(name).copied()
     }
 
-    /// Takes in an encoded order with the swapper's signature, cosigns it and opens it; returns its hash. An order that
-    /// is in the book already stays as it is there.
+    /// Checks, cosigns and opens an encoded order with the swapper's signature; returns its hash. An order that is
+    /// already in the book stays unchanged.
     ///
     /// # Errors
-    /// [`SubmitError`] that says what is wrong.
+    /// [`SubmitError`] with the reason of the refusal.
     pub fn submit(
         &self,
         chain: &Chain,
@@ -183,7 +183,7 @@ impl OrderService {
             cosigner: self.cosigner(),
         };
         let mut faults = order.faults(&expected);
-        // Who receives is the swapper's own affair.
+        // The recipient is the swapper's choice.
         faults.retain(|fault| !matches!(fault, Fault::Recipient { .. }));
         if !faults.is_empty() {
             return Err(SubmitError::Faults(faults));
@@ -209,19 +209,19 @@ impl OrderService {
         Ok(hash)
     }
 
-    /// What is known of an order.
+    /// The entry of an order; `None` if it is unknown.
     pub fn entry(&self, hash: B256) -> Option<Entry> {
         self.book.lock().entries.get(&hash).cloned()
     }
 
-    /// All of a swapper's orders.
+    /// All orders of a swapper, with their hashes.
     pub fn entries_of(&self, swapper: Address) -> Vec<(B256, Entry)> {
         let book = self.book.lock();
         let own = book.entries.iter().filter(|(_, entry)| entry.order.info().swapper == swapper);
         own.map(|(hash, entry)| (*hash, entry.clone())).collect()
     }
 
-    /// Brings the book up to what the chain says.
+    /// Updates the order book from the chain.
     pub fn follow(&self, chain: &Chain) {
         let mut book = self.book.lock();
         if book.entries.is_empty() {
@@ -230,7 +230,7 @@ impl OrderService {
         }
         let reactors: BTreeSet<Address> = OrderKind::ALL.into_iter().filter_map(|kind| self.reactor(kind)).collect();
         if chain.number() < book.seen {
-            // The chain went back: fills that are no longer in it never happened.
+            // The chain was rolled back, so fills beyond its head no longer exist.
             let head = chain.number();
             for entry in book.entries.values_mut() {
                 if matches!(&entry.status, Status::Filled(fill) if fill.block > head) {
@@ -259,7 +259,7 @@ impl OrderService {
         }
     }
 
-    /// What the fillers send in the block that is made next.
+    /// Creates the fillers' transactions for the next block.
     pub(super) fn fills(&self, chain: &Chain, prices: &Prices) -> Vec<cast::Order> {
         if self.fillers_rest.load(Ordering::SeqCst) {
             return Vec::new();
@@ -270,7 +270,7 @@ impl OrderService {
         fillers::decide(self.seed, chain, &self.deployment, &self.cast, prices, open, attempts)
     }
 
-    /// The best that a filler who looks at the order would deliver for it in the next block.
+    /// Best output that a filler would deliver for the order in the next block; `None` if it cannot be filled.
     pub(super) fn best_bid(&self, chain: &Chain, prices: &Prices, hash: B256) -> Option<BestBid> {
         let entry = self.entry(hash).filter(Entry::can_fill)?;
         fillers::best_bid(self.seed, chain, &self.deployment, &self.cast, prices, &entry)
@@ -278,13 +278,13 @@ impl OrderService {
 }
 
 impl Entry {
-    /// Whether it could still be filled.
+    /// Returns true if the order could still be filled.
     pub fn can_fill(&self) -> bool {
         matches!(self.status, Status::Open | Status::InsufficientFunds)
     }
 }
 
-/// The moment of a transaction in a sealed block.
+/// Context of a transaction in a sealed block.
 fn at(chain_id: u64, block: &Block, gas_price: u128, filler: Address) -> At {
     let base_fee = u128::from(block.header.base_fee_per_gas.unwrap_or_default());
     At {
@@ -297,7 +297,7 @@ fn at(chain_id: u64, block: &Block, gas_price: u128, filler: Address) -> At {
     }
 }
 
-/// How an order that was not filled stands.
+/// State of an order that was not filled.
 fn standing(chain: &Chain, order: &Order, now: U256) -> Status {
     let info = order.info();
     let (word, _) = nonce_position(info.nonce);
@@ -315,7 +315,7 @@ fn standing(chain: &Chain, order: &Order, now: U256) -> Status {
     if enough(has) && enough(lets) { Status::Open } else { Status::InsufficientFunds }
 }
 
-/// The answer of a call on the chain's latest state; nothing where it fails.
+/// Result of a call on the chain's latest state; `None` if it fails.
 pub(super) fn ask<C: SolCall>(chain: &Chain, to: Address, call: C) -> Option<C::Return> {
     let request = TransactionRequest {
         to: Some(TxKind::Call(to)),

@@ -1,4 +1,4 @@
-//! The relayers of a devnet in this process, behind the seam that intents are handed in through.
+//! In-process access to a devnet's relayers, as an [`IntentGateway`].
 
 use alloy::primitives::{B256, Bytes};
 use futures::future::BoxFuture;
@@ -11,7 +11,7 @@ use golem_chain::devnet::Devnet;
 use golem_protocols::intents::Intent;
 use golem_protocols::intents::gateway::{IntentGateway, RelayerBid, Wish};
 
-/// The relayers, as they are met on one origin chain in this process.
+/// Client of the relayers for one origin chain in this process.
 #[derive(Debug, Clone)]
 pub struct LocalRelayers {
     relayers: Relayers,
@@ -20,7 +20,7 @@ pub struct LocalRelayers {
 }
 
 impl LocalRelayers {
-    /// The relayers, asked on the chain that money leaves.
+    /// Creates a client; `devnet` and `residents` belong to the origin chain.
     pub fn new(relayers: Relayers, devnet: Devnet, residents: Residents) -> Self {
         Self { relayers, devnet, residents }
     }

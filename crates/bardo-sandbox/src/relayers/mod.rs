@@ -1,10 +1,12 @@
-//! The devnet's relayers: outside parties with keys and purses on both chains. They bid for intents, the best bidder
-//! locks the user's money on the origin with the user's signature, somebody delivers on the destination, and the
-//! messenger tells the origin, which pays whoever delivered. Each has its margin, its pace and what goes wrong with
-//! it; which intent it ignores, drops after winning or leaves undelivered follows from the seed and from how many came
-//! before it alone: an id would be another one every time.
+//! The devnet's relayers: independent parties with keys and funds on both chains. They bid for intents, and the best
+//! bidder locks the user's funds on the origin chain with the user's signature. A relayer delivers on the destination
+//! chain. The messenger then reports it to the origin chain, which pays the relayer.
 //!
-//! Not here: HTTP, and anything that acts for a user.
+//! Each relayer has its own margin, latency and failure rates. The intents that it ignores, drops after winning or
+//! leaves undelivered depend only on the seed and the intent's sequence number. Ids differ in every run, so they are
+//! not used.
+//!
+//! Not here: HTTP, and everything that acts for a user.
 
 mod local;
 
@@ -35,40 +37,41 @@ use golem_chain::permit2::{Domain, nonce_position, nonce_used};
 use golem_protocols::intents::gateway::{RelayerBid, Wish};
 use golem_protocols::intents::{Expectation, Fault, Intent};
 
-/// The most intents that are under way at a time.
+/// Maximum number of unfinished intents.
 pub const MOST_OPEN: usize = 1_000;
 
-/// Gas of opening and of delivering, with room to spare.
+/// Gas limits of opening, delivering and repaying.
 const OPEN_GAS: u64 = 600_000;
 const FILL_GAS: u64 = 300_000;
 const REPAY_GAS: u64 = 150_000;
-/// What both together are reckoned to cost.
+/// Expected gas of opening and delivering together, for the profit calculation.
 const GAS_EXPECTED: u64 = 420_000;
-/// Who was chosen has so many blocks of a chain; then the next may try.
+/// Blocks for which a relayer has priority before the next one may act.
 const PATIENCE_BLOCKS: u64 = 6;
-/// Whoever sent something waits so many blocks before it sends it again.
+/// Blocks before a party sends the same transaction again.
 const AGAIN_BLOCKS: u64 = 4;
 
-/// How a relayer is. Parts are of a hundred intents.
+/// Behaviour of a relayer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relayer {
-    /// Who.
+    /// Role of the relayer.
     pub role: Role,
-    /// What it keeps, in hundredths of a percent.
+    /// Margin, in basis points of the input.
     pub margin_bps: u64,
-    /// Blocks it takes to notice something.
+    /// Blocks before it notices an event.
     pub latency: u64,
-    /// How many it never bids for.
+    /// Percentage of intents for which it never bids.
     pub ignores: u64,
-    /// How many it bids for and then does not lock.
+    /// Percentage of intents that it bids for but does not lock.
     pub drops: u64,
-    /// How many it does not deliver although they are locked.
+    /// Percentage of locked intents that it does not deliver.
     pub forgets: u64,
-    /// Dollars of each token it starts with on each chain; when they are gone it delivers no more of that token.
+    /// Initial amount of each token on each chain, in dollars. When a token is used up, it delivers no more of it.
     pub purse_dollars: u64,
 }
 
-/// All of them: a steady one, a quick and dear one, and a cheap one that often fails and soon runs dry.
+/// All relayers: a steady one, a quick one with a high margin, and an unreliable one with a low margin and little
+/// funds.
 pub const RELAYERS: [Relayer; 3] = [
     Relayer {
         role: Role::FirstRelayer,
@@ -99,7 +102,7 @@ pub const RELAYERS: [Relayer; 3] = [
     },
 ];
 
-/// Which fault is drawn for.
+/// Kind of a relayer's random failure.
 #[derive(Debug, Clone, Copy)]
 enum Slip {
     Ignores,
@@ -119,82 +122,82 @@ impl Relayer {
     }
 }
 
-/// Why the relayers do not take an intent.
+/// Reason why the relayers refuse an intent.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
-    /// No such origin or destination here.
+    /// The origin or destination chain is not the devnet's.
     #[error("chain {0} is none of the devnet's")]
     Chain(u64),
-    /// It is not as it must be.
+    /// The intent violates requirements.
     #[error("the intent is not sound: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Faults(Vec<Fault>),
     /// The signature is not the user's.
     #[error("the signature is not {user}'s over this intent")]
     Signature {
-        /// Who should have signed.
+        /// Address of the expected signer.
         user: Address,
     },
-    /// Nobody would deliver that much, or deals in that token.
+    /// No relayer bids for this amount and these tokens.
     #[error("no relayer would deliver that much of this token")]
     NoBid,
-    /// Too much is under way.
+    /// Too many intents are unfinished.
     #[error("{MOST_OPEN} intents are under way: wait until some have ended")]
     Full,
 }
 
-/// An intent the relayers know.
+/// A submitted intent.
 #[derive(Debug, Clone)]
 struct Posted {
     intent: Intent,
-    /// How many intents were known before it.
+    /// Number of intents that were submitted before it.
     number: u64,
     signature: Bytes,
     bids: Vec<(Relayer, RelayerBid)>,
     posted_at: u64,
-    /// The origin's height when it was locked.
+    /// True while the funds are locked on the origin chain.
     locked: bool,
-    /// The destination's height when it was first seen locked there.
+    /// Height of the destination chain's next block when the lock was first seen there.
     seen_locked_at: Option<u64>,
-    /// To whom the origin owes its money, once it is delivered.
+    /// Address that the origin chain owes the payment, once delivered.
     owed_to: Option<Address>,
-    /// Nothing is left to do.
+    /// True if nothing remains to be done.
     over: bool,
 }
 
-/// When each party last acted for an order, by chain.
+/// Block for which each party last acted on an intent, by chain.
 type Sent = BTreeMap<(u64, Role, B256), u64>;
 
-/// What a party has done once for a token or contract, by chain.
+/// One-time actions of a party for a token, by chain.
 type Once = BTreeSet<(u64, Role, Address)>;
 
 #[derive(Debug, Default)]
 struct Board {
     posted: BTreeMap<B256, Posted>,
-    /// The block for which somebody last sent something for an intent.
+    /// Block for which a party last sent a transaction for an intent.
     sent: Sent,
     stocked: Once,
     approved: Once,
 }
 
-/// The relayers of both chains. A clone is the same people.
+/// Relayers of both chains. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Relayers {
     seed: u64,
     cast: Cast,
     deployments: Arc<BTreeMap<u64, Arc<Deployment>>>,
     board: Arc<Mutex<Board>>,
-    /// Nobody delivers for the time being.
+    /// True while all relayers pause deliveries.
     rest: Arc<AtomicBool>,
 }
 
 impl Relayers {
-    /// Relayers between these chains.
+    /// Creates relayers between these chains.
     pub fn new(seed: u64, cast: Cast, deployments: impl IntoIterator<Item = Arc<Deployment>>) -> Self {
         let deployments = deployments.into_iter().map(|one| (one.plan.chain_id, one)).collect();
         Self { seed, cast, deployments: Arc::new(deployments), board: Arc::default(), rest: Arc::default() }
     }
 
-    /// Has all of them take their time: they lock what they are to deliver, and deliver nothing until they go on.
+    /// Pauses or resumes deliveries; relayers still lock intents during a pause.
     pub fn set_rest(&self, rest: bool) {
         self.rest.store(rest, Ordering::SeqCst);
     }
@@ -207,10 +210,10 @@ impl Relayers {
         self.deployment(chain_id)?.contracts.get(name).copied().ok_or(RelayError::Chain(chain_id))
     }
 
-    /// What relayers would deliver at present, the best first. Asked on the origin's thread.
+    /// Current bids of the relayers, best first. Called on the origin chain's thread.
     ///
     /// # Errors
-    /// [`RelayError::Chain`].
+    /// [`RelayError::Chain`] for a chain that is not the devnet's.
     pub fn quote(&self, chain: &Chain, prices: &Prices, wish: &Wish) -> Result<Vec<RelayerBid>, RelayError> {
         Ok(self.bids(chain, prices, wish, None)?.into_iter().map(|(_, bid)| bid).collect())
     }
@@ -259,10 +262,10 @@ impl Relayers {
         Ok(bids)
     }
 
-    /// Takes in a signed intent, on the origin's thread; returns its id. One that is known already stays as it is.
+    /// Accepts a signed intent on the origin chain's thread; returns its id. A known intent stays unchanged.
     ///
     /// # Errors
-    /// [`RelayError`] that says what is wrong.
+    /// [`RelayError`] with the reason of the refusal.
     pub fn submit(
         &self,
         chain: &Chain,
@@ -282,7 +285,7 @@ impl Relayers {
             recipient: intent.user,
         };
         let mut faults = intent.faults(&expected);
-        // Who receives is the user's own affair.
+        // The recipient is the user's choice.
         faults.retain(|fault| !matches!(fault, Fault::Recipient { .. }));
         if !faults.is_empty() {
             return Err(RelayError::Faults(faults));
@@ -331,13 +334,13 @@ impl Relayers {
         Ok(id)
     }
 
-    /// The bids for a known intent.
+    /// Bids for an intent; `None` if it is unknown.
     pub fn bids_for(&self, id: B256) -> Option<Vec<RelayerBid>> {
         let board = self.board.lock();
         board.posted.get(&id).map(|posted| posted.bids.iter().map(|(_, bid)| bid.clone()).collect())
     }
 
-    /// What relayers and messenger send in the block of this chain that is made next.
+    /// Creates the transactions of relayers and messenger for this chain's next block.
     pub(super) fn act(&self, chain: &Chain, prices: &Prices) -> Vec<cast::Order> {
         let here = chain.rules().chain_id;
         let mut orders = Vec::new();
@@ -384,7 +387,7 @@ impl Relayers {
                 posted.over = true;
                 return;
             }
-            // The best bidder first; whoever drops it leaves it to the next after a while.
+            // The best bidder comes first; the next one acts if it has not locked after some blocks.
             for (place, (relayer, _)) in posted.bids.iter().enumerate() {
                 let turn = posted.posted_at + relayer.latency + PATIENCE_BLOCKS * (place as u64);
                 if next.number > turn && !relayer.slips(self.seed, posted.number, Slip::Drops) && may(relayer.role) {
@@ -440,7 +443,7 @@ impl Relayers {
             if stock(chain, deployment, prices, relayer, token, stocked, orders, address)
                 | allow(chain, relayer, token, settler, approved, orders)
             {
-                // It delivers once its purse is filled.
+                // The delivery follows once the relayer is funded.
                 return;
             }
             let key = (here, relayer.role, id);
@@ -449,7 +452,7 @@ impl Relayers {
             }
             let has = ask(chain, token, Erc20::balanceOfCall { owner: address });
             if has.is_none_or(|has| has < amount) {
-                // It has run dry.
+                // The relayer's funds are used up.
                 continue;
             }
             sent.insert(key, next.number);
@@ -462,7 +465,7 @@ impl Relayers {
     }
 }
 
-/// Fills a purse the first time a token is asked for; true if it has to be waited for.
+/// Funds a relayer when a token is first needed; true if the transaction is pending.
 #[allow(clippy::too_many_arguments)]
 fn stock(
     chain: &Chain,
@@ -489,7 +492,7 @@ fn stock(
     true
 }
 
-/// Lets the settler have a relayer's token, once; true if it has to be waited for.
+/// Approves the settler for a relayer's token once; true if the transaction is pending.
 fn allow(
     chain: &Chain,
     relayer: &Relayer,
@@ -512,7 +515,7 @@ fn quoted(deployment: &Deployment, address: Address, prices: &Prices) -> Option<
     Some(Quoted { price: prices.of(plan.asset), decimals: plan.decimals })
 }
 
-/// What an amount is worth, in units far below a cent.
+/// Value of an amount, in units far below a cent.
 fn dollars(amount: U256, token: Quoted) -> U512 {
     let scale = U512::from(10).pow(U512::from(36 - u32::from(token.decimals.min(36))));
     U512::from(amount) * U512::from(token.price) * scale

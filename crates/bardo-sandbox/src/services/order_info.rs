@@ -1,17 +1,17 @@
-//! Whether an order request tells of its order what the service's document wants told. The real service reads it beside
-//! the encoding; so this one refuses an order that comes without it, or with that of another order.
+//! Validation of `quote.orderInfo` in an order request. The real service reads these fields in addition to the encoded
+//! order, so this one refuses an order without them or with those of another order.
 
 use alloy::primitives::{Address, U256};
 use serde_json::Value;
 
 use golem_protocols::uniswap::order::Order;
 
-/// What every kind must tell.
+/// Required fields of all kinds.
 const OF_ALL: [&str; 9] =
     ["chainId", "nonce", "reactor", "swapper", "deadline", "validationContract", "validationData", "input", "outputs"];
-/// What orders that fall must tell beside that.
+/// Additional fields of Dutch orders.
 const OF_DUTCH: [&str; 4] = ["startTime", "endTime", "exclusiveFiller", "exclusivityOverrideBps"];
-/// What orders by priority fee must tell beside that.
+/// Additional fields of Priority orders.
 const OF_PRIORITY: [&str; 3] = ["auctionStartBlock", "baselinePriorityFeeWei", "cosigner"];
 
 /// What is wrong with an order request's description of its order.
@@ -25,7 +25,7 @@ pub(super) enum OrderInfoError {
     Differs(&'static str),
 }
 
-/// Holds `info` against the order that came with it.
+/// Compares `info` with the submitted order.
 ///
 /// # Errors
 /// [`OrderInfoError`]: the first field that is missing or another order's.

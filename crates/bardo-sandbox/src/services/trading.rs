@@ -1,8 +1,9 @@
-//! The devnet's quotes, approvals, calls and status of swaps, in the documented shapes of Uniswap's Trading API. Routes
-//! come from Bardo's own router over the devnet's pools; any key is accepted, and none is refused, as the real one does.
+//! The devnet's quotes, approvals, swap calls and swap status, in the documented formats of Uniswap's Trading API.
+//! Routes come from Bardo's router over the devnet's pools. As in the real API, a request without a key is refused, but
+//! any key is accepted.
 //!
-//! What it does not have: fees of integrators, bridges, V4. Typed data for orders is left out (`permitData` null):
-//! whoever signs an order makes it anew.
+//! Not supported: integrator fees, bridges, V4. Typed data for orders is omitted (`permitData` is null), since signers
+//! build it themselves.
 
 use std::str::FromStr as _;
 use std::sync::Arc;
@@ -33,20 +34,20 @@ use golem_protocols::uniswap::routing::{GasCost, PoolSet, Route, RouteError, Rou
 use golem_protocols::uniswap::service::order_info;
 use golem_protocols::uniswap::trading::SwapStatus;
 
-/// How long an order of a quote is open, in seconds.
+/// Lifetime of a quote's order, in seconds.
 const ORDER_SECONDS: u64 = 120;
-/// How long the permit of a quote holds, in seconds; the allowance as long.
+/// Lifetime of a quote's permit and its allowance, in seconds.
 const PERMIT_SECONDS: u64 = 1_800;
-/// What slippage is where it is left to the service, in basis points.
+/// Default slippage, in basis points.
 const AUTO_SLIPPAGE: u32 = 50;
-/// Blocks that a V3 order falls over.
+/// Number of blocks over which a V3 order decays.
 const FALLS_OVER: u16 = 30;
-/// Up to this impact a route over the ticks near the price is the best, in basis points.
+/// Maximum price impact up to which a route over the ticks near the price is accepted, in basis points.
 const NEAR_IMPACT_BPS: u64 = 1_000;
-/// The most transactions that are asked of at once.
+/// Maximum number of transactions in a status request.
 const MOST_HASHES: usize = 50;
 
-/// One chain of the devnet, as somebody who asks it.
+/// A client's access to one chain of the devnet.
 struct Desk<'a> {
     chain: &'a SandboxChain,
     network: Network,
@@ -70,7 +71,7 @@ impl<'a> Desk<'a> {
         self.network.book.contract(contract).ok_or_else(|| ill(&format_args!("no {} here", contract.key())))
     }
 
-    /// What pools know a token by: the zero address is the chain's coin.
+    /// Address of a token in pools: the zero address stands for the native token.
     fn pooled(&self, token: Address) -> Result<Address, Answer> {
         if token.is_zero() { self.contract(Contract::WrappedNative) } else { Ok(token) }
     }
@@ -103,21 +104,21 @@ fn digits(value: &Value, name: &str) -> Result<U256, Answer> {
     number.ok_or_else(|| invalid(format_args!("\"{name}\" is no amount")))
 }
 
-/// A percentage as the API takes it, in basis points.
+/// Parses a percentage of the API as basis points.
 fn slippage(value: Option<&Value>) -> Result<BasisPoints, Answer> {
     let wrong = || invalid("\"slippageTolerance\" is no percentage");
     let points = match value {
         None => Some(AUTO_SLIPPAGE),
         Some(percent) => {
             let percent = percent.as_f64().filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(wrong)?;
-            // At most 10,000 after the range above.
+            // At most 10,000 because of the range check.
             format!("{:.0}", percent * 100.0).parse().ok()
         }
     };
     points.and_then(|points| BasisPoints::new(points).ok()).ok_or_else(wrong)
 }
 
-/// `POST /quote`.
+/// Handles `POST /quote`.
 pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
     let chain_id = number(body, &["tokenInChainId"])?;
     if number(body, &["tokenOutChainId"])? != chain_id {
@@ -167,7 +168,7 @@ pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<Answer, Ans
     }
 }
 
-/// The auction that a protocol's word means on this chain.
+/// Auction of a protocol name on this chain; `None` if it is not an auction or has no reactor.
 fn auction(desk: &Desk<'_>, protocol: &str) -> Option<OrderKind> {
     let kind = match (protocol, desk.network.name.as_str()) {
         ("UNISWAPX_V3", _) => OrderKind::DutchV3,
@@ -195,7 +196,7 @@ async fn best(
         let allowed = pools.pools.pools().iter().filter(|pool| versions(pool.version())).cloned();
         best_route(&PoolSet::new(allowed), &request)
     };
-    // As the own router does: all ticks only where those near the price do not decide it.
+    // Like Bardo's router: reads all ticks only if those near the price are not sufficient.
     let bound = Ratio::of(U256::from(NEAR_IMPACT_BPS), U256::from(10_000));
     match over(&near) {
         Ok(route) if bound.is_some_and(|bound| route.price_impact <= bound) => return Ok((route, near)),
@@ -226,7 +227,7 @@ async fn classic(
     Ok((200, answer))
 }
 
-/// The permit that the router would still need, as typed data.
+/// The permit that the router still needs, as typed data; null if none is needed.
 async fn permit(desk: &Desk<'_>, asked: &Asked, amount: U256, now: u64) -> Result<Value, Answer> {
     if asked.token_in.is_zero() {
         return Ok(Value::Null);
@@ -311,7 +312,7 @@ fn order(
     Ok((200, answer))
 }
 
-/// `POST /check_approval`.
+/// Handles `POST /check_approval`.
 pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
     let chain_id = number(body, &["chainId"])?;
     let desk = Desk::open(sandbox, chain_id)?;
@@ -340,7 +341,7 @@ pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<Answer, 
     Ok((200, told))
 }
 
-/// `POST /swap`.
+/// Handles `POST /swap`.
 pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
     let quote = at(body, &["quote"]).ok_or_else(|| invalid("\"quote\" is missing"))?;
     let chain_id = number(quote, &["chainId"])?;
@@ -403,7 +404,7 @@ fn read_permit(permit: &Value) -> Result<PermitSingle, Answer> {
     })
 }
 
-/// `GET /swaps`.
+/// Handles `GET /swaps`.
 pub(super) async fn swaps(sandbox: &Sandbox, query: &[(String, String)]) -> Result<Answer, Answer> {
     let of = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let asked = of("txHashes").filter(|asked| !asked.is_empty()).ok_or_else(|| invalid("\"txHashes\" is missing"))?;

@@ -1,5 +1,5 @@
-//! What is not an event: limits, holdings, allowances, standing approvals, the stop, the policy. Told whole, again and
-//! again; the newest is the truth.
+//! Snapshot of what events do not report: limits, holdings, allowances, standing approvals, stop and policy. Each
+//! snapshot is complete and replaces the previous one.
 
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
@@ -9,233 +9,234 @@ use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
 use bardo_base::units::{TokenAmount, Usd};
 
-/// Everything a screen needs that no event tells.
+/// State of a session that no event reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The Golem it is about.
+    /// Golem that the snapshot describes.
     pub golem_id: GolemId,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// Time of the snapshot, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// Whose money moves; `None` where there is no account.
+    /// Account whose assets are moved; `None` without an account.
     pub account: Option<Address>,
-    /// Whether everything is only rehearsed.
+    /// True in paper mode, where everything is only simulated.
     pub paper: bool,
-    /// The phase calls are decided in.
+    /// Phase that applies to calls.
     pub phase: Phase,
-    /// The policy in force.
+    /// Policy in force.
     pub policy: PolicyNow,
-    /// What of it is used; `None` where the ledger cannot be read, and `fault` says why.
+    /// Use of the limits; `None` if the ledger cannot be read, with the reason in `fault`.
     pub limits: Option<Limits>,
-    /// What is wrong with ledger or policy file.
+    /// Error in the ledger or in the policy file.
     pub fault: Option<SafeText>,
-    /// The stop in force.
+    /// Stop in force; `None` if there is none.
     pub stop: Option<StopNow>,
-    /// Whether a stop has taken the Golem's keys away: lowered or not, nothing is signed before a new start.
+    /// True if a stop has revoked the Golem's session keys. Nothing is signed before a restart, even if the stop is
+    /// lowered.
     #[serde(default)]
     pub keys_revoked: bool,
-    /// What is held, chain by chain.
+    /// Holdings by chain.
     pub holdings: Vec<ChainHoldings>,
-    /// What of it has a price, in dollars.
+    /// Total value of the priced holdings, in dollars.
     pub equity: Option<Usd>,
-    /// Whether everything held has a price.
+    /// True if all holdings have a price.
     pub all_priced: bool,
-    /// What others may take.
+    /// Allowances that others can spend from.
     pub allowances: AllowancesNow,
-    /// Standing approvals.
+    /// Standing approvals in force.
     pub grants: Vec<GrantNow>,
-    /// Calls that run.
+    /// Number of running calls.
     pub running: u32,
 }
 
-/// The policy in force.
+/// Policy in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyNow {
-    /// Its name.
+    /// Name of the policy.
     pub name: SafeText,
-    /// Counts its changes in this run, from 1.
+    /// Version of the policy in this run, starting at 1.
     pub version: u64,
-    /// Names exactly these rules.
+    /// Hash of exactly these rules.
     pub hash: B256,
 }
 
-/// What is used of the limits.
+/// Use of the policy's limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// In the last 24 hours, with all that is reserved.
+    /// Spending in the last 24 hours, reservations included.
     pub day: SpendNow,
-    /// In the last 30 days, with all that is reserved.
+    /// Spending in the last 30 days, reservations included.
     pub month: SpendNow,
-    /// The largest single action there may be; `None`: no limit.
+    /// Maximum value of a single action; `None` without a limit.
     pub one: Option<Usd>,
-    /// What is reserved and not settled.
+    /// Amount that is reserved and not settled.
     pub reserved: Usd,
-    /// Above this the operator is asked.
+    /// Value above which the operator must approve; `None` without such a limit.
     pub asks_above: Option<Usd>,
-    /// Above this a second opinion must agree.
+    /// Value above which a second opinion must agree; `None` without such a limit.
     pub hot_lane: Option<Usd>,
-    /// Tool calls in the last minute, and how many there may be.
+    /// Tool calls in the last minute, and their limit.
     pub calls: (u32, u32),
-    /// Trades in the last hour, and how many there may be.
+    /// Trades in the last hour, and their limit.
     pub trades: (u32, u32),
-    /// The failure breaker.
+    /// State of the failure breaker.
     pub breaker: BreakerNow,
-    /// Failures that open it.
+    /// Number of failures that opens the breaker.
     pub failures_limit: u32,
-    /// How far equity may fall below its highest, in basis points.
+    /// Stop-loss: maximum fall of the equity below its high-water mark, in basis points.
     pub stop_loss_bps: u32,
-    /// The most the account was worth.
+    /// High-water mark of the account's equity.
     pub high_water: Usd,
 }
 
-/// A figure and its limit.
+/// Spent amount and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpendNow {
-    /// What is used.
+    /// Amount already used.
     pub used: Usd,
-    /// The most; `None`: no limit.
+    /// Maximum; `None` without a limit.
     pub limit: Option<Usd>,
 }
 
-/// What a row of failures has come to.
+/// State of the failure breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum BreakerNow {
-    /// Trading goes on.
+    /// Trading is allowed.
     Closed {
-        /// Failures since the last success.
+        /// Number of failures since the last success.
         failures: u32,
     },
-    /// No new trades.
+    /// New trades are blocked.
     Open {
-        /// Until then, in milliseconds since the Unix epoch.
+        /// End of the block, in milliseconds since the Unix epoch.
         until: u64,
-        /// Failures that opened it.
+        /// Number of failures that opened the breaker.
         failures: u32,
     },
-    /// One trial may be made, or is being made.
+    /// A single trial trade is allowed, or running.
     OneTrial,
 }
 
-/// The stop in force.
+/// Stop in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopNow {
-    /// How much is stopped.
+    /// Level of the stop.
     pub level: StopLevel,
-    /// Who stopped.
+    /// Initiator of the stop.
     pub by: SafeText,
-    /// Why.
+    /// Reason for the stop.
     pub reason: SafeText,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of the stop, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// Whether it is this session's own hold, which can be taken back without a decision.
+    /// True for this session's own hold, which can be released without an approval.
     pub own_hold: bool,
 }
 
-/// What is held on one chain.
+/// Holdings on one chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChainHoldings {
-    /// The chain's name.
+    /// Name of the chain.
     pub chain: SafeText,
-    /// Its id.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The block it was read in.
+    /// Block in which the holdings were read.
     pub block: u64,
-    /// A row per token held.
+    /// Holdings, one per token.
     pub rows: Vec<Holding>,
 }
 
-/// One token held.
+/// Holding of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
-    /// Its symbol.
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// How much.
+    /// Amount that is held.
     pub amount: TokenAmount,
-    /// What it is worth; `None` without a price.
+    /// Value in dollars; `None` without a price.
     pub value: Option<Usd>,
 }
 
-/// What others may take, as far as the chains told it.
+/// Allowances, as far as they could be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowancesNow {
-    /// A row per token and spender.
+    /// Allowances, one per token and spender.
     pub rows: Vec<AllowanceNow>,
-    /// Tokens of which it could not be read: there may be more than `rows` has.
+    /// Tokens whose allowances could not be read, so that more may exist than are listed.
     pub silent: Vec<SilentToken>,
 }
 
-/// A listed token that did not say what others may take of it.
+/// Listed token whose allowances could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SilentToken {
-    /// The chain's name.
+    /// Name of the chain.
     pub chain: SafeText,
-    /// Its id.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The token's symbol.
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// Its contract.
+    /// Contract of the token.
     pub token: Address,
 }
 
-/// What somebody may take.
+/// Allowance of one spender.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowanceNow {
-    /// The chain's name.
+    /// Name of the chain.
     pub chain: SafeText,
-    /// Its id.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The token's symbol.
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// Its contract.
+    /// Contract of the token.
     pub token: Address,
-    /// Who may take.
+    /// Address that may spend.
     pub spender: Address,
-    /// Who that is, where it is known.
+    /// Display name of the spender, if known.
     pub label: Option<SafeText>,
-    /// Whether it stands inside Permit2, rather than in the token.
+    /// True for an allowance in Permit2, false for one of the token itself.
     pub through_permit2: bool,
-    /// Raw units.
+    /// Amount in raw units.
     pub raw: U256,
-    /// How much, in whole tokens; `None` where that cannot be told.
+    /// Amount in whole tokens; `None` if it cannot be computed.
     pub amount: Option<TokenAmount>,
-    /// Whether it is as good as unlimited.
+    /// True if the amount is practically unlimited.
     pub unlimited: bool,
-    /// When it ends, in seconds since the Unix epoch; only inside Permit2.
+    /// Expiry in seconds since the Unix epoch; only for an allowance in Permit2.
     pub expires_at: Option<u64>,
-    /// How much of it signed orders may still take, in raw units: of an exact amount that Permit2 may take of a token.
-    /// `None` for any other, and where the ledger does not tell.
+    /// Part that signed orders may still spend, in raw units, for an exact allowance of Permit2. `None` for any other
+    /// allowance, and if the ledger does not know.
     #[serde(default)]
     pub promised: Option<U256>,
 }
 
-/// A standing approval.
+/// Standing approval in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantNow {
-    /// Names it.
+    /// Number that identifies the standing approval.
     pub number: u64,
-    /// Who may act.
+    /// Golem that may act.
     pub golem_id: GolemId,
-    /// By which tool.
+    /// Tool that may be used.
     pub tool: SafeText,
-    /// Where.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Which tokens, by symbol or address.
+    /// Tokens by symbol or address.
     pub tokens: Vec<SafeText>,
-    /// Who may receive.
+    /// Addresses that may receive something.
     pub recipients: Vec<Address>,
-    /// What might be spent when it was given; absent where that is not known.
+    /// Amount that was granted, in dollars; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<Usd>,
-    /// What may still be spent.
+    /// Amount that may still be spent, in dollars.
     pub left: Usd,
-    /// Milliseconds it still holds.
+    /// Remaining duration at the time of the snapshot, in milliseconds.
     pub lasts_millis: u64,
 }
 
 impl Snapshot {
-    /// Whether it says the same as another, but for when it was made.
+    /// Returns true if both snapshots have the same content, apart from their times.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        // What a standing approval still lasts runs by itself; whoever shows it counts from when the snapshot was made.
+        // The remaining duration changes with time alone; consumers count it from the snapshot's time.
         let steady = |one: &Self| {
             let grants = one.grants.iter().map(|grant| GrantNow { lasts_millis: 0, ..grant.clone() }).collect();
             Self { at: 0, grants, ..one.clone() }

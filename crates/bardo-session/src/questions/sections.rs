@@ -1,25 +1,25 @@
-//! A question as sections of rows, without colours or columns: everything that an operator must be able to read before
-//! answering. What draws it decides on widths and emphasis; it leaves nothing out.
+//! Approval request as sections of plain rows, without colours or columns: everything that an operator must be able to
+//! read before answering. The caller chooses width and emphasis, and must not leave anything out.
 
 use super::{About, ActionAsked, Part, Question};
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::units::TokenAmount;
 
-/// One row: a label and a value, both whole.
+/// Row with a label and a value; neither is shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The label; empty where a row continues the one before.
+    /// Label; empty if the row continues the previous one.
     pub label: String,
-    /// The value.
+    /// Value as text.
     pub value: String,
 }
 
-/// Rows under one title.
+/// Titled group of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// The title.
+    /// Title of the section.
     pub title: String,
-    /// The rows.
+    /// Rows of the section.
     pub rows: Vec<Row>,
 }
 
@@ -33,7 +33,7 @@ impl Section {
     }
 }
 
-/// Everything about a question but its raw calls, at a moment in milliseconds since the Unix epoch.
+/// Sections of a request without its raw calls, at a moment in milliseconds since the Unix epoch.
 pub fn sections(question: &Question, now: u64) -> Vec<Section> {
     let mut head =
         Section::new(&format!("Decision {} of {} · {}", question.place, question.of, question.money.words()));
@@ -164,7 +164,7 @@ fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionA
     all.push(checks);
 }
 
-/// Every typed message that would be signed, with every field.
+/// Sections of all typed messages that would be signed, with every field.
 fn messages(action: &ActionAsked) -> Vec<Section> {
     let mut all = Vec::new();
     for (at, call) in action.raw.iter().enumerate().filter(|(_, call)| !call.signs.is_empty()) {
@@ -185,7 +185,7 @@ fn messages(action: &ActionAsked) -> Vec<Section> {
     all
 }
 
-/// The calls as they would be signed, with the hash that binds them.
+/// Sections of the calls as they would be signed, with the hash that binds them.
 pub fn raw(question: &Question) -> Vec<Section> {
     let About::Action(action) = &question.about else { return Vec::new() };
     let of = action.raw.len();

@@ -1,4 +1,4 @@
-//! A journal that the fabric's own writer wrote, played by the test's clock.
+//! Tests of the playback, with journals written by the event fabric and a paused clock.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,12 +7,12 @@ use super::*;
 use bardo_base::clock::Clock;
 use bardo_base::fabric::{ChainBlock, Fabric, FabricConfig};
 
-/// When the recorded run began.
+/// Start of the recorded run, in milliseconds since the Unix epoch.
 const BEGAN: u64 = 1_700_000_000_000;
-/// Longer than any recording waits: whatever is to come by itself has come.
+/// Time after which every automatic event has been played.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// The clock of the run that is recorded.
+/// Clock of the recorded run.
 #[derive(Debug)]
 struct Recorded(AtomicU64);
 
@@ -22,7 +22,7 @@ impl Clock for Recorded {
     }
 }
 
-/// A run with an event at each of these times, in milliseconds since its beginning.
+/// Journal with an event at each of these times, in milliseconds after its start.
 fn journal(folder: &tempfile::TempDir, times: &[u64]) -> PathBuf {
     let path = folder.path().join("run.jsonl");
     let clock = Arc::new(Recorded(AtomicU64::new(BEGAN)));
@@ -37,11 +37,11 @@ fn journal(folder: &tempfile::TempDir, times: &[u64]) -> PathBuf {
     path
 }
 
-/// Who watches: what came, and how many milliseconds after the start.
+/// Console side of a playback, with the time of its start.
 struct Watcher {
     handle: Handle,
     start: Instant,
-    /// The place told last.
+    /// Last reported position.
     place: Option<ReplayNow>,
 }
 
@@ -58,7 +58,7 @@ impl Watcher {
         self.send(Command::Replay(control)).await;
     }
 
-    /// The next news before this time after the start.
+    /// Next news before this time after the start; `None` if there is none.
     async fn next(&mut self, until: Duration) -> Option<News> {
         let news = tokio::time::timeout_at(self.start + until, self.handle.news.recv()).await.ok()?;
         if let Some(News::Replay(now)) = &news {
@@ -67,7 +67,7 @@ impl Watcher {
         news
     }
 
-    /// The events that come before this time after the start: when, and their numbers.
+    /// Times and numbers of the events before this time after the start.
     async fn events(&mut self, until: Duration) -> Vec<(u128, u64)> {
         let mut came = Vec::new();
         while let Some(news) = self.next(until).await {
@@ -79,7 +79,7 @@ impl Watcher {
         came
     }
 
-    /// The numbers of the events of the next history that is told.
+    /// Numbers of the events in the next history.
     async fn history(&mut self) -> Vec<u64> {
         loop {
             if let News::Found { ticket: WHOLE_TICKET, found } = self.next(LONG * 100).await.unwrap() {
@@ -89,7 +89,7 @@ impl Watcher {
         }
     }
 
-    /// Where it is: the numbers of events told and of all, and whether it stands.
+    /// Last reported position: events played, all events, and whether it is paused.
     fn at(&self) -> (u64, u64, bool) {
         self.place.map(|now| (now.told, now.of, now.paused)).unwrap()
     }
@@ -119,7 +119,7 @@ async fn a_pause_holds_and_goes_on_where_it_was() {
     assert_eq!(watcher.events(LONG).await, []);
     assert_eq!(watcher.at(), (2, 3, true));
     watcher.steer(ReplayControl::Toggle).await;
-    // The wait before the next begins anew: nothing jumps at whoever goes on.
+    // The wait before the next event starts over, so that nothing jumps on continuing.
     assert_eq!(watcher.events(LONG * 2).await, [(3_601_000, 3)]);
     assert_eq!(watcher.at(), (3, 3, false));
 }
@@ -135,7 +135,7 @@ async fn a_step_gives_one_event_though_two_came_at_once_and_then_it_stands() {
         let came: Vec<u64> = watcher.events(until).await.into_iter().map(|(_, seq)| seq).collect();
         assert_eq!((came, watcher.at()), (vec![step], (step, 4, true)));
     }
-    // There is no more.
+    // No further event follows.
     watcher.steer(ReplayControl::Step).await;
     assert_eq!(watcher.events(watcher.start.elapsed() + LONG).await, []);
 }

@@ -1,4 +1,4 @@
-//! Which transactions the pool takes: the rules a node applies before it lets one wait.
+//! Admission rules of the transaction pool.
 
 use alloy::consensus::Transaction;
 use alloy::primitives::U256;
@@ -18,8 +18,7 @@ const BLOB_TYPE: u8 = 3;
 const SET_CODE_TYPE: u8 = 4;
 
 impl Chain {
-    /// Whether `transaction` may wait in the pool, judged by the state at the head and the next
-    /// block's base fee.
+    /// Checks `transaction` for admission to the pool, against the state at the head and the next block's base fee.
     pub(super) fn admit(&self, transaction: &ChainTransaction) -> Result<(), SubmitError> {
         let envelope = &transaction.envelope;
         let rules = self.rules();
@@ -88,7 +87,7 @@ impl Chain {
         if nonce == u64::MAX {
             return Err(SubmitError::NonceAtMaximum);
         }
-        // A delegated account may still send; any other account with code may not (EIP-3607, EIP-7702).
+        // An account with a delegation may still send; other accounts with code may not (EIP-3607, EIP-7702).
         if !impersonated && state.has_contract_code(address) {
             return Err(SubmitError::SenderHasCode(address));
         }

@@ -1,6 +1,6 @@
-//! What a devnet chain consists of: transactions with their sender, receipts, and sealed blocks.
+//! Data of a devnet chain: transactions with their sender, receipts, and sealed blocks.
 //!
-//! Not here: how a block comes to be (see `chain` and `produce`).
+//! Not here: block production (see `chain` and `produce`).
 
 use std::sync::Arc;
 
@@ -18,67 +18,73 @@ use super::error::SubmitError;
 use crate::evm::BlockContext;
 use crate::signed::sender_of;
 
-/// A transaction with its sender, which was recovered once.
+/// A transaction with its recovered sender.
 #[derive(Debug, Clone)]
 pub struct ChainTransaction {
-    /// The transaction as signed. That of an impersonated sender carries a placeholder signature.
+    /// The signed transaction; that of an impersonated sender has a placeholder signature.
     pub envelope: TxEnvelope,
-    /// Who sent it.
+    /// Address of the sender.
     pub sender: Address,
-    /// Its hash; for an impersonated sender one that also covers the sender.
+    /// Transaction hash; for an impersonated sender it also covers the sender.
     pub hash: B256,
-    /// Whether nobody signed it.
+    /// True for an unsigned transaction of an impersonated sender.
     pub impersonated: bool,
 }
 
-/// What became of one transaction of a block.
+/// Receipt of a mined transaction.
 #[derive(Debug, Clone)]
 pub struct Receipt {
-    /// The receipt as consensus defines it: type, status, cumulative gas, logs, bloom.
+    /// Receipt as defined by consensus: type, status, cumulative gas, logs, bloom.
     pub envelope: ReceiptEnvelope<Log>,
-    /// Gas this transaction used, refunds and floor included.
+    /// Gas used by this transaction, after refunds and with the calldata floor.
     pub gas_used: u64,
-    /// Wei per gas it paid.
+    /// Gas price that was paid, in wei per gas.
     pub effective_gas_price: u128,
-    /// The contract it created, also where the creation failed.
+    /// Address of the created contract, even if the creation failed; `None` for a call.
     pub contract_address: Option<Address>,
-    /// How many logs of the block come before its first.
+    /// Number of logs in the block before this transaction's first.
     pub first_log_index: u64,
-    /// Why it failed; `None` for success.
+    /// Reason of the failure; `None` for success.
     pub failure: Option<Failure>,
 }
 
-/// Why an execution failed.
+/// Failure of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// By REVERT, with this data.
+    /// Revert with this data.
     Reverted(Bytes),
-    /// By an exceptional halt, which takes all gas.
+    /// Exceptional halt, which uses all gas.
     Halted(HaltReason),
 }
 
-/// A sealed block.
+/// A sealed block of the chain.
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// The header.
+    /// Header of the block.
     pub header: Header,
     /// Keccak hash of the header.
     pub hash: B256,
-    /// In order.
+    /// Transactions in block order.
     pub transactions: Vec<Arc<ChainTransaction>>,
-    /// One per transaction.
+    /// Receipts, one per transaction.
     pub receipts: Vec<Receipt>,
 }
 
 impl ChainTransaction {
     /// Recovers the sender of a signed transaction.
+    ///
+    /// # Errors
+    /// [`SubmitError::InvalidSignature`] if no sender can be recovered.
     pub fn signed(envelope: TxEnvelope) -> Result<Self, SubmitError> {
         let sender = sender_of(&envelope).ok_or(SubmitError::InvalidSignature)?;
         let hash = *envelope.tx_hash();
         Ok(Self { envelope, sender, hash, impersonated: false })
     }
 
-    /// Decodes what `eth_sendRawTransaction` takes ([EIP-2718](https://eips.ethereum.org/EIPS/eip-2718)).
+    /// Decodes the parameter of `eth_sendRawTransaction` ([EIP-2718](https://eips.ethereum.org/EIPS/eip-2718)).
+    ///
+    /// # Errors
+    /// [`SubmitError`] for a malformed encoding or an invalid signature.
     pub fn decode(raw: &[u8]) -> Result<Self, SubmitError> {
         let mut rest = raw;
         let envelope = TxEnvelope::decode_2718(&mut rest).map_err(|_| SubmitError::Malformed)?;
@@ -88,9 +94,9 @@ impl ChainTransaction {
         Self::signed(envelope)
     }
 
-    /// A transaction nobody signed, in the name of `sender`.
+    /// Creates an unsigned transaction from `sender`.
     pub fn impersonated(transaction: TypedTransaction, sender: Address) -> Self {
-        // A valid-looking signature that no key made.
+        // A well-formed signature that no key made.
         let signature = Signature::new(U256::from(1), U256::from(1), false);
         let hash = impersonated_hash(&transaction.clone().into_envelope(signature), sender);
         let envelope = match transaction {
@@ -104,8 +110,8 @@ impl ChainTransaction {
     }
 }
 
-/// Hash of a transaction that nobody signed. It covers the sender, since two senders may send the same bytes, and is the
-/// one that anvil gives it.
+/// Hash of an unsigned transaction, the same as anvil's. It covers the sender, since two senders may send the same
+/// bytes.
 pub(super) fn impersonated_hash(envelope: &TxEnvelope, sender: Address) -> B256 {
     let mut bytes = Vec::new();
     alloy::rlp::Encodable::encode(envelope, &mut bytes);
@@ -113,7 +119,7 @@ pub(super) fn impersonated_hash(envelope: &TxEnvelope, sender: Address) -> B256 
     keccak256(&bytes)
 }
 
-/// The envelope with a hash that is known, as for an impersonated sender, whose hash does not follow from the bytes.
+/// Sets a known hash, since the hash of an impersonated sender's transaction does not follow from its bytes.
 pub(super) fn with_hash(envelope: TxEnvelope, hash: B256) -> TxEnvelope {
     fn known<T>(signed: Signed<T>, hash: B256) -> Signed<T> {
         let signature = *signed.signature();
@@ -129,24 +135,24 @@ pub(super) fn with_hash(envelope: TxEnvelope, hash: B256) -> TxEnvelope {
 }
 
 impl Receipt {
-    /// Whether the execution succeeded.
+    /// Returns true if the execution succeeded.
     pub fn is_success(&self) -> bool {
         self.failure.is_none()
     }
 
-    /// The logs, in order.
+    /// Logs of the transaction, in order.
     pub fn logs(&self) -> &[Log] {
         self.envelope.logs()
     }
 }
 
 impl Block {
-    /// Height.
+    /// Height of the block.
     pub fn number(&self) -> u64 {
         self.header.number
     }
 
-    /// What its transactions could see of it.
+    /// Block values that its transactions could read.
     pub fn context(&self) -> BlockContext {
         BlockContext {
             number: self.header.number,
@@ -159,7 +165,7 @@ impl Block {
         }
     }
 
-    /// Seals a block: header with the roots of what it holds, and its hash.
+    /// Seals a block: computes the roots, the header and its hash.
     pub(super) fn seal(
         context: &BlockContext,
         parent_hash: B256,

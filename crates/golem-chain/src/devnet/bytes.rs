@@ -1,30 +1,30 @@
-//! A compact binary form: numbers of variable length, bytes with their length before them. Reading checks every length
-//! against what is left, so that no input makes it allocate more than its own size.
+//! A compact binary format: numbers of variable length, bytes with a length prefix. The reader checks every length
+//! against the remaining input, so that no input causes an allocation larger than itself.
 
 use alloy::primitives::{Address, B256, U256};
 
-/// Reason why bytes cannot be read.
+/// Error for bytes that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// Fewer bytes than were announced.
+    /// The input ends too early.
     #[error("it is cut off")]
     CutOff,
-    /// A value that its place does not allow.
+    /// A value that is not allowed at its position.
     #[error("its {0} is not valid")]
     Invalid(&'static str),
 }
 
-/// Writes values one after another.
+/// Writer of values in sequence.
 #[derive(Debug, Default)]
 pub struct Writer(Vec<u8>);
 
 impl Writer {
-    /// All bytes that were written.
+    /// Returns all written bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
-    /// Seven bits a byte, the lowest first.
+    /// Writes a number with seven bits per byte, lowest bits first.
     pub fn number(&mut self, mut number: u64) {
         while number > 0x7f {
             self.0.push((number & 0x7f) as u8 | 0x80);
@@ -33,38 +33,38 @@ impl Writer {
         self.0.push(number as u8);
     }
 
-    /// The length of a list or of bytes.
+    /// Writes the length of a list or of bytes.
     pub fn length(&mut self, length: usize) {
         self.number(u64::try_from(length).unwrap_or(u64::MAX));
     }
 
-    /// A byte that is 0 or 1.
+    /// Writes a flag as a byte that is 0 or 1.
     pub fn flag(&mut self, flag: bool) {
         self.number(flag.into());
     }
 
-    /// Bytes with their length.
+    /// Writes bytes with a length prefix.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.length(bytes.len());
         self.0.extend_from_slice(bytes);
     }
 
-    /// 32 bytes.
+    /// Writes 32 bytes without a length.
     pub fn hash(&mut self, hash: B256) {
         self.0.extend_from_slice(hash.as_slice());
     }
 
-    /// 20 bytes.
+    /// Writes 20 bytes without a length.
     pub fn address(&mut self, address: Address) {
         self.0.extend_from_slice(address.as_slice());
     }
 
-    /// A number of up to 32 bytes, without its leading zeros.
+    /// Writes a number of up to 32 bytes, without leading zeros.
     pub fn word(&mut self, word: U256) {
         self.bytes(&word.to_be_bytes_trimmed_vec());
     }
 
-    /// A flag, and the number where there is one.
+    /// Writes a flag, followed by the number if there is one.
     pub fn optional(&mut self, number: Option<u64>) {
         self.flag(number.is_some());
         if let Some(number) = number {
@@ -73,28 +73,28 @@ impl Writer {
     }
 }
 
-/// Reads values in the order in which they were written.
+/// Reader of values in the order in which they were written.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Reads from the beginning of `bytes`.
+    /// Creates a reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Refuses bytes that nothing has read.
+    /// Checks that all bytes have been read.
     ///
     /// # Errors
-    /// [`ReadError::Invalid`].
+    /// [`ReadError::Invalid`] if bytes are left.
     pub fn finish(self) -> Result<(), ReadError> {
         if self.0.is_empty() { Ok(()) } else { Err(ReadError::Invalid("end")) }
     }
 
-    /// See [`Writer::number`].
+    /// Reads a number; see [`Writer::number`].
     ///
     /// # Errors
-    /// [`ReadError`], as for all that follow.
+    /// [`ReadError`], as for all other methods.
     pub fn number(&mut self) -> Result<u64, ReadError> {
         let mut number = 0_u64;
         for shift in (0..u64::BITS).step_by(7) {
@@ -112,13 +112,13 @@ impl<'a> Reader<'a> {
         Err(ReadError::Invalid("number"))
     }
 
-    /// The length of a list, each entry of which takes at least one byte.
+    /// Reads the length of a list whose entries take at least one byte each.
     pub fn length(&mut self) -> Result<usize, ReadError> {
         let length = usize::try_from(self.number()?).map_err(|_| ReadError::CutOff)?;
         if length > self.0.len() { Err(ReadError::CutOff) } else { Ok(length) }
     }
 
-    /// See [`Writer::flag`].
+    /// Reads a flag; see [`Writer::flag`].
     pub fn flag(&mut self) -> Result<bool, ReadError> {
         match self.number()? {
             0 => Ok(false),
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// See [`Writer::bytes`].
+    /// Reads bytes with a length prefix; see [`Writer::bytes`].
     pub fn bytes(&mut self) -> Result<&'a [u8], ReadError> {
         let length = self.length()?;
         let (bytes, rest) = self.0.split_at_checked(length).ok_or(ReadError::CutOff)?;
@@ -135,27 +135,27 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Bytes that are UTF-8.
+    /// Reads bytes that must be UTF-8.
     pub fn text(&mut self) -> Result<&'a str, ReadError> {
         std::str::from_utf8(self.bytes()?).map_err(|_| ReadError::Invalid("text"))
     }
 
-    /// See [`Writer::hash`].
+    /// Reads 32 bytes; see [`Writer::hash`].
     pub fn hash(&mut self) -> Result<B256, ReadError> {
         Ok(B256::new(*self.take()?))
     }
 
-    /// See [`Writer::address`].
+    /// Reads 20 bytes; see [`Writer::address`].
     pub fn address(&mut self) -> Result<Address, ReadError> {
         Ok(Address::new(*self.take()?))
     }
 
-    /// See [`Writer::word`].
+    /// Reads a number of up to 32 bytes; see [`Writer::word`].
     pub fn word(&mut self) -> Result<U256, ReadError> {
         U256::try_from_be_slice(self.bytes()?).ok_or(ReadError::Invalid("word"))
     }
 
-    /// See [`Writer::optional`].
+    /// Reads an optional number; see [`Writer::optional`].
     pub fn optional(&mut self) -> Result<Option<u64>, ReadError> {
         Ok(if self.flag()? { Some(self.number()?) } else { None })
     }
@@ -198,7 +198,7 @@ mod tests {
             reader.finish()
         };
         assert_eq!(read(&bytes), Ok(()));
-        // What is cut off gives an error, and no value that was not written.
+        // A truncated input gives an error and never a wrong value.
         for end in 0..bytes.len() {
             assert_eq!(read(&bytes[..end]), Err(ReadError::CutOff), "{end}");
         }

@@ -1,5 +1,4 @@
-//! Executing without a block: calls, gas estimates and access lists, on any kept state, with
-//! overrides.
+//! Execution without a block: calls, gas estimates and access lists, on any kept state, with overrides.
 
 use alloy::eips::BlockId;
 use alloy::eips::eip2930::{AccessList, AccessListItem};
@@ -15,49 +14,52 @@ use super::error::{CallError, OverrideError};
 use super::state::State;
 use crate::evm::{self, BlockContext, Checks, Execution};
 
-/// Gas of a plain transfer, and the least any transaction costs.
+/// Gas of a plain transfer, the minimum of any transaction.
 const TRANSFER_GAS: u64 = 21_000;
 
-/// Gas a call with value hands to its target for free; an estimate must leave room for it.
+/// Gas that a call with value gives its target for free; an estimate must cover it.
 const CALL_STIPEND: u64 = 2_300;
 
-/// An estimate is close enough when the search's bounds are within this many thousandths.
+/// Width of the search interval, in thousandths of the upper bound, at which an estimate is accurate enough.
 const ESTIMATE_TOLERANCE_PERMILLE: u64 = 15;
 
-/// The most gas a call may have, unless blocks have more: enough for anything a block could do,
-/// and not enough to keep the chain from its blocks for long.
+/// Maximum gas of a call, unless the block gas limit is higher. It suffices for anything that fits in a block, and does
+/// not delay block production for long.
 const CALL_GAS_CAP: u64 = 50_000_000;
 
-/// How often an access list is refined before it is taken as it is.
+/// Maximum number of rounds in which an access list is refined.
 const ACCESS_LIST_ROUNDS: usize = 8;
 
-/// The last address that is a precompile by number; that of
-/// [EIP-7951](https://eips.ethereum.org/EIPS/eip-7951) lies apart, at 0x100.
+/// Highest address of the consecutive precompiles; that of [EIP-7951](https://eips.ethereum.org/EIPS/eip-7951) is at
+/// 0x100.
 const LAST_PRECOMPILE: u64 = 0x11;
 
-/// What a call returned.
+/// Result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOutcome {
-    /// Return data.
+    /// Return data of the call.
     pub output: Bytes,
-    /// Gas used, refunds and floor included.
+    /// Gas used, after refunds and with the calldata floor.
     pub gas_used: u64,
 }
 
-/// An access list and what the call would use with it.
+/// An access list, and the result of the call with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessListOutcome {
-    /// Every address and slot the call touches that is not warm anyway.
+    /// All addresses and slots that the call touches and that are not warm anyway.
     pub access_list: AccessList,
     /// Gas used with that list.
     pub gas_used: u64,
-    /// Why it failed, if it did; the list is what it touched up to there.
+    /// Reason of the failure, if any; the list then covers the execution up to that point.
     pub failure: Option<CallError>,
 }
 
 impl Chain {
-    /// Executes `request` at `block` as `eth_call` does: nothing is kept, the sender needs no
-    /// signature, and no price means no fee.
+    /// Executes `request` at `block` like `eth_call`: nothing is kept, the sender needs no signature, and without a gas
+    /// price there is no fee.
+    ///
+    /// # Errors
+    /// [`CallError`] if the request is invalid, the block is not available, or the call fails.
     pub fn call(
         &self,
         request: &TransactionRequest,
@@ -75,8 +77,11 @@ impl Chain {
         }
     }
 
-    /// The least gas limit with which `request` succeeds at `block`, to within 1.5 %, never below
-    /// it. Gas that is refunded at the end and gas that calls hold back (63/64) are provided for.
+    /// Lowest gas limit with which `request` succeeds at `block`, at most 1.5 % too high and never too low. It covers
+    /// gas that is refunded at the end and gas that calls retain (63/64).
+    ///
+    /// # Errors
+    /// [`CallError`], as for [`Self::call`].
     pub fn estimate_gas(
         &self,
         request: &TransactionRequest,
@@ -89,7 +94,7 @@ impl Chain {
         let mut tx = evm::call_env(request, self.rules(), &view.context, limit)?;
         tx.gas_limit = affordable(&view.state, &tx, tx.gas_limit.min(limit))?;
 
-        // A transfer to an account without code costs what a transfer costs.
+        // A transfer to an account without code has a fixed cost.
         if let TxKind::Call(to) = tx.kind
             && tx.data.is_empty()
             && tx.authorization_list.is_empty()
@@ -119,7 +124,7 @@ impl Chain {
         let spent = execution.result.gas().total_gas_spent().max(execution.result.tx_gas_used());
         let mut low = execution.result.tx_gas_used().saturating_sub(1);
 
-        // Calls keep back a 64th at every depth: one try with room for that nearly always succeeds.
+        // Calls retain a 64th at every depth; a limit with room for that nearly always succeeds.
         let likely = spent.saturating_add(CALL_STIPEND).saturating_mul(64) / 63;
         if likely < high {
             if self.succeeds(&view, &tx, likely)? {
@@ -132,7 +137,7 @@ impl Chain {
             if (high - low).saturating_mul(1_000) < high.saturating_mul(ESTIMATE_TOLERANCE_PERMILLE) {
                 break;
             }
-            // Most need little more than the lower bound: do not let a huge upper one lead astray.
+            // Most calls need little more than the lower bound, so a very high upper bound must not slow the search.
             let middle = (low + (high - low) / 2).min(low.saturating_mul(2));
             if self.succeeds(&view, &tx, middle)? {
                 high = middle;
@@ -143,8 +148,11 @@ impl Chain {
         Ok(high)
     }
 
-    /// The access list ([EIP-2930](https://eips.ethereum.org/EIPS/eip-2930)) of `request` at
-    /// `block`: repeated with each list found until it no longer changes.
+    /// Access list ([EIP-2930](https://eips.ethereum.org/EIPS/eip-2930)) of `request` at `block`. The call is repeated
+    /// with each resulting list until the list no longer changes.
+    ///
+    /// # Errors
+    /// [`CallError`] if the request is invalid or the block is not available. A failed call is a result.
     pub fn create_access_list(
         &self,
         request: &TransactionRequest,
@@ -185,7 +193,6 @@ impl Chain {
         Ok(view)
     }
 
-    /// The most gas a call may have.
     pub(super) fn call_gas_cap(&self) -> u64 {
         CALL_GAS_CAP.max(self.gas_limit())
     }
@@ -219,7 +226,7 @@ fn gas_is_too_low(invalid: &revm::context::result::InvalidTransaction) -> bool {
     matches!(invalid, CallGasCostMoreThanGasLimit { .. } | GasFloorMoreThanGasLimit { .. })
 }
 
-/// The gas the sender can pay for at the price given, at most `limit`.
+/// Gas that the sender can pay for at the given price, at most `limit`.
 fn affordable(state: &State, tx: &TxEnv, limit: u64) -> Result<u64, CallError> {
     let have = state.balance(tx.caller);
     let Some(left) = have.checked_sub(tx.value) else {
@@ -231,7 +238,7 @@ fn affordable(state: &State, tx: &TxEnv, limit: u64) -> Result<u64, CallError> {
     Ok(u64::try_from(left / U256::from(tx.gas_price)).map_or(limit, |allowance| allowance.min(limit)))
 }
 
-/// What an execution touched that an access list would make cheaper: not what is warm from the
+/// Addresses and slots of an execution that an access list would make cheaper, without those that are warm from the
 /// start ([EIP-2929](https://eips.ethereum.org/EIPS/eip-2929), [EIP-3651](https://eips.ethereum.org/EIPS/eip-3651)).
 fn touched(state: &EvmState, tx: &TxEnv, view: &View) -> AccessList {
     let target = match tx.kind {
@@ -260,7 +267,7 @@ fn is_precompile(address: Address) -> bool {
     (number >= U256::from(1) && number <= U256::from(LAST_PRECOMPILE)) || number == U256::from(0x100)
 }
 
-/// Puts what a caller gives in the place of what is there.
+/// Applies state and block overrides to a view.
 pub(super) fn override_view(
     view: &mut View,
     state: Option<&StateOverride>,

@@ -1,8 +1,8 @@
-//! The devnet chain itself: synchronous and deterministic. It has no clock, no thread and no I/O;
-//! the same calls in the same order give the same blocks, hash for hash.
+//! The devnet chain: synchronous and deterministic. It has no clock, thread or I/O; the same calls in the same order
+//! give the same blocks and hashes.
 //!
-//! Not here: execution without a block (`call`), fees asked for (`fees`), time travel and history
-//! rewriting (`rewind`), the thread (`handle`) and JSON-RPC (`rpc`).
+//! Not here: execution without a block (`call`), fee queries (`fees`), time travel and reorganisations (`rewind`), the
+//! thread (`handle`) and JSON-RPC (`rpc`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,34 +23,33 @@ use super::state::{InvalidCode, State};
 use super::time::Timekeeper;
 use crate::evm::{BlockContext, ChainRules, next_base_fee};
 
-/// How a chain begins, and what stays fixed about it.
+/// Genesis and fixed properties of a chain.
 #[derive(Debug, Clone)]
 pub struct ChainConfig {
     /// Chain id and hardfork.
     pub rules: ChainRules,
-    /// Timestamp of block 0, seconds since the Unix epoch.
+    /// Timestamp of block 0, in seconds since the Unix epoch.
     pub genesis_time: u64,
-    /// Base fee of blocks 0 and 1, wei per gas.
+    /// Base fee of blocks 0 and 1, in wei per gas.
     pub base_fee: u64,
-    /// The base fee never falls below this, wei per gas. EIP-1559 itself knows no floor but 0, and
-    /// on a quiet chain ends at 7 wei.
+    /// Lower bound of the base fee, in wei per gas. EIP-1559 itself has none but 0, and on a quiet chain the fee falls
+    /// to 7 wei.
     pub least_base_fee: u64,
-    /// Gas of every block.
+    /// Gas limit of every block.
     pub gas_limit: u64,
-    /// Who receives the priority fees.
+    /// Recipient of the priority fees.
     pub coinbase: Address,
-    /// What `eth_maxPriorityFeePerGas` suggests, wei per gas.
+    /// Result of `eth_maxPriorityFeePerGas`, in wei per gas.
     pub suggested_tip: u128,
-    /// Accounts with a balance from the start, in wei. Those among them that belong
-    /// to the development mnemonic are what `eth_accounts` lists.
+    /// Initial balances, in wei. `eth_accounts` lists those of them that belong to the development mnemonic.
     pub balances: Vec<(Address, U256)>,
-    /// Contracts that are there from the start, at addresses of their own.
+    /// Contracts that exist from the start, by address.
     pub codes: Vec<(Address, Bytes)>,
-    /// How much is remembered.
+    /// Numbers of blocks and states to keep.
     pub history: History,
 }
 
-/// A chain. See the module's documentation. A clone is a chain of its own, and costs nothing.
+/// A devnet chain; see the module's documentation. A clone is an independent chain and is cheap.
 #[derive(Clone)]
 pub struct Chain {
     pub(super) config: ChainConfig,
@@ -64,36 +63,36 @@ pub struct Chain {
     pub(super) snapshots: Snapshots,
     pub(super) journal: Journal,
     pub(super) reorgs: u64,
-    /// Changes that are no block: a block alone does not lead from the chain before to the chain now.
+    /// Number of changes outside of blocks. After one, the new blocks alone do not lead to the current state.
     pub(super) edits: u64,
 }
 
-/// State and surroundings in which to execute something.
+/// State and block context for an execution.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// The state.
+    /// State to execute on.
     pub state: State,
-    /// The block.
+    /// Block context of the execution.
     pub context: BlockContext,
 }
 
-/// What a fork of this chain starts from.
+/// Starting point of a fork of this chain.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// Chain id and hardfork.
     pub rules: ChainRules,
-    /// The state after the block.
+    /// State after the block.
     pub state: State,
-    /// The block.
+    /// Context of the block.
     pub block: BlockContext,
     /// Hash of the block.
     pub hash: B256,
-    /// The block after it, as it will be if it is made next with what is known now.
+    /// Context of the next block: the existing one, or else the block that would be mined now.
     pub next: BlockContext,
 }
 
 impl Default for ChainConfig {
-    /// Chain 31337 under Osaka at 1 gwei and 30 M gas a block, with nobody on it.
+    /// Chain 31337 under Osaka with a base fee of 1 gwei, 30 M gas per block and no accounts.
     fn default() -> Self {
         Self {
             rules: ChainRules::osaka(31_337),
@@ -111,7 +110,10 @@ impl Default for ChainConfig {
 }
 
 impl Chain {
-    /// Begins a chain with block 0.
+    /// Creates a chain with block 0.
+    ///
+    /// # Errors
+    /// [`InvalidCode`] if a genesis contract's code is invalid.
     pub fn new(config: ChainConfig) -> Result<Self, InvalidCode> {
         let mut state = State::default();
         state.set_code(HISTORY_STORAGE_ADDRESS, HISTORY_STORAGE_CODE.clone())?;
@@ -150,9 +152,12 @@ impl Chain {
         })
     }
 
-    // --- sending and mining -----------------------------------------------------------------
+    // --- submission and mining --------------------------------------------------------------
 
-    /// Lets a transaction wait for the next block; returns its hash.
+    /// Adds a transaction to the pool; returns its hash.
+    ///
+    /// # Errors
+    /// [`SubmitError`] if the pool does not admit it.
     pub fn submit(&mut self, transaction: ChainTransaction) -> Result<B256, SubmitError> {
         self.admit(&transaction)?;
         let transaction = Arc::new(transaction);
@@ -162,30 +167,39 @@ impl Chain {
         Ok(hash)
     }
 
-    /// [`submit`](Self::submit) of an encoded, signed transaction.
+    /// Decodes a signed transaction and [submits](Self::submit) it.
+    ///
+    /// # Errors
+    /// [`SubmitError`], also for a malformed encoding.
     pub fn submit_raw(&mut self, raw: &[u8]) -> Result<B256, SubmitError> {
         self.submit(ChainTransaction::decode(raw)?)
     }
 
-    /// [`submit`](Self::submit) in the name of any account, unsigned. Signing costs more than most
-    /// executions do, and on a devnet some senders need no key.
+    /// [Submits](Self::submit) an unsigned transaction from any account. Signing costs more than most executions, and
+    /// on a devnet some senders need no key.
+    ///
+    /// # Errors
+    /// [`SubmitError`] if the pool does not admit it.
     pub fn submit_as(&mut self, sender: Address, transaction: TypedTransaction) -> Result<B256, SubmitError> {
         self.submit(ChainTransaction::impersonated(transaction, sender))
     }
 
-    /// Makes the next block of what waits, in the order of tips.
+    /// Mines the next block from the pool, ordered by tip.
     pub fn mine(&mut self) -> Arc<Block> {
         let context = self.next_context();
         self.seal(context, Bytes::new())
     }
 
-    /// Makes the next block at `timestamp`.
+    /// Mines the next block at `timestamp`.
+    ///
+    /// # Errors
+    /// [`TimestampError`] if it is not after the newest block's timestamp.
     pub fn mine_at(&mut self, timestamp: u64) -> Result<Arc<Block>, TimestampError> {
         self.set_next_timestamp(timestamp)?;
         Ok(self.mine())
     }
 
-    /// Whether some waiting transaction could go into the next block.
+    /// Returns true if a pending transaction could be included in the next block.
     pub fn has_ready(&self) -> bool {
         self.pool.has_ready(&self.state, self.next_base_fee)
     }
@@ -199,7 +213,7 @@ impl Chain {
         self.append(&context, extra_data, production)
     }
 
-    /// Seals a block of what was executed and makes it the newest one.
+    /// Seals a block from an execution's result and appends it.
     pub(super) fn append(&mut self, context: &BlockContext, extra_data: Bytes, production: Production) -> Arc<Block> {
         let parent_hash = self.head().hash;
         let mut state = production.state;
@@ -226,14 +240,14 @@ impl Chain {
         block
     }
 
-    // --- looking ----------------------------------------------------------------------------
+    // --- queries ----------------------------------------------------------------------------
 
     /// Chain id and hardfork.
     pub fn rules(&self) -> &ChainRules {
         &self.config.rules
     }
 
-    /// How the chain began.
+    /// Configuration of the chain, with later changes.
     pub fn config(&self) -> &ChainConfig {
         &self.config
     }
@@ -248,33 +262,33 @@ impl Chain {
         self.head().number()
     }
 
-    /// The state after the newest block.
+    /// State after the newest block.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// What waits for a block.
+    /// Pool of pending transactions.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// What happened lately.
+    /// Journal of the latest events.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// Gas of the next block.
+    /// Gas limit of the next block.
     pub fn gas_limit(&self) -> u64 {
         self.config.gas_limit
     }
 
-    /// Wei per gas the next block burns.
+    /// Base fee of the next block, in wei per gas.
     pub fn next_base_fee(&self) -> u64 {
         self.next_base_fee
     }
 
-    /// The block `id` means, if it is there. `safe` and `finalized` are the newest block: there is
-    /// no consensus to wait for. `pending` is none of the chain's blocks; see [`pending_block`](Self::pending_block).
+    /// Finds the block `id`. `safe` and `finalized` are the newest block, since there is no consensus. `pending` is not
+    /// a block of the chain; see [`pending_block`](Self::pending_block).
     pub fn block(&self, id: BlockId) -> Option<&Arc<Block>> {
         match id {
             BlockId::Hash(hash) => self.ledger.block_by_hash(hash.block_hash),
@@ -285,7 +299,7 @@ impl Chain {
         }
     }
 
-    /// The kept blocks of a range, both ends included.
+    /// Kept blocks of a range, both ends included.
     pub fn blocks(&self, from: u64, to: u64) -> impl DoubleEndedIterator<Item = &Arc<Block>> {
         self.ledger.blocks(from, to)
     }
@@ -295,7 +309,7 @@ impl Chain {
         self.ledger.transaction(hash)
     }
 
-    /// The next block as it would be now. It is not kept, and its hash means nothing.
+    /// The next block if it were mined now, and the state after it. It is not kept, and its hash is not final.
     pub fn pending_block(&self) -> (Block, State) {
         let context = self.next_context();
         let parent_hash = self.head().hash;
@@ -304,8 +318,11 @@ impl Chain {
         (Block::seal(&context, parent_hash, root, Bytes::new(), made.transactions, made.receipts), made.state)
     }
 
-    /// State and surroundings at `id`: for a block, its own; for `pending`, the next block's after
-    /// what waits now.
+    /// State and block context at `id`: of a kept block, or for `pending` of the next block after all pending
+    /// transactions.
+    ///
+    /// # Errors
+    /// [`BlockError`] if the block does not exist or its state is no longer kept.
     pub fn view(&self, id: BlockId) -> Result<View, BlockError> {
         if id == BlockId::pending() {
             let context = self.next_context();
@@ -322,7 +339,10 @@ impl Chain {
         Ok(View { state: state.clone(), context: block.context() })
     }
 
-    /// What a fork at `id` starts from, at no cost. For `pending`, the newest block.
+    /// Starting point for a fork at `id`, without copying; for `pending`, at the newest block.
+    ///
+    /// # Errors
+    /// [`BlockError`] as for [`Self::view`].
     pub fn snapshot(&self, id: BlockId) -> Result<Snapshot, BlockError> {
         let id = if id == BlockId::pending() { BlockId::latest() } else { id };
         let View { state, context: block } = self.view(id)?;
@@ -334,7 +354,7 @@ impl Chain {
         Ok(Snapshot { rules: self.config.rules, state, block, hash, next })
     }
 
-    /// The next block, as it will be if it is made now.
+    /// Context of the next block if it were mined now.
     pub fn next_context(&self) -> BlockContext {
         let head = self.head();
         BlockContext {
@@ -348,12 +368,12 @@ impl Chain {
         }
     }
 
-    /// Nonce of the next transaction, those that wait counted.
+    /// Nonce of the account's next transaction, after its pending ones.
     pub fn pending_nonce(&self, address: Address) -> u64 {
         self.pool.next_nonce(address, self.state.nonce(address))
     }
 
-    /// The base fee of the block after `block`. Block 0 holds nothing, and block 1 costs what it cost.
+    /// Base fee of the block after `block`. Block 0 is empty, and block 1 has the same base fee.
     pub(super) fn base_fee_after(&self, block: &Block) -> u64 {
         let context = block.context();
         if context.number == 0 {
@@ -362,7 +382,7 @@ impl Chain {
         next_base_fee(block.header.gas_used, context.gas_limit, context.base_fee).max(self.config.least_base_fee)
     }
 
-    /// Randomness that is the same on every run: from the parent's hash and the number of reorganisations.
+    /// Reproducible randomness, from the parent's hash and the number of reorganisations.
     pub(super) fn prevrandao(&self, parent: B256) -> B256 {
         let mut seed = [0_u8; 40];
         let (hash, count) = seed.split_at_mut(32);
@@ -371,34 +391,37 @@ impl Chain {
         keccak256(seed)
     }
 
-    // --- what only a devnet lets you do -----------------------------------------------------
+    // --- devnet controls --------------------------------------------------------------------
 
-    /// Tells the time; see [`Timekeeper::set_wall`].
+    /// Sets the wall clock time; see [`Timekeeper::set_wall`].
     pub fn set_wall(&mut self, now: u64) {
         self.time.set_wall(now);
     }
 
-    /// The next block's timestamp, exactly.
+    /// Sets the exact timestamp of the next block.
+    ///
+    /// # Errors
+    /// [`TimestampError`] if it is not after the newest block's timestamp.
     pub fn set_next_timestamp(&mut self, timestamp: u64) -> Result<(), TimestampError> {
         self.time.set_next(timestamp, self.head().header.timestamp)
     }
 
-    /// Every next block is this many seconds after its parent; `None` goes back to the wall.
+    /// Sets the interval of block timestamps in seconds; with `None` they follow the wall clock.
     pub fn set_timestamp_interval(&mut self, seconds: Option<u64>) {
         self.time.set_interval(seconds);
     }
 
-    /// Moves time on for the next block; returns how far all moves have brought it, in seconds.
+    /// Advances the next block's time; returns the sum of all advances, in seconds.
     pub fn increase_time(&mut self, seconds: u64) -> i64 {
         self.time.increase(seconds)
     }
 
-    /// The next block's base fee, wei per gas; later ones follow from it.
+    /// Sets the next block's base fee, in wei per gas; later ones derive from it.
     pub fn set_next_base_fee(&mut self, base_fee: u64) {
         self.next_base_fee = base_fee;
     }
 
-    /// Who receives the priority fees from the next block on.
+    /// Sets the recipient of the priority fees from the next block on.
     pub fn set_coinbase(&mut self, coinbase: Address) {
         self.config.coinbase = coinbase;
     }
@@ -414,6 +437,9 @@ impl Chain {
     }
 
     /// Sets code, at once and without a block.
+    ///
+    /// # Errors
+    /// [`InvalidCode`] if the code is invalid.
     pub fn set_code(&mut self, address: Address, code: Bytes) -> Result<(), InvalidCode> {
         self.edit(|state| state.set_code(address, code))
     }
@@ -423,7 +449,7 @@ impl Chain {
         self.edit(|state| state.set_storage_at(address, slot, value));
     }
 
-    /// Lets `address` send without signing through JSON-RPC, or no longer.
+    /// Allows or forbids unsigned transactions from `address` through JSON-RPC.
     pub fn set_impersonated(&mut self, address: Address, impersonated: bool) {
         self.edits += 1;
         if impersonated {
@@ -433,23 +459,23 @@ impl Chain {
         }
     }
 
-    /// Lets every account send without signing through JSON-RPC, or no longer.
+    /// Allows or forbids unsigned transactions from all accounts through JSON-RPC.
     pub fn set_impersonate_all(&mut self, impersonate_all: bool) {
         self.edits += 1;
         self.impersonate_all = impersonate_all;
     }
 
-    /// Whether `address` may send without signing through JSON-RPC.
+    /// Returns true if `address` may send unsigned transactions through JSON-RPC.
     pub fn is_impersonated(&self, address: Address) -> bool {
         self.impersonate_all || self.impersonated.contains(&address)
     }
 
-    /// The accounts that were let in one by one.
+    /// Accounts that were allowed individually.
     pub fn impersonated(&self) -> impl Iterator<Item = Address> + '_ {
         self.impersonated.iter().copied()
     }
 
-    /// Takes a waiting transaction out.
+    /// Removes a pending transaction from the pool.
     pub fn drop_transaction(&mut self, hash: B256) -> Option<Arc<ChainTransaction>> {
         self.pool.remove(hash)
     }

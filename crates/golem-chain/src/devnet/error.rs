@@ -1,6 +1,6 @@
-//! What can be wrong with what is asked of a devnet chain.
+//! Errors of devnet chain operations.
 //!
-//! Messages about transactions use the words of go-ethereum, because clients match on them.
+//! Messages about transactions use the wording of go-ethereum, because clients match on it.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, Bytes, U256};
@@ -11,30 +11,30 @@ use super::state::InvalidCode;
 use crate::evm::{EvmError, RequestError};
 use bardo_base::text::SafeText;
 
-/// Why a transaction was not taken.
+/// Reason why a transaction was not admitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// Not the encoding of a transaction.
+    /// The bytes are not an encoded transaction.
     #[error("failed to decode transaction: not an RLP or EIP-2718 encoding of a signed transaction")]
     Malformed,
-    /// No sender can be recovered.
+    /// The signature recovers to no sender.
     #[error("invalid sender: the signature does not recover to an address")]
     InvalidSignature,
-    /// Signed for another chain.
+    /// The transaction is for another chain.
     #[error("invalid chain id for signer: have {have} want {want}")]
     WrongChain {
-        /// In the transaction.
+        /// Chain id in the transaction.
         have: u64,
-        /// Of this chain.
+        /// Chain id of this chain.
         want: u64,
     },
-    /// A type this chain does not produce blocks with.
+    /// A transaction type that this chain does not support.
     #[error("transaction type not supported: type {0}; this chain takes 0, 1, 2 and 4")]
     UnsupportedType(u8),
-    /// The same transaction is in the pool or mined.
+    /// The same transaction is already in the pool or mined.
     #[error("already known")]
     AlreadyKnown,
-    /// The account has sent a transaction of that nonce.
+    /// The account has already used this nonce.
     #[error("nonce too low: next nonce {next}, tx nonce {nonce}")]
     NonceTooLow {
         /// Next nonce of the account.
@@ -42,217 +42,217 @@ pub enum SubmitError {
         /// Nonce of the transaction.
         nonce: u64,
     },
-    /// The account's nonce cannot grow any more.
+    /// The account's nonce cannot increase further.
     #[error("nonce has max value")]
     NonceAtMaximum,
-    /// A pending transaction has that nonce and pays about as much.
+    /// A pending transaction has the same nonce, and the fees do not exceed it by enough.
     #[error("replacement transaction underpriced: fee cap and tip must both rise by at least 10%")]
     ReplacementUnderpriced,
-    /// It could not be included now.
+    /// The fee cap is below the next block's base fee.
     #[error("max fee per gas less than block base fee: maxFeePerGas: {fee_cap}, baseFee: {base_fee}")]
     FeeCapTooLow {
-        /// Of the transaction, wei per gas.
+        /// Fee cap of the transaction, in wei per gas.
         fee_cap: u128,
-        /// Of the next block, wei per gas.
+        /// Base fee of the next block, in wei per gas.
         base_fee: u64,
     },
-    /// Tip above cap.
+    /// The tip exceeds the fee cap.
     #[error(
         "max priority fee per gas higher than max fee per gas: maxPriorityFeePerGas: {tip}, maxFeePerGas: {fee_cap}"
     )]
     TipAboveFeeCap {
-        /// Wei per gas.
+        /// Tip of the transaction, in wei per gas.
         tip: u128,
-        /// Wei per gas.
+        /// Fee cap of the transaction, in wei per gas.
         fee_cap: u128,
     },
-    /// More gas than a block has.
+    /// The gas limit exceeds that of a block.
     #[error("exceeds block gas limit: tx gas {gas}, block gas limit {limit}")]
     ExceedsBlockGasLimit {
-        /// Of the transaction.
+        /// Gas limit of the transaction.
         gas: u64,
-        /// Of the block.
+        /// Gas limit of the block.
         limit: u64,
     },
-    /// More gas than [EIP-7825](https://eips.ethereum.org/EIPS/eip-7825) lets one transaction have.
+    /// The gas limit exceeds that of a transaction ([EIP-7825](https://eips.ethereum.org/EIPS/eip-7825)).
     #[error("transaction gas limit too high (cap: {cap}, tx: {gas})")]
     ExceedsTransactionGasCap {
-        /// Of the transaction.
+        /// Gas limit of the transaction.
         gas: u64,
-        /// By the hardfork.
+        /// Limit set by the hardfork.
         cap: u64,
     },
-    /// Less gas than it costs before the first opcode.
+    /// The gas limit is below the intrinsic gas.
     #[error("intrinsic gas too low: gas {gas}, minimum needed {minimum}")]
     IntrinsicGasTooLow {
-        /// Of the transaction.
+        /// Gas limit of the transaction.
         gas: u64,
-        /// What it needs.
+        /// Intrinsic gas of the transaction.
         minimum: u64,
     },
-    /// Less gas than the floor of [EIP-7623](https://eips.ethereum.org/EIPS/eip-7623).
+    /// The gas limit is below the calldata floor ([EIP-7623](https://eips.ethereum.org/EIPS/eip-7623)).
     #[error("insufficient gas for floor data gas cost: gas {gas}, minimum needed {minimum}")]
     FloorGasTooLow {
-        /// Of the transaction.
+        /// Gas limit of the transaction.
         gas: u64,
-        /// What it needs.
+        /// Floor gas of the transaction.
         minimum: u64,
     },
-    /// The balance does not cover value and the highest possible fee.
+    /// The balance does not cover the value and the maximum fee.
     #[error("insufficient funds for gas * price + value: address {address} have {have} want {want}")]
     InsufficientFunds {
-        /// The sender.
+        /// Address of the sender.
         address: Address,
-        /// Its balance in wei.
+        /// Balance of the sender, in wei.
         have: U256,
-        /// What the transaction may cost at most, in wei.
+        /// Maximum cost of the transaction, in wei.
         want: U256,
     },
     /// The sender has code ([EIP-3607](https://eips.ethereum.org/EIPS/eip-3607)).
     #[error("sender not an eoa: address {0} has code")]
     SenderHasCode(Address),
-    /// Initialisation code over the limit of [EIP-3860](https://eips.ethereum.org/EIPS/eip-3860).
+    /// The init code exceeds the size limit ([EIP-3860](https://eips.ethereum.org/EIPS/eip-3860)).
     #[error("max initcode size exceeded: code size {size}, limit {limit}")]
     InitcodeTooLarge {
-        /// Of the transaction, bytes.
+        /// Size of the init code, in bytes.
         size: usize,
-        /// Bytes.
+        /// Size limit, in bytes.
         limit: usize,
     },
-    /// Type 4 with nothing to authorise ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
+    /// A type 4 transaction without authorizations ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
     #[error("EIP-7702 transaction with empty auth list")]
     EmptyAuthorizationList,
-    /// The pool holds as much as it may.
+    /// The pool is full.
     #[error("txpool is full: {0} transactions pending")]
     PoolFull(usize),
-    /// In the name of somebody whose key is not here and who is not impersonated.
+    /// The sender's key is not available, and it is not impersonated.
     #[error("No Signer available for {0}: sign it yourself, or to send call anvil_impersonateAccount first")]
     NotImpersonated(Address),
-    /// A request that describes no transaction.
+    /// The request does not describe a transaction.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A request whose gas could not be estimated.
+    /// The gas of the request could not be estimated.
     #[error(transparent)]
     Estimate(Box<CallError>),
-    /// Any other objection of the EVM.
+    /// Any other validation error of the EVM.
     #[error("{0}")]
     Invalid(InvalidTransaction),
 }
 
-/// Why a call gave no result.
+/// Reason why a call has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// By REVERT, with this data.
+    /// The call reverted with this data.
     #[error("execution reverted{}", revert_text(.0))]
     Reverted(Bytes),
-    /// By an exceptional halt.
+    /// The call halted exceptionally.
     #[error("{}", halt_text(.0))]
     Halted(HaltReason),
-    /// It fails at every gas limit that is allowed.
+    /// The call fails at every allowed gas limit.
     #[error("gas required exceeds allowance ({0})")]
     GasExceedsAllowance(u64),
-    /// The value is more than the sender has.
+    /// The value exceeds the sender's balance.
     #[error("insufficient funds for gas * price + value: address {address} have {have} want {want}")]
     InsufficientFunds {
-        /// The sender.
+        /// Address of the sender.
         address: Address,
-        /// Wei.
+        /// Balance of the sender, in wei.
         have: U256,
-        /// Wei.
+        /// Required amount, in wei.
         want: U256,
     },
-    /// The EVM's other objections.
+    /// Any other validation error of the EVM.
     #[error("{0}")]
     Invalid(InvalidTransaction),
-    /// The request is not sound.
+    /// The request is invalid.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The block or its state is not there.
+    /// The block or its state is not available.
     #[error(transparent)]
     Block(#[from] BlockError),
-    /// An override that cannot be applied.
+    /// An override cannot be applied.
     #[error(transparent)]
     Override(#[from] OverrideError),
-    /// The interpreter could not go on.
+    /// Internal failure of the EVM or its database.
     #[error("execution failed inside the node")]
     Internal,
 }
 
-/// A state override that makes no sense.
+/// Error for a state override that cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OverrideError {
-    /// `state` and `stateDiff` together.
+    /// `state` and `stateDiff` are both set.
     #[error("account {0} has both 'state' and 'stateDiff': give one")]
     StateAndDiff(Address),
-    /// Precompiles stay where they are here.
+    /// Moving precompiles is not supported.
     #[error("'movePrecompileToAddress' is not supported (account {0})")]
     MovePrecompile(Address),
-    /// Code that cannot be.
+    /// The code of the override is invalid.
     #[error(transparent)]
     Code(#[from] InvalidCode),
 }
 
-/// A block that is not there.
+/// Error for a block that is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// No such block.
+    /// The block does not exist.
     #[error("block not found: {}, the chain is at {head}", block_text(.asked))]
     NotFound {
-        /// What was asked for.
+        /// The requested block.
         asked: BlockId,
         /// Height of the chain.
         head: u64,
     },
-    /// The block is too old: only recent states are kept.
+    /// The state of the block is no longer kept.
     #[error("missing state of block {number}: this chain keeps the states of blocks {oldest} to {head}")]
     StatePruned {
-        /// What was asked for.
+        /// Number of the requested block.
         number: u64,
-        /// The oldest kept.
+        /// Number of the oldest block whose state is kept.
         oldest: u64,
-        /// The newest.
+        /// Number of the newest block.
         head: u64,
     },
 }
 
-/// A time that cannot be the next block's.
+/// Error for a timestamp that is not after the newest block's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("timestamp {asked} is not after the last block's, which is {last}: a block must be later than its parent")]
 pub struct TimestampError {
-    /// Seconds.
+    /// Requested timestamp, in seconds since the Unix epoch.
     pub asked: u64,
-    /// Seconds.
+    /// Timestamp of the newest block, in seconds since the Unix epoch.
     pub last: u64,
 }
 
-/// A reorganisation that cannot be done.
+/// Error for a reorganisation that is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReorgError {
-    /// Deeper than what is kept.
+    /// The reorganisation needs a state that is no longer kept.
     #[error("cannot reorganise {depth} blocks: the chain is at {head} and keeps states from {oldest} on")]
     TooDeep {
-        /// Asked for.
+        /// Requested number of blocks.
         depth: u64,
-        /// Height.
+        /// Height of the chain.
         head: u64,
-        /// Oldest state.
+        /// Number of the oldest block whose state is kept.
         oldest: u64,
     },
-    /// A replacement for a block beyond the reorganised ones.
+    /// A replacement transaction for a block that is not reorganised.
     #[error("replacement transaction for block offset {offset}, but only {depth} blocks are reorganised: use 0 to {}", .depth.saturating_sub(1))]
     OffsetOutOfRange {
-        /// Asked for.
+        /// Requested offset of the block.
         offset: u64,
-        /// How many.
+        /// Number of reorganised blocks.
         depth: u64,
     },
-    /// A replacement that cannot be taken.
+    /// A replacement transaction is not admitted.
     #[error(transparent)]
     Submit(#[from] SubmitError),
 }
 
 impl CallError {
-    /// The words for what the EVM objected to before executing.
+    /// Converts a validation error of the EVM.
     pub(super) fn from_evm(error: EvmError, sender: Address) -> Self {
         match error {
             EvmError::Transaction(InvalidTransaction::LackOfFundForMaxFee { fee, balance }) => {
@@ -264,7 +264,7 @@ impl CallError {
     }
 }
 
-/// `Error(string)` and `Panic(uint256)` in words; the data itself travels beside the message.
+/// Decodes `Error(string)` and `Panic(uint256)` as text; the raw data is reported separately.
 fn revert_text(data: &Bytes) -> String {
     if let Ok(Revert { reason }) = Revert::abi_decode(data) {
         format!(": {}", SafeText::clean(&reason, 200))

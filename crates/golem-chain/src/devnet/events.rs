@@ -1,28 +1,28 @@
-//! What happened on a chain, in order: read by filters, subscriptions and whoever watches blocks.
+//! Ordered events of a chain, read by filters, subscriptions and block watchers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::block::{Block, ChainTransaction};
 
-/// How many events are kept for those who have not read them yet.
+/// Number of events that are kept for late readers.
 const KEPT: usize = 4_096;
 
-/// One thing that happened.
+/// An event of the chain.
 #[derive(Debug, Clone)]
 pub enum ChainEvent {
     /// A block became the head.
     Added(Arc<Block>),
-    /// A block is no longer part of the chain; the newest goes first.
+    /// A block is no longer part of the chain; the newest one is reported first.
     Removed(Arc<Block>),
-    /// A transaction began to wait.
+    /// A transaction was added to the pool.
     Pending(Arc<ChainTransaction>),
-    /// So many events happened at once that the first of them, this many, are not told of. Only
-    /// whoever is told of events gets this; the journal never holds it.
+    /// Number of events that were lost because too many occurred at once. Only subscribers receive it; it is never in
+    /// the journal.
     Missed(u64),
 }
 
-/// The last events, each with a sequence number.
+/// The latest events, with consecutive sequence numbers.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
     events: VecDeque<ChainEvent>,
@@ -30,17 +30,17 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// The number the next event will have.
+    /// Sequence number of the next event.
     pub fn end(&self) -> u64 {
         self.first.saturating_add(u64::try_from(self.events.len()).unwrap_or(u64::MAX))
     }
 
-    /// The number of the oldest event that is kept.
+    /// Sequence number of the oldest kept event.
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// All events from number `from` on; `None` if some of them are no longer kept.
+    /// All events from sequence number `from` on; `None` if some of them are no longer kept.
     pub fn since(&self, from: u64) -> Option<impl Iterator<Item = &ChainEvent>> {
         let skip = usize::try_from(from.checked_sub(self.first)?).ok()?;
         Some(self.events.iter().skip(skip))

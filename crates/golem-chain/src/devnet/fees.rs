@@ -1,4 +1,4 @@
-//! What clients ask about fees, and filling in what an unsigned request leaves out.
+//! Fee queries, and completion of unsigned requests.
 
 use alloy::consensus::{Transaction, TypedTransaction};
 use alloy::eips::BlockId;
@@ -10,20 +10,23 @@ use super::chain::Chain;
 use super::error::{BlockError, SubmitError};
 use crate::evm::call_env;
 
-/// The most blocks one fee history covers.
+/// Maximum number of blocks in a fee history.
 const HISTORY_BLOCKS: u64 = 1_024;
 
-/// What a blob costs per gas here, where no block ever has one: the minimum, one wei.
+/// Blob base fee in wei per gas: always the minimum, since no block has blobs.
 const BLOB_BASE_FEE: u128 = 1;
 
 impl Chain {
-    /// What `eth_gasPrice` suggests: the next base fee and the suggested tip, wei per gas.
+    /// Result of `eth_gasPrice`: next base fee plus suggested tip, in wei per gas.
     pub fn gas_price(&self) -> u128 {
         u128::from(self.next_base_fee()).saturating_add(self.config().suggested_tip)
     }
 
-    /// Fees of `count` blocks up to `newest` and, for each of `percentiles`, the tip below which
-    /// that share of a block's gas was bought.
+    /// Fees of `count` blocks up to `newest`. For each of `percentiles`, it has the tip at which that share of the
+    /// block's gas is reached.
+    ///
+    /// # Errors
+    /// [`BlockError::NotFound`] if there is no block `newest`.
     pub fn fee_history(&self, count: u64, newest: BlockId, percentiles: &[f64]) -> Result<FeeHistory, BlockError> {
         let head = self.number();
         let newest_number = if newest == BlockId::pending() {
@@ -40,7 +43,7 @@ impl Chain {
             history.base_fee_per_gas.push(u128::from(context.base_fee));
             history.base_fee_per_blob_gas.push(BLOB_BASE_FEE);
             history.blob_gas_used_ratio.push(0.0);
-            // A ratio is what the method is defined to return; nothing is computed from it here.
+            // The method is defined to return a ratio; it is not used further.
             history.gas_used_ratio.push(block.header.gas_used as f64 / context.gas_limit.max(1) as f64);
             rewards.push(tips_at(block, percentiles));
         }
@@ -56,14 +59,17 @@ impl Chain {
         Ok(history)
     }
 
-    /// Fills in what `request` leaves out (nonce, gas, fees) and lets it wait, unsigned, in the
-    /// name of its sender, who must be impersonated.
+    /// Completes the nonce, gas and fees of `request`, and adds it to the pool as an unsigned transaction. Its sender
+    /// must be impersonated.
+    ///
+    /// # Errors
+    /// [`SubmitError`] if the request is invalid or the pool does not admit it.
     pub fn send(&mut self, request: TransactionRequest) -> Result<B256, SubmitError> {
         let transaction = self.prepare(request)?;
         self.submit(transaction)
     }
 
-    /// What [`send`](Self::send) would submit.
+    /// Creates the transaction that [`send`](Self::send) would submit.
     pub(super) fn prepare(&self, request: TransactionRequest) -> Result<ChainTransaction, SubmitError> {
         let sender = request.from.unwrap_or_default();
         if !self.is_impersonated(sender) {
@@ -72,7 +78,7 @@ impl Chain {
         Ok(ChainTransaction::impersonated(self.complete(request, sender)?, sender))
     }
 
-    /// The whole transaction that `request` of `sender` describes, all that it leaves out filled in.
+    /// Creates the complete transaction for a `request` from `sender`.
     pub(super) fn complete(
         &self,
         request: TransactionRequest,
@@ -82,7 +88,7 @@ impl Chain {
     }
 
     fn fill(&self, mut request: TransactionRequest, sender: Address) -> Result<TransactionRequest, SubmitError> {
-        // The same rules as for a call: contradictions are refused, not resolved.
+        // As for a call, contradictory fields are refused.
         call_env(&request, self.rules(), &self.next_context(), self.gas_limit())?;
         if let Some(input) = request.input.input.take().or_else(|| request.input.data.take()) {
             request.input = input.into();
@@ -93,7 +99,7 @@ impl Chain {
         request.nonce = Some(request.nonce.unwrap_or_else(|| self.pending_nonce(sender)));
         if request.gas_price.is_none() {
             let tip = request.max_priority_fee_per_gas.unwrap_or(self.config().suggested_tip);
-            // Twice the base fee stays enough for six full blocks.
+            // Twice the base fee lasts for the next six blocks even if all of them are full.
             let cap = u128::from(self.next_base_fee()).saturating_mul(2).saturating_add(tip);
             let cap = *request.max_fee_per_gas.get_or_insert(cap);
             request.max_priority_fee_per_gas.get_or_insert(tip.min(cap));

@@ -1,24 +1,24 @@
-//! Installed filters: what a client asked to be told, and up to where it has been told.
+//! Installed filters with their read positions.
 
 use std::collections::BTreeMap;
 
 use alloy::rpc::types::Filter;
 
-/// How many filters there may be; the one longest not asked for goes first.
+/// Maximum number of filters; the least recently used one is removed.
 const CAPACITY: usize = 1_024;
 
-/// What a filter is about.
+/// Subject of a filter.
 #[derive(Debug, Clone)]
 pub(super) enum FilterKind {
-    /// Logs that match.
+    /// Logs that match a filter.
     Logs(Box<Filter>),
     /// Hashes of new blocks.
     Blocks,
-    /// Hashes of transactions that begin to wait.
+    /// Hashes of new pending transactions.
     PendingTransactions,
 }
 
-/// A filter and the number of the next event it has not told of.
+/// A filter, and the sequence number of the next event to report.
 #[derive(Debug, Clone)]
 pub(super) struct Installed {
     pub(super) kind: FilterKind,
@@ -26,7 +26,7 @@ pub(super) struct Installed {
     used: u64,
 }
 
-/// All installed filters, by id.
+/// All installed filters by id.
 #[derive(Debug, Default)]
 pub(super) struct Filters {
     installed: BTreeMap<u64, Installed>,
@@ -35,7 +35,7 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    /// Installs a filter that tells of events from `cursor` on; returns its id.
+    /// Installs a filter for events from `cursor` on; returns its id.
     pub(super) fn install(&mut self, kind: FilterKind, cursor: u64) -> u64 {
         if self.installed.len() >= CAPACITY {
             let idle = self.installed.iter().min_by_key(|(_, filter)| filter.used).map(|(id, _)| *id);
@@ -47,7 +47,7 @@ impl Filters {
         self.last_id
     }
 
-    /// A filter, and a note that it is in use.
+    /// Returns a filter and marks it as used.
     pub(super) fn get(&mut self, id: u64) -> Option<&mut Installed> {
         self.uses += 1;
         let filter = self.installed.get_mut(&id)?;
@@ -55,7 +55,7 @@ impl Filters {
         Some(filter)
     }
 
-    /// Removes a filter; whether there was one.
+    /// Removes a filter; returns whether it existed.
     pub(super) fn uninstall(&mut self, id: u64) -> bool {
         self.installed.remove(&id).is_some()
     }

@@ -1,8 +1,8 @@
-//! A chain on a thread of its own, and the handle to it: cheap to clone, the thread ends with the
-//! last clone.
+//! A chain on its own thread, and the handle to it. The handle is cheap to clone, and the thread ends with the last
+//! clone.
 //!
-//! Everything that touches the chain runs on its thread, one thing after another: closures given
-//! to [`Devnet::run`], JSON-RPC requests, and the making of blocks.
+//! Everything that accesses the chain runs on its thread in sequence: closures given to [`Devnet::run`], JSON-RPC
+//! requests, and block production.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -25,58 +25,58 @@ use super::rpc::{self, Answer, RpcError, RpcResult, Work};
 use super::state::InvalidCode;
 use bardo_base::clock::{Clock, SystemClock};
 
-/// How many events a slow subscriber may be behind before it misses some: twice what the journal
-/// keeps, so that all one command can tell of fits beside as much that is still unread.
+/// Events that a slow subscriber may be behind before it loses some: twice the size of the journal. All events of one
+/// command then fit along with as many unread ones.
 const EVENT_BACKLOG: usize = 8_192;
 
-/// Requests worked on at a time beside the chain's thread.
+/// Maximum number of requests processed in parallel outside of the chain's thread.
 const WORKERS: usize = 2;
 
-/// Stack of a thread that works on a request, in bytes: traces are as deep as calls nest, 1,024 at most.
+/// Stack size of a worker thread, in bytes: traces nest as deeply as calls, up to 1,024.
 const WORKER_STACK: usize = 32 << 20;
 
-/// How many blocks in a row are made on transaction before the next command gets its turn.
+/// Maximum number of consecutive blocks mined on transactions before the next command runs.
 const MAX_BLOCKS_AT_ONCE: usize = 256;
 
-/// When blocks are made.
+/// Mode of block production.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mining {
-    /// One each time this long has passed.
+    /// A block at each interval.
     Interval(Duration),
-    /// One as soon as a transaction can go into it.
+    /// A block as soon as a transaction can be included.
     OnTransaction,
-    /// Only when somebody asks.
+    /// Blocks on request only.
     Manual,
 }
 
-/// Before which blocks the block hook runs, besides those made by interval.
+/// Blocks before which the block hook runs, in addition to those mined by interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HookPolicy {
-    /// Blocks made because a transaction came.
+    /// Blocks mined because of a transaction.
     pub on_transaction: bool,
-    /// Blocks asked for through JSON-RPC (`evm_mine`, `anvil_mine`).
+    /// Blocks requested through JSON-RPC (`evm_mine`, `anvil_mine`).
     pub on_request: bool,
 }
 
-/// What runs in the chain's thread right before a block is sealed: it may submit transactions,
-/// which are then part of that block, and must not mine.
+/// Function that runs on the chain's thread before a block is sealed. It may submit transactions, which are then part
+/// of that block, and must not mine.
 pub type BlockHook = Box<dyn FnMut(&mut Chain) + Send>;
 
-/// How a devnet begins.
+/// Configuration of a new devnet.
 pub struct DevnetConfig {
-    /// The chain.
+    /// Configuration of the chain.
     pub chain: ChainConfig,
-    /// How it goes on.
+    /// Configuration of the running chain.
     pub running: RunningConfig,
 }
 
-/// How a chain runs once it has a thread.
+/// Configuration of a running chain.
 pub struct RunningConfig {
-    /// When blocks are made.
+    /// Mode of block production.
     pub mining: Mining,
-    /// Where timestamps come from; `None` counts one second a block, and is the same on every run.
+    /// Source of timestamps; with `None` each block is one second later, which is reproducible.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Whom to let act before blocks, and which.
+    /// Block hook, and the blocks before which it runs.
     pub hook: Option<(BlockHook, HookPolicy)>,
 }
 
@@ -86,29 +86,29 @@ impl Default for RunningConfig {
     }
 }
 
-/// The chain's thread is no longer there, or the call came from it.
+/// Error for a chain that cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DevnetGone {
-    /// It has ended.
+    /// The chain's thread has ended.
     #[error("the devnet's chain has stopped")]
     Stopped,
-    /// Waiting for oneself takes for ever.
+    /// The call came from the chain's own thread and would wait forever.
     #[error("the devnet was asked to wait for itself: a block hook must use the chain it is given")]
     FromOwnThread,
 }
 
-/// A devnet that could not begin.
+/// Error for a devnet that could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// A genesis code that cannot be.
+    /// The code of a genesis contract is invalid.
     #[error("genesis: {0}")]
     Genesis(#[from] InvalidCode),
-    /// No thread.
+    /// The thread could not be started.
     #[error("cannot start the chain's thread: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// The handle. See the module's documentation.
+/// Handle to a running chain; see the module's documentation.
 #[derive(Clone)]
 pub struct Devnet {
     shared: Arc<Shared>,
@@ -121,7 +121,7 @@ struct Shared {
     head: watch::Receiver<Arc<Block>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     thread_id: ThreadId,
-    /// Places for what is worked on beside the chain's thread.
+    /// Permits for work outside of the chain's thread.
     workers: Arc<Semaphore>,
 }
 
@@ -130,12 +130,12 @@ enum Command {
     Stop,
 }
 
-/// What lives on the thread: the chain and what surrounds it.
+/// Data owned by the thread: the chain and its environment.
 pub(super) struct Engine {
     pub(super) chain: Chain,
     pub(super) filters: Filters,
     pub(super) description: Option<Arc<Value>>,
-    /// Tells one run of a node from another.
+    /// Random id of this run of the node.
     pub(super) instance: [u8; 32],
     mining: Mining,
     next_block: Option<Instant>,
@@ -144,25 +144,34 @@ pub(super) struct Engine {
     published: u64,
     events: broadcast::Sender<ChainEvent>,
     head: watch::Sender<Arc<Block>>,
-    /// Where the chain is kept.
+    /// Storage on disk; `None` for a chain in memory.
     kept: Option<KeptChain>,
-    /// The chain could not be kept: the thread ends, and nothing that is not on disk is shown.
+    /// The chain could not be stored: the thread ends, and nothing that is not on disk is published.
     is_lost: bool,
 }
 
 impl Devnet {
-    /// Begins a chain and gives it a thread.
+    /// Creates a chain and starts its thread.
+    ///
+    /// # Errors
+    /// [`SpawnError`] if a genesis contract is invalid or the thread cannot start.
     pub fn spawn(config: DevnetConfig) -> Result<Self, SpawnError> {
         Self::adopt(Chain::new(config.chain)?, config.running)
     }
 
-    /// Gives a thread to a chain that has begun, however far it has come.
+    /// Starts a thread for an existing chain.
+    ///
+    /// # Errors
+    /// [`SpawnError::Thread`] if the thread cannot start.
     pub fn adopt(chain: Chain, config: RunningConfig) -> Result<Self, SpawnError> {
         Self::start(chain, config, None)
     }
 
-    /// [`adopt`](Self::adopt) of a chain that is kept on disk: no block, and no answer that could tell of one, leaves the
-    /// thread before the block is there. Where that fails, the chain stops. Its end is a checkpoint.
+    /// Like [`adopt`](Self::adopt), for a chain that is stored on disk. A block is published or reported only once it
+    /// is on disk; if that fails, the chain stops. A checkpoint is written at the end.
+    ///
+    /// # Errors
+    /// [`SpawnError::Thread`] if the thread cannot start.
     pub fn adopt_kept(chain: Chain, config: RunningConfig, kept: KeptChain) -> Result<Self, SpawnError> {
         Self::start(chain, config, Some(kept))
     }
@@ -197,13 +206,16 @@ impl Devnet {
         Ok(Self { shared: Arc::new(Shared { chain_id, commands, events, head, thread, thread_id, workers }) })
     }
 
-    /// The chain's id.
+    /// EIP-155 id of the chain.
     pub fn chain_id(&self) -> u64 {
         self.shared.chain_id
     }
 
-    /// Runs `work` on the chain's thread and waits for what it returns. Where blocks are made on
-    /// transaction, one is made after `work` if it has left any transaction that is ready.
+    /// Runs `work` on the chain's thread and returns its result. In the mode [`Mining::OnTransaction`], ready
+    /// transactions are mined afterwards.
+    ///
+    /// # Errors
+    /// [`DevnetGone`] if the chain has stopped, or from the chain's own thread.
     pub async fn run<T, Work>(&self, work: Work) -> Result<T, DevnetGone>
     where
         T: Send + 'static,
@@ -212,7 +224,10 @@ impl Devnet {
         self.engine(move |engine| work(&mut engine.chain)).await
     }
 
-    /// [`run`](Self::run) for those who are not in a future. Never call it from one: it blocks.
+    /// Like [`run`](Self::run), for synchronous callers. It blocks, so it must not be called in a future.
+    ///
+    /// # Errors
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub fn run_blocking<T, Work>(&self, work: Work) -> Result<T, DevnetGone>
     where
         T: Send + 'static,
@@ -223,59 +238,80 @@ impl Devnet {
         self.send(Box::new(move |engine| {
             let result = work(&mut engine.chain);
             if engine.may_answer() {
-                // Whoever asked may have gone; then nobody needs the answer.
+                // The caller may no longer wait for the result.
                 let _ = answer.send(result);
             }
         }))?;
         question.recv().map_err(|_| DevnetGone::Stopped)
     }
 
-    /// What a fork at `block` starts from.
+    /// Starting point for a fork at `block`.
+    ///
+    /// # Errors
+    /// [`DevnetGone`] as for [`run`](Self::run); inside, [`BlockError`] if the block is not available.
     pub async fn snapshot(&self, block: BlockId) -> Result<Result<Snapshot, BlockError>, DevnetGone> {
         self.run(move |chain| chain.snapshot(block)).await
     }
 
-    /// Changes when blocks are made.
+    /// Sets the mode of block production.
+    ///
+    /// # Errors
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn set_mining(&self, mining: Mining) -> Result<(), DevnetGone> {
         self.engine(move |engine| engine.set_mining(mining)).await
     }
 
-    /// When blocks are made.
+    /// Current mode of block production.
+    ///
+    /// # Errors
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn mining(&self) -> Result<Mining, DevnetGone> {
         self.engine(|engine| engine.mining()).await
     }
 
-    /// Makes the next block, block hook included.
+    /// Mines the next block, with the block hook.
+    ///
+    /// # Errors
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn mine(&self) -> Result<Arc<Block>, DevnetGone> {
         self.engine(Engine::mine_with_hook).await
     }
 
-    /// Lets `hook` act before blocks, in the place of whoever did before.
+    /// Sets the block hook, replacing an earlier one.
+    ///
+    /// # Errors
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn set_block_hook(&self, hook: BlockHook, policy: HookPolicy) -> Result<(), DevnetGone> {
         self.engine(move |engine| engine.hook = Some((hook, policy))).await
     }
 
-    /// Lets nobody act before blocks.
+    /// Removes the block hook.
+    ///
+    /// # Errors
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn clear_block_hook(&self) -> Result<(), DevnetGone> {
         self.engine(|engine| engine.hook = None).await
     }
 
-    /// What `bardo_describe` answers.
+    /// Sets the result of `bardo_describe`.
+    ///
+    /// # Errors
+    /// [`DevnetGone`] as for [`run`](Self::run).
     pub async fn set_description(&self, description: Value) -> Result<(), DevnetGone> {
         self.engine(move |engine| engine.description = Some(Arc::new(description))).await
     }
 
-    /// Everything that happens from now on. A receiver that is too slow is told how much it missed.
+    /// Subscribes to all events from now on. A slow receiver is informed of the number of lost events.
     pub fn events(&self) -> broadcast::Receiver<ChainEvent> {
         self.shared.events.subscribe()
     }
 
-    /// The newest block, always.
+    /// Watches the newest block.
     pub fn head(&self) -> watch::Receiver<Arc<Block>> {
         self.shared.head.clone()
     }
 
-    /// Runs `work` on the chain's thread, with all that surrounds the chain.
+    /// Runs `work` on the chain's thread, with the chain's environment.
     pub(super) async fn engine<T, Work>(&self, work: Work) -> Result<T, DevnetGone>
     where
         T: Send + 'static,
@@ -286,20 +322,20 @@ impl Devnet {
         self.send(Box::new(move |engine| {
             let result = work(engine);
             if engine.may_answer() {
-                // Whoever asked may have gone; then nobody needs the answer.
+                // The caller may no longer wait for the result.
                 let _ = answer.send(result);
             }
         }))?;
         question.await.map_err(|_| DevnetGone::Stopped)
     }
 
-    /// Answers one JSON-RPC request.
+    /// Executes one JSON-RPC request.
     pub(super) async fn request(&self, method: String, params: Option<Box<RawValue>>) -> Result<RpcResult, DevnetGone> {
         let answer = self.engine(move |engine| rpc::dispatch(engine, &method, params.as_deref())).await?;
         self.complete(answer).await
     }
 
-    /// Does what an answer still takes.
+    /// Completes an answer that needs more work.
     pub(super) async fn complete(&self, mut answer: Answer) -> Result<RpcResult, DevnetGone> {
         loop {
             answer = match answer {
@@ -310,7 +346,7 @@ impl Devnet {
         }
     }
 
-    /// Runs `work` on a thread of its own once there is a place for it.
+    /// Runs `work` on a thread of its own once a permit is free.
     async fn work(&self, work: Work) -> RpcResult {
         let failed = |what: &str| Err(RpcError::internal(what));
         let Ok(place) = Arc::clone(&self.shared.workers).acquire_owned().await else {
@@ -319,7 +355,7 @@ impl Devnet {
         let (answer, question) = oneshot::channel();
         let thread =
             std::thread::Builder::new().name("chain-worker".to_owned()).stack_size(WORKER_STACK).spawn(move || {
-                // Whoever asked may have gone; the place is taken until the work is done all the same.
+                // The caller may no longer wait; the permit is held until the work is done in any case.
                 let _ = answer.send(work());
                 drop(place);
             });
@@ -349,13 +385,13 @@ impl std::fmt::Debug for Devnet {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The thread may be gone already; then there is nothing to stop.
+        // The thread may have ended already.
         let _ = self.commands.send(Command::Stop);
         let thread = self.thread.lock().take();
         if let Some(thread) = thread
             && std::thread::current().id() != self.thread_id
         {
-            // A panic over there was reported there.
+            // The thread has reported its panic itself.
             let _ = thread.join();
         }
     }
@@ -367,7 +403,7 @@ impl Engine {
             let command = match self.next_block {
                 None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(at) => match at.checked_duration_since(Instant::now()) {
-                    // A due block goes before whatever is asked, or a busy client could hold time still.
+                    // A due block precedes commands; otherwise a busy client could stop the time.
                     None | Some(Duration::ZERO) => Err(RecvTimeoutError::Timeout),
                     Some(wait) => inbox.recv_timeout(wait),
                 },
@@ -393,7 +429,7 @@ impl Engine {
         }
     }
 
-    /// Where the chain is kept, keeps what was just done; false if that failed.
+    /// Stores recent changes if the chain is on disk; false if that failed.
     fn may_answer(&mut self) -> bool {
         if self.kept.is_some() {
             self.settle();
@@ -416,12 +452,12 @@ impl Engine {
         if let Some(kept) = &mut self.kept
             && let Err(error) = kept.write_checkpoint(&self.chain)
         {
-            // What was shown is in the log; what was only written into the state since the last block is lost.
+            // Published blocks are in the log; direct state changes since the last block are lost.
             tracing::error!(chain = self.chain.rules().chain_id, %error, "the chain's last checkpoint was not written");
         }
     }
 
-    /// Goes back to what the chain was when it got its thread.
+    /// Resets the chain to its state at the start of the thread.
     pub(super) fn reset(&mut self) {
         self.chain.reset();
         self.instance = rand::random();
@@ -437,7 +473,7 @@ impl Engine {
         self.schedule();
     }
 
-    /// Makes the next block after letting the hook act, whatever asked for it.
+    /// Runs the block hook and mines the next block.
     pub(super) fn mine_with_hook(&mut self) -> Arc<Block> {
         if let Some((hook, _)) = &mut self.hook {
             hook(&mut self.chain);
@@ -445,7 +481,7 @@ impl Engine {
         self.chain.mine()
     }
 
-    /// Makes the next block because a client asked.
+    /// Mines the next block on a client's request.
     pub(super) fn mine_on_request(&mut self) -> Arc<Block> {
         if self.hook.as_ref().is_some_and(|(_, policy)| policy.on_request) {
             self.mine_with_hook()
@@ -454,9 +490,9 @@ impl Engine {
         }
     }
 
-    /// Where blocks are made on transaction, makes those that are due.
+    /// Mines the blocks that are due in the mode [`Mining::OnTransaction`].
     pub(super) fn settle(&mut self) {
-        // A hook that always leaves something over must not keep everybody else waiting for ever.
+        // The limit keeps a hook that always submits transactions from blocking all commands.
         for _ in 0..MAX_BLOCKS_AT_ONCE {
             if self.mining != Mining::OnTransaction || !self.chain.has_ready() {
                 return;
@@ -472,8 +508,8 @@ impl Engine {
     fn schedule(&mut self) {
         if let Mining::Interval(interval) = self.mining {
             let now = Instant::now();
-            // From the planned time and not from now, so that delays do not add up; but a machine
-            // that slept does not make all the blocks it missed.
+            // Based on the planned time, so that delays do not add up. After a suspension, the missed blocks are
+            // skipped.
             let planned = self.next_block.unwrap_or(now) + interval;
             self.next_block = Some(if planned > now { planned } else { now + interval });
         }
@@ -490,13 +526,13 @@ impl Engine {
         if end == self.published {
             return;
         }
-        // One command can make more than the journal keeps; then it is said how many are missing.
+        // One command can cause more events than the journal keeps; the number of lost ones is reported.
         let first = self.chain.journal().first();
         let missed = first.saturating_sub(self.published);
         let missed = (missed > 0).then_some(ChainEvent::Missed(missed));
         let events = self.chain.journal().since(self.published.max(first)).into_iter().flatten().cloned();
         for event in missed.into_iter().chain(events) {
-            // Nobody listening is no error.
+            // Sending fails only if there are no subscribers.
             let _ = self.events.send(event);
         }
         self.published = end;

@@ -1,8 +1,8 @@
-//! A chain as bytes: configuration, newest state, blocks with transactions and receipts, waiting transactions and time.
-//! A chain that is made of an image goes on as the one that was written would have.
+//! Binary image of a chain: configuration, newest state, blocks with transactions and receipts, pending transactions
+//! and time. A chain restored from an image continues like the original.
 //!
-//! Not part of an image: states of earlier blocks, snapshots, and events that nobody has read yet. Not here: where images
-//! are kept, and their integrity, which is for whoever keeps them to check.
+//! An image does not contain states of earlier blocks, snapshots, and unread events. Not here: storage of images and
+//! their integrity checks, which are the caller's task.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
@@ -25,25 +25,25 @@ use super::state::{State, StoredAccount};
 use super::time::Timekeeper;
 use crate::evm::{ChainRules, SpecId};
 
-/// Version of the form. A change of the form is a new version, and an image of another version is refused.
+/// Version of the format. An image of another version is refused.
 const VERSION: u64 = 1;
 
-/// Reason why an image gives no chain.
+/// Error for an image that cannot be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// Another version's.
+    /// The image has another format version.
     #[error("it is of version {found}, and this is version {VERSION}")]
     Version {
         /// Version of the image.
         found: u64,
     },
-    /// Bytes that are no image.
+    /// The bytes are not a valid image.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
 
 impl Chain {
-    /// The chain as bytes. Equal chains give equal bytes.
+    /// Serialises the chain. Equal chains give equal bytes.
     pub fn to_image(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.number(VERSION);
@@ -69,10 +69,10 @@ impl Chain {
         writer.into_bytes()
     }
 
-    /// The chain that an image was made of.
+    /// Restores the chain from an image.
     ///
     /// # Errors
-    /// [`ImageError`].
+    /// [`ImageError`] for another version or invalid bytes.
     pub fn from_image(bytes: &[u8]) -> Result<Self, ImageError> {
         let mut reader = Reader::new(bytes);
         let found = reader.number()?;
@@ -155,7 +155,7 @@ fn read_config(reader: &mut Reader<'_>) -> Result<ChainConfig, ReadError> {
         coinbase,
         suggested_tip: u128::try_from(suggested_tip).map_err(|_| ReadError::Invalid("tip"))?,
         balances,
-        // What was there from the start is part of the state.
+        // Genesis contracts are part of the state.
         codes: Vec::new(),
         history: History { blocks: reader.number()?, states: reader.number()? },
     })
@@ -188,7 +188,7 @@ fn read_block(reader: &mut Reader<'_>) -> Result<Block, ReadError> {
     Ok(block)
 }
 
-/// The hash is written too: the sender would have to be recovered and everything hashed again otherwise.
+/// Includes the hash and the sender, which would otherwise have to be computed again.
 pub(super) fn write_transaction(writer: &mut Writer, transaction: &ChainTransaction) {
     writer.flag(transaction.impersonated);
     writer.address(transaction.sender);
@@ -217,7 +217,7 @@ fn write_receipt(writer: &mut Writer, receipt: &Receipt) {
         }
         Some(Failure::Halted(reason)) => {
             writer.number(2);
-            // A plain enum always has a JSON form.
+            // A plain enum always serialises to JSON.
             writer.bytes(&serde_json::to_vec(reason).unwrap_or_default());
         }
     }
@@ -261,7 +261,7 @@ impl Timekeeper {
 }
 
 impl State {
-    /// Writes accounts by address and each code once.
+    /// Writes accounts by address, and each distinct code once.
     fn write(&self, writer: &mut Writer) {
         let mut addresses: Vec<_> = self.addresses().collect();
         addresses.sort_unstable();

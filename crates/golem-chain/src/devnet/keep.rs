@@ -1,15 +1,16 @@
-//! A chain that is kept on disk: a checkpoint, and a log of the blocks since.
+//! Storage of a chain on disk: a checkpoint, and a log of the blocks since.
 //!
 //! ```text
 //! NAME.chain    checkpoint: magic, digest, compressed image; replaced as a whole
-//! NAME.blocks   log: magic, the checkpoint's digest, then a record for each block; appended to
+//! NAME.blocks   log: magic, digest of the checkpoint, then a record per block; append-only
 //! ```
 //!
-//! A block is in the log before anyone can see it (`Engine::keep`), so whatever a client has seen of the chain is there
-//! after `kill -9`. A record says what the block is made of; the block is made again when the log is read, and must get
-//! the same hash. What is not a block (a written balance, a rollback, a loaded dump) goes into the next checkpoint, which is
-//! written with the next block and at the end. The record of a block that was being written when the process ended is
-//! incomplete and is dropped: nobody has seen that block.
+//! A block is in the log before it is published (`Engine::keep`), so everything a client has seen survives `kill -9`. A
+//! record contains the inputs of a block. When the log is read, the block is executed again and must get the same hash.
+//!
+//! Changes outside of blocks (a balance that was set, a rollback, a loaded dump) go into the next checkpoint. It is
+//! written with the next block and at the end. If the process ends while a record is written, that record is incomplete
+//! and is dropped; its block was not published.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -30,32 +31,32 @@ use super::time::Timekeeper;
 use crate::evm::BlockContext;
 use bardo_base::{private, regular_file};
 
-/// First bytes of a checkpoint, its version included.
+/// First bytes of a checkpoint, including the format version.
 const CHECKPOINT_MAGIC: &[u8] = b"bardo devnet chain 1\n";
-/// First bytes of a log, its version included.
+/// First bytes of a log, including the format version.
 const LOG_MAGIC: &[u8] = b"bardo devnet blocks 1\n";
-/// Blocks in a log before the next checkpoint: so many are executed again at most.
+/// Maximum number of blocks in a log, which limits the blocks to execute again.
 const MAX_LOGGED: usize = 512;
-/// The largest checkpoint or log, in bytes, packed or unpacked.
+/// Maximum size of a checkpoint or log, in bytes, compressed or not.
 const MAX_FILE: u64 = 1 << 30;
 
-/// Reason why a chain cannot be kept, or not be resumed.
+/// Error for a chain that cannot be stored or resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
-    /// The operating system failed.
+    /// The operating system reported an error.
     #[error("cannot use {}: {reason}; check that the folder can be written and the disk has room", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What failed.
+        /// Error of the operating system.
         reason: io::Error,
     },
-    /// A file is not as it was written.
+    /// A file has been damaged.
     #[error("{} is damaged or of another version: {reason}; restore a snapshot of the devnet, or delete it", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the damage.
         reason: String,
     },
     /// Execution gave another block than the recorded one.
@@ -65,22 +66,22 @@ pub enum KeepError {
         path.display()
     )]
     Diverged {
-        /// The log.
+        /// Path of the log.
         path: PathBuf,
         /// Number of the block.
         number: u64,
     },
 }
 
-/// The files of a chain, to which it is kept as it goes on.
+/// The files that store a running chain.
 #[derive(Debug)]
 pub struct KeptChain {
     checkpoint: PathBuf,
     log_path: PathBuf,
     log: File,
-    /// Number and hash of the newest kept block.
+    /// Number and hash of the newest stored block.
     newest: (u64, B256),
-    /// The chain's count of edits at the checkpoint.
+    /// The chain's number of edits at the checkpoint.
     edits: u64,
     logged: usize,
     /// Lock on the folder, released after the last write.
@@ -88,11 +89,11 @@ pub struct KeptChain {
 }
 
 impl KeptChain {
-    /// Begins to keep a chain as `name` in a folder, in place of whatever was kept there under that name. The folder's
-    /// `lock` is held for as long as this lives.
+    /// Starts to store a chain as `name` in a folder, replacing files of that name. The folder's `lock` is held as long
+    /// as this value exists.
     ///
     /// # Errors
-    /// [`KeepError::File`].
+    /// [`KeepError::File`] if a file cannot be written.
     pub fn begin(folder: &Path, name: &str, chain: &Chain, lock: Arc<File>) -> Result<Self, KeepError> {
         let checkpoint = folder.join(name).with_extension("chain");
         let log_path = checkpoint.with_extension("blocks");
@@ -101,10 +102,11 @@ impl KeptChain {
         Ok(Self { checkpoint, log_path, log, newest, edits: chain.edits, logged: 0, _lock: lock })
     }
 
-    /// The chain as it was kept, and its files to keep it on.
+    /// Restores the stored chain, and continues its files.
     ///
     /// # Errors
-    /// [`KeepError`]; nothing has been written then.
+    /// [`KeepError`] if a file cannot be used, is damaged, or a block executes differently. Nothing has been written
+    /// then, unless writing the new checkpoint failed.
     pub fn resume(folder: &Path, name: &str, lock: Arc<File>) -> Result<(Self, Chain), KeepError> {
         let checkpoint = folder.join(name).with_extension("chain");
         let (digest, mut chain) = read_checkpoint(&checkpoint)?;
@@ -120,10 +122,11 @@ impl KeptChain {
         Ok((Self::begin(folder, name, &chain, lock)?, chain))
     }
 
-    /// Keeps the blocks that are new. Returns once they are on disk.
+    /// Stores the new blocks. Returns once they are on disk.
     ///
     /// # Errors
-    /// [`KeepError::File`]; the chain must not go on then, or it would show what is not kept.
+    /// [`KeepError::File`] if writing fails. The chain must stop then, since it would publish blocks that are not
+    /// stored.
     pub fn keep(&mut self, chain: &Chain) -> Result<(), KeepError> {
         if chain.head().hash == self.newest.1 {
             return Ok(());
@@ -147,10 +150,10 @@ impl KeptChain {
         Ok(())
     }
 
-    /// Keeps everything: waiting transactions, what was written into the state, and travelled time as well.
+    /// Stores the complete chain, including pending transactions, direct state changes and travelled time.
     ///
     /// # Errors
-    /// [`KeepError::File`].
+    /// [`KeepError::File`] if a file cannot be written.
     pub fn write_checkpoint(&mut self, chain: &Chain) -> Result<(), KeepError> {
         self.log = write_both(&self.checkpoint, &self.log_path, chain)?;
         (self.newest, self.edits, self.logged) = ((chain.number(), chain.head().hash), chain.edits, 0);
@@ -158,8 +161,8 @@ impl KeptChain {
     }
 }
 
-/// Writes a checkpoint and an empty log after it. Between the two the old log belongs to no checkpoint, and all of its
-/// blocks are in the new one.
+/// Writes a checkpoint, then an empty log. Between the two writes, the old log does not match the checkpoint, which
+/// already contains all its blocks.
 fn write_both(checkpoint: &Path, log_path: &Path, chain: &Chain) -> Result<File, KeepError> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let packed = encoder.write_all(&chain.to_image()).and_then(|()| encoder.finish()).map_err(failed(checkpoint))?;
@@ -169,10 +172,10 @@ fn write_both(checkpoint: &Path, log_path: &Path, chain: &Chain) -> Result<File,
     regular_file::open_with(private::file().append(true), log_path).map_err(failed(log_path))
 }
 
-/// Replaces a file as a whole: after a crash it is the old one or the new one.
+/// Replaces a file as a whole: after a crash it has either the old or the new content.
 ///
 /// # Errors
-/// The operating system's.
+/// Any [`io::Error`] of the file operations.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     match fs::remove_file(&new) {
@@ -195,7 +198,7 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> KeepError + use<> {
     |reason| KeepError::File { path, reason }
 }
 
-/// The digest of a checkpoint and its chain.
+/// Reads a checkpoint; returns its digest and chain.
 fn read_checkpoint(path: &Path) -> Result<(B256, Chain), KeepError> {
     let damaged = |reason: &str| KeepError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let bytes = regular_file::read(path, MAX_FILE).map_err(failed(path))?;
@@ -209,13 +212,13 @@ fn read_checkpoint(path: &Path) -> Result<(B256, Chain), KeepError> {
     Ok((digest, chain))
 }
 
-/// The digest after a file's magic, and the rest.
+/// Splits a file's content into the digest after its magic, and the rest.
 fn headed<'a>(bytes: &'a [u8], magic: &[u8]) -> Option<(B256, &'a [u8])> {
     let (digest, rest) = bytes.strip_prefix(magic)?.split_first_chunk::<32>()?;
     Some((B256::new(*digest), rest))
 }
 
-/// The records of a log that follows the checkpoint with this digest; none of another checkpoint's log.
+/// Reads the records of a log for the checkpoint with this digest; none if it belongs to another checkpoint.
 fn read_log(path: &Path, checkpoint: B256) -> Result<Vec<Vec<u8>>, KeepError> {
     let bytes = match regular_file::read(path, MAX_FILE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -232,7 +235,7 @@ fn read_log(path: &Path, checkpoint: B256) -> Result<Vec<Vec<u8>>, KeepError> {
         let Some((digest, after)) = after.split_first_chunk::<32>() else { break };
         let Some((payload, after)) = after.split_at_checked(length) else { break };
         if keccak256(payload).as_slice() != digest {
-            // The last one was being written. Any other one was on disk before the one after it.
+            // The last record may be incomplete. Every earlier one was on disk before its successor.
             if after.is_empty() {
                 break;
             }
@@ -244,7 +247,7 @@ fn read_log(path: &Path, checkpoint: B256) -> Result<Vec<Vec<u8>>, KeepError> {
     Ok(records)
 }
 
-/// What a block is made of, and what the chain was like after it.
+/// Inputs of a block, and the chain's base fee and time after it.
 struct Record {
     context: BlockContext,
     extra_data: Bytes,
@@ -309,7 +312,7 @@ impl Record {
         Ok(Self { context, extra_data, transactions, hash, next_base_fee, time })
     }
 
-    /// Makes the block again; false if another one comes out.
+    /// Executes the block again; false if the result differs.
     fn replay(self, chain: &mut Chain) -> bool {
         if self.context.number.checked_sub(1) != Some(chain.number()) {
             return false;
@@ -339,7 +342,7 @@ mod tests {
         Arc::new(File::create(folder.join("lock")).unwrap())
     }
 
-    /// A kept chain with `blocks` blocks in its log, each with a transaction.
+    /// A stored chain with `blocks` blocks in its log, each with a transaction.
     fn kept(folder: &Path, blocks: u64) -> (KeptChain, Chain) {
         let mut chain = eventful();
         let mut kept = KeptChain::begin(folder, "one", &chain, lock(folder)).unwrap();
@@ -358,7 +361,7 @@ mod tests {
         let (kept, mut chain) = kept(folder.path(), 5);
         let log = fs::metadata(&kept.log_path).unwrap().len();
         assert!(log > 500 && kept.logged == 5);
-        // As `kill -9` leaves it: nothing is written at the end.
+        // As after `kill -9`: nothing is written at the end.
         std::mem::forget(kept);
         let (_, mut again) = KeptChain::resume(folder.path(), "one", lock(folder.path())).unwrap();
         assert_eq!(again.head().hash, chain.head().hash);
@@ -403,11 +406,11 @@ mod tests {
         let error = resumed().unwrap_err().to_string();
         assert!(error.contains("digest of a block is wrong") && error.contains("restore a snapshot"), "{error}");
         assert_eq!(fs::read(&log).unwrap(), damaged);
-        // A whole record with its digest, of a block that does not follow.
+        // A complete record with a correct digest, of a block that does not follow.
         let mut diverged = whole.clone();
         let at = LOG_MAGIC.len() + 32;
         let length = usize::try_from(u32::from_le_bytes(whole[at..at + 4].try_into().unwrap())).unwrap();
-        // The second byte on is the timestamp.
+        // The timestamp starts at the second byte.
         diverged[at + 36 + 1] ^= 1;
         let digest = keccak256(&diverged[at + 36..at + 36 + length]);
         diverged[at + 4..at + 36].copy_from_slice(digest.as_slice());
@@ -431,11 +434,11 @@ mod tests {
         let (mut kept, mut chain) = kept(folder.path(), 3);
         let (log, checkpoint) = (kept.log_path.clone(), kept.checkpoint.clone());
         let old_log = fs::read(&log).unwrap();
-        // Half of the new file beside the old one.
+        // A partial new file beside the old one.
         fs::write(checkpoint.with_extension("new"), b"bardo devnet").unwrap();
         let (_, resumed) = KeptChain::resume(folder.path(), "one", lock(folder.path())).unwrap();
         assert_eq!(resumed.head().hash, chain.head().hash);
-        // The new checkpoint beside the log of the old one: its blocks are not made a second time.
+        // The new checkpoint beside the log of the old one: its blocks are not executed again.
         chain.set_balance(ALICE, U256::from(1));
         kept.write_checkpoint(&chain).unwrap();
         fs::write(&log, &old_log).unwrap();
@@ -469,7 +472,7 @@ mod tests {
         assert_eq!(read_back(folder.path()).head().hash, chain.head().hash);
     }
 
-    /// The kept chain, read from a copy, since resuming writes.
+    /// Reads the stored chain from a copy, since resuming writes.
     fn read_back(folder: &Path) -> Chain {
         let copy = tempfile::tempdir().unwrap();
         for name in ["one.chain", "one.blocks"] {
@@ -495,7 +498,7 @@ mod tests {
         }
         let mined = devnet.mine().await.unwrap();
         assert_eq!(read_back(folder.path()).head().hash, mined.hash);
-        // At its end everything is in the checkpoint, a waiting transaction too.
+        // At the end, the checkpoint contains everything, including a pending transaction.
         devnet.set_mining(Mining::Manual).await.unwrap();
         let waiting = call(20, TxKind::Call(COUNTER), Bytes::new());
         let hash = devnet.run(move |chain| chain.submit_as(ALICE, waiting)).await.unwrap().unwrap();
@@ -511,7 +514,7 @@ mod tests {
         let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
         let devnet = Devnet::adopt_kept(chain, running, kept).unwrap();
         let head = devnet.head();
-        // The next block needs a checkpoint, for which there is no folder any more.
+        // The next block needs a checkpoint, but the folder is gone.
         devnet.run(|chain| chain.set_balance(ALICE, U256::from(1))).await.unwrap();
         fs::remove_dir_all(folder.path()).unwrap();
         assert!(devnet.mine().await.is_err());

@@ -1,5 +1,5 @@
-//! What a devnet chain remembers: blocks, where each transaction is, and the states of recent
-//! blocks. Everything in it is persistent, so that a copy (a snapshot) costs nothing.
+//! History of a devnet chain: blocks, positions of transactions, and the states of recent blocks. All collections are
+//! persistent, so that a copy (a snapshot) is cheap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use super::state::State;
 
 type HashKeyMap<V> = GenericHashMap<B256, V, FbBuildHasher<32>, DefaultSharedPtr>;
 
-/// How much is remembered.
+/// Numbers of blocks and states to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct History {
-    /// Blocks with their transactions and receipts; block 0 is always kept.
+    /// Number of blocks with transactions and receipts; block 0 is always kept.
     pub blocks: u64,
-    /// States of recent blocks.
+    /// Number of states of recent blocks.
     pub states: u64,
 }
 
-/// A transaction and the block it is in.
+/// A mined transaction, with its block.
 #[derive(Debug, Clone)]
 pub struct Included {
-    /// The block.
+    /// The block that contains it.
     pub block: Arc<Block>,
     /// Position in the block.
     pub index: usize,
 }
 
-/// Blocks, index and states; `Clone` is O(1).
+/// Blocks, transaction index and states; `Clone` is O(1).
 #[derive(Clone)]
 pub(super) struct Ledger {
     history: History,
@@ -44,12 +44,12 @@ pub(super) struct Ledger {
 }
 
 impl Included {
-    /// The transaction.
+    /// The transaction itself.
     pub fn transaction(&self) -> Option<&Arc<ChainTransaction>> {
         self.block.transactions.get(self.index)
     }
 
-    /// Its receipt.
+    /// Receipt of the transaction.
     pub fn receipt(&self) -> Option<&Receipt> {
         self.block.receipts.get(self.index)
     }
@@ -69,8 +69,8 @@ impl Ledger {
         ledger
     }
 
-    /// A history of these blocks, oldest first, whose newest has the state `newest`; `None` without a block. `states`
-    /// are those of earlier blocks, as far as they are known.
+    /// Creates a history of these blocks, oldest first. `newest` is the state of the last one, and `states` are known
+    /// states of earlier ones. `None` without a block.
     pub(super) fn rebuilt(
         history: History,
         blocks: Vec<Arc<Block>>,
@@ -98,7 +98,7 @@ impl Ledger {
         &self.head
     }
 
-    /// Adds the next block and its state; forgets the oldest.
+    /// Appends a block and its state, and removes the oldest entries.
     pub(super) fn push(&mut self, block: Arc<Block>, state: State) {
         self.insert(block, Some(state));
     }
@@ -122,7 +122,7 @@ impl Ledger {
         }
     }
 
-    /// Goes back to block `number`, if its state is still there: returns that state.
+    /// Truncates the history to block `number` and returns its state; `None` if that is no longer kept.
     pub(super) fn truncate(&mut self, number: u64) -> Option<State> {
         let state = self.states.get(&number)?.clone();
         let target = Arc::clone(self.blocks.get(&number)?);

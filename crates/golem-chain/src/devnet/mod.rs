@@ -1,6 +1,6 @@
-//! The bare devnet: a revm-backed chain on a thread of its own, and the ways to speak to it.
+//! The bare devnet: a revm-backed chain on its own thread, with its interfaces.
 //!
-//! Not here: any protocol's contracts, and whoever lives on the chain (see `sandbox`).
+//! Not here: contracts of protocols, and actors on the chain (see `sandbox`).
 
 mod admit;
 pub mod block;
@@ -35,5 +35,5 @@ pub use chain::{Chain, ChainConfig, Snapshot, View};
 pub use handle::{BlockHook, Devnet, DevnetConfig, DevnetGone, HookPolicy, Mining, RunningConfig};
 pub use state::State;
 
-/// The development mnemonic known to every tool; worthless anywhere else.
+/// The well-known development mnemonic; worthless on any other chain.
 pub const MNEMONIC: &str = "test test test test test test test test test test test junk";

@@ -1,6 +1,6 @@
-//! Transactions waiting for a block: by sender and nonce, best tip first.
+//! Pool of pending transactions: by sender and nonce, best tip first.
 //!
-//! Not here: whether a transaction is sound (see `admit`).
+//! Not here: validation of transactions (see `admit`).
 
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::block::ChainTransaction;
 use super::error::SubmitError;
 use super::state::State;
 
-/// How many transactions may wait.
+/// Maximum number of pending transactions.
 const CAPACITY: usize = 10_000;
 
-/// What a replacement must pay more, in percent.
+/// Minimum fee increase of a replacement, in percent.
 const PRICE_BUMP_PERCENT: u128 = 10;
 
-/// The waiting transactions. Clone is linear, and the pool is nearly always nearly empty.
+/// The pending transactions. `Clone` is linear, but the pool is nearly always small.
 #[derive(Debug, Clone, Default)]
 pub struct Pool {
     by_sender: BTreeMap<Address, BTreeMap<u64, Waiting>>,
@@ -34,27 +34,27 @@ struct Waiting {
 }
 
 impl Pool {
-    /// How many wait.
+    /// Number of pending transactions.
     pub fn len(&self) -> usize {
         self.by_hash.len()
     }
 
-    /// Whether none waits.
+    /// Returns true if there are no pending transactions.
     pub fn is_empty(&self) -> bool {
         self.by_hash.is_empty()
     }
 
-    /// A waiting transaction.
+    /// The pending transaction with this hash.
     pub fn get(&self, hash: B256) -> Option<&Arc<ChainTransaction>> {
         self.by_hash.get(&hash)
     }
 
-    /// All that wait, by sender and nonce.
+    /// All pending transactions, by sender and nonce.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<ChainTransaction>> {
         self.by_sender.values().flat_map(|queue| queue.values().map(|waiting| &waiting.transaction))
     }
 
-    /// The nonce after the last of an unbroken run that starts at `account_nonce`.
+    /// Nonce after the sender's consecutive transactions that start at `account_nonce`.
     pub fn next_nonce(&self, sender: Address, account_nonce: u64) -> u64 {
         let mut next = account_nonce;
         if let Some(queue) = self.by_sender.get(&sender) {
@@ -65,7 +65,10 @@ impl Pool {
         next
     }
 
-    /// Adds a transaction, or puts it in the place of one with its nonce that pays less.
+    /// Adds a transaction, or replaces one with the same nonce that pays less.
+    ///
+    /// # Errors
+    /// [`SubmitError::AlreadyKnown`], [`SubmitError::ReplacementUnderpriced`] or [`SubmitError::PoolFull`].
     pub fn insert(&mut self, transaction: Arc<ChainTransaction>) -> Result<(), SubmitError> {
         if self.by_hash.contains_key(&transaction.hash) {
             return Err(SubmitError::AlreadyKnown);
@@ -87,7 +90,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes a transaction out.
+    /// Removes a transaction and returns it.
     pub fn remove(&mut self, hash: B256) -> Option<Arc<ChainTransaction>> {
         let transaction = self.by_hash.remove(&hash)?;
         if let Some(queue) = self.by_sender.get_mut(&transaction.sender) {
@@ -99,13 +102,13 @@ impl Pool {
         Some(transaction)
     }
 
-    /// Takes all out.
+    /// Removes all transactions.
     pub fn clear(&mut self) {
         self.by_sender.clear();
         self.by_hash.clear();
     }
 
-    /// Forgets transactions whose nonce `state` is already past.
+    /// Removes transactions whose nonce is already used in `state`.
     pub fn remove_stale(&mut self, state: &State) {
         let stale: Vec<B256> = self
             .iter()
@@ -117,7 +120,7 @@ impl Pool {
         }
     }
 
-    /// Whether some transaction could go into a block at `base_fee` on `state`.
+    /// Returns true if a transaction could be included in a block at `base_fee` on `state`.
     pub fn has_ready(&self, state: &State, base_fee: u64) -> bool {
         self.by_sender.iter().any(|(sender, queue)| {
             queue
@@ -126,7 +129,7 @@ impl Pool {
         })
     }
 
-    /// The transactions that could go into a block, best tip first, each sender's in nonce order.
+    /// Iterates over transactions that could be included, best tip first, those of each sender in nonce order.
     pub fn candidates(&self, state: &State, base_fee: u64) -> Candidates<'_> {
         let mut candidates = Candidates { pool: self, base_fee, heads: BinaryHeap::new() };
         for sender in self.by_sender.keys() {
@@ -136,7 +139,7 @@ impl Pool {
     }
 }
 
-/// See [`Pool::candidates`].
+/// Candidates for a block; see [`Pool::candidates`].
 pub struct Candidates<'a> {
     pool: &'a Pool,
     base_fee: u64,
@@ -144,14 +147,14 @@ pub struct Candidates<'a> {
 }
 
 impl Candidates<'_> {
-    /// The best transaction left. Say with [`Candidates::advance`] that it was included, or its
-    /// sender's later ones will not come.
+    /// The best remaining transaction. Unless [`Candidates::advance`] is called for it, its sender's later transactions
+    /// are skipped.
     pub fn next_best(&mut self) -> Option<Arc<ChainTransaction>> {
         let head = self.heads.pop()?;
         self.pool.by_sender.get(&head.sender)?.get(&head.nonce).map(|waiting| Arc::clone(&waiting.transaction))
     }
 
-    /// Lets the sender's next transaction in.
+    /// Makes the sender's next transaction available.
     pub fn advance(&mut self, included: &ChainTransaction) {
         self.push(included.sender, included.envelope.nonce().saturating_add(1));
     }
@@ -164,7 +167,7 @@ impl Candidates<'_> {
     }
 }
 
-/// Ordered by tip, then by who came first.
+/// A sender's next transaction, ordered by tip and then by arrival.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
     tip: u128,

@@ -1,6 +1,6 @@
-//! Turning waiting transactions into a block: execution in order, receipts, gas.
+//! Block production from pending transactions: execution in order, receipts and gas.
 //!
-//! Not here: which block comes next and when (see `chain`).
+//! Not here: the block context and the time of production (see `chain`).
 
 use std::sync::Arc;
 
@@ -14,19 +14,18 @@ use super::pool::Pool;
 use super::state::State;
 use crate::evm::{self, BlockContext, ChainRules, Checks};
 
-/// The inside of a block before it is sealed.
+/// Contents of a block before it is sealed.
 pub(super) struct Production {
-    /// After every transaction.
+    /// State after all transactions.
     pub(super) state: State,
-    /// In order.
+    /// Transactions in block order.
     pub(super) transactions: Vec<Arc<ChainTransaction>>,
-    /// One per transaction.
     pub(super) receipts: Vec<Receipt>,
-    /// What turned out not to be executable at all, and must leave the pool.
+    /// Hashes of transactions that cannot be executed and must leave the pool.
     pub(super) rejected: Vec<B256>,
 }
 
-/// Fills a block in `context` on `state` from the pool, best tip first, until its gas is used up.
+/// Fills a block in `context` on `state` from the pool, best tip first, up to the gas limit.
 pub(super) fn produce(
     rules: &ChainRules,
     context: &BlockContext,
@@ -52,8 +51,8 @@ pub(super) fn produce(
     production
 }
 
-/// Executes these transactions in this order on `state`, as the block that they are of did. Ends at one that cannot be
-/// part of a block.
+/// Executes these transactions on `state` in this order, as in their block. Stops at one that cannot be part of a
+/// block.
 pub(super) fn replay(
     rules: &ChainRules,
     context: &BlockContext,
@@ -71,8 +70,8 @@ pub(super) fn replay(
     production
 }
 
-/// Writes the parent's hash where [EIP-2935](https://eips.ethereum.org/EIPS/eip-2935) keeps it. The
-/// EIP lets a client write the slot itself in place of the system call, which does just this.
+/// Stores the parent's hash in the [EIP-2935](https://eips.ethereum.org/EIPS/eip-2935) contract. The EIP allows a
+/// client to write the slot directly instead of making the system call.
 pub(super) fn record_parent(state: &mut State, context: &BlockContext, parent_hash: B256) {
     if let Some(parent) = context.number.checked_sub(1)
         && !state.code(HISTORY_STORAGE_ADDRESS).is_empty()
@@ -83,7 +82,7 @@ pub(super) fn record_parent(state: &mut State, context: &BlockContext, parent_ha
 }
 
 impl Production {
-    /// Executes one transaction and keeps its receipt; false if it cannot be part of any block now.
+    /// Executes one transaction and records its receipt; false if it cannot be part of a block.
     fn execute(&mut self, rules: &ChainRules, context: &BlockContext, transaction: &Arc<ChainTransaction>) -> bool {
         let envelope = &transaction.envelope;
         let checks = if transaction.impersonated { Checks::Impersonated } else { Checks::Transaction };
@@ -96,7 +95,7 @@ impl Production {
     }
 }
 
-/// Adds the receipt of a transaction that came to `result` to those of the transactions before it.
+/// Appends the receipt of a transaction with this `result`.
 pub(super) fn push_receipt(
     receipts: &mut Vec<Receipt>,
     transaction: &ChainTransaction,
@@ -114,7 +113,7 @@ pub(super) fn push_receipt(
         ExecutionResult::Revert { output, .. } => Some(Failure::Reverted(output.clone())),
         ExecutionResult::Halt { reason, .. } => Some(Failure::Halted(reason.clone())),
     };
-    // What failed has no logs, even if the interpreter saw some before.
+    // A failed transaction has no logs, even if the interpreter emitted some.
     let logs = if failure.is_none() { result.into_logs() } else { Vec::new() };
     let receipt = ConsensusReceipt {
         status: Eip658Value::Eip658(failure.is_none()),

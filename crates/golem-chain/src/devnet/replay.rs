@@ -1,7 +1,6 @@
-//! Running a block's transactions once more, to watch them: with tracers that may not record more than is good for the
-//! machine they run on.
+//! Repeated execution of a block's transactions for tracers, with a limit on the recorded data.
 //!
-//! A replay holds all it needs and runs on any thread. Not here: what is asked of it (see `rpc::trace`).
+//! A replay owns all its data and runs on any thread. Not here: the trace methods (see `rpc::trace`).
 
 use std::sync::Arc;
 
@@ -21,19 +20,19 @@ use super::produce::record_parent;
 use super::state::State;
 use crate::evm::{self, ChainRules, Checks, Execution};
 
-/// The most a trace may record, in bytes: the answer as text is a few times as long.
+/// Maximum size of a trace in bytes; its JSON is several times as large.
 const MAX_RECORDED: usize = 32 << 20;
 
-/// Size of a recorded step or call beside what it carries, in bytes.
+/// Size of a recorded step or call without its contents, in bytes.
 const RECORD_OVERHEAD: usize = 128;
 
-/// A trace that could not be made.
+/// Error of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// The execution did not begin, or what it runs on is not there.
+    /// The execution could not start, or its state is not available.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// It would record too much.
+    /// The trace exceeds the size limit.
     #[error(
         "the trace is too large: it records more than {} MiB. Ask for fewer steps (limit), leave out the stack \
          (disableStack) and the memory, or use callTracer",
@@ -48,31 +47,29 @@ impl From<BlockError> for TraceError {
     }
 }
 
-/// A block about to be run again.
+/// A block to execute again.
 pub(super) struct Replay {
-    /// The block.
     pub(super) block: Arc<Block>,
     rules: ChainRules,
     state: State,
     limit: Limit,
 }
 
-/// A transaction that has run again.
+/// Result of a replayed transaction.
 pub(super) struct Replayed {
-    /// Result and state changes.
+    /// Execution result and state changes.
     pub(super) execution: Execution,
-    /// The state before it.
+    /// State before the transaction.
     pub(super) before: State,
-    /// Its environment.
     pub(super) tx: TxEnv,
-    /// The environment of its block.
+    /// Environment of its block.
     pub(super) surroundings: BlockEnv,
 }
 
 impl Chain {
-    /// `block` on the state before its first transaction, for tracers that keep `kept`.
+    /// Prepares the replay of `block` on the state before its first transaction, for tracers that keep `kept`.
     pub(super) fn replay(&self, block: &Arc<Block>, kept: Kept) -> Result<Replay, BlockError> {
-        // Block 0 holds no transaction: its own state is as good as one before it.
+        // Block 0 has no transactions, so its own state can be used.
         let parent = block.number().saturating_sub(1);
         let state = self.ledger.state(parent).ok_or_else(|| BlockError::StatePruned {
             number: parent,
@@ -86,7 +83,7 @@ impl Chain {
 }
 
 impl Replay {
-    /// Runs the transactions before number `index` without anybody watching.
+    /// Executes the transactions before position `index` without a tracer.
     pub(super) fn skip_to(&mut self, index: usize) -> Result<(), TraceError> {
         let block = Arc::clone(&self.block);
         for transaction in block.transactions.iter().take(index) {
@@ -98,7 +95,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Runs a transaction of the block while `watch` watches.
+    /// Executes a transaction of the block with the tracer `watch`.
     pub(super) fn run<Watch>(
         &mut self,
         transaction: &ChainTransaction,
@@ -114,18 +111,18 @@ impl Replay {
         Ok(replayed)
     }
 
-    /// Count of all that was recorded so far.
+    /// Counter of all data recorded so far.
     pub(super) fn limit(&mut self) -> &mut Limit {
         &mut self.limit
     }
 
-    /// The state after what has run, and the block.
+    /// State after the executed transactions, and the block context.
     pub(super) fn into_view(self) -> View {
         View { state: self.state, context: self.block.context() }
     }
 }
 
-/// Runs `tx` while `watch` watches and `limit` counts.
+/// Executes `tx` with the tracer `watch` and the counter `limit`.
 pub(super) fn watched<Watch>(
     rules: &ChainRules,
     view: View,
@@ -151,23 +148,20 @@ fn environment(transaction: &ChainTransaction) -> (Checks, TxEnv) {
     (checks, evm::tx_env(&transaction.envelope, transaction.sender))
 }
 
-/// The parts of a step that a tracer keeps.
+/// Parts of a step that a tracer records.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Kept {
-    /// Steps at all.
     pub(super) steps: bool,
-    /// Only so many of them.
+    /// Maximum number of recorded steps.
     pub(super) at_most: Option<u64>,
-    /// The stack.
     pub(super) stack: bool,
-    /// The memory.
     pub(super) memory: bool,
-    /// At each read and write of storage, all of the contract's that was touched so far.
+    /// At each storage access, record all slots of the contract touched so far.
     pub(super) storage: bool,
 }
 
-/// Ends an execution whose trace grows too large. It counts an upper bound of what a tracer keeps, over all transactions
-/// of one request.
+/// Inspector that aborts an execution whose trace becomes too large. It counts an upper bound of the tracer's data over
+/// all transactions of one request.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
     kept: Kept,
@@ -181,7 +175,7 @@ impl Limit {
         Self { kept, ..Self::default() }
     }
 
-    /// Counts what is recorded otherwise, in bytes.
+    /// Counts other recorded data, in bytes.
     pub(super) fn add(&mut self, bytes: usize) -> Result<(), TraceError> {
         self.recorded = self.recorded.saturating_add(RECORD_OVERHEAD).saturating_add(bytes);
         if self.is_exceeded() { Err(TraceError::TooLarge) } else { Ok(()) }
@@ -217,7 +211,7 @@ impl Limit {
             touched.insert(slot);
             bytes += touched.len() * 64;
         }
-        // What it comes to is looked at in the same step.
+        // The caller checks the limit in the same step.
         let _ = self.add(bytes);
     }
 }

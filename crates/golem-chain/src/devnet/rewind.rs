@@ -1,4 +1,4 @@
-//! Going back: snapshots, and reorganisations that replace the newest blocks by others.
+//! Snapshots, and reorganisations that replace the newest blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::pool::Pool;
 use super::state::State;
 use super::time::Timekeeper;
 
-/// How many snapshots are kept; the oldest goes first.
+/// Maximum number of snapshots; the oldest is removed.
 const KEPT: usize = 256;
 
-/// Saved chains, by id.
+/// Saved chain states, by id.
 #[derive(Clone, Default)]
 pub(super) struct Snapshots {
     saved: BTreeMap<u64, Saved>,
@@ -25,7 +25,7 @@ pub(super) struct Snapshots {
     beginning: Option<Box<Saved>>,
 }
 
-/// Everything a chain was. All of it is cheap to copy.
+/// Saved state of a chain, cheap to copy.
 #[derive(Clone)]
 struct Saved {
     state: State,
@@ -37,20 +37,20 @@ struct Saved {
     impersonate_all: bool,
 }
 
-/// What a reorganisation did.
+/// Result of a reorganisation.
 #[derive(Debug, Clone)]
 pub struct Reorg {
-    /// The blocks that are gone, oldest first.
+    /// Removed blocks, oldest first.
     pub removed: Vec<Arc<Block>>,
-    /// The blocks in their place, oldest first.
+    /// Replacement blocks, oldest first.
     pub added: Vec<Arc<Block>>,
-    /// Transactions that were in the removed blocks and are in none now. They are not waiting
-    /// either: whoever wants them back submits them again.
+    /// Transactions of the removed blocks that are in no block now. They are not in the pool either; callers can submit
+    /// them again.
     pub dropped: Vec<Arc<ChainTransaction>>,
 }
 
 impl Chain {
-    /// Saves the chain as it is; returns the id to come back to it.
+    /// Saves the current chain state; returns its id.
     pub fn save(&mut self) -> u64 {
         let saved = self.saved();
         self.snapshots.last += 1;
@@ -62,8 +62,8 @@ impl Chain {
         id
     }
 
-    /// Goes back to what [`save`](Self::save) kept under `id`, and forgets it and every later one.
-    /// False if there is none.
+    /// Restores the state that [`save`](Self::save) stored under `id`, and removes it and all later ones. False if
+    /// there is none.
     pub fn revert(&mut self, id: u64) -> bool {
         let mut later = self.snapshots.saved.split_off(&id);
         let Some(saved) = later.remove(&id) else {
@@ -76,14 +76,16 @@ impl Chain {
         true
     }
 
-    /// Replaces the newest `depth` blocks by as many others at the same times, with
-    /// `replacements`: each a transaction and the offset (0 is the oldest) of the new block it
-    /// goes into. On any error the chain is left as it was.
+    /// Replaces the newest `depth` blocks by others with the same timestamps. Each of `replacements` is a transaction
+    /// with the offset of its new block (0 is the oldest).
+    ///
+    /// # Errors
+    /// [`ReorgError`]; the chain is unchanged then.
     pub fn reorg(&mut self, depth: u64, replacements: Vec<(ChainTransaction, u64)>) -> Result<Reorg, ReorgError> {
         let saved = self.saved();
         let (before, journal, reorgs) = (self.ledger.clone(), self.journal.clone(), self.reorgs);
         let result = self.try_reorg(depth, replacements);
-        // The blocks are told of in one go, removed ones first, and not while they are being made.
+        // The blocks are reported together at the end, removed ones first.
         self.journal = journal;
         if result.is_ok() {
             self.announce_switch(&before);
@@ -114,7 +116,7 @@ impl Chain {
         }
         self.reorgs += 1;
         self.edits += 1;
-        // What waited, waits on: only the replacements go into the new blocks.
+        // Pending transactions stay pending: the new blocks contain only the replacements.
         let waiting = std::mem::take(&mut self.pool);
         let mut added = Vec::with_capacity(removed.len());
         for (offset, old) in removed.iter().enumerate() {
@@ -125,7 +127,7 @@ impl Chain {
             for transaction in by_offset.remove(&(offset as u64)).unwrap_or_default() {
                 self.submit(transaction)?;
             }
-            // The count makes an empty block differ from the empty one it replaces.
+            // The count makes an empty block differ from the empty one that it replaces.
             let time = self.time;
             added.push(self.seal(context, Bytes::copy_from_slice(&self.reorgs.to_be_bytes())));
             self.time = time;
@@ -142,12 +144,12 @@ impl Chain {
         Ok(Reorg { removed, added, dropped })
     }
 
-    /// Notes that the chain begins here, for [`reset`](Self::reset).
+    /// Saves the start state for [`reset`](Self::reset).
     pub(super) fn begin(&mut self) {
         self.snapshots.beginning = Some(Box::new(self.saved()));
     }
 
-    /// Goes back to the beginning and forgets every saved chain.
+    /// Restores the start state and removes all snapshots.
     pub(super) fn reset(&mut self) {
         let Some(beginning) = self.snapshots.beginning.clone() else { return };
         self.snapshots.saved.clear();
@@ -156,7 +158,7 @@ impl Chain {
         self.announce_switch(&before);
     }
 
-    /// The newest block of every saved chain, by id.
+    /// Newest block of every snapshot, by id.
     pub(super) fn saved_heads(&self) -> impl Iterator<Item = (u64, &Arc<Block>)> {
         self.snapshots.saved.iter().map(|(id, saved)| (*id, saved.ledger.head()))
     }
@@ -184,7 +186,7 @@ impl Chain {
         self.impersonate_all = saved.impersonate_all;
     }
 
-    /// Tells which blocks went and which came between `before` and now.
+    /// Reports the blocks that were removed and added since `before`.
     pub(super) fn announce_switch(&mut self, before: &Ledger) {
         let hash_at = |ledger: &Ledger, number: u64| -> Option<B256> { ledger.block(number).map(|block| block.hash) };
         let mut common = before.head().number().min(self.number());

@@ -1,7 +1,8 @@
-//! A devnet chain on a loopback port: HTTP and WebSocket on the same one, batches and
-//! subscriptions included. Nothing else of the network can reach it. A web page of somebody else is
-//! refused: by the `Host` header if it resolves its own name to this machine, by the `Origin` header
-//! if it names this machine as it is.
+//! Server of a devnet chain on a loopback port: HTTP and WebSocket on the same port, with batches and subscriptions. It
+//! is not reachable from the network.
+//!
+//! Web pages of other origins are refused: by the `Host` header if their name resolves to this machine, and by the
+//! `Origin` header if they use its real address.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,61 +30,64 @@ use super::events::ChainEvent;
 use super::handle::Devnet;
 use super::rpc::{self, RpcError, event_logs, render};
 
-/// The largest request, in bytes: a contract creation at the gas cap fits well.
+/// Maximum size of a request in bytes; a contract creation at the gas limit fits.
 const MAX_REQUEST_BYTES: u32 = 8 * 1024 * 1024;
-/// The largest answer, in bytes.
+/// Maximum size of a response, in bytes.
 const MAX_RESPONSE_BYTES: u32 = 64 * 1024 * 1024;
-/// Requests in one batch.
+/// Maximum number of requests in a batch.
 const MAX_BATCH: u32 = 1_000;
-/// Connections at a time.
+/// Maximum number of concurrent connections.
 const MAX_CONNECTIONS: u32 = 256;
 
-/// A running server; it ends when this is dropped.
+/// A running server, which stops when it is dropped.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
     handle: ServerHandle,
 }
 
-/// Why a port cannot be served.
+/// Error for a port that cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Somebody else has it.
+    /// Another process uses the port.
     #[error("port {0} on 127.0.0.1 is taken: stop what listens there, or choose another with --port")]
     PortTaken(u16),
-    /// The system does not let us.
+    /// The operating system refused to listen.
     #[error("cannot listen on 127.0.0.1:{port}: {source}")]
     Listen {
-        /// The port.
+        /// The requested port.
         port: u16,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A method's name is there twice.
+    /// The method table or the host filter is invalid.
     #[error("the method table cannot be served: {0}")]
     Methods(String),
 }
 
 impl Server {
-    /// Where it listens.
+    /// Address on which the server listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The address as HTTP clients want it.
+    /// HTTP URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// Ends it, and waits until it has ended.
+    /// Stops the server and waits for its end.
     pub async fn stop(self) {
-        // It may have ended already.
+        // The server may have stopped already.
         let _ = self.handle.stop();
         self.handle.stopped().await;
     }
 }
 
-/// Serves `devnet` on 127.0.0.1 at `port`; 0 lets the system choose one.
+/// Serves `devnet` on 127.0.0.1 at `port`; with 0, the system chooses a port.
+///
+/// # Errors
+/// [`ServeError`] if the port is taken or cannot be used.
 pub async fn serve(devnet: Devnet, port: u16) -> Result<Server, ServeError> {
     let config = ServerConfig::builder()
         .max_request_body_size(MAX_REQUEST_BYTES)
@@ -110,8 +114,8 @@ pub async fn serve(devnet: Devnet, port: u16) -> Result<Server, ServeError> {
     Ok(Server { addr, handle })
 }
 
-/// Refuses what a page of another machine asks for. Browsers say in `Origin` whose page asks, in
-/// WebSocket upgrades too, which no same-origin rule holds back; programs say nothing there.
+/// Middleware that refuses requests from web pages of other machines. Browsers send the page's `Origin`, also in
+/// WebSocket upgrades, which no same-origin policy restricts; other programs send none.
 #[derive(Debug, Clone)]
 struct Origins<S>(S);
 
@@ -138,7 +142,8 @@ where
     }
 }
 
-/// Whether an origin is a page served by this machine. `null`, said by sandboxed pages and files, is nobody's.
+/// Returns true if an origin is a page served by this machine. `null`, which sandboxed pages and files send, is
+/// refused.
 fn is_of_this_machine(origin: &str) -> bool {
     match Url::parse(origin).ok().as_ref().and_then(Url::host) {
         Some(Host::Domain(name)) => name == "localhost",
@@ -148,7 +153,7 @@ fn is_of_this_machine(origin: &str) -> bool {
     }
 }
 
-/// Hex ids in the order they were given out, as clients expect them.
+/// Generator of consecutive subscription ids in hexadecimal, the form that clients expect.
 #[derive(Debug, Default)]
 struct Counter(AtomicU64);
 
@@ -188,12 +193,12 @@ async fn request(devnet: &Devnet, method: &'static str, params: &Params<'static>
 }
 
 fn error_object(error: RpcError) -> ErrorObjectOwned {
-    // Every code in use fits; one that did not would still be an error.
+    // All codes in use fit; any other becomes an internal error.
     let code = i32::try_from(error.code).unwrap_or(-32603);
     ErrorObjectOwned::owned(code, error.message, error.data)
 }
 
-/// What a client subscribed to.
+/// Subject of a subscription.
 enum Topic {
     Heads,
     Logs(Box<Filter>),
@@ -208,9 +213,9 @@ async fn subscribe(params: Params<'static>, pending: PendingSubscriptionSink, de
             return Ok(());
         }
     };
-    // Before the client is told, so that nothing that happens after it knows is missed.
+    // Before the client is informed, so that it misses no later event.
     let mut events = devnet.events();
-    // The chain must be able to end while somebody listens.
+    // The chain must be able to stop while there are subscribers.
     drop(devnet);
     let sink = pending.accept().await?;
     loop {
@@ -226,7 +231,7 @@ async fn subscribe(params: Params<'static>, pending: PendingSubscriptionSink, de
                     }
                 }
                 Err(RecvError::Closed) => return Ok(()),
-                // Going on with a gap would be a lie. An error is told to the client; a plain end would not be.
+                // After a gap, the subscription must end. Clients are informed of an error, but not of a normal end.
                 Err(RecvError::Lagged(missed)) => return Err(behind(missed)),
             },
         }
@@ -293,7 +298,7 @@ mod tests {
         let mut events = devnet.events();
         let subscribe = r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
         let (_, mut told) = module.raw_json_request(subscribe, 16_384).await.expect("subscribed");
-        // The journal keeps 4,096 events: of these blocks, the first four are gone before anybody is told.
+        // The journal keeps 4,096 events, so the first four of these blocks are lost before they are reported.
         let mine = |blocks: usize| devnet.run(move |chain| (0..blocks).for_each(|_| drop(chain.mine())));
         mine(4_100).await.expect("alive");
         assert!(matches!(events.recv().await, Ok(ChainEvent::Missed(4))));

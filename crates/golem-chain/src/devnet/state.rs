@@ -1,7 +1,7 @@
-//! The state of a devnet chain: a persistent map whose clone costs nothing, so that every recent
-//! block, snapshot and fork keeps its own.
+//! State of a devnet chain: a persistent map that is cheap to clone, so that every recent block, snapshot and fork
+//! keeps its own.
 //!
-//! Not here: who may change it (see `Chain`).
+//! Not here: the permitted changes (see `Chain`).
 
 use alloy::primitives::map::{DefaultHashBuilder, FbBuildHasher};
 use alloy::primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
@@ -14,26 +14,26 @@ use revm::state::{Account as TouchedAccount, AccountInfo, Bytecode, EvmState};
 use super::trie::Trie;
 use crate::evm::DatabaseError;
 
-/// How many ancestors BLOCKHASH can see.
+/// Number of ancestors that BLOCKHASH can read.
 pub(super) const BLOCK_HASH_WINDOW: u64 = 256;
 
 type AddressMap<V> = GenericHashMap<Address, V, FbBuildHasher<20>, DefaultSharedPtr>;
 type HashKeyMap<V> = GenericHashMap<B256, V, FbBuildHasher<32>, DefaultSharedPtr>;
 type StorageMap = GenericHashMap<U256, U256, DefaultHashBuilder, DefaultSharedPtr>;
 
-/// All accounts of a chain after some block. `Clone` is O(1) and the copies share what they have
-/// in common; changing one never shows in another.
+/// All accounts of a chain after some block. `Clone` is O(1) and clones share unchanged parts; a change to one never
+/// affects another.
 #[derive(Clone, Default)]
 pub struct State {
     accounts: AddressMap<AccountState>,
     codes: HashKeyMap<Bytecode>,
     block_hashes: imbl::OrdMap<u64, B256>,
     trie: Trie,
-    /// Accounts that changed since the trie was last brought up to date.
+    /// Accounts that changed since the trie was last updated.
     outdated: imbl::OrdSet<Address>,
 }
 
-/// One account as stored. Storage holds no zero values.
+/// A stored account. Its storage contains no zero values.
 #[derive(Clone)]
 struct AccountState {
     balance: U256,
@@ -44,34 +44,34 @@ struct AccountState {
     storage_trie: Trie,
 }
 
-/// Proof of an account and some of its slots against a state root.
+/// Proof of an account and some of its slots for a state root.
 #[derive(Debug, Clone)]
 pub struct AccountProof {
-    /// The account as the root commits to it; an empty one where it does not exist.
+    /// The account in the state trie; an empty one if it does not exist.
     pub account: TrieAccount,
     /// Nodes of the state trie, root first.
     pub nodes: Vec<Bytes>,
-    /// Value of each slot asked for, and nodes of the storage trie, root first.
+    /// For each requested slot its value and the nodes of the storage trie, root first.
     pub slots: Vec<(U256, Vec<Bytes>)>,
 }
 
-/// An account as an image keeps it.
+/// An account in an image.
 pub(super) struct StoredAccount {
     pub(super) nonce: u64,
     pub(super) balance: U256,
-    /// Hash of a code that is stored already; `None` without code.
+    /// Hash of code that is already stored; `None` without code.
     pub(super) code_hash: Option<B256>,
-    /// Slots that are not zero.
+    /// Slots with nonzero values.
     pub(super) slots: Vec<(U256, U256)>,
 }
 
-/// Code that no account can have.
+/// Error for code that no account can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "code beginning with 0xef01 must be a delegation: 0xef0100 and 20 bytes of address (EIP-7702), these are {length} bytes"
 )]
 pub struct InvalidCode {
-    /// Length of what was given, in bytes.
+    /// Length of the code, in bytes.
     pub length: usize,
 }
 
@@ -81,33 +81,33 @@ impl State {
         self.accounts.get(&address).map_or(U256::ZERO, |account| account.balance)
     }
 
-    /// Number of transactions sent, or of contracts created plus one.
+    /// Nonce of an account; zero for one that does not exist.
     pub fn nonce(&self, address: Address) -> u64 {
         self.accounts.get(&address).map_or(0, |account| account.nonce)
     }
 
-    /// The code as deployed; a delegation designator for a delegated account.
+    /// Deployed code, or the delegation designator of a delegated account.
     pub fn code(&self, address: Address) -> Bytes {
         self.accounts.get(&address).map_or_else(Bytes::new, |account| account.code.original_bytes())
     }
 
-    /// Keccak hash of the code; that of no bytes where there is none.
+    /// Keccak hash of the code; the hash of empty bytes if there is none.
     pub fn code_hash(&self, address: Address) -> B256 {
         self.accounts.get(&address).map_or(KECCAK256_EMPTY, |account| account.code_hash)
     }
 
-    /// Whether the account is a contract: it has code that is no delegation
+    /// Returns true if the account is a contract: it has code that is not a delegation
     /// ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
     pub fn has_contract_code(&self, address: Address) -> bool {
         self.accounts.get(&address).is_some_and(|account| !account.code.is_empty() && !account.code.is_eip7702())
     }
 
-    /// One storage slot.
+    /// Value of a storage slot.
     pub fn storage_at(&self, address: Address, slot: U256) -> U256 {
         self.accounts.get(&address).and_then(|account| account.storage.get(&slot)).copied().unwrap_or_default()
     }
 
-    /// All storage of an account that is not zero, in no particular order.
+    /// All nonzero storage slots of an account, in no particular order.
     pub fn storage(&self, address: Address) -> impl Iterator<Item = (U256, U256)> + '_ {
         self.accounts
             .get(&address)
@@ -115,17 +115,17 @@ impl State {
             .flat_map(|account| account.storage.iter().map(|(slot, value)| (*slot, *value)))
     }
 
-    /// All addresses that have an account, in no particular order.
+    /// Addresses of all accounts, in no particular order.
     pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
         self.accounts.keys().copied()
     }
 
-    /// The hash of a recent block, as BLOCKHASH would give it.
+    /// Hash of a recent block as BLOCKHASH returns it; zero if it is not available.
     pub fn block_hash(&self, number: u64) -> B256 {
         self.block_hashes.get(&number).copied().unwrap_or_default()
     }
 
-    /// Root of the Merkle Patricia trie of all accounts, as a block's header holds it.
+    /// Root of the Merkle Patricia trie of all accounts, for a block's header.
     pub fn root(&mut self) -> B256 {
         for address in std::mem::take(&mut self.outdated) {
             let key = keccak256(address);
@@ -137,7 +137,7 @@ impl State {
         self.trie.root()
     }
 
-    /// Proof of an account and `slots` of it against [`root`](Self::root)
+    /// Proof of an account and its `slots` for [`root`](Self::root)
     /// ([EIP-1186](https://eips.ethereum.org/EIPS/eip-1186)).
     pub fn prove(&mut self, address: Address, slots: &[U256]) -> AccountProof {
         self.root();
@@ -153,17 +153,20 @@ impl State {
         AccountProof { account: account.leaf(), nodes, slots: slots.iter().map(prove).collect() }
     }
 
-    /// Sets a balance.
+    /// Sets a balance, in wei.
     pub fn set_balance(&mut self, address: Address, balance: U256) {
         self.change(address, |account| account.balance = balance);
     }
 
-    /// Sets a nonce.
+    /// Sets an account's nonce.
     pub fn set_nonce(&mut self, address: Address, nonce: u64) {
         self.change(address, |account| account.nonce = nonce);
     }
 
-    /// Sets the code; storage stays.
+    /// Sets the code; storage stays unchanged.
+    ///
+    /// # Errors
+    /// [`InvalidCode`] if it starts like a delegation and is none.
     pub fn set_code(&mut self, address: Address, code: Bytes) -> Result<(), InvalidCode> {
         let length = code.len();
         let code = Bytecode::new_raw_checked(code).map_err(|_| InvalidCode { length })?;
@@ -176,7 +179,7 @@ impl State {
         Ok(())
     }
 
-    /// Sets one storage slot.
+    /// Sets a storage slot; zero removes it.
     pub fn set_storage_at(&mut self, address: Address, slot: U256, value: U256) {
         self.change(address, |account| account.set_slot(slot, value));
     }
@@ -191,7 +194,7 @@ impl State {
         });
     }
 
-    /// Writes what an execution changed: the `state` of an [`Execution`](crate::evm::Execution).
+    /// Applies the changes of an execution: the `state` of an [`Execution`](crate::evm::Execution).
     pub fn apply(&mut self, changes: EvmState) {
         for (address, touched) in changes {
             if touched.is_touched() {
@@ -200,7 +203,7 @@ impl State {
         }
     }
 
-    /// Records the hash of a sealed block, for BLOCKHASH in later ones.
+    /// Records the hash of a sealed block for BLOCKHASH in later ones.
     pub fn push_block_hash(&mut self, number: u64, hash: B256) {
         self.block_hashes.insert(number, hash);
         if let Some(old) = number.checked_sub(BLOCK_HASH_WINDOW) {
@@ -208,7 +211,7 @@ impl State {
         }
     }
 
-    /// Adds code that accounts can have; returns its hash.
+    /// Stores code for accounts; returns its hash.
     pub(super) fn store_code(&mut self, code: Bytes) -> Result<B256, InvalidCode> {
         let length = code.len();
         let code = Bytecode::new_raw_checked(code).map_err(|_| InvalidCode { length })?;
@@ -217,7 +220,7 @@ impl State {
         Ok(code_hash)
     }
 
-    /// Adds an account as an image keeps it; its code is stored already.
+    /// Stores an account from an image; its code must be stored already.
     pub(super) fn store_account(&mut self, address: Address, stored: StoredAccount) {
         let code_hash = stored.code_hash.unwrap_or(KECCAK256_EMPTY);
         let code = self.codes.get(&code_hash).cloned().unwrap_or_default();
@@ -232,17 +235,17 @@ impl State {
         });
     }
 
-    /// The recent block hashes that BLOCKHASH can see, by number.
+    /// Block hashes that BLOCKHASH can read, by number.
     pub(super) fn block_hashes(&self) -> impl Iterator<Item = (u64, B256)> + '_ {
         self.block_hashes.iter().map(|(number, hash)| (*number, *hash))
     }
 
-    /// Replaces all block hashes, for BLOCKHASH.
+    /// Replaces all block hashes for BLOCKHASH.
     pub(super) fn replace_block_hashes(&mut self, hashes: impl IntoIterator<Item = (u64, B256)>) {
         self.block_hashes = hashes.into_iter().collect();
     }
 
-    /// Puts a hash of the caller's in the place of a block's, for BLOCKHASH.
+    /// Overrides a block hash for BLOCKHASH.
     pub(super) fn override_block_hash(&mut self, number: u64, hash: B256) {
         self.block_hashes.insert(number, hash);
     }
@@ -277,7 +280,7 @@ impl State {
             }
         }
         self.outdated.insert(address);
-        // EIP-161: what is empty after being touched does not exist.
+        // EIP-161: an empty account that was touched does not exist.
         if account.is_absent() {
             self.accounts.remove(&address);
         }
@@ -294,7 +297,7 @@ impl State {
 }
 
 impl AccountState {
-    /// Whether nothing about this account differs from one that never was.
+    /// Returns true if the account is the same as one that never existed.
     fn is_absent(&self) -> bool {
         self.has_no_info() && self.storage.is_empty()
     }
@@ -319,7 +322,7 @@ impl AccountState {
         self.storage_trie = Trie::default();
     }
 
-    /// This account's value in the state trie.
+    /// Value of this account in the state trie.
     fn leaf(&self) -> TrieAccount {
         TrieAccount::new(self.nonce, self.balance, self.storage_trie.root(), self.code_hash)
     }
@@ -344,7 +347,7 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// Two states are equal when every account and slot is; block hashes are not looked at.
+/// Two states are equal if all their accounts and slots are equal; block hashes are ignored.
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
         self.clone().root() == other.clone().root()
@@ -394,7 +397,7 @@ mod tests {
         assert_eq!(first.balance(A), U256::from(6));
     }
 
-    /// Root of a state as alloy's trie builder makes it from all that is there.
+    /// State root computed by alloy's trie builder from all accounts.
     fn expected_root(state: &State) -> B256 {
         alloy_trie::root::state_root_unhashed(state.addresses().map(|address| {
             let slots = state.storage(address).map(|(slot, value)| (B256::from(slot), value));

@@ -1,4 +1,4 @@
-//! The chain's rules, checked against the EIPs and against arithmetic.
+//! Tests of the chain's rules, compared with the EIPs and with direct calculation.
 
 use alloy::consensus::{SignableTransaction, TxEip1559, TxEip7702, TxEnvelope, TxLegacy};
 use alloy::eips::eip7702::Authorization;
@@ -54,7 +54,7 @@ where
 }
 
 fn create(chain: &mut Chain, code: &Bytes) -> Address {
-    // Initialisation code that returns what follows it: PUSH2 len, PUSH1 10, PUSH0, CODECOPY, ...
+    // Init code that returns the code after it: PUSH2 len, DUP1, PUSH1 11, PUSH0, CODECOPY, ...
     let [high, low] = u16::try_from(code.len()).expect("short").to_be_bytes();
     let mut init = vec![0x61, high, low, 0x80, 0x60, 0x0b, 0x5f, 0x39, 0x5f, 0xf3, 0x00];
     init.extend_from_slice(code);
@@ -93,7 +93,7 @@ fn a_transfer_moves_value_and_pays_base_fee_and_tip() {
     assert_eq!(chain.state().balance(COINBASE), U256::from(21_000 * GWEI));
     assert_eq!(chain.state().balance(alice().address()), U256::from(100 * ETHER - 5 - 21_000 * 2 * GWEI));
     assert_eq!(chain.state().nonce(alice().address()), 1);
-    // EIP-1559: 21,000 of a target of 15,000,000 takes nearly an eighth off.
+    // EIP-1559: 21,000 gas with a target of 15,000,000 lowers the fee by nearly an eighth.
     let fall = 1_000_000_000_u64 * (15_000_000 - 21_000) / 15_000_000 / 8;
     assert_eq!(chain.next_base_fee(), 1_000_000_000 - fall);
     assert_eq!(chain.transaction(hash).expect("found").block.hash, block.hash);
@@ -109,7 +109,7 @@ fn the_pool_refuses_what_a_node_refuses() {
         refuse(TxEip1559 { gas_limit: 20_999, ..transfer(0) }),
         SubmitError::IntrinsicGasTooLow { gas: 20_999, minimum: 21_000 }
     );
-    // 1000 nonzero bytes: 16 gas each are 37,000, the floor of EIP-7623 is 21,000 + 40 each.
+    // 1000 nonzero bytes at 16 gas each cost 37,000; the floor of EIP-7623 is 21,000 + 40 each.
     assert_eq!(
         refuse(TxEip1559 { gas_limit: 40_000, input: vec![1; 1_000].into(), ..transfer(0) }),
         SubmitError::FloorGasTooLow { gas: 40_000, minimum: 61_000 }
@@ -186,7 +186,7 @@ fn nonces_wait_for_their_turn_and_tips_decide_the_order() {
 #[test]
 fn a_reverted_transaction_costs_gas_and_its_nonce_and_logs_nothing() {
     let mut chain = chain();
-    // LOG0 of nothing, then REVERT with one word holding 7.
+    // LOG0 with no data, then REVERT with one word, 7.
     let reverter = create(&mut chain, &bytes!("5f5fa060075f5260205ffd"));
     let before = chain.state().balance(alice().address());
     let tx = TxEip1559 { to: TxKind::Call(reverter), gas_limit: 100_000, ..transfer(1) };
@@ -207,7 +207,7 @@ fn a_reverted_transaction_costs_gas_and_its_nonce_and_logs_nothing() {
 #[test]
 fn logs_go_into_the_bloom_and_are_numbered_across_the_block() {
     let mut chain = chain();
-    // LOG1 of nothing with topic 0x2a.
+    // LOG1 with no data and topic 0x2a.
     let logger = create(&mut chain, &bytes!("602a5f5fa100"));
     for nonce in 1..=2 {
         let tx = TxEip1559 { to: TxKind::Call(logger), gas_limit: 100_000, ..transfer(nonce) };
@@ -228,7 +228,7 @@ fn logs_go_into_the_bloom_and_are_numbered_across_the_block() {
 fn contracts_land_where_the_sender_and_nonce_put_them() {
     let mut chain = chain();
     let at = create(&mut chain, &bytes!("00"));
-    // keccak(rlp([sender, 0]))[12..], which every tool gives for the first account of the development mnemonic.
+    // keccak(rlp([sender, 0]))[12..], the well-known first contract address of the development mnemonic.
     assert_eq!(at, address!("5FbDB2315678afecb367f032d93F642f64180aa3"));
     assert_eq!(chain.state().code(at), bytes!("00"));
     assert_eq!(chain.state().nonce(at), 1);
@@ -260,7 +260,7 @@ fn a_delegation_is_written_as_eip_7702_says() {
     assert_eq!(chain.state().nonce(owner.address()), 1);
     let answer = chain.call(&request(owner.address(), Bytes::new()), BlockId::latest(), None, None).expect("runs");
     assert_eq!(answer.output, Bytes::from(B256::with_last_byte(0x2a)));
-    // A delegated account still sends; a contract does not.
+    // An account with a delegation may still send; a contract may not.
     chain.set_balance(owner.address(), U256::from(ETHER));
     chain.submit(sign(&owner, transfer(1))).expect("an account with a delegation may send");
     chain.set_code(owner.address(), bytes!("00")).expect("plain code");
@@ -286,7 +286,7 @@ fn old_transactions_without_a_chain_id_are_taken() {
 fn contracts_see_block_hashes_by_opcode_and_by_eip_2935() {
     let mut chain = chain();
     let first = chain.mine().hash;
-    // BLOCKHASH(1), returned.
+    // Returns BLOCKHASH(1).
     let opcode = create(&mut chain, &bytes!("6001405f5260205ff3"));
     let answer = chain.call(&request(opcode, Bytes::new()), BlockId::latest(), None, None).expect("runs");
     assert_eq!(answer.output, Bytes::from(first));
@@ -324,7 +324,7 @@ fn pending_sees_what_waits() {
     assert_eq!(pending.state.balance(BOB), U256::from(5));
     assert_eq!(pending.context.number, 1);
     assert_eq!(chain.state().balance(BOB), U256::ZERO);
-    // What was foretold is what comes.
+    // The mined block has the predicted context.
     assert_eq!(chain.mine().context(), pending.context);
 }
 
@@ -384,7 +384,7 @@ fn a_reorganisation_replaces_blocks_and_returns_what_it_dropped() {
         assert_eq!(pair[1].header.parent_hash, pair[0].hash);
         assert!(pair[1].header.timestamp > pair[0].header.timestamp);
     }
-    // An empty block in the place of an empty one is another block.
+    // An empty block that replaces an empty one has another hash.
     let empty = chain.mine().hash;
     chain.reorg(1, Vec::new()).expect("one block");
     assert_ne!(chain.head().hash, empty);
@@ -398,13 +398,13 @@ fn a_reorganisation_replaces_blocks_and_returns_what_it_dropped() {
 fn estimates_suffice_and_are_close() {
     let mut chain = chain();
     assert_eq!(chain.estimate_gas(&request(BOB, Bytes::new()), BlockId::latest(), None, None), Ok(21_000));
-    // Writes 1 to slot 0, then clears it: a refund, so what is used is less than what is needed.
+    // Writes 1 to slot 0, then clears it: because of the refund, less gas is charged than is needed.
     let refunder = create(&mut chain, &bytes!("60015f555f5f5500"));
-    // Calls that contract with all gas, and reverts if it fails: 63/64 must be provided for.
+    // Calls that contract with all gas, and reverts if it fails: the estimate must cover the 63/64 rule.
     let mut code = bytes!("5f5f5f5f5f73").to_vec();
     code.extend_from_slice(refunder.as_slice());
     code.extend_from_slice(&bytes!("5af1601e5760006000fd5b00")[..]);
-    // JUMPI target: 6 + 20 + 12 bytes before the JUMPDEST at offset 36.
+    // Jump target: the JUMPDEST at offset 36 of the 6 + 20 + 12 bytes.
     let at = code.len() - 2;
     let jump = code.len() - 9;
     code[jump] = u8::try_from(at).expect("short");

@@ -1,9 +1,8 @@
-//! Which timestamp the next block gets. There is no clock here: whoever has one tells the time
-//! with [`Timekeeper::set_wall`].
+//! Timestamps of blocks. There is no clock here; callers set the time with [`Timekeeper::set_wall`].
 
 use super::error::TimestampError;
 
-/// Decides timestamps: always after the parent's, else the wall's time plus whatever was travelled.
+/// Source of block timestamps: always after the parent's, and by default the wall clock plus all time travel.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timekeeper {
     wall: Option<u64>,
@@ -13,17 +12,20 @@ pub struct Timekeeper {
 }
 
 impl Timekeeper {
-    /// Tells the time, in seconds since the Unix epoch. Never told, a chain counts one second a block.
+    /// Sets the wall clock time, in seconds since the Unix epoch. Without it, each block is one second later.
     pub fn set_wall(&mut self, now: u64) {
         self.wall = Some(now);
     }
 
-    /// Every block is this much later than its parent, whatever the wall says.
+    /// Sets the interval between blocks in seconds, which overrides the wall clock; `None` removes it.
     pub fn set_interval(&mut self, seconds: Option<u64>) {
         self.interval = seconds;
     }
 
-    /// The next block is at `timestamp`; later ones go on from there.
+    /// Sets the exact timestamp of the next block; later ones continue from there.
+    ///
+    /// # Errors
+    /// [`TimestampError`] if `timestamp` is not after `parent`.
     pub fn set_next(&mut self, timestamp: u64, parent: u64) -> Result<(), TimestampError> {
         if timestamp <= parent {
             return Err(TimestampError { asked: timestamp, last: parent });
@@ -32,23 +34,23 @@ impl Timekeeper {
         Ok(())
     }
 
-    /// Moves time on by `seconds`; returns how far all such moves have brought it.
+    /// Advances the time by `seconds`; returns the sum of all advances, in seconds.
     pub fn increase(&mut self, seconds: u64) -> i64 {
         self.offset = self.offset.saturating_add_unsigned(seconds);
         self.offset
     }
 
-    /// What was travelled in seconds, the next block's exact timestamp, and the interval.
+    /// Time travel in seconds, exact timestamp of the next block, and interval.
     pub(super) fn travelled(&self) -> (i64, Option<u64>, Option<u64>) {
         (self.offset, self.exact, self.interval)
     }
 
-    /// The same as was returned by [`travelled`](Self::travelled). The time is still to be told.
+    /// Restores the values that [`travelled`](Self::travelled) returned, without a wall clock time.
     pub(super) fn travelling(offset: i64, exact: Option<u64>, interval: Option<u64>) -> Self {
         Self { wall: None, offset, exact, interval }
     }
 
-    /// The timestamp of the next block.
+    /// Timestamp of the next block after a block at `parent`.
     pub fn peek(&self, parent: u64) -> u64 {
         let least = parent.saturating_add(1);
         let wanted = match (self.exact, self.interval, self.wall) {
@@ -60,11 +62,11 @@ impl Timekeeper {
         wanted.max(least)
     }
 
-    /// Notes that a block was made at `timestamp`, as [`peek`](Self::peek) said.
+    /// Records that a block was sealed at `timestamp`, as returned by [`peek`](Self::peek).
     pub fn advance(&mut self, timestamp: u64) {
         let was_exact = self.exact.take().is_some();
         match self.wall {
-            // Without a wall, the last block is the time: what was travelled is now behind it.
+            // Without a wall clock the last block is the time, so the time travel is complete.
             None => self.offset = 0,
             Some(wall) if was_exact => {
                 self.offset = i64::try_from(i128::from(timestamp) - i128::from(wall)).unwrap_or(i64::MAX);

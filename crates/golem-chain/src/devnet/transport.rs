@@ -1,5 +1,5 @@
-//! Speaking to a devnet chain through an alloy provider, within the process: no socket, and no
-//! text beyond the requests and results alloy makes text of itself.
+//! In-process alloy transport to a devnet chain, without sockets. Only the requests and results that alloy itself
+//! serialises become text.
 
 use std::borrow::Cow;
 use std::task::{Context, Poll};
@@ -16,24 +16,23 @@ use tower::Service;
 use super::handle::{Devnet, DevnetGone, Engine};
 use super::rpc::{self, Answer, RpcError, RpcResult};
 
-/// The transport: a tower service in front of the chain's thread. Batches are answered in one go.
+/// Transport as a tower service in front of the chain's thread. Immediate answers of a batch are computed together.
 #[derive(Debug, Clone)]
 pub struct InProcess {
     devnet: Devnet,
 }
 
 impl InProcess {
-    /// A transport to `devnet`.
+    /// Creates a transport to `devnet`.
     pub fn new(devnet: Devnet) -> Self {
         Self { devnet }
     }
 }
 
 impl Devnet {
-    /// An alloy provider that speaks to this chain within the process. It fills in nothing: a
-    /// transaction must be complete when it is sent.
+    /// alloy provider for this chain within the process. It has no fillers, so transactions must be complete.
     pub fn provider(&self) -> DynProvider {
-        // The chain answers at once; there is no point in waiting seconds between polls.
+        // The chain answers at once, so a long polling interval would only add delay.
         let client =
             RpcClient::new(InProcess::new(self.clone()), true).with_poll_interval(std::time::Duration::from_millis(50));
         ProviderBuilder::default().connect_client(client).erased()
@@ -75,14 +74,14 @@ async fn answer(devnet: &Devnet, packet: RequestPacket) -> Result<ResponsePacket
     }
 }
 
-/// A batch, up to some request of it answered.
+/// A batch with the answers so far.
 struct Batch {
     rest: std::vec::IntoIter<SerializedRequest>,
     answered: Vec<Response>,
 }
 
 impl Batch {
-    /// Answers in one go what can be, up to the first request whose answer takes more.
+    /// Answers requests up to the first that needs more work.
     fn answer(mut self, engine: &mut Engine) -> (Self, Option<(Id, Answer)>) {
         while let Some(request) = self.rest.next() {
             match rpc::dispatch(engine, request.method(), request.params()) {

@@ -1,8 +1,8 @@
 //! A persistent Merkle Patricia trie ([Yellow Paper](https://ethereum.github.io/yellowpaper/paper.pdf), appendix D)
-//! over 32-byte keys: cloning costs nothing, copies share what they have in common, and each node keeps its hash, so
-//! that a root after a block costs what the block changed.
+//! over 32-byte keys. Clones are cheap and share unchanged parts. Each node caches its hash, so the cost of a new root
+//! depends on the changes only.
 //!
-//! Not here: what keys and values mean (see `state`).
+//! Not here: the meaning of keys and values (see `state`).
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,10 +11,10 @@ use alloy::rlp::Encodable;
 use alloy_trie::nodes::{BranchNodeRef, ExtensionNodeRef, LeafNodeRef, RlpNode};
 use alloy_trie::{EMPTY_ROOT_HASH, Nibbles, TrieMask};
 
-/// A node shorter than this stands inside its parent; a longer one is referred to by its hash.
+/// Length in bytes below which a node is embedded in its parent; longer nodes are referenced by hash.
 const EMBEDDED_BELOW: usize = 32;
 
-/// The trie. Keys are hashes already: nothing is hashed here but nodes.
+/// A trie whose keys are hashes already; only nodes are hashed here.
 #[derive(Clone, Default)]
 pub(super) struct Trie {
     root: Option<Link>,
@@ -22,7 +22,7 @@ pub(super) struct Trie {
 
 type Link = Arc<Node>;
 
-/// A node and, once it has been asked for, what its parent holds of it.
+/// A node with its cached reference, as stored in the parent.
 #[derive(Clone)]
 struct Node {
     kind: Kind,
@@ -35,20 +35,19 @@ enum Kind {
     Leaf(Nibbles, Box<[u8]>),
     /// The path that all keys below share, and a branch.
     Extension(Nibbles, Link),
-    /// By the next nibble; at least two are there.
+    /// Children by the next nibble; there are at least two.
     Branch(Box<[Option<Link>; 16]>),
 }
 
 impl Trie {
-    /// The root hash.
     pub(super) fn root(&self) -> B256 {
         let Some(node) = &self.root else { return EMPTY_ROOT_HASH };
         let reference = node.reference();
-        // The root is hashed however short it is.
+        // The root is always hashed, even if it is short.
         reference.as_hash().unwrap_or_else(|| keccak256(reference.as_slice()))
     }
 
-    /// Puts `value` under `key`, in place of what is there.
+    /// Inserts `value` under `key`, replacing an existing one.
     pub(super) fn insert(&mut self, key: B256, value: impl Into<Box<[u8]>>) {
         let path = Nibbles::unpack_array(&key.0);
         let value = value.into();
@@ -58,10 +57,10 @@ impl Trie {
         });
     }
 
-    /// Takes away what is under `key`.
+    /// Removes the value under `key`.
     pub(super) fn remove(&mut self, key: B256) {
         let path = Nibbles::unpack_array(&key.0);
-        // A key that is not there must leave the nodes as they are, hashes and all.
+        // A missing key must not change any node, so that cached hashes stay.
         if self.path_to(&path).1
             && let Some(root) = self.root.take()
         {
@@ -69,8 +68,8 @@ impl Trie {
         }
     }
 
-    /// The nodes from the root towards `key`, each as its parent's hash commits to it: proof of the value there, or that
-    /// there is none ([EIP-1186](https://eips.ethereum.org/EIPS/eip-1186)).
+    /// Encoded nodes from the root towards `key`: a proof of its value or its absence
+    /// ([EIP-1186](https://eips.ethereum.org/EIPS/eip-1186)).
     pub(super) fn prove(&self, key: B256) -> Vec<Bytes> {
         let (nodes, _) = self.path_to(&Nibbles::unpack_array(&key.0));
         let encoded = nodes.into_iter().map(Node::encoded).enumerate();
@@ -80,7 +79,7 @@ impl Trie {
             .collect()
     }
 
-    /// The nodes on the way to `path`, and whether the last is its leaf.
+    /// Nodes on the path to `path`, and whether the last one is its leaf.
     fn path_to(&self, path: &Nibbles) -> (Vec<&Node>, bool) {
         let mut nodes = Vec::new();
         let mut rest = *path;
@@ -110,7 +109,7 @@ impl Node {
         Arc::new(Self { kind, reference: OnceLock::new() })
     }
 
-    /// The parent's reference to this node: the node itself, or its hash.
+    /// The parent's reference to this node: its encoding or its hash.
     fn reference(&self) -> &RlpNode {
         self.reference.get_or_init(|| RlpNode::from_rlp(&self.encoded()))
     }
@@ -136,7 +135,7 @@ impl Node {
     }
 }
 
-/// `link` with `value` at `path` below it.
+/// Inserts `value` at `path` below `link`.
 fn put(link: Link, path: Nibbles, value: Box<[u8]>) -> Link {
     match Arc::unwrap_or_clone(link).kind {
         Kind::Leaf(at, _) if at == path => Node::link(Kind::Leaf(path, value)),
@@ -168,7 +167,7 @@ fn put(link: Link, path: Nibbles, value: Box<[u8]>) -> Link {
     }
 }
 
-/// `link` without its leaf at `path`, which must be there.
+/// Removes the leaf at `path`, which must exist.
 fn cut(link: Link, path: Nibbles) -> Option<Link> {
     match Arc::unwrap_or_clone(link).kind {
         Kind::Leaf(..) => None,
@@ -182,7 +181,7 @@ fn cut(link: Link, path: Nibbles) -> Option<Link> {
             if children.iter().flatten().count() > 1 {
                 return Some(Node::link(Kind::Branch(children)));
             }
-            // What is alone needs no branch.
+            // A single remaining child needs no branch.
             let (nibble, last) =
                 (0_u8..).zip(children.iter_mut()).find_map(|(nibble, child)| Some((nibble, child.take()?)))?;
             Some(join(Nibbles::from_nibbles([nibble]), last))
@@ -190,7 +189,7 @@ fn cut(link: Link, path: Nibbles) -> Option<Link> {
     }
 }
 
-/// Hangs what `make` makes of the path behind nibble `at` into its place in a branch.
+/// Sets a branch's child at nibble `at` of `path` to the node that `make` creates for the rest of the path.
 fn hang(children: &mut [Option<Link>; 16], path: &Nibbles, at: usize, make: impl FnOnce(Nibbles) -> Link) {
     if let Some(place) = path.get(at).and_then(|nibble| children.get_mut(usize::from(nibble))) {
         *place = Some(make(path.slice(at + 1..)));
@@ -201,7 +200,7 @@ fn take(children: &mut [Option<Link>; 16], path: &Nibbles, at: usize) -> Option<
     children.get_mut(usize::from(path.get(at)?))?.take()
 }
 
-/// `link` with `prefix` before it.
+/// Prepends `prefix` to the path of `link`.
 fn join(prefix: Nibbles, link: Link) -> Link {
     if prefix.is_empty() {
         return link;
@@ -223,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// The root as alloy's `HashBuilder` computes it, from nothing.
+    /// The root that alloy's `HashBuilder` computes from all entries.
     fn expected(entries: &BTreeMap<B256, Vec<u8>>) -> B256 {
         let mut builder = HashBuilder::default();
         for (key, value) in entries {
@@ -232,7 +231,7 @@ mod tests {
         builder.root()
     }
 
-    /// Keys that often share long prefixes, as hashes hardly ever do.
+    /// Keys that often share long prefixes, unlike hashes.
     fn key() -> impl Strategy<Value = B256> {
         (0_u8..3, 0_u8..4, 0_usize..4, prop::sample::select(vec![0_u8, 0x10, 0x11, 0xff])).prop_map(
             |(first, last, place, middle)| {
@@ -272,7 +271,7 @@ mod tests {
                 let verified = verify_proof(trie.root(), Nibbles::unpack(key), entries.get(&key).cloned(), &proof);
                 prop_assert!(verified.is_ok(), "{verified:?}");
             }
-            // Copies stay as they were: every node is hashed again here, none is believed.
+            // Clones are unchanged: every node is hashed again here, without caches.
             for (copy, root) in earlier {
                 prop_assert_eq!(copy.rebuilt().root(), root);
             }

@@ -1,12 +1,11 @@
-//! Signatures that do not exist yet, for a simulation of calldata that will carry them.
+//! Placeholders for signatures that do not exist yet, for the simulation of calldata that will carry them.
 //!
-//! What will be signed is known before it is signed, so the framed bytes are simulated with
-//! [`PLACEHOLDER_SIGNATURE`] where the signature will stand, and `ecrecover` answers as it will answer
-//! for the real one: for exactly one digest with exactly the placeholder, the one signer. Gas is the
-//! precompile's own. Everything else is recovered as ever.
+//! The digest is known before it is signed. The payload is therefore simulated with [`PLACEHOLDER_SIGNATURE`] in place
+//! of the signature. For exactly one digest with exactly the placeholder, `ecrecover` returns the future signer. Gas is
+//! that of the precompile, and all other inputs are recovered as usual.
 //!
-//! The placeholder can never be taken for a signature anywhere else: its r is above the order of
-//! secp256k1, so every real chain recovers nobody from it.
+//! The placeholder is never a valid signature elsewhere: its r is above the order of secp256k1, so `ecrecover` on a
+//! real chain recovers no account from it.
 
 use alloy::primitives::{Address, B256, Bytes, b256, hex};
 use revm::context::Cfg;
@@ -15,32 +14,31 @@ use revm::handler::{EthPrecompiles, PrecompileProvider};
 use revm::interpreter::{CallInputs, InterpreterResult};
 use revm::primitives::{AddressSet, hardfork::SpecId};
 
-/// What stands in calldata for a signature that will be made: r, s, v. It has no zero byte, so that its
-/// calldata costs what a signature's costs at most, a low s, and v 27.
+/// Placeholder in calldata for a future signature: r, s, v. It has no zero byte, so its calldata costs at least as much
+/// as any signature's. Its s is low and v is 27.
 pub const PLACEHOLDER_SIGNATURE: [u8; 65] = hex!(
     "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
     "1111111111111111111111111111111111111111111111111111111111111111"
     "1b"
 );
 
-/// r and s of the placeholder, as `ecrecover` gets them.
+/// r and s of the placeholder, as `ecrecover` receives them.
 const PLACEHOLDER_R: B256 = b256!("ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff");
 const PLACEHOLDER_S: B256 = b256!("1111111111111111111111111111111111111111111111111111111111111111");
 const PLACEHOLDER_V: B256 = b256!("000000000000000000000000000000000000000000000000000000000000001b");
 
-/// The precompile that recovers signers.
 const ECRECOVER: Address = revm::precompile::u64_to_address(1);
 
-/// One signature that will exist: over `digest`, by `signer`.
+/// A future signature over `digest` by `signer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StandIn {
-    /// What will be signed.
+    /// The digest that will be signed.
     pub digest: B256,
-    /// Who will sign it.
+    /// The account that will sign it.
     pub signer: Address,
 }
 
-/// The precompiles, with some signatures standing in.
+/// The precompiles of a hardfork, with placeholders in `ecrecover`.
 #[derive(Clone)]
 pub(crate) struct Precompiles {
     inner: EthPrecompiles,
@@ -52,11 +50,11 @@ impl Precompiles {
         Self { inner: EthPrecompiles::new(spec), stand_ins: stand_ins.to_vec() }
     }
 
-    /// Whose placeholder this input of `ecrecover` holds.
+    /// Future signer of the placeholder in this input of `ecrecover`.
     fn signer(&self, input: &[u8]) -> Option<Address> {
         let (digest, rest) = input.split_first_chunk::<32>()?;
         let placeholder = [PLACEHOLDER_V, PLACEHOLDER_R, PLACEHOLDER_S].concat();
-        // Bytes past the fourth word are none of the precompile's business.
+        // The precompile ignores bytes after the fourth word.
         if !rest.starts_with(&placeholder) {
             return None;
         }

@@ -1,5 +1,4 @@
-//! What is simulated: a [`Call`] with everything of a transaction that execution can see, and
-//! nothing that needs a key.
+//! Calls to simulate: all parts of a transaction that affect execution, without anything that needs a key.
 
 use alloy::{
     consensus::{Transaction as _, TxEnvelope},
@@ -17,86 +16,85 @@ use revm::{
 use crate::evm::{Checks, TRANSACTION_GAS_CAP};
 use crate::signed::sender_of;
 
-/// One transaction to simulate. Amounts in wei, gas in gas units.
+/// A transaction to simulate. Amounts are in wei, gas in gas units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The account that sends (and pays).
+    /// Account that sends the call and pays for it.
     pub from: Address,
-    /// The account called, or a creation.
+    /// Address of the called account, or a contract creation.
     pub to: TxKind,
-    /// Wei sent along.
+    /// Value to transfer, in wei.
     pub value: U256,
-    /// Calldata, or init code of a creation.
+    /// Calldata, or init code for a creation.
     pub data: Bytes,
-    /// The transaction's gas limit.
+    /// Gas limit of the transaction.
     pub gas_limit: u64,
-    /// Addresses and slots declared warm ([EIP-2930](https://eips.ethereum.org/EIPS/eip-2930)).
+    /// Addresses and slots that are declared warm ([EIP-2930](https://eips.ethereum.org/EIPS/eip-2930)).
     pub access_list: AccessList,
-    /// Delegations set by this transaction ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
+    /// Delegations that the transaction sets ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
     pub authorizations: Vec<Delegation>,
-    /// Whether this stands for an exact transaction or for a call nobody pays for.
+    /// Gas payment: as in an exact transaction, or free of charge.
     pub payment: Payment,
 }
 
-/// Who pays for gas, and at which price.
+/// Payment for gas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payment {
-    /// Nobody: gas is free, any account may send, its nonce is taken as it is. What the sender
-    /// would pay for gas is then missing from the changes.
+    /// Gas is free, any account may send, and its current nonce is used. The changes then lack the sender's gas cost.
     Free,
-    /// As the real transaction: nonce, fees and balance are checked and charged.
+    /// Nonce, fees and balance are checked and charged as in a real transaction.
     Exact {
-        /// The sender's nonce in the transaction.
+        /// Nonce of the transaction.
         nonce: u64,
-        /// Price of a unit of gas in wei.
+        /// Fees of the transaction.
         fees: Fees,
     },
 }
 
-/// Gas price of a transaction, in wei per unit of gas.
+/// Fees of a transaction, in wei per unit of gas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fees {
-    /// Types 0 and 1.
+    /// Fees of transaction types 0 and 1.
     Legacy {
-        /// The one price.
+        /// The gas price.
         gas_price: u128,
     },
-    /// Types 2 and 4 ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
+    /// Fees of transaction types 2 and 4 ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
     Dynamic {
-        /// The most that is paid, base fee included.
+        /// Maximum total fee, including the base fee.
         max_fee: u128,
-        /// The most of it that goes to the block's producer.
+        /// Maximum priority fee, paid to the block producer.
         max_priority_fee: u128,
     },
 }
 
-/// A delegation in a type 4 transaction, signed or not yet.
+/// A delegation in a type 4 transaction, signed or unsigned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delegation {
-    /// As it stands in a transaction; the authority is recovered from the signature.
+    /// A signed delegation; the authority is recovered from the signature.
     Signed(SignedAuthorization),
-    /// What will be signed, and by whom: to be simulated before it is.
+    /// A delegation that is simulated before it is signed.
     Unsigned {
-        /// The account that delegates.
+        /// Account that delegates.
         authority: Address,
-        /// What it will sign.
+        /// Authorization that it will sign.
         authorization: Authorization,
     },
 }
 
-/// Why a transaction cannot be turned into a [`Call`].
+/// Error for a transaction that cannot be converted to a [`Call`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// Blobs carry no effect that the simulation models.
+    /// The transaction carries blobs, which the simulation does not model.
     #[error("blob transactions (type 3) are not simulated: send a transaction of type 0, 1, 2 or 4")]
     Blob,
-    /// The signature belongs to no key.
+    /// The signature recovers to no account.
     #[error("the transaction's signature does not recover to an account")]
     Signature,
 }
 
 impl Call {
-    /// A call of `to` with `data`, free of charge, with the highest gas limit a transaction may have.
+    /// Creates a free call of `to` with `data`, with the highest gas limit that a transaction may have.
     pub fn new(from: Address, to: Address, data: impl Into<Bytes>) -> Self {
         Self {
             from,
@@ -110,36 +108,36 @@ impl Call {
         }
     }
 
-    /// A contract creation with `init_code`, free of charge.
+    /// Creates a free contract creation with `init_code`.
     pub fn create(from: Address, init_code: impl Into<Bytes>) -> Self {
         Self { to: TxKind::Create, ..Self::new(from, Address::ZERO, init_code) }
     }
 
-    /// The same call with `value` wei sent along.
+    /// Sets the value to transfer, in wei.
     #[must_use]
     pub fn with_value(mut self, value: U256) -> Self {
         self.value = value;
         self
     }
 
-    /// The same call with another gas limit.
+    /// Sets the gas limit.
     #[must_use]
     pub fn with_gas_limit(mut self, gas_limit: u64) -> Self {
         self.gas_limit = gas_limit;
         self
     }
 
-    /// The same call as the exact transaction with this nonce and these fees.
+    /// Makes the call an exact transaction with this nonce and these fees.
     #[must_use]
     pub fn paid(mut self, nonce: u64, fees: Fees) -> Self {
         self.payment = Payment::Exact { nonce, fees };
         self
     }
 
-    /// The exact environment of a signed transaction.
+    /// Converts a signed transaction.
     ///
     /// # Errors
-    /// A blob transaction, or a signature that recovers to no account.
+    /// [`CallError`] for a blob transaction, or a signature that recovers to no account.
     pub fn from_signed(transaction: &TxEnvelope) -> Result<Self, CallError> {
         if transaction.is_eip4844() {
             return Err(CallError::Blob);
@@ -167,7 +165,7 @@ impl Call {
         })
     }
 
-    /// The accounts whose state this call is known to read before any code runs.
+    /// Accounts that the call is known to read before any code runs.
     pub(super) fn accounts(&self) -> impl Iterator<Item = Address> + '_ {
         std::iter::once(self.from)
             .chain(self.to.to().copied())
@@ -185,7 +183,7 @@ impl Call {
             )
     }
 
-    /// How strictly this call is examined before it runs.
+    /// Strictness of the checks before the call runs.
     pub(super) fn checks(&self) -> Checks {
         match self.payment {
             Payment::Free => Checks::Call,
@@ -193,7 +191,7 @@ impl Call {
         }
     }
 
-    /// What revm executes, on the chain with this id.
+    /// Transaction environment for revm on the chain with this id.
     pub(super) fn environment(&self, chain_id: u64, account_nonce: u64) -> TxEnv {
         let (nonce, gas_price, gas_priority_fee) = match self.payment {
             Payment::Free => (account_nonce, 0, None),

@@ -1,8 +1,8 @@
-//! Which questions to ask about what a simulation changed: from what the caller declares, from
-//! storage slots and the mapping keys that lead to them, and from events.
+//! Selection of the queries that detect changes: from the caller's declarations, from storage slots with the mapping
+//! keys that lead to them, and from events.
 //!
-//! A candidate is a question and nothing more. What an event claims is not used, only whom it names;
-//! what counts is in [`changes`](super::changes).
+//! A candidate is only a query. The claims of an event are not used, only the accounts it names;
+//! [`changes`](super::changes) uses the answers alone.
 
 use alloy::{
     primitives::{Address, Log, U256},
@@ -22,7 +22,7 @@ use bardo_abi::{
 };
 
 impl Survey<'_> {
-    /// Questions from declarations, slots and events.
+    /// Adds queries from declarations, slots and events.
     pub(super) fn first_round(&mut self, calls: &[Call], logs: &[Log], watch: &Watch) {
         for &token in &watch.tokens {
             self.tokens.insert(token);
@@ -59,7 +59,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Other readings of what the first round left unexplained; false if there is nothing to ask.
+    /// Adds alternative queries for writes that the first round left unexplained; false if there are none.
     pub(super) fn second_round(&mut self, calls: &[Call]) -> bool {
         let before = self.asked.len();
         let mut involved: Option<Vec<Address>> = None;
@@ -86,7 +86,7 @@ impl Survey<'_> {
                     self.consider(Question::Operator { collection: account, owner: other, operator: owner }, false);
                     self.consider(Question::Allowance { token: account, owner: other, spender: owner }, false);
                     if !answers {
-                        // A token that keeps its books in another contract.
+                        // The contract may be the storage of a token contract.
                         for &token in &answering {
                             self.consider(Question::Allowance { token, owner, spender: other }, false);
                         }
@@ -123,7 +123,7 @@ impl Survey<'_> {
         self.asked.len() > before
     }
 
-    /// Every account that took part, and every address in the calldata.
+    /// All accounts that took part, and all addresses in the calldata.
     fn involved(&self, calls: &[Call]) -> Vec<Address> {
         let mut involved: Vec<Address> = self.accounts.iter().map(|(address, _)| *address).collect();
         for call in calls {
@@ -135,7 +135,7 @@ impl Survey<'_> {
         involved
     }
 
-    /// Questions that an event suggests. Its claims are not used, only its addresses.
+    /// Adds the queries that an event suggests. Only its addresses and ids are used.
     fn suggest_from(&mut self, log: &Log) {
         let contract = log.address;
         let topics = log.topics();
@@ -152,7 +152,7 @@ impl Survey<'_> {
                             self.consider(Question::NftApproved { collection: contract, id }, true);
                         }
                     }
-                    // From before topics were agreed on: both addresses stand in the data.
+                    // Early tokens index no parameters: both addresses are in the data.
                     _ => {
                         let words = log.data.data.chunks_exact(32).take(2).filter_map(U256::try_from_be_slice);
                         for holder in words.filter_map(address_in) {
@@ -212,7 +212,7 @@ impl Survey<'_> {
     }
 
     fn insist_on_balance(&mut self, token: Address, holder: Address) {
-        // The zero address stands for minting and burning; many tokens refuse to speak of it.
+        // The zero address stands for minting and burning, and many tokens revert for it.
         if !holder.is_zero() {
             self.consider(Question::Balance { token, holder }, true);
         }
@@ -231,7 +231,7 @@ impl Survey<'_> {
     }
 }
 
-/// The question that mapping keys suggest at first sight.
+/// Most likely query for a slot with these mapping keys.
 fn from_keys(contract: Address, keys: &[U256]) -> Option<Question> {
     match *keys {
         [holder] => Some(Question::Balance { token: contract, holder: address_in(holder)? }),

@@ -1,9 +1,8 @@
-//! Finds what a simulation changed for owners, without taking a token's events at their word.
+//! Detection of the changes that a simulation makes for owners, independent of a token's events.
 //!
-//! Which questions to ask is the matter of [`candidates`](super::candidates). What counts is only
-//! what the contracts answer before and after. A storage write that no answer accounts for is
-//! reported as such; if it names an account and the contract refused to speak about it, the whole
-//! report is incomplete.
+//! [`candidates`](super::candidates) selects the queries. Only the contracts' answers before and after count. A storage
+//! write that no answer explains is reported as unexplained. If it names an account and its contract does not answer
+//! the query about it, the whole report is incomplete.
 
 use alloy::primitives::{Address, B256, KECCAK256_EMPTY, Log, U256, map::HashSet};
 use revm::state::AccountInfo;
@@ -23,26 +22,26 @@ use super::{
 };
 use crate::evm::EvmError;
 
-/// What a caller wants to know about in any case: every declared token's balance of every declared
-/// owner, and its allowance to every declared spender, whether they change or not.
+/// Values to report in any case: the balance of each declared token for each declared owner, and its allowance for each
+/// declared spender, even without a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// Token contracts.
+    /// Token contracts to watch.
     pub tokens: Vec<Address>,
-    /// Holders of them.
+    /// Owners whose balances are reported.
     pub owners: Vec<Address>,
-    /// Who could be allowed to take them.
+    /// Spenders whose allowances are reported.
     pub spenders: Vec<Address>,
 }
 
-/// Bounds on the questions asked to find changes.
+/// Limits on the queries that detect changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Questions, each asked once per point in time.
+    /// Number of queries; each is made once per point in time.
     pub questions: usize,
-    /// Gas one question may use.
+    /// Gas limit of one query.
     pub question_gas: u64,
-    /// Gas all questions may use together, over RPC those of every speculative run too.
+    /// Gas limit of all queries together; over RPC it includes all speculative runs.
     pub total_gas: u64,
 }
 
@@ -52,25 +51,26 @@ impl Default for Limits {
     }
 }
 
-/// Why a run did not come to its end.
+/// Reason why a run did not finish.
 #[derive(Debug)]
 pub(super) enum Unfinished {
-    /// The machine failed at this call, or at the questions after the last.
+    /// The EVM failed in a call, or in the queries after the last one.
     Failed {
-        /// Which call of the plan, from 0.
+        /// Index of the call in the plan, from 0; the number of calls for a query.
         index: usize,
-        /// How.
+        /// Error of the EVM.
         error: EvmError,
     },
-    /// The balance of this token cannot be put in place.
+    /// The balance of this token cannot be set.
     NotShifted(Address),
-    /// Nobody waits for it any more.
+    /// The caller no longer waits.
     Cancelled,
-    /// The questions take too long to be asked in this place.
+    /// The queries take too long for this place.
     TooLong,
 }
 
-/// Changes of each call, and of all together as the last element.
+/// Returns the changes of each call, and those of all calls together as the last element. A single call has the last
+/// element only.
 pub(super) fn find(
     machine: &mut Machine<'_>,
     calls: &[Call],
@@ -100,58 +100,58 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Everything known about one simulation while its changes are being looked for.
+/// Data collected about one simulation while its changes are detected.
 pub(super) struct Survey<'l> {
     limits: &'l Limits,
     effort: &'l Effort,
     place: Place,
-    /// Points in time: before the first call, and after each.
+    /// Number of points in time: before the first call, and after each.
     pub(super) points: usize,
     caller: Address,
     pub(super) accounts: Vec<(Address, Vec<AccountInfo>)>,
     pub(super) writes: Vec<Write>,
     pub(super) asked: Vec<Asked>,
-    /// Questions known, asked or not, to ask none twice.
+    /// Queries that were considered, to avoid duplicates.
     pub(super) known: HashSet<Question>,
-    /// Contracts that a caller or an event names as tokens.
+    /// Contracts that the caller or an event names as tokens.
     pub(super) tokens: HashSet<Address>,
-    /// Contracts that named a balance other than zero.
+    /// Contracts that returned a nonzero balance.
     pub(super) answering: HashSet<Address>,
-    /// How many of `asked` have been asked and looked at.
+    /// Number of queries in `asked` that have been made and evaluated.
     pub(super) answered: usize,
     explained_up_to: usize,
     gas: u64,
     gaps: Vec<Gap>,
 }
 
-/// A slot that some call left with another value.
+/// A storage slot that some call changed.
 pub(super) struct Write {
     pub(super) account: Address,
     pub(super) slot: U256,
-    /// One per point in time.
+    /// Values of the slot, one per point in time.
     pub(super) values: Vec<U256>,
-    /// Mapping keys that lead here, outermost first.
+    /// Mapping keys that lead to the slot, outermost first.
     pub(super) keys: Vec<U256>,
-    /// Questions whose moving answer is computed from this slot.
+    /// Indices of the queries whose changing answer is computed from this slot.
     pub(super) read_by: Vec<usize>,
-    /// The question this slot suggests that its contract does not answer, if it is about an account.
+    /// Index of an unanswered query that this slot suggests, if the slot concerns an account.
     pub(super) silent: Option<usize>,
 }
 
-/// A question and what came of it.
+/// A query with its answers.
 pub(super) struct Asked {
     pub(super) question: Question,
-    /// Whether no answer is worth a report even from a contract not known to be a token.
+    /// Reports a missing answer even if the contract is not known to be a token.
     insist: bool,
-    /// The caller wants the answer even if nothing moved.
+    /// The caller wants the answer even without a change.
     declared: bool,
-    /// One per point in time.
+    /// Answers, one per point in time.
     pub(super) readings: Vec<Reading>,
     reads: Vec<(Address, U256)>,
 }
 
 impl Asked {
-    /// A question to be asked at `points` points in time.
+    /// Creates a query for `points` points in time.
     pub(super) fn new(question: Question, insist: bool, declared: bool, points: usize) -> Self {
         Self { question, insist, declared, readings: Vec::with_capacity(points), reads: Vec::new() }
     }
@@ -229,7 +229,7 @@ impl<'l> Survey<'l> {
         Ok(survey)
     }
 
-    /// Asks what has not been asked yet, at every point in time, within the limits.
+    /// Makes the new queries at all points in time, within the limits.
     fn ask(&mut self, machine: &mut Machine<'_>) -> Result<(), Unfinished> {
         let total_gas = self.effort.question_gas();
         let gas_here = self.place.question_gas();
@@ -281,7 +281,7 @@ impl<'l> Survey<'l> {
         Ok(())
     }
 
-    /// Notes a bound that was hit; one of a kind, with the larger number.
+    /// Records a limit that was reached; per kind, the larger number is kept.
     fn gap(&mut self, gap: Gap) {
         for known in &mut self.gaps {
             match (known, gap) {
@@ -295,7 +295,7 @@ impl<'l> Survey<'l> {
         self.gaps.push(gap);
     }
 
-    /// Connects writes with the questions whose answers moved and are computed from them.
+    /// Links writes with the queries whose answers changed and are computed from them.
     fn explain(&mut self) {
         for (index, asked) in self.asked.iter().enumerate().skip(self.explained_up_to) {
             if !moved(&asked.readings) {
@@ -313,7 +313,7 @@ impl<'l> Survey<'l> {
         self.explained_up_to = self.asked.len();
     }
 
-    /// What differs between two points in time.
+    /// Collects the differences between two points in time.
     fn changes(&self, from: usize, to: usize) -> Changes {
         let mut changes = Changes { gaps: self.gaps.clone(), ..Changes::default() };
         for (account, infos) in &self.accounts {
@@ -432,17 +432,17 @@ impl<'l> Survey<'l> {
     }
 }
 
-/// Whether any two neighbouring points in time differ.
+/// Returns true if values at two adjacent points in time differ.
 pub(super) fn moved<T: PartialEq>(values: &[T]) -> bool {
     values.windows(2).any(|pair| pair.first() != pair.last())
 }
 
-/// An account that does not exist has the hash of no code, as one without code has.
+/// Code hash of an account; the hash of empty code if the account does not exist.
 pub(super) fn code_hash(info: &AccountInfo) -> B256 {
     if info.code_hash.is_zero() { KECCAK256_EMPTY } else { info.code_hash }
 }
 
-/// Where an account delegates to.
+/// Target of the account's delegation.
 pub(super) fn delegation(info: &AccountInfo) -> Option<Address> {
     info.code.as_ref().and_then(|code| code.eip7702_address())
 }

@@ -1,8 +1,7 @@
-//! The virtual machine of a simulation: revm over layers of state, with two instructions replaced.
+//! The EVM of a simulation: revm over layers of state, with two replaced instructions.
 //!
-//! Nothing here is interpreted: it executes, remembers hash preimages while it executes and slots
-//! read while it answers questions. No inspector is installed, so that the other 254 instructions
-//! run at full speed: `KECCAK256` and `SLOAD` alone are wrapped, in the instruction table.
+//! It only executes and records: hash preimages in calls, and storage reads in queries. There is no inspector, so that
+//! the other 254 instructions run at full speed. Only `KECCAK256` and `SLOAD` are wrapped in the instruction table.
 
 use std::collections::HashMap;
 
@@ -32,42 +31,42 @@ use crate::evm::{
     self, BlockContext, ChainRules, Checks, DatabaseError, DynDatabase, EvmError, Precompiles, SpecId, StandIn,
 };
 
-/// Preimages kept at most; a run that hashes more is reported as incomplete.
+/// Maximum number of preimages; a run with more is reported as incomplete.
 const MAX_PREIMAGES: usize = 1 << 16;
-/// Hash inputs of these lengths can name a storage slot: from one packed address to three words and a bit.
+/// Lengths of hash inputs that can determine a storage slot: one packed address to four words.
 const PREIMAGE_BYTES: std::ops::RangeInclusive<usize> = 20..=128;
 
-/// The base state and, over it, what each executed call changed.
+/// The base state, and above it the changes of each executed call.
 ///
-/// Depth `n` shows the state after the first `n` calls; depth 0 is the pinned block.
+/// Depth `n` is the state after the first `n` calls; depth 0 is the pinned block.
 pub(super) struct Layers<'a> {
     base: &'a DynDatabase<'a>,
-    /// Slot of the history contract that the block writes before its first transaction, and the
-    /// parent's hash that it writes there ([EIP-2935](https://eips.ethereum.org/EIPS/eip-2935)).
+    /// Slot of the history contract that the block writes before its first transaction, and the parent hash that it
+    /// stores there ([EIP-2935](https://eips.ethereum.org/EIPS/eip-2935)).
     history: Option<(U256, U256)>,
-    /// Coins that accounts have in place of the chain's, and slots in place of the chain's.
+    /// Overrides of native balances and of storage slots.
     coins: Vec<BalanceShift>,
     slots: HashMap<(Address, U256), U256>,
     calls: Vec<EvmState>,
     depth: usize,
 }
 
-/// What the two replaced instructions remember.
+/// Data recorded by the two replaced instructions.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
-    /// Whether questions are being asked (slots read are kept) or calls executed (preimages are).
+    /// True during queries, which record reads; false during calls, which record preimages.
     asking: bool,
-    /// Inputs of `KECCAK256`, one after the other.
+    /// Inputs of `KECCAK256`, concatenated.
     bytes: Vec<u8>,
-    /// Hash, start in `bytes`, length.
+    /// Hash, start in `bytes`, and length of each input.
     preimages: Vec<(B256, usize, usize)>,
     overflow: bool,
-    /// Slots read since the last question.
+    /// Slots read since the start of the last query.
     reads: Vec<(Address, U256)>,
 }
 
 impl Recorder {
-    /// Keeps `bytes` as what was hashed to `hash`.
+    /// Records `bytes` as the preimage of `hash`.
     pub(super) fn remember(&mut self, hash: B256, bytes: &[u8]) {
         if self.preimages.len() >= MAX_PREIMAGES {
             self.overflow = true;
@@ -77,14 +76,14 @@ impl Recorder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Every preimage seen, with its hash.
+    /// All recorded preimages with their hashes.
     pub(super) fn preimages(&self) -> impl Iterator<Item = (B256, &[u8])> {
         self.preimages
             .iter()
             .map(|&(hash, start, length)| (hash, self.bytes.get(start..start + length).unwrap_or_default()))
     }
 
-    /// Whether some preimages were left out.
+    /// Returns true if some preimages were not recorded.
     pub(super) fn overflowed(&self) -> bool {
         self.overflow
     }
@@ -94,29 +93,29 @@ type Host<'a> = Context<BlockEnv, TxEnv, CfgEnv, Layers<'a>, Journal<Layers<'a>>
 type Machinery<'a> =
     Evm<Host<'a>, (), EthInstructions<EthInterpreter, Host<'a>>, Precompiles, EthFrame<EthInterpreter>>;
 
-/// One machine for one simulation: executes calls in order, then answers questions about any depth.
+/// EVM for one simulation: executes calls in order, then queries contracts at any depth.
 pub(super) struct Machine<'a> {
     rules: ChainRules,
     evm: Machinery<'a>,
 }
 
-/// What a contract said to a question.
+/// Result of a query to a contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It returned these bytes.
+    /// The contract returned these bytes.
     Returned(Bytes),
-    /// There is no code to ask.
+    /// The address has no code.
     NoCode,
-    /// It reverted.
+    /// The contract reverted.
     Reverted,
-    /// It ran out of the gas a question may use.
+    /// The contract exceeded the query's gas limit.
     OutOfGas,
-    /// It stopped in another way.
+    /// The contract halted for another reason.
     Halted,
 }
 
 impl<'a> Machine<'a> {
-    /// A machine on top of `base`, in the given environment, for which the signatures of `stand_ins` exist.
+    /// Creates an EVM on top of `base` in the given environment, with placeholder signatures for `stand_ins`.
     pub(super) fn new(
         rules: ChainRules,
         block: &BlockContext,
@@ -170,15 +169,16 @@ impl<'a> Machine<'a> {
         Ok(outcome.result)
     }
 
-    /// Turns to the state after the first `depth` calls.
+    /// Selects the state after the first `depth` calls.
     pub(super) fn turn_to(&mut self, depth: usize) {
         let _ = self.evm.finalize();
         self.evm.ctx.journaled_state.database.depth = depth;
     }
 
-    /// Asks `target` with `question` as a static call by `caller` on the state turned to.
+    /// Calls `target` with `question` as a static call by `caller` on the selected state. Returns the result and the
+    /// used gas.
     ///
-    /// The slots it read to answer are in [`Machine::reads`] until the next question.
+    /// The slots that were read are in [`Machine::reads`] until the next query.
     pub(super) fn ask(
         &mut self,
         caller: Address,
@@ -237,12 +237,12 @@ impl<'a> Machine<'a> {
         Ok((answer, used))
     }
 
-    /// Gives an account another balance of the chain's coin.
+    /// Overrides an account's native balance.
     pub(super) fn shift_coin(&mut self, shift: BalanceShift) {
         self.evm.ctx.journaled_state.database.coins.push(shift);
     }
 
-    /// Puts a value in the place of a slot of the chain, or takes it away again.
+    /// Overrides a storage slot of the base state, or removes the override.
     pub(super) fn shift_slot(&mut self, contract: Address, slot: U256, value: Option<U256>) {
         let slots = &mut self.evm.ctx.journaled_state.database.slots;
         match value {
@@ -251,12 +251,11 @@ impl<'a> Machine<'a> {
         };
     }
 
-    /// Slots read by the last question.
+    /// Slots read by the last query.
     pub(super) fn reads(&self) -> &[(Address, U256)] {
         &self.evm.ctx.chain.reads
     }
 
-    /// What was remembered while executing.
     pub(super) fn recorder(&self) -> &Recorder {
         &self.evm.ctx.chain
     }
@@ -266,12 +265,12 @@ impl<'a> Machine<'a> {
         &self.evm.ctx.journaled_state.database.calls
     }
 
-    /// An account on the state turned to.
+    /// An account in the selected state.
     pub(super) fn account(&mut self, address: Address) -> Result<Option<AccountInfo>, EvmError> {
         Ok(self.evm.ctx.journaled_state.database.basic(address)?)
     }
 
-    /// A slot on the state turned to.
+    /// A storage slot in the selected state.
     pub(super) fn storage(&mut self, address: Address, slot: U256) -> Result<U256, EvmError> {
         Ok(self.evm.ctx.journaled_state.database.storage(address, slot)?)
     }
@@ -296,7 +295,7 @@ impl Database for Layers<'_> {
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, DatabaseError> {
-        // Code that a call deployed or set travels inside its account, so only the base is asked by hash.
+        // Code that a call deployed is part of its account, so only base code is read by hash.
         self.base.code_by_hash_ref(code_hash)
     }
 
@@ -330,7 +329,7 @@ impl Database for Layers<'_> {
     }
 }
 
-/// `KECCAK256` as it is, and its input kept when it could name a storage slot.
+/// `KECCAK256` that records its input if it could determine a storage slot.
 fn keccak256(context: InstructionContext<'_, Host<'_>, EthInterpreter>) -> InstructionExecResult {
     let InstructionContext { interpreter, host } = context;
     let operands = match interpreter.stack.data().as_slice() {
@@ -344,13 +343,13 @@ fn keccak256(context: InstructionContext<'_, Host<'_>, EthInterpreter>) -> Instr
     if recorder.asking || !PREIMAGE_BYTES.contains(&length) {
         return Ok(());
     }
-    // The instruction succeeded, so the memory it hashed exists at this offset.
+    // The instruction succeeded, so the hashed memory exists at this offset.
     let (Ok(offset), Some(hash)) = (usize::try_from(offset), interpreter.stack.top()) else { return Ok(()) };
     recorder.remember(B256::from(*hash), interpreter.memory.slice_len(offset, length).as_ref());
     Ok(())
 }
 
-/// `SLOAD` as it is; while a question is asked, the slot is kept.
+/// `SLOAD` that records the slot during a query.
 fn sload(context: InstructionContext<'_, Host<'_>, EthInterpreter>) -> InstructionExecResult {
     let InstructionContext { interpreter, host } = context;
     if host.chain.asking

@@ -1,25 +1,24 @@
-//! Local simulation of calls on a pinned block: status, decoded revert, gas, logs and every change
-//! that matters to an owner.
+//! Local simulation of calls on a pinned block: status, decoded revert, gas, logs, and all changes that matter to an
+//! owner.
 //!
-//! A [`Fork`] is a block and the environment of the next one. [`Fork::simulate`] runs a plan of
-//! calls in that environment, so that a transaction that is then the first of the next block does
-//! exactly what was simulated. Nothing about the transaction leaves the process: over RPC, only
-//! accounts and slots are read.
+//! A [`Fork`] is a block and the environment of the next one. [`Fork::simulate`] runs a plan of calls in that
+//! environment. If the transaction becomes the first of the next block, it does exactly what was simulated. The
+//! transaction stays in the process: only accounts and slots are read over RPC.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `call` | what is simulated |
-//! | `outcome` | what comes out |
-//! | `revert` | reasons in words |
+//! | `call` | calls to simulate |
+//! | `outcome` | results of a simulation |
+//! | `revert` | revert reasons as text |
 //! | `machine` | revm over layers of state |
-//! | `shift` | balances that a simulation begins with and the chain does not have |
-//! | `run` | one run of a plan, and what it may spend |
-//! | `candidates`, `question`, `trail` | what to ask about changes |
-//! | `changes`, `silence` | the answers, what they account for, and what nobody answers |
+//! | `shift` | initial balances that differ from the chain's |
+//! | `run` | one run of a plan, and its effort limits |
+//! | `candidates`, `question`, `trail` | queries about possible changes |
+//! | `changes`, `silence` | changes by the query results, their accounting, and unanswered queries |
 //! | `source`, `remote`, `pinned` | blocks to pin, state over JSON-RPC |
-//! | `verify` | the values that a simulation read, compared on every endpoint |
+//! | `verify` | comparison of the read values on all endpoints |
 //!
-//! Not here: any opinion on what is safe (see `safety`), or anything that is sent (see `custody`).
+//! Not here: safety rules (see `safety`) and signing (see `custody`).
 
 mod call;
 mod candidates;
@@ -59,15 +58,14 @@ use bardo_base::text::SafeText;
 use pinned::{PinnedState, Speculated};
 use run::{Effort, Place, run};
 
-/// How many simulations of this process run at once: one per processor.
+/// Limit on concurrent simulations of this process: one per processor.
 static RUNNING: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from)));
 
-/// Characters kept of what another program said about a failure.
+/// Maximum length of an external error message, in characters.
 const MAX_TEXT: usize = 256;
 
-/// A pinned block with its state, and the environment of the block that would follow it.
-/// Cheap to clone; clones share everything.
+/// A pinned block with its state, and the environment of the following block. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
 pub struct Fork {
     pinned: Pinned,
@@ -76,108 +74,108 @@ pub struct Fork {
     state: PinnedOn,
 }
 
-/// Where the state of the pinned block is.
+/// Location of the pinned block's state.
 #[derive(Debug, Clone)]
 enum PinnedOn {
-    /// In this process, whole.
+    /// The complete state, in this process.
     Devnet(Arc<State>),
-    /// Behind an endpoint, cached.
+    /// State behind an endpoint, with a cache.
     Remote(Arc<PinnedState>),
 }
 
-/// How a simulation is run.
+/// Options of a simulation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What to report in any case.
+    /// Items to report in any case.
     pub watch: Watch,
-    /// Bounds on the search for changes.
+    /// Limits on the search for changes.
     pub limits: Limits,
-    /// What to fetch before the first run, over RPC.
+    /// State to fetch before the first run, over RPC.
     pub hints: Hints,
-    /// Signatures that will be made, for which [`PLACEHOLDER_SIGNATURE`](crate::evm::PLACEHOLDER_SIGNATURE)
-    /// stands in the calldata. They exist in this one simulation only.
+    /// Future signatures, for which [`PLACEHOLDER_SIGNATURE`](crate::evm::PLACEHOLDER_SIGNATURE) stands in the
+    /// calldata. They apply to this simulation only.
     pub signatures: Vec<StandIn>,
-    /// Balances that differ from the chain's when the first call begins. They exist in this one simulation only.
+    /// Initial balances that differ from the chain's. They apply to this simulation only.
     pub shifts: Vec<BalanceShift>,
 }
 
-/// Why there is no simulation. Whatever the reason: nothing is known about what the calls would do.
+/// Error that prevented a simulation. The effects of the calls are then unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
     /// A chain would not include this transaction at all.
     #[error("call {index} cannot be a transaction in this block: {reason}")]
     Rejected {
-        /// Which call of the plan, from 0.
+        /// Index of the call in the plan, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// Reason for the rejection.
         reason: SafeText,
     },
-    /// An endpoint could not be asked, or refused.
+    /// An endpoint could not be reached, or refused.
     #[error("the chain state could not be read: {0}")]
     Endpoint(#[from] ProviderError),
-    /// An endpoint answered something that is not an answer.
+    /// An endpoint returned an invalid answer.
     #[error("the chain state could not be read: {what}")]
     Malformed {
-        /// What is wrong, in our words.
+        /// Description of the problem.
         what: String,
     },
     /// The endpoint does not have the block.
     #[error("the endpoint does not know block {block:?}: name one that exists, or wait until it has it")]
     UnknownBlock {
-        /// What was asked for.
+        /// The requested block.
         block: BlockId,
     },
-    /// Another chain answers there.
+    /// The endpoint belongs to another chain.
     #[error("wrong chain: expected id {expected}, found id {found}; correct the URL or the chain's name")]
     WrongChain {
-        /// The id that was meant.
+        /// Id of the expected chain.
         expected: u64,
-        /// The id the endpoint gives.
+        /// Chain id that the endpoint returned.
         found: u64,
     },
     /// The pinned block is no longer part of the chain.
     #[error("block {number} ({hash}) was replaced while its state was being read: pin the new one and simulate again")]
     Reorganised {
-        /// Its height.
+        /// Height of the replaced block.
         number: u64,
-        /// Its hash, as it was.
+        /// Hash of the replaced block.
         hash: B256,
     },
-    /// Endpoints of the chain give different values for what the calls read, and no majority of them agrees.
+    /// Endpoints give different values for state that the calls read, without a majority.
     #[error("{0}: find out which of them is wrong and remove it")]
     Disputed(Dispute),
     /// No endpoint answered when the values that the calls read were compared.
     #[error("no endpoint answered when the values that the simulation read were compared: try again")]
     Unverified,
-    /// What the calls read depends on what they read, too many times over.
+    /// The calls kept reading missing state after the maximum number of fetch rounds.
     #[error(
         "after {rounds} rounds of fetching, the calls still read state that is not there: simulate fewer or simpler calls"
     )]
     NotConverging {
-        /// Rounds that were made.
+        /// Number of fetch rounds.
         rounds: usize,
     },
-    /// The state could not be read.
+    /// Failure of the state source.
     #[error("the chain state could not be read: {0}")]
     State(SafeText),
-    /// A balance is not kept in one storage slot, so that another one cannot be put in its place.
+    /// A token does not keep balances in single storage slots, so another balance cannot be set.
     #[error(
         "the balance of token {token} cannot be simulated as it is on paper: its contract does not keep it in one slot"
     )]
     Shift {
-        /// The token's contract.
+        /// Address of the token.
         token: alloy::primitives::Address,
     },
-    /// The program is shutting down.
+    /// The process is shutting down.
     #[error("the simulation was stopped before it ended: the program is shutting down")]
     Stopped,
-    /// The virtual machine gave up.
+    /// Internal failure of the EVM.
     #[error("the virtual machine failed: {0}")]
     Machine(SafeText),
 }
 
 impl Fork {
-    /// A fork of a devnet's block, on its state as it is.
+    /// Creates a fork of a devnet's block, with the devnet's state.
     pub fn on_devnet(snapshot: Snapshot) -> Self {
         let Snapshot { rules, state, block, hash, next } = snapshot;
         let pinned = Pinned { chain_id: rules.chain_id, number: block.number, hash };
@@ -193,27 +191,27 @@ impl Fork {
         self.pinned
     }
 
-    /// The environment calls run in.
+    /// Environment in which calls run.
     pub fn next_block(&self) -> BlockContext {
         self.next
     }
 
-    /// Simulates `calls` one after the other, each as a transaction of its own, all in the next
-    /// block, and reports what they change.
+    /// Simulates `calls` in sequence, each as a transaction of its own, all in the next block, and reports their
+    /// changes.
     ///
     /// # Errors
-    /// See [`ForkError`]. A revert is an answer, not an error.
+    /// A [`ForkError`] if the simulation could not run. A revert is a result, not an error.
     pub async fn simulate(&self, calls: &[Call]) -> Result<Simulation, ForkError> {
         self.simulate_with(calls, &Options::default()).await
     }
 
-    /// [`Fork::simulate`] with declarations and bounds of the caller's own.
+    /// Like [`Fork::simulate`], with options.
     ///
     /// # Errors
-    /// See [`ForkError`].
+    /// As [`Fork::simulate`].
     pub async fn simulate_with(&self, calls: &[Call], options: &Options) -> Result<Simulation, ForkError> {
         let effort = Effort::of(&options.limits);
-        // Whoever stops waiting takes this away, and the work ends soon after.
+        // When the caller stops waiting, this guard is dropped and the work ends soon after.
         let _awaited = effort.awaited();
         match &self.state {
             PinnedOn::Devnet(state) => {
@@ -227,7 +225,7 @@ impl Fork {
         }
     }
 
-    /// One speculative run on a remote state.
+    /// Runs the calls once, speculatively, on a remote state.
     async fn speculate(
         &self,
         state: &Arc<PinnedState>,
@@ -242,8 +240,8 @@ impl Fork {
         .await
     }
 
-    /// Does `work` where it is called if it is small, and otherwise on a thread that may block: a plan by its gas
-    /// limits, questions by what they turn out to use.
+    /// Does small `work` in place, and larger work on a blocking thread. The gas limits of the plan decide first, then
+    /// the effort of the queries.
     async fn attempt<T: Send + 'static>(
         &self,
         calls: &[Call],
@@ -260,7 +258,7 @@ impl Fork {
         let running = permit().await?;
         let (fork, calls, options, effort) = (self.clone(), calls.to_vec(), options.clone(), Arc::clone(effort));
         tokio::task::spawn_blocking(move || {
-            // Held until the work is done, even if nobody waits for it any more.
+            // The permit is held until the work is done, even if the caller stops waiting.
             let _running = running;
             work(&fork, &calls, &options, &effort, Place::Elsewhere)
         })

@@ -1,359 +1,356 @@
-//! What a simulation says: the end of every call and each change that matters to an owner.
+//! Results of a simulation: the outcome of every call, and the changes that matter to an owner.
 
 use alloy::primitives::{Address, B256, Bytes, Log, U256, aliases::U192};
 
 use super::revert::Reason;
 use bardo_base::text::SafeText;
 
-/// The answer of [`Fork::simulate`](super::Fork::simulate): one outcome per call, and what all of
-/// them changed together.
+/// Result of [`Fork::simulate`](super::Fork::simulate): one outcome per call, and the changes of all calls together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simulation {
-    /// The block whose state this ran on.
+    /// Block whose state the simulation used.
     pub pinned: Pinned,
-    /// One per call, in order.
+    /// Outcomes of the calls, in order.
     pub outcomes: Vec<Outcome>,
     /// Changes from the pinned state to the state after the last call.
     pub changes: Changes,
 }
 
-/// The block a fork stands on.
+/// The block that a fork is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pinned {
-    /// Id of the chain.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Height of the block whose state was read.
+    /// Height of the block.
     pub number: u64,
-    /// Its hash.
+    /// Hash of the block.
     pub hash: B256,
 }
 
-/// How one call ended.
+/// Outcome of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Success or not.
+    /// Final status of the call.
     pub status: Status,
-    /// Gas the transaction is charged for: intrinsic cost included, refunds taken off, in gas units.
+    /// Gas charged to the transaction, in gas units: includes the intrinsic cost, after refunds.
     pub gas_used: u64,
-    /// What it returned (the deployed code of a creation), or the raw data of its revert.
+    /// Return data (the deployed code for a creation), or the raw revert data.
     pub output: Bytes,
-    /// The contract it created.
+    /// Address of the created contract; `None` if the call created none.
     pub created: Option<Address>,
-    /// Events, in order. None unless it succeeded.
+    /// Events of the call, in order; empty unless it succeeded.
     pub logs: Vec<Log>,
-    /// What this call changed, from the state right before it to the state right after. `None`
-    /// where the simulation had this one call only: then it is [`Simulation::changes`].
+    /// Changes made by this call alone. `None` if the simulation had only this call; [`Simulation::changes`] applies
+    /// then.
     pub changes: Option<Changes>,
 }
 
-/// The end of a call.
+/// Final status of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// It ran to its end.
+    /// The call succeeded.
     Success,
-    /// It gave up and said why; what it had changed is undone, gas is paid.
+    /// The call reverted for this reason; its changes are undone, but gas is paid.
     Reverted(Reason),
-    /// It broke: out of gas, an invalid instruction. All gas is gone.
+    /// The call halted abnormally, such as out of gas or at an invalid instruction. All gas is used.
     Halted(SafeText),
 }
 
-/// Everything found to have changed between two states. Amounts are raw token units (wei for the
-/// native currency). An entry stands here only if it changed, or if the caller declared it.
+/// Changes detected between two states. Amounts are in raw token units (wei for the native token). An entry exists only
+/// if the value changed or the caller declared it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Native balances, nonces, code and delegations.
     pub accounts: Vec<AccountChange>,
-    /// What `balanceOf` says: ERC-20 amounts, or the number of ERC-721 tokens.
+    /// Results of `balanceOf`: ERC-20 amounts, or numbers of ERC-721 tokens.
     pub balances: Vec<BalanceChange>,
-    /// ERC-20 allowances.
+    /// ERC-20 allowances by owner and spender.
     pub allowances: Vec<AllowanceChange>,
     /// Allowances inside Permit2.
     pub permit2_allowances: Vec<Permit2AllowanceChange>,
     /// Words of Permit2's bitmap of used signature nonces.
     pub permit2_nonces: Vec<NonceWordChange>,
-    /// Total supplies, where tokens were minted or burnt.
+    /// Total supplies of tokens that were minted or burnt.
     pub supplies: Vec<SupplyChange>,
     /// Nonces of ERC-2612 permits.
     pub permit_nonces: Vec<PermitNonceChange>,
-    /// Nonces that accounts use at an ERC-4337 entry point.
+    /// Account nonces at an ERC-4337 entry point.
     pub account_nonces: Vec<AccountNonceChange>,
-    /// Approvals for everything (ERC-721, ERC-1155).
+    /// Approvals of operators for all tokens of an owner (ERC-721, ERC-1155).
     pub operators: Vec<OperatorChange>,
     /// Owners of single tokens (ERC-721).
     pub nft_owners: Vec<NftChange>,
-    /// Who may take a single token (ERC-721).
+    /// Approved addresses of single tokens (ERC-721).
     pub nft_approvals: Vec<NftChange>,
     /// ERC-1155 and ERC-6909 balances per id.
     pub multi_balances: Vec<MultiBalanceChange>,
-    /// Every storage slot that ended with another value, explained or not.
+    /// All storage slots with a changed value, explained or not.
     pub writes: Vec<StorageWrite>,
-    /// Questions a token did not answer, and those that a storage write suggests about an account
-    /// and its contract does not answer.
+    /// Queries that a token did not answer, and unanswered queries about an account that a storage write suggests.
     pub unreadable: Vec<Unreadable>,
-    /// Why this list may be incomplete. Empty: every bound was kept.
+    /// Reasons why this list may be incomplete. Empty if no limit was reached.
     pub gaps: Vec<Gap>,
 }
 
 /// A value before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Change<T> {
-    /// On the earlier state.
+    /// Value in the earlier state.
     pub before: T,
-    /// On the later state.
+    /// Value in the later state.
     pub after: T,
 }
 
-/// An account that is not what it was.
+/// Changes of one account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountChange {
-    /// Whose.
+    /// Address of the account.
     pub account: Address,
-    /// Native balance in wei, gas paid included.
+    /// Native balance in wei, after payment of gas.
     pub balance: Change<U256>,
-    /// Transactions sent, or contracts created.
+    /// Account nonce: number of sent transactions or created contracts.
     pub nonce: Change<u64>,
-    /// Keccak hash of the code; that of no bytes where there is none.
+    /// Keccak hash of the code; the hash of empty bytes if there is none.
     pub code_hash: Change<B256>,
-    /// Where the account delegates to ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
+    /// Target of the account's delegation ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
     pub delegation: Change<Option<Address>>,
 }
 
-/// `balanceOf(holder)` of `token`.
+/// Change of `balanceOf(holder)` of `token`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BalanceChange {
-    /// The contract that keeps the balance.
+    /// Address of the token contract.
     pub token: Address,
-    /// Whose balance.
+    /// Holder of the balance.
     pub holder: Address,
-    /// Raw units.
+    /// Balance in raw units.
     pub balance: Change<U256>,
 }
 
-/// `allowance(owner, spender)` of `token`.
+/// Change of `allowance(owner, spender)` of `token`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllowanceChange {
-    /// The contract that keeps the allowance.
+    /// Address of the token contract.
     pub token: Address,
-    /// Whose tokens.
+    /// Owner of the tokens.
     pub owner: Address,
-    /// Who may take them.
+    /// Account that may take the tokens.
     pub spender: Address,
-    /// Raw units.
+    /// Allowance in raw units.
     pub allowance: Change<U256>,
 }
 
-/// `allowance(owner, token, spender)` of a Permit2 contract.
+/// Change of `allowance(owner, token, spender)` of a Permit2 contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permit2AllowanceChange {
-    /// The Permit2 contract.
+    /// Address of the Permit2 contract.
     pub permit2: Address,
-    /// Whose tokens.
+    /// Owner of the tokens.
     pub owner: Address,
-    /// Which token.
+    /// Address of the token contract.
     pub token: Address,
-    /// Who may take them.
+    /// Account that may take the tokens.
     pub spender: Address,
-    /// What is allowed.
+    /// Amount, expiration and nonce of the allowance.
     pub allowance: Change<Permit2Allowance>,
 }
 
-/// An allowance as Permit2 keeps it.
+/// An allowance as stored in Permit2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Permit2Allowance {
-    /// Raw units.
+    /// Amount in raw units.
     pub amount: U256,
-    /// Seconds since the Unix epoch after which it is void.
+    /// Time after which the allowance is invalid, in seconds since the Unix epoch.
     pub expiration: u64,
-    /// The next nonce a signed permit for it must carry.
+    /// Nonce that the next signed permit for it must carry.
     pub nonce: u64,
 }
 
-/// `nonceBitmap(owner, word)` of a Permit2 contract: a set bit is a used signature nonce.
+/// Change of `nonceBitmap(owner, word)` of a Permit2 contract: a set bit is a used signature nonce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NonceWordChange {
-    /// The Permit2 contract.
+    /// Address of the Permit2 contract.
     pub permit2: Address,
-    /// Whose signatures.
+    /// Account that signs the permits.
     pub owner: Address,
-    /// Which word: the nonce without its last eight bits.
+    /// Index of the word: the nonce without its lowest eight bits.
     pub word: U256,
-    /// The 256 bits.
+    /// The 256 bits of the word.
     pub bits: Change<U256>,
 }
 
-/// `totalSupply()` of `token`.
+/// Change of `totalSupply()` of `token`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SupplyChange {
-    /// The token.
+    /// Address of the token contract.
     pub token: Address,
-    /// Raw units.
+    /// Total supply in raw units.
     pub supply: Change<U256>,
 }
 
-/// `getNonce(account, key)` of an entry point ([ERC-4337](https://eips.ethereum.org/EIPS/eip-4337)).
+/// Change of `getNonce(account, key)` of an entry point ([ERC-4337](https://eips.ethereum.org/EIPS/eip-4337)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountNonceChange {
-    /// The entry point.
+    /// Address of the entry point.
     pub entry_point: Address,
-    /// Whose nonce.
+    /// Account that the nonce belongs to.
     pub account: Address,
-    /// Which of the account's sequences.
+    /// Key of the account's nonce sequence.
     pub key: U192,
-    /// The next operation's nonce: the key, and the place in its sequence below it.
+    /// Nonce of the next operation: the key, followed by the position in its sequence.
     pub nonce: Change<U256>,
 }
 
-/// `nonces(owner)` of `token` ([ERC-2612](https://eips.ethereum.org/EIPS/eip-2612)).
+/// Change of `nonces(owner)` of `token` ([ERC-2612](https://eips.ethereum.org/EIPS/eip-2612)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PermitNonceChange {
-    /// The contract that keeps the nonce.
+    /// Address of the token contract.
     pub token: Address,
-    /// Whose permits.
+    /// Account that signs the permits.
     pub owner: Address,
-    /// The next permit's nonce.
+    /// Nonce of the next permit.
     pub nonce: Change<U256>,
 }
 
-/// `isApprovedForAll(owner, operator)` of `collection`.
+/// Change of `isApprovedForAll(owner, operator)` of `collection`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OperatorChange {
-    /// The contract of the tokens.
+    /// Address of the token collection.
     pub collection: Address,
-    /// Whose tokens.
+    /// Owner of the tokens.
     pub owner: Address,
-    /// Who may move all of them.
+    /// Account that may move all of them.
     pub operator: Address,
-    /// Whether it is approved.
+    /// True if the operator is approved.
     pub approved: Change<bool>,
 }
 
-/// `ownerOf(id)` or `getApproved(id)` of `collection`; the zero address is nobody.
+/// Change of `ownerOf(id)` or `getApproved(id)` of `collection`; the zero address stands for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NftChange {
-    /// The contract of the token.
+    /// Address of the token collection.
     pub collection: Address,
-    /// Which token.
+    /// Id of the token.
     pub id: U256,
-    /// Who owns it, or may take it.
+    /// Owner or approved address of the token.
     pub who: Change<Address>,
 }
 
-/// `balanceOf(holder, id)` of `collection`.
+/// Change of `balanceOf(holder, id)` of `collection`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MultiBalanceChange {
-    /// The contract of the tokens.
+    /// Address of the token collection.
     pub collection: Address,
-    /// Whose.
+    /// Holder of the balance.
     pub holder: Address,
-    /// Which kind.
+    /// Id of the token.
     pub id: U256,
-    /// Raw units.
+    /// Balance in raw units.
     pub balance: Change<U256>,
 }
 
-/// A storage slot that ended with another value.
+/// A storage slot with a changed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageWrite {
-    /// Whose storage.
+    /// Address of the contract.
     pub account: Address,
-    /// The slot.
+    /// Number of the slot.
     pub slot: U256,
-    /// Its 256 bits.
+    /// Value of the slot.
     pub value: Change<U256>,
-    /// Mapping keys that lead to the slot, outermost first, as far as hashes seen while executing
-    /// tell. Words as they are: an address is its number.
+    /// Mapping keys that lead to the slot, outermost first, as far as recorded hashes show. They are raw words; an
+    /// address is its number.
     pub keys: Vec<U256>,
-    /// Whether the changes listed beside account for it.
+    /// Degree to which the reported changes explain the write.
     pub explained: Explained,
 }
 
-/// How well the other changes account for a storage write.
+/// Degree to which the reported changes explain a storage write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Explained {
-    /// A listed value is computed from this slot and moved by exactly what the slot moved.
+    /// A reported value is computed from this slot and changed by exactly the same amount.
     Exactly,
-    /// A listed value that moved is computed from this slot, but not one to one: the slot may hold
-    /// something else too.
+    /// A changed value is computed from this slot but changed by another amount; the slot may hold other data too.
     Partly,
-    /// Nothing listed accounts for it.
+    /// No reported value explains the write.
     No,
 }
 
-/// A contract that did not answer.
+/// A query that a contract did not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The contract asked.
+    /// Address of the contract.
     pub contract: Address,
-    /// The question in words, such as `balanceOf(0x…)`.
+    /// The query as text, such as `balanceOf(0x…)`.
     pub question: String,
-    /// What happened instead.
+    /// The kind of failure.
     pub failure: Failure,
 }
 
-/// How a question failed.
+/// Failure of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// It reverted.
+    /// The contract reverted.
     Reverted,
-    /// It used more gas than a question may.
+    /// The contract exceeded the query's gas limit.
     OutOfGas,
-    /// It stopped on an invalid instruction or the like.
+    /// The contract halted abnormally, such as at an invalid instruction.
     Halted,
-    /// It returned fewer bytes than its answer has, or a value out of its range.
+    /// The contract returned too few bytes or a value out of range.
     Malformed,
 }
 
-/// A bound that was hit while looking for changes.
+/// A limit that was reached while changes were detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
-    /// More questions than the limit (the number left unasked).
+    /// Number of queries beyond the limit, which were not made.
     Questions(usize),
-    /// Questions used up their gas together (the number left unasked).
+    /// Number of queries that were not made because the gas for queries was used up.
     Gas(usize),
-    /// More hashes than are remembered, so that some slots cannot be told apart.
+    /// Some hashes were not recorded, so that some slots cannot be identified.
     Preimages,
 }
 
 impl Simulation {
-    /// Whether every call succeeded.
+    /// Returns true if every call succeeded.
     pub fn succeeded(&self) -> bool {
         self.outcomes.iter().all(|outcome| outcome.status == Status::Success)
     }
 
-    /// The first call that did not succeed, with its place in the plan.
+    /// Index and outcome of the first call that did not succeed.
     pub fn failure(&self) -> Option<(usize, &Outcome)> {
         self.outcomes.iter().enumerate().find(|(_, outcome)| outcome.status != Status::Success)
     }
 
-    /// Gas of all calls together.
+    /// Gas used by all calls together, in gas units.
     pub fn gas_used(&self) -> u64 {
         self.outcomes.iter().fold(0, |sum, outcome| sum.saturating_add(outcome.gas_used))
     }
 
-    /// What call number `index` changed by itself; `None` if there is no such call.
+    /// Changes made by call `index` alone; `None` if there is no such call.
     pub fn changes_of(&self, index: usize) -> Option<&Changes> {
         self.outcomes.get(index).map(|outcome| outcome.changes.as_ref().unwrap_or(&self.changes))
     }
 }
 
 impl Changes {
-    /// Whether no bound was hit, no token refused to answer, and no write keyed by an account is left
-    /// that its contract will not speak about. Only then is the absence of an entry a statement.
+    /// Returns true if no limit was reached and no relevant query failed. Only then does a missing entry mean that
+    /// nothing changed.
     pub fn complete(&self) -> bool {
         self.gaps.is_empty() && self.unreadable.is_empty()
     }
 
-    /// Storage writes that the listed changes do not account for exactly.
+    /// Storage writes that the reported changes do not explain exactly.
     pub fn unexplained(&self) -> impl Iterator<Item = &StorageWrite> {
         self.writes.iter().filter(|write| write.explained != Explained::Exactly)
     }
 
-    /// How the balance of `holder` in `token` changed; `None` if it did not.
+    /// Change of the balance of `holder` in `token`; `None` if there is no entry.
     pub fn balance(&self, token: Address, holder: Address) -> Option<Change<U256>> {
         self.balances.iter().find(|entry| entry.token == token && entry.holder == holder).map(|entry| entry.balance)
     }
 
-    /// How an allowance changed; `None` if it did not.
+    /// Change of an allowance; `None` if there is no entry.
     pub fn allowance(&self, token: Address, owner: Address, spender: Address) -> Option<Change<U256>> {
         self.allowances
             .iter()
@@ -361,14 +358,14 @@ impl Changes {
             .map(|entry| entry.allowance)
     }
 
-    /// How an account changed; `None` if it did not.
+    /// Changes of an account; `None` if there is no entry.
     pub fn account(&self, account: Address) -> Option<&AccountChange> {
         self.accounts.iter().find(|entry| entry.account == account)
     }
 }
 
 impl StorageWrite {
-    /// Whether `account` is among the mapping keys, or is the account written to.
+    /// Returns true if `account` is the contract, the slot number, or one of the mapping keys.
     pub fn concerns(&self, account: Address) -> bool {
         let key = U256::from_be_bytes(account.into_word().0);
         self.account == account || self.slot == key || self.keys.contains(&key)
@@ -376,7 +373,7 @@ impl StorageWrite {
 }
 
 impl<T: PartialEq> Change<T> {
-    /// Whether before and after differ.
+    /// Returns true if the two values differ.
     pub fn moved(&self) -> bool {
         self.before != self.after
     }

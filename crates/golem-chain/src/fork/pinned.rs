@@ -1,13 +1,12 @@
-//! One block's state as an endpoint tells it: pinned to the block, cached, filled in batches.
+//! State of one block as an endpoint returns it: pinned to the block, cached, and fetched in batches.
 //!
-//! A node is far and each question costs a round trip, so calls run *speculatively* on what is
-//! cached: a value that is missing is noted and answered with a guess, the run goes on, and
-//! afterwards everything that was missing is fetched in one batch. Only a run that missed nothing
-//! counts; the others serve to find out what is read. What leaves the process are the addresses
-//! and slots that are read, never a call.
+//! Each request to a node costs a round trip, so calls run *speculatively* on the cached state. A missing value is
+//! recorded and replaced by a guess, the run continues, and all missing values are then fetched in one batch. Only a
+//! run without missing values counts; the others discover what is read. Only the addresses and slots that are read
+//! leave the process, never a call.
 //!
-//! State asked for by the block's hash is that block's. What was asked for by number counts only once
-//! the number was seen to mean the same block afterwards.
+//! State requested by the block's hash belongs to that block. State requested by number counts only after a later check
+//! that the number still means the same block.
 
 use std::{
     cell::RefCell,
@@ -41,16 +40,15 @@ use crate::{
     provider::ProviderError,
 };
 
-/// Addresses looked for in one call's data at most.
+/// Maximum number of addresses searched in one call's data.
 const MAX_CALLDATA_ADDRESSES: usize = 32;
-/// What a missing storage word is taken for in the second run of a round: large enough for any
-/// balance or allowance check to pass, so that the run gets further than with zero.
+/// Guess for a missing storage word in the second run of a round. It is large enough for any balance or allowance check
+/// to pass, so that the run gets further than with zero.
 const OPTIMISTIC: U256 = uint!(0x10000000000000000000000000_U256);
 
-/// Slots fetched along with any account that might be a contract, because a run that finds them
-/// empty seldom gets past them: the first words of a V3 pool, reserves and lock of a V2 pair, and
-/// where proxies keep their implementation
-/// ([EIP-1967](https://eips.ethereum.org/EIPS/eip-1967), and the convention before it).
+/// Slots fetched along with every account that might be a contract, because a run rarely gets past empty ones: the
+/// first words of a V3 pool, reserves and lock of a V2 pair, and the implementation slots of proxies
+/// ([EIP-1967](https://eips.ethereum.org/EIPS/eip-1967) and the earlier convention).
 const GUESSED_SLOTS: [U256; 9] = [
     U256::ZERO,
     uint!(1_U256),
@@ -63,24 +61,24 @@ const GUESSED_SLOTS: [U256; 9] = [
     U256::from_be_bytes(b256!("7050c9e0f4ca769c69bd3a8ef740bc37934f8e2c036e5a723fd8ee048ed3f8c3").0),
 ];
 
-/// One block's cached state.
+/// Cached state of one block.
 #[derive(Debug)]
 pub(super) struct PinnedState {
     pub(super) remote: Arc<Remote>,
     pub(super) header: Header,
     pub(super) data: Mutex<Data>,
-    /// What several endpoints have confirmed, or a majority of them has corrected.
+    /// Values that several endpoints have confirmed or a majority has corrected.
     pub(super) verified: Mutex<Verified>,
     addressing: AtomicU8,
-    /// Fetches by number that `data` holds values of.
+    /// Number of fetches by block number whose values are in `data`.
     by_number: AtomicU64,
-    /// How many of them came before a check that found the block still there.
+    /// Number of those fetches that preceded a successful check of the block.
     checked: AtomicU64,
-    /// The block was found to be no longer part of the chain: nothing read here counts any more.
+    /// The block is no longer part of the chain, so the cached values are invalid.
     gone: AtomicBool,
 }
 
-/// How a state request names the block.
+/// Form of the block parameter in state requests.
 const UNTRIED: u8 = 0;
 const BY_HASH: u8 = 1;
 const BY_NUMBER: u8 = 2;
@@ -92,7 +90,7 @@ pub(super) struct Data {
     pub(super) hashes: imbl::HashMap<u64, B256>,
 }
 
-/// Values to fetch, or to compare.
+/// Values to fetch or to compare.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     pub(super) accounts: HashSet<Address>,
@@ -101,7 +99,7 @@ pub(super) struct Wanted {
 }
 
 impl PinnedState {
-    /// Nothing but what the block's header says.
+    /// Creates a cache that only contains the block's header.
     pub(super) fn new(remote: Arc<Remote>, header: Header) -> Self {
         let mut data = Data::default();
         data.hashes.insert(header.number, header.hash);
@@ -120,22 +118,21 @@ impl PinnedState {
         }
     }
 
-    /// The block's hash.
     pub(super) fn hash(&self) -> B256 {
         self.header.hash
     }
 
-    /// Whether the block was found to be no longer part of the chain.
+    /// Returns true if the block was found to be no longer part of the chain.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// Whether anything cached was fetched by number and not held against the block since, whoever fetched it.
+    /// Returns true if the cache contains values that were fetched by number and whose block was not checked since.
     fn is_unchecked(&self) -> bool {
         self.by_number.load(Ordering::Acquire) > self.checked.load(Ordering::Acquire)
     }
 
-    /// Simulates on this state: fetches what is known to be read, then runs until nothing is missing.
+    /// Simulates on this state: fetches values that are known to be read, then repeats runs until nothing is missing.
     pub(super) async fn simulate(
         self: &Arc<Self>,
         fork: &Fork,
@@ -155,7 +152,7 @@ impl PinnedState {
                 if self.is_unchecked() {
                     self.check_still_there().await?;
                 }
-                // What a majority corrects is run again.
+                // After a correction by the majority, the calls run again.
                 if self.verify(touched).await? == Verification::Corrected {
                     wanted = Wanted::default();
                     continue;
@@ -167,8 +164,8 @@ impl PinnedState {
         Err(ForkError::NotConverging { rounds })
     }
 
-    /// Runs once on what is cached. If anything was missing the result is worthless, and a second
-    /// run with a brighter guess finds more of what to fetch. `None` if that takes too long for this place.
+    /// Runs once on the cached state. If values were missing, the result is invalid, and a second run with a larger
+    /// guess discovers more of them. `None` if it takes too long for this place.
     pub(super) fn run(
         &self,
         fork: &Fork,
@@ -187,7 +184,7 @@ impl PinnedState {
         if !missed.is_empty() {
             let missing = RefCell::new(missed);
             let view = Speculation { data: &data, guess: OPTIMISTIC, missed: missing, touched: None, limit: reads };
-            // What this run comes to is of no interest, only what it reads.
+            // The result of this run does not matter, only its reads.
             let _ = run(fork, &view, calls, options, effort, place)?;
             missed = view.missed.into_inner();
             missed.guess_slots();
@@ -195,7 +192,7 @@ impl PinnedState {
         Some(Speculated { result, missed, touched })
     }
 
-    /// What is read in any case: accounts of the calls and their data, the coinbase, declarations, hints.
+    /// Values that are read in any case: accounts of the calls and in their data, the coinbase, declarations and hints.
     fn foreseen(&self, next: &BlockContext, calls: &[Call], options: &Options) -> Wanted {
         let mut wanted = Wanted::default();
         wanted.accounts.extend(&options.hints.accounts);
@@ -217,7 +214,7 @@ impl PinnedState {
         wanted
     }
 
-    /// Fetches what of `wanted` is not cached, in one round trip.
+    /// Fetches the values of `wanted` that are not cached, in one round trip.
     async fn fetch(&self, mut wanted: Wanted) -> Result<(), ForkError> {
         {
             let data = self.data.lock();
@@ -230,7 +227,7 @@ impl PinnedState {
         }
         let untried = self.addressing.load(Ordering::Acquire) == UNTRIED;
         match self.fetch_all(&wanted).await {
-            // An endpoint from before EIP-1898 does not understand a block named by hash.
+            // An endpoint without EIP-1898 does not accept a block hash.
             Err(ForkError::Endpoint(ProviderError::Rpc { code: -32602, .. })) if untried => {
                 self.addressing.store(BY_NUMBER, Ordering::Release);
                 self.fetch_all(&wanted).await
@@ -249,7 +246,7 @@ impl PinnedState {
         let block = if by_number {
             json!(BlockNumberOrTag::Number(number))
         } else {
-            // EIP-1898; a block that a reorganisation took out is refused by the endpoint.
+            // EIP-1898; the endpoint refuses a block that a reorganisation has removed.
             json!({ "blockHash": self.header.hash, "requireCanonical": true })
         };
         let accounts: Vec<_> =
@@ -296,8 +293,8 @@ impl PinnedState {
             fetched.hashes.insert(number, header.hash);
         }
         let mut data = self.data.lock();
-        // Under the lock, so that nobody reads a value before it counts as unchecked. A check that began earlier
-        // does not speak for it, and one that is never made leaves it so.
+        // Counted under the lock, so that no value is read before it counts as unchecked. A check that began earlier
+        // does not cover it.
         if by_number || !fetched.hashes.is_empty() {
             self.by_number.fetch_add(1, Ordering::AcqRel);
         }
@@ -307,7 +304,7 @@ impl PinnedState {
         Ok(())
     }
 
-    /// Makes sure that the block of this number is still the pinned one.
+    /// Checks that the block of this number is still the pinned one.
     async fn check_still_there(&self) -> Result<(), ForkError> {
         let covered = self.by_number.load(Ordering::Acquire);
         let number = BlockNumberOrTag::Number(self.header.number);
@@ -322,12 +319,12 @@ impl PinnedState {
     }
 }
 
-/// What one speculative run came to.
+/// Result of one speculative run.
 pub(super) struct Speculated {
     pub(super) result: Result<Simulation, ForkError>,
-    /// What was not cached; the result counts only where nothing was missing.
+    /// Missing values; the result is valid only if there are none.
     pub(super) missed: Wanted,
-    /// What was read, where several endpoints have to confirm it.
+    /// Values that were read and need the confirmation of several endpoints.
     pub(super) touched: Wanted,
 }
 
@@ -347,12 +344,12 @@ impl Wanted {
     }
 }
 
-/// The cached state as one run sees it: what is missing is noted and guessed.
+/// View of the cached state for one run; missing values are recorded and guessed.
 struct Speculation<'a> {
     data: &'a Data,
     guess: U256,
     missed: RefCell<Wanted>,
-    /// What is read; `None` where nobody has to confirm it.
+    /// Values that are read; `None` if they need no confirmation.
     touched: Option<RefCell<Wanted>>,
     limit: usize,
 }
@@ -389,7 +386,7 @@ impl DatabaseRef for Speculation<'_> {
     }
 
     fn code_by_hash_ref(&self, _: B256) -> Result<Bytecode, DatabaseError> {
-        // Accounts carry their code, so that nobody has to ask by hash.
+        // Accounts carry their code, so code is never read by hash.
         Ok(Bytecode::default())
     }
 
@@ -420,7 +417,7 @@ impl DatabaseRef for Speculation<'_> {
     }
 }
 
-/// Addresses that calldata seems to hold: twenty bytes after twelve zeros, wherever they lie.
+/// Addresses that calldata seems to contain: twenty bytes after twelve zeros, at any offset.
 fn addresses_in(data: &[u8]) -> HashSet<Address> {
     data.windows(32)
         .filter(|window| {

@@ -1,4 +1,4 @@
-//! Questions to token contracts, their calldata, and how an answer is read.
+//! Queries to token contracts: their calldata, and the parsing of answers.
 
 use alloy::{
     primitives::{Address, Bytes, U256, address, aliases::U192},
@@ -17,79 +17,76 @@ use bardo_abi::{
     permit2::Permit2,
 };
 
-/// The entry points of ERC-4337, versions 0.6, 0.7 and 0.8. Their addresses follow from their code, so that whatever
-/// lies there keeps nonces as they do; another contract's word about nonces would explain nothing.
+/// The ERC-4337 entry points of versions 0.6, 0.7 and 0.8. Their addresses depend on their code, so the contracts there
+/// certainly implement nonces. A claim of another contract about nonces would explain nothing.
 const ENTRY_POINTS: [Address; 3] = [
     address!("0x5FF137D4b0FDCD49DcA30c7CF57E578a026d2789"),
     address!("0x0000000071727De22E5E9d8BAf0edAc6f37da032"),
     address!("0x4337084D9E255Ff0702461CF8895CE9E3b5Ff108"),
 ];
 
-/// One question about who owns, or may take, what.
+/// A query about ownership or the right to take assets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Question {
-    /// `balanceOf(holder)`
+    /// Calls `balanceOf(holder)`.
     Balance { token: Address, holder: Address },
-    /// `allowance(owner, spender)`
+    /// Calls `allowance(owner, spender)`.
     Allowance { token: Address, owner: Address, spender: Address },
-    /// `allowance(owner, token, spender)`
+    /// Calls `allowance(owner, token, spender)`.
     Permit2Allowance { permit2: Address, owner: Address, token: Address, spender: Address },
-    /// `nonceBitmap(owner, word)`
+    /// Calls `nonceBitmap(owner, word)`.
     NonceWord { permit2: Address, owner: Address, word: U256 },
-    /// `totalSupply()`
+    /// Calls `totalSupply()`.
     Supply { token: Address },
-    /// `nonces(owner)`
+    /// Calls `nonces(owner)`.
     PermitNonce { token: Address, owner: Address },
-    /// `getNonce(account, key)`
+    /// Calls `getNonce(account, key)`.
     AccountNonce { entry_point: Address, account: Address, key: U192 },
-    /// `isApprovedForAll(owner, operator)`
+    /// Calls `isApprovedForAll(owner, operator)`.
     Operator { collection: Address, owner: Address, operator: Address },
-    /// `ownerOf(id)`
+    /// Calls `ownerOf(id)`.
     NftOwner { collection: Address, id: U256 },
-    /// `getApproved(id)`
+    /// Calls `getApproved(id)`.
     NftApproved { collection: Address, id: U256 },
-    /// `balanceOf(holder, id)`
+    /// Calls `balanceOf(holder, id)`.
     MultiBalance { collection: Address, holder: Address, id: U256 },
 }
 
-/// What a contract said at one point in time.
+/// Result of a query at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// The answer. A contract without code answers zero to everything.
+    /// The value. A contract without code yields zero for everything.
     Value(Value),
-    /// No answer.
+    /// The query failed.
     Failed(Failure),
 }
 
-/// An answer: a number, an address, a truth value, or Permit2's three numbers.
+/// A value: a number, an address, a boolean, or Permit2's three numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Value {
     words: [U256; 3],
 }
 
 impl Value {
-    /// The one number.
     pub(super) fn number(&self) -> U256 {
         self.words[0]
     }
 
-    /// The one address.
     pub(super) fn address(&self) -> Address {
         Address::from_word(self.words[0].into())
     }
 
-    /// The one truth value.
     pub(super) fn truth(&self) -> bool {
         !self.words[0].is_zero()
     }
 
-    /// Permit2's three numbers, which [`Question::read`] held to their widths.
+    /// The value as Permit2's three numbers, whose widths [`Question::read`] has checked.
     pub(super) fn permit2(&self) -> Permit2Allowance {
         let [amount, expiration, nonce] = self.words;
         Permit2Allowance { amount, expiration: expiration.saturating_to(), nonce: nonce.saturating_to() }
     }
 
-    /// The word a contract would store for this answer if it stored nothing else with it.
+    /// The storage word for this value if the slot holds nothing else.
     pub(super) fn stored(&self) -> U256 {
         let [first, expiration, nonce] = self.words;
         first | (expiration << 160) | (nonce << 208)
@@ -97,8 +94,7 @@ impl Value {
 }
 
 impl Question {
-    /// The question that a slot of `contract` with these keys answers, if `contract` is an entry point and they lead
-    /// to a nonce.
+    /// Query for a slot of `contract` with these keys, if `contract` is an entry point and the keys lead to a nonce.
     pub(super) fn account_nonce(contract: Address, keys: &[U256]) -> Option<Self> {
         let &[account, key] = keys else { return None };
         let key = (key.bit_len() <= 192).then(|| key.to::<U192>())?;
@@ -106,7 +102,6 @@ impl Question {
         Some(Self::AccountNonce { entry_point: contract, account, key })
     }
 
-    /// The contract asked.
     pub(super) fn contract(&self) -> Address {
         match *self {
             Self::Balance { token, .. } | Self::Allowance { token, .. } | Self::PermitNonce { token, .. } => token,
@@ -120,7 +115,6 @@ impl Question {
         }
     }
 
-    /// The call that asks.
     pub(super) fn calldata(&self) -> Bytes {
         match *self {
             Self::Balance { holder, .. } => Erc20::balanceOfCall { owner: holder }.abi_encode(),
@@ -142,7 +136,7 @@ impl Question {
         .into()
     }
 
-    /// The question in words, for a report that it was not answered.
+    /// The query as text, for a report that it failed.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Balance { holder, .. } => format!("balanceOf({holder})"),
@@ -159,9 +153,9 @@ impl Question {
         }
     }
 
-    /// Whether a slot with these mapping keys may hold the answer, so that no answer leaves a change
-    /// of it in the dark. `answering` contracts name balances, so what they keep per holder and number is
-    /// something else: checkpoints of votes, an index of tokens.
+    /// Returns true if a slot with these mapping keys may hold the answer, so that a change of the slot stays unknown
+    /// if the query fails. `answering` contracts return balances, so their slots per holder and number are something
+    /// else, such as vote checkpoints or a token index.
     pub(super) fn is_suggested_by(&self, keys: &[U256], answering: bool) -> bool {
         match *self {
             Self::Balance { holder, .. } => keys == [word_of(holder)],
@@ -174,19 +168,19 @@ impl Question {
             Self::MultiBalance { holder, id, .. } => {
                 !answering && (keys == [word_of(holder), id] || keys == [id, word_of(holder)])
             }
-            // A number used up moves nothing by itself.
+            // A used nonce or a supply moves no assets.
             Self::NonceWord { .. } | Self::PermitNonce { .. } | Self::AccountNonce { .. } | Self::Supply { .. } => {
                 false
             }
         }
     }
 
-    /// Reads an answer strictly: enough bytes, and every number within its width.
+    /// Parses an answer strictly: enough bytes, and each number within its width.
     pub(super) fn read(&self, answer: &Answer) -> Reading {
         let output = match answer {
             Answer::Returned(output) => output,
             Answer::NoCode => return Reading::Value(Value::default()),
-            // Minted later or burnt: a token that nobody owns has no owner to name.
+            // A token that is not minted yet, or is burnt, has no owner to return.
             Answer::Reverted if matches!(self, Self::NftOwner { .. }) => return Reading::Value(Value::default()),
             Answer::Reverted => return Reading::Failed(Failure::Reverted),
             Answer::OutOfGas => return Reading::Failed(Failure::OutOfGas),

@@ -1,8 +1,7 @@
-//! A chain behind an endpoint, as forks see it: blocks to pin, code that many blocks share, and
-//! questions asked in batches.
+//! A chain behind an endpoint, for forks: blocks to pin, code shared by blocks, and batched requests.
 //!
-//! Not here: what a pinned block's state is (see [`pinned`](super::pinned)); retry, failover and time
-//! limits (see `chain::provider`).
+//! Not here: the state of a pinned block (see [`pinned`](super::pinned)); retries, failover and timeouts (see
+//! `chain::provider`).
 
 use std::{
     collections::VecDeque,
@@ -29,38 +28,38 @@ use crate::{
     provider::{Batching, EndpointStack, ProviderError, Said, Testimony, reached},
 };
 
-/// Blocks whose caches are kept.
+/// Number of blocks whose caches are kept.
 const BLOCKS_KEPT: usize = 4;
-/// Code seen unchanged over this many blocks is taken to stay: since Cancun deployed code cannot
-/// change, and a reorganisation that deep is not expected on any chain here.
+/// Number of blocks after which unchanged code counts as permanent. Since Cancun, deployed code cannot change, and no
+/// reorganisation of this depth is expected on any supported chain.
 const SETTLED_AFTER: u64 = 64;
 
-/// Calls to a request where an endpoint failed at larger ones.
+/// Calls per request for an endpoint that failed at larger requests.
 const GENTLE_BATCH: usize = 10;
 
-/// State of a chain behind an endpoint, for forks of its blocks. Share it: caches live here.
+/// State of a chain behind an endpoint, for forks of its blocks. Contains the caches, so share it.
 #[derive(Debug)]
 pub struct Remote {
     provider: DynProvider,
-    /// All endpoints of the chain, where there are several: what a simulation has read is compared on each of them.
+    /// All endpoints, if there are several: the values that a simulation reads are compared on each of them.
     witnesses: Option<EndpointStack>,
     rules: ChainRules,
     limits: RemoteLimits,
     round_trips: AtomicU64,
     codes: Mutex<imbl::HashMap<Address, KnownCode>>,
-    /// Hashes of code that every endpoint has confirmed.
+    /// Code hashes that the endpoints have confirmed.
     confirmed: Mutex<imbl::HashMap<Address, B256>>,
     blocks: Mutex<VecDeque<Arc<PinnedState>>>,
 }
 
-/// Bounds on what one simulation may ask of an endpoint.
+/// Limits on the requests of one simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteLimits {
-    /// Runs until one misses nothing, at most.
+    /// Maximum number of runs until one misses no values.
     pub rounds: usize,
-    /// Calls in one JSON-RPC batch. A round that needs more sends several batches at the same time.
+    /// Calls per JSON-RPC batch. A round with more calls sends several batches in parallel.
     pub batch: usize,
-    /// Values fetched in one round.
+    /// Maximum number of values fetched in one round.
     pub reads: usize,
 }
 
@@ -70,12 +69,12 @@ impl Default for RemoteLimits {
     }
 }
 
-/// Accounts and slots that a caller knows will be read, to be fetched before the first run.
+/// Accounts and slots that will be read, to fetch before the first run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// Accounts: balance, nonce, code, and the slots that contracts read first.
+    /// Accounts: balance, nonce, code, and slots that contracts usually read first.
     pub accounts: Vec<Address>,
-    /// Single slots.
+    /// Single slots, by contract and number.
     pub slots: Vec<(Address, U256)>,
 }
 
@@ -88,13 +87,13 @@ struct KnownCode {
 }
 
 impl Remote {
-    /// The chain behind `provider`, which must have the id of `rules`.
+    /// Creates a source for the chain behind `provider`, which must have the chain id of `rules`.
     pub fn new(provider: DynProvider, rules: ChainRules, limits: RemoteLimits) -> Arc<Self> {
         Self::witnessed_by(provider, None, rules, limits)
     }
 
-    /// The chain behind `provider`, where every value that a simulation reads must be the same on the endpoints of
-    /// `witnesses`.
+    /// Creates a source for the chain behind `provider`, with every value that a simulation reads compared on the
+    /// endpoints of `witnesses`.
     pub fn witnessed_by(
         provider: DynProvider,
         witnesses: Option<EndpointStack>,
@@ -114,12 +113,12 @@ impl Remote {
         })
     }
 
-    /// All endpoints of the chain, where there are several.
+    /// All endpoints of the chain; `None` with a single endpoint.
     pub(super) fn witnesses(&self) -> Option<&EndpointStack> {
         self.witnesses.as_ref()
     }
 
-    /// Asks every endpoint the same calls at the same time: one round trip.
+    /// Sends the same calls to all endpoints in parallel: one round trip, or several small requests if `gently`.
     pub(super) async fn ask_each(
         &self,
         witnesses: &EndpointStack,
@@ -134,20 +133,19 @@ impl Remote {
         witnesses.testimonies(batching, calls).await
     }
 
-    /// The bounds on one simulation.
     pub(super) fn limits(&self) -> RemoteLimits {
         self.limits
     }
 
-    /// Round trips made so far, one after the other. Batches sent at the same time count as one.
+    /// Number of sequential round trips so far. Batches in parallel count as one.
     pub fn round_trips(&self) -> u64 {
         self.round_trips.load(Ordering::Relaxed)
     }
 
-    /// Pins `block`: one round trip. A block pinned before keeps its cache.
+    /// Pins `block` in one round trip. A block that was pinned before keeps its cache.
     ///
     /// # Errors
-    /// Endpoint errors, an unknown block, or another chain behind the endpoint.
+    /// [`ForkError`] for a failed request, an unknown block, or another chain behind the endpoint.
     pub async fn pin(self: &Arc<Self>, block: BlockId, next: NextBlock) -> Result<Fork, ForkError> {
         let header_call = match block {
             BlockId::Hash(hash) => ("eth_getBlockByHash", json!([hash.block_hash, false])),
@@ -188,8 +186,8 @@ impl Remote {
         Ok(Fork::on_remote(pinned, self.rules, context, state))
     }
 
-    /// What one endpoint answers about the block to pin, of the endpoints that are of this chain and know it: for the
-    /// latest block, one that two endpoints have reached. `None` where no endpoint answers in time.
+    /// Answers of one endpoint about the block to pin, among those of this chain that have it. For the latest block,
+    /// one that two endpoints have reached. `None` if no endpoint answers in time.
     async fn common_block(
         &self,
         witnesses: &EndpointStack,
@@ -214,7 +212,7 @@ impl Remote {
         known.into_iter().nth(place).map(|(_, _, told)| told)
     }
 
-    /// The block after `parent`, as far as the parent tells.
+    /// Context of the block after `parent`, derived from the parent's header.
     fn after(&self, parent: &Header) -> BlockContext {
         BlockContext {
             number: parent.number.saturating_add(1),
@@ -243,7 +241,7 @@ impl Remote {
         state
     }
 
-    /// Asks all `calls` at once and returns their answers in order: one round trip.
+    /// Sends all `calls` in one round trip and returns their answers in order.
     pub(super) async fn ask(&self, calls: Vec<(&'static str, Value)>) -> Result<Vec<Value>, ForkError> {
         self.round_trips.fetch_add(1, Ordering::Relaxed);
         let batches = calls.chunks(self.limits.batch.max(1)).map(|calls| self.ask_batch(calls));
@@ -260,31 +258,32 @@ impl Remote {
         Ok(try_join_all(waiting).await.map_err(ProviderError::from)?)
     }
 
-    /// Code of `account` that need not be fetched again for block `number`.
+    /// Code of `account` that need not be fetched for block `number`; `None` if it is not settled.
     pub(super) fn settled_code(&self, account: Address, number: u64) -> Option<(Bytecode, B256)> {
         let codes = self.codes.lock();
         let known = codes.get(&account)?;
         (known.settled && known.first_seen <= number).then(|| (known.code.clone(), known.hash))
     }
 
-    /// Whether code need not be compared again for block `number`: it is settled, and all endpoints have confirmed it.
+    /// Returns true if the code need not be compared for block `number`: it is settled, and the endpoints have
+    /// confirmed it.
     pub(super) fn is_confirmed(&self, account: Address, number: u64) -> bool {
         let settled = self.settled_code(account, number).map(|(_, hash)| hash);
         settled.is_some() && self.confirmed.lock().get(&account).copied() == settled
     }
 
-    /// Remembers code that two or more endpoints have confirmed, and none contradicts.
+    /// Records code that two or more endpoints have confirmed and none contradicts.
     pub(super) fn confirm_code(&self, account: Address, hash: B256) {
         self.confirmed.lock().insert(account, hash);
     }
 
-    /// Forgets code that a majority of endpoints contradicts.
+    /// Removes code that a majority of endpoints contradicts.
     pub(super) fn forget_code(&self, account: Address) {
         self.codes.lock().remove(&account);
         self.confirmed.lock().remove(&account);
     }
 
-    /// Remembers code that was fetched, and gives back an analysed copy if it is a known one.
+    /// Records fetched code, and returns an already analysed copy if it is known.
     pub(super) fn learn_code(
         &self,
         account: Address,
@@ -302,7 +301,7 @@ impl Remote {
             what: format!("the code of {account} begins like a delegation and is none"),
         })?;
         let hash = code.hash_slow();
-        // A delegation can change with every block, and so can an account that has no code yet.
+        // A delegation can change with every block, and so can an account without code.
         if !code.is_empty() && !code.is_eip7702() && self.rules.spec.is_enabled_in(SpecId::CANCUN) {
             let known = KnownCode { code: code.clone(), hash, first_seen: number, settled: false };
             codes.insert(account, known);
@@ -315,8 +314,8 @@ pub(super) fn decoded<T: RpcRecv>(answer: Value, what: &str) -> Result<T, ForkEr
     serde_json::from_value(answer).map_err(|_| not_of_its_type(what))
 }
 
-/// A number as the wire has it: `0x` and 1 to 64 hex digits. An endpoint that lacks the state may answer `0x`,
-/// which lenient parsers read as zero; zero is a balance, and nothing is not.
+/// Parses a number: `0x` and 1 to 64 hex digits. An endpoint that lacks the state may return `0x`, which lenient
+/// parsers read as zero; a missing value must not become a zero balance.
 pub(super) fn quantity(answer: &Value, what: &str) -> Result<U256, ForkError> {
     answer
         .as_str()
@@ -344,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    /// Tells of one block, whichever is asked for.
+    /// Transport that returns the same block for every request.
     #[derive(Clone)]
     struct OneBlock(Value);
 

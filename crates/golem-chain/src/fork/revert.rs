@@ -1,7 +1,7 @@
-//! Why a call reverted, in words: `Error(string)`, `Panic(uint256)`, custom errors of known
-//! protocols, and raw bytes for the rest. What is known of a reason's meaning is said first, in `words`.
+//! Decoding of revert reasons: `Error(string)`, `Panic(uint256)`, custom errors of known protocols, and raw bytes for
+//! the rest. `words` explains known reasons.
 //!
-//! Whatever a contract put into its revert is outside text and comes out as [`SafeText`].
+//! Text from a contract is untrusted and becomes [`SafeText`].
 
 mod words;
 
@@ -18,53 +18,53 @@ use bardo_base::text::SafeText;
 
 pub use words::Meaning;
 
-/// Characters kept of a revert's own text.
+/// Maximum length of a revert message, in characters.
 const MAX_TEXT: usize = 512;
-/// Characters kept of one argument of a custom error.
+/// Maximum length of a custom error's argument, in characters.
 const MAX_ARGUMENT: usize = 256;
-/// A custom error can carry another call's revert, which can carry another's.
+/// Maximum depth of reverts inside custom errors, which can carry an inner call's revert.
 const MAX_NESTING: usize = 4;
 
-/// Why a call reverted.
+/// Reason of a revert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// It gave no data.
+    /// The revert carries no data.
     Empty,
-    /// `Error(string)`: what `require` with a message leaves.
+    /// `Error(string)`, from `require` with a message.
     Message(SafeText),
-    /// `Panic(uint256)`: what the compiler's own checks leave.
+    /// `Panic(uint256)`, from the compiler's own checks.
     Panic {
-        /// Solidity's code.
+        /// Solidity's panic code.
         code: U256,
-        /// What the code means.
+        /// Meaning of the code.
         meaning: &'static str,
     },
-    /// An error some known contract declares.
+    /// A custom error that a known contract declares.
     Custom {
-        /// Its name.
+        /// Name of the error.
         name: SafeText,
-        /// Its values as `name: value` (or the value alone), in order.
+        /// Its arguments as `name: value` (or the value alone), in order.
         arguments: Vec<SafeText>,
-        /// The revert of an inner call that it passes on.
+        /// Revert of an inner call that it passes on.
         inner: Option<Box<Reason>>,
     },
-    /// Anything else, as it came.
+    /// Unknown revert data.
     Raw(Bytes),
 }
 
-/// Known custom errors by selector. Two errors can share a selector; the one that fits the data counts.
+/// Known custom errors by selector. For errors with the same selector, the first that fits the data is used.
 #[derive(Debug, Clone, Default)]
 pub struct Errors {
     by_selector: HashMap<FixedBytes<4>, Vec<Error>>,
 }
 
 impl Reason {
-    /// Reads the data of a revert with the errors that Bardo knows.
+    /// Decodes revert data with the built-in error table.
     pub fn decode(data: &Bytes) -> Self {
         Errors::known().decode(data)
     }
 
-    /// What it means, by the innermost call that is known; `None` where nobody here knows.
+    /// Explanation of the reason, from the innermost known call; `None` if it is unknown.
     pub fn meaning(&self) -> Option<Meaning> {
         match self {
             Self::Message(message) => words::meaning(message.as_str()),
@@ -80,13 +80,12 @@ impl Reason {
 }
 
 impl Errors {
-    /// The errors of the protocols that Bardo works with.
+    /// Errors of the supported protocols.
     pub fn known() -> &'static Self {
         static KNOWN: LazyLock<Errors> = LazyLock::new(|| {
             let mut errors = Errors::default();
             for declaration in KNOWN_ERRORS {
-                // The table is checked as a whole by a test; a declaration that did not parse would
-                // only leave its revert raw.
+                // A test parses the whole table; an invalid declaration would only leave its revert undecoded.
                 if let Ok(error) = Error::parse(declaration) {
                     errors.insert(error);
                 }
@@ -96,12 +95,12 @@ impl Errors {
         &KNOWN
     }
 
-    /// Adds every error of a contract's JSON ABI.
+    /// Adds all errors of a contract's JSON ABI.
     pub fn add(&mut self, abi: &JsonAbi) {
         abi.errors().cloned().for_each(|error| self.insert(error));
     }
 
-    /// Reads the data of a revert.
+    /// Decodes revert data.
     pub fn decode(&self, data: &Bytes) -> Reason {
         self.decode_nested(data, 0)
     }
@@ -154,7 +153,7 @@ impl Errors {
                 text.push_str(": ");
             }
             match passed_on {
-                // It stands behind the error, in words: its bytes would only push those out of a short line.
+                // The decoded inner revert follows the error; its bytes would only displace it from a short line.
                 true => text.push('…'),
                 false => print(value, &mut text),
             }
@@ -164,7 +163,7 @@ impl Errors {
     }
 }
 
-/// What a panic code stands for (Solidity documentation, "Panic via assert and Error via require").
+/// Meaning of a panic code (Solidity documentation, "Panic via assert and Error via require").
 fn panic_meaning(code: U256) -> &'static str {
     match u32::try_from(code).ok().and_then(PanicKind::from_number) {
         Some(PanicKind::Generic) => "compiler-made panic",
@@ -212,7 +211,7 @@ fn print(value: &DynSolValue, text: &mut String) {
     };
 }
 
-/// In words where they are known, and always as the contract has it.
+/// Shows the explanation if there is one, and always the contract's own reason.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.meaning() {
@@ -226,7 +225,7 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// As the contract has it.
+    /// Writes the contract's own reason.
     fn raw(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("the contract gives no reason"),
@@ -258,9 +257,8 @@ impl Reason {
     }
 }
 
-/// Errors declared by the contracts that Bardo meets: tokens and access control (OpenZeppelin 5),
-/// Permit2, Universal Router, V4-style routers, UniswapX reactors, ERC-4337 EntryPoint, the
-/// delegation framework.
+/// Errors of the contracts that Bardo calls: tokens and access control (OpenZeppelin 5), Permit2, PolicyCage, Universal
+/// Router, V4-style routers, UniswapX reactors, ERC-4337 EntryPoint, delegation framework.
 const KNOWN_ERRORS: &[&str] = &[
     // OpenZeppelin, ERC-6093
     "error ERC20InsufficientBalance(address sender, uint256 balance, uint256 needed)",
@@ -463,7 +461,7 @@ mod tests {
             "a sum went below zero or beyond its bounds; with a token, less is held or allowed than is to go out; by the \
              contract: panic 0x11: arithmetic overflow or underflow"
         );
-        // 0x12 is a division by zero, which means nothing more to anybody.
+        // 0x12 is a division by zero, which has no further explanation.
         data[35] = 0x12;
         assert_eq!(decode(data).to_string(), "panic 0x12: division by zero");
     }
@@ -482,7 +480,7 @@ mod tests {
             "less is held than is to go out; by the contract: ExecutionFailed(commandIndex: 2, message: …): \
              ERC20InsufficientBalance(sender: 0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266, balance: 5, needed: 7)"
         );
-        // What the inner call has said in a way that nobody knows stays as it came.
+        // An unknown inner revert stays as raw bytes.
         let outer = ExecutionFailed { commandIndex: U256::from(2), message: vec![0xab; 3].into() };
         assert_eq!(decode(outer.abi_encode()).to_string(), "ExecutionFailed(commandIndex: 2, message: 0xababab)");
     }

@@ -1,4 +1,4 @@
-//! One run of a plan on a state, from the first call to the last question, and what it may spend.
+//! A single run of a plan on a state, from the first call to the last query, and its effort limits.
 
 use std::sync::{
     Arc,
@@ -19,53 +19,52 @@ use super::{
 use crate::evm::{DynDatabase, EvmError};
 use bardo_base::text::SafeText;
 
-/// A plan that may use this much gas at most runs where it is called, and so do questions while they have not used
-/// more: it ends within a few milliseconds. Anything larger moves to a thread that may block.
+/// Gas limit up to which a plan and its queries run in place, within a few milliseconds. Larger ones move to a blocking
+/// thread.
 const DIRECT_GAS: u64 = 3_000_000;
 
-/// Where a run takes place.
+/// Place where a run executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Where it is called, in between what else that thread does.
+    /// In place, on the calling thread.
     Here,
-    /// On a thread that may block.
+    /// On a blocking thread.
     Elsewhere,
 }
 
-/// What is left to spend on one simulation, over all of its runs, and whether anybody waits for it.
+/// Remaining effort of one simulation over all its runs, and whether a caller still waits for it.
 #[derive(Debug)]
 pub(super) struct Effort {
     question_gas: AtomicU64,
     cancelled: AtomicBool,
 }
 
-/// Somebody waits; nobody does once this is dropped.
+/// Guard of a waiting caller; dropping it cancels the simulation.
 pub(super) struct Awaited(Arc<Effort>);
 
 impl Effort {
-    /// Everything that `limits` allow.
+    /// Creates the effort that `limits` allow.
     pub(super) fn of(limits: &Limits) -> Arc<Self> {
         Arc::new(Self { question_gas: AtomicU64::new(limits.total_gas), cancelled: AtomicBool::new(false) })
     }
 
-    /// To be held by whoever waits.
+    /// Creates the guard for the waiting caller.
     pub(super) fn awaited(self: &Arc<Self>) -> Awaited {
         Awaited(Arc::clone(self))
     }
 
-    /// Whether nobody waits any more.
+    /// Returns true if no caller waits any more.
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Gas that questions may still use.
     pub(super) fn question_gas(&self) -> u64 {
         self.question_gas.load(Ordering::Acquire)
     }
 
-    /// Takes off what questions have used.
+    /// Subtracts the gas that queries have used.
     pub(super) fn spend(&self, gas: u64) {
-        // One run of a simulation at a time, so that nothing comes in between.
+        // A simulation has one run at a time, so load and store need not be atomic together.
         self.question_gas.store(self.question_gas().saturating_sub(gas), Ordering::Release);
     }
 }
@@ -77,7 +76,7 @@ impl Drop for Awaited {
 }
 
 impl Place {
-    /// Gas that questions may use in this place before the run has to move.
+    /// Gas that queries may use in this place before the run has to move.
     pub(super) fn question_gas(self) -> u64 {
         match self {
             Self::Here => DIRECT_GAS,
@@ -86,13 +85,13 @@ impl Place {
     }
 }
 
-/// Whether a plan is small enough to begin where it is called.
+/// Returns true if a plan is small enough to start in place.
 pub(super) fn may_run_here(calls: &[Call], limits: &Limits) -> bool {
     limits.question_gas <= DIRECT_GAS
         && calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.gas_limit)) <= DIRECT_GAS
 }
 
-/// Runs `calls` on `state` and finds what they changed. `None` if the questions take too long for this place.
+/// Runs `calls` on `state` and detects their changes. `None` if the queries take too long for this place.
 pub(super) fn run(
     fork: &Fork,
     state: &DynDatabase<'_>,
@@ -197,10 +196,10 @@ mod tests {
 
     const SENDER: Address = Address::repeat_byte(1);
     const TOKEN: Address = Address::repeat_byte(2);
-    /// Answers everything with its first slot: `PUSH0 SLOAD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`.
+    /// Returns its first slot for every call: `PUSH0 SLOAD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`.
     const READER: Bytes = bytes!("5f545f5260205ff3");
 
-    /// A state whose reader stops waiting at the first slot that is read.
+    /// A state whose caller stops waiting at the first slot that is read.
     struct Impatient<'a> {
         state: &'a State,
         awaited: Cell<Option<Awaited>>,
@@ -229,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Simulates on a state with one contract; says how often its storage was read when it ended.
+    /// Simulates on a state with one contract; returns the number of storage reads until it stopped.
     fn interrupted(calls: &[Call], watch: Watch) -> usize {
         let mut state = State::default();
         state.set_code(TOKEN, READER).expect("code");
@@ -263,7 +262,7 @@ mod tests {
     #[test]
     fn nobody_waiting_ends_the_questions_before_the_next_point_in_time() {
         let watch = Watch { tokens: vec![TOKEN], owners: vec![SENDER], ..Watch::default() };
-        // Before and after the call the balance is asked for: twice, if somebody waited.
+        // Without cancellation, the balance would be read twice: before and after the call.
         assert_eq!(interrupted(&[Call::new(SENDER, SENDER, [])], watch), 1);
     }
 

@@ -1,7 +1,7 @@
-//! Balances that a simulation begins with and the chain does not have: those of paper trading.
+//! Initial balances of a simulation that differ from the chain's, for paper trading.
 //!
-//! A coin's balance is part of the account. A token's is in a storage slot that only its contract knows: the slots that
-//! `balanceOf` reads are tried, and one counts if the contract answers the shifted balance once it holds it.
+//! A native balance is part of the account. A token balance is in a storage slot that only its contract knows. The
+//! slots that `balanceOf` reads are tried; a slot is right if the contract returns the shifted balance with it.
 
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::{SolCall as _, SolValue as _};
@@ -10,32 +10,32 @@ use super::machine::{Answer, Machine};
 use crate::evm::EvmError;
 use bardo_abi::erc20::Erc20;
 
-/// Gas that a contract may use to answer `balanceOf`.
+/// Gas limit of a `balanceOf` call.
 const QUESTION_GAS: u64 = 1_000_000;
 
-/// A balance that differs from the chain's.
+/// A difference from a balance on the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BalanceShift {
-    /// The token's contract; `None` for the chain's coin.
+    /// Address of the token contract; `None` for the native token.
     pub token: Option<Address>,
     /// Holder of the balance.
     pub holder: Address,
-    /// Raw units that it has more than on the chain.
+    /// Raw units to add to the balance on the chain.
     pub came: U256,
-    /// Raw units that it has less.
+    /// Raw units to subtract.
     pub went: U256,
 }
 
 impl BalanceShift {
-    /// The balance in place of `on_chain`; never below zero.
+    /// Applies the difference to the balance `on_chain`; the result is never below zero.
     pub fn apply(&self, on_chain: U256) -> U256 {
         on_chain.saturating_add(self.came).saturating_sub(self.went)
     }
 }
 
-/// Reason for a shift that is not in place.
+/// Reason why a balance was not set.
 pub(super) enum NotShifted {
-    /// No single slot holds the balance.
+    /// No single slot holds the balance of this token.
     NoSlot(Address),
     /// The state could not be read.
     Machine(EvmError),
@@ -48,7 +48,7 @@ impl From<EvmError> for NotShifted {
 }
 
 impl Machine<'_> {
-    /// Puts balances in place, before the first call.
+    /// Sets the balances before the first call.
     pub(super) fn shift(&mut self, shifts: &[BalanceShift]) -> Result<(), NotShifted> {
         for shift in shifts {
             match shift.token {
@@ -103,12 +103,12 @@ mod tests {
 
     const HOLDER: Address = Address::repeat_byte(1);
     const TOKEN: Address = Address::repeat_byte(2);
-    /// Answers everything with its first slot: `PUSH0 SLOAD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`.
+    /// Returns its first slot for every call: `PUSH0 SLOAD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`.
     const ONE_SLOT: Bytes = bytes!("5f545f5260205ff3");
-    /// Answers with the sum of its first two slots: `PUSH0 SLOAD PUSH1 1 SLOAD ADD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`.
+    /// Returns the sum of its first two slots: `PUSH0 SLOAD PUSH1 1 SLOAD ADD PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`.
     const TWO_SLOTS: Bytes = bytes!("5f54600154015f5260205ff3");
 
-    /// A fork on which the contract of the token has this code, and 70 and 30 in its slots.
+    /// A fork on which the token contract has this code, and 70 and 30 in its slots.
     fn fork(code: Bytes) -> Fork {
         let mut state = State::default();
         state.set_code(TOKEN, code).expect("code");
@@ -135,7 +135,7 @@ mod tests {
     async fn simulated(code: Bytes, shifts: Vec<BalanceShift>, coins: u64) -> Result<(U256, bool), ForkError> {
         let watch = Watch { tokens: vec![TOKEN], owners: vec![HOLDER], ..Watch::default() };
         let options = Options { watch, shifts, ..Options::default() };
-        // The token's own answer, as the call returns it, and a payment of so many coins.
+        // A call that returns the token's balance, and a payment of this many wei.
         let ask = Call::new(HOLDER, TOKEN, Erc20::balanceOfCall { owner: HOLDER }.abi_encode());
         let pay = Call::new(HOLDER, Address::repeat_byte(3), []).with_value(U256::from(coins));
         let simulation = fork(code).simulate_with(&[ask, pay], &options).await?;
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(simulated(ONE_SLOT, vec![], 500).await.unwrap(), (U256::from(70), true));
         let shifts = vec![shift(Some(TOKEN), 9, 4), shift(None, 100, 0)];
         assert_eq!(simulated(ONE_SLOT, shifts, 600).await.unwrap(), (U256::from(75), true));
-        // More went than there is: nothing is left, never less.
+        // If more is subtracted than there is, zero remains.
         assert_eq!(simulated(ONE_SLOT, vec![shift(Some(TOKEN), 0, 71)], 0).await.unwrap().0, U256::ZERO);
     }
 

@@ -1,4 +1,4 @@
-//! What contracts keep silent about: questions without an answer that nevertheless mean something changed.
+//! Treatment of unanswered queries that may hide a change.
 
 use alloy::primitives::KECCAK256_EMPTY;
 use revm::state::AccountInfo;
@@ -14,8 +14,8 @@ use super::{
 use crate::evm::EvmError;
 
 impl Survey<'_> {
-    /// `getApproved` of a token that nobody owns reverts, and then nobody may take it. That it reverts
-    /// for a token with an owner is a refusal to answer.
+    /// `getApproved` reverts for a token without owner, which then has no approved address. A revert for a token with
+    /// an owner counts as a failed query.
     pub(super) fn settle_approvals(&mut self) {
         for index in self.answered..self.asked.len() {
             let Some(Asked { question: Question::NftApproved { collection, id }, .. }) = self.asked.get(index) else {
@@ -33,9 +33,8 @@ impl Survey<'_> {
         }
     }
 
-    /// Finds the writes that nothing accounts for although their keys name an account: if the
-    /// contract does not answer what such a write suggests, somebody's assets may have changed and
-    /// nobody can say how.
+    /// Finds unexplained writes whose keys name an account and whose contract does not answer the query that they
+    /// suggest. Assets of an account may have changed then in an unknown way.
     pub(super) fn find_silence(
         &mut self,
         machine: &mut Machine<'_>,
@@ -55,10 +54,10 @@ impl Survey<'_> {
             });
             let Some(silent) = silent else { continue };
             let concerns = match write.keys.iter().find_map(|key| address_in(*key)) {
-                // A single token of an owner who is not in the keys.
+                // A single token whose owner is not in the keys.
                 None => true,
                 Some(owner) if calls.iter().any(|call| call.from == owner) || watch.owners.contains(&owner) => true,
-                // Registries keep contracts by their addresses: pools by tokens, stakes by managers.
+                // Registries store contracts by address: pools by tokens, stakes by managers.
                 Some(owner) => machine.account(owner)?.is_none_or(|info| !is_contract(&info)),
             };
             write.silent = concerns.then_some(silent);
@@ -66,7 +65,7 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Reports the question about `write` that stayed without an answer between two points in time, if there is one.
+    /// Reports the query about `write` that failed at one of two points in time, if there is one.
     pub(super) fn report_silence(&self, write: &Write, from: usize, to: usize, changes: &mut Changes) {
         let Some(asked) = write.silent.and_then(|silent| self.asked.get(silent)) else { return };
         for reading in [asked.readings.get(from), asked.readings.get(to)].into_iter().flatten() {
@@ -80,7 +79,7 @@ impl Survey<'_> {
     }
 }
 
-/// Whether an account is code and not a person's: one that delegates is still its owner's.
+/// Returns true for a contract account; an account with a delegation still belongs to its owner.
 fn is_contract(info: &AccountInfo) -> bool {
     code_hash(info) != KECCAK256_EMPTY && delegation(info).is_none()
 }

@@ -1,4 +1,4 @@
-//! Where forks come from: a devnet in this process, or endpoints.
+//! Sources of forks: a devnet in this process, or endpoints.
 
 use std::sync::Arc;
 
@@ -15,32 +15,31 @@ use crate::{
 };
 use bardo_base::text::SafeText;
 
-/// A chain that blocks can be pinned of. Cheap to clone; clones share their caches, so keep one
-/// per chain.
+/// A chain whose blocks can be pinned. Cheap to clone; clones share their caches, so keep one per chain.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// In this process: a fork takes its state as it is.
+    /// A devnet in this process; forks share its state.
     Devnet(Devnet),
-    /// Behind an endpoint: a fork reads what it needs.
+    /// A chain behind endpoints; forks fetch the values they read.
     Remote(Arc<Remote>),
 }
 
-/// What is known about the block after the pinned one. What is left out follows from its parent,
-/// or, on a devnet, is what the chain itself is going to do.
+/// Known properties of the block after the pinned one. Missing ones follow from the parent block, or on a devnet from
+/// the devnet's own next block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NextBlock {
-    /// Seconds since the Unix epoch; otherwise one second after the parent.
+    /// Block time in seconds since the Unix epoch; default: one second after the parent.
     pub timestamp: Option<u64>,
-    /// Who receives the priority fees; otherwise as in the parent.
+    /// Recipient of the priority fees; default: the parent's.
     pub coinbase: Option<Address>,
-    /// Wei per gas; otherwise by EIP-1559 with Ethereum's parameters, which some rollups change.
+    /// Base fee in wei per gas; default: by EIP-1559 with Ethereum's parameters, which some rollups change.
     pub base_fee: Option<u64>,
-    /// The block's randomness; otherwise the parent's, since the next is not known to anyone.
+    /// Randomness of the block; default: the parent's, since the next value is unknown.
     pub prevrandao: Option<B256>,
 }
 
 impl Source {
-    /// The source behind a connected chain. Endpoints are taken to follow Osaka's rules.
+    /// Creates the source of a connected chain. Endpoints follow the hardfork of the client's network.
     pub fn of(client: &ChainClient) -> Self {
         match client.backing() {
             Backing::Devnet(devnet) => Self::Devnet(devnet.clone()),
@@ -54,10 +53,10 @@ impl Source {
 }
 
 impl Fork {
-    /// Pins `block` of `source`; the calls to come run in the block after it.
+    /// Pins `block` of `source`; simulated calls run in the block after it.
     ///
     /// # Errors
-    /// See [`ForkError`]: an unknown block, a stopped devnet, an endpoint that fails or is another chain's.
+    /// [`ForkError`] for an unknown block, a stopped devnet, a failed request, or another chain behind the endpoint.
     pub async fn pin(source: &Source, block: BlockId, next: NextBlock) -> Result<Self, ForkError> {
         match source {
             Source::Devnet(devnet) => {
@@ -73,7 +72,7 @@ impl Fork {
 }
 
 impl NextBlock {
-    /// Puts what is known in the place of what was derived.
+    /// Overrides the derived values with the known ones.
     pub(super) fn correct(&self, context: &mut BlockContext) {
         let Self { timestamp, coinbase, base_fee, prevrandao } = *self;
         context.timestamp = timestamp.unwrap_or(context.timestamp);

@@ -1,8 +1,8 @@
-//! From a storage slot back to the mapping keys that lead to it.
+//! Storage traces: from a storage slot back to the mapping keys that lead to it.
 //!
-//! Compilers place `mapping[key]` at the hash of key and base slot; whoever saw the hash computed
-//! can tell the key. Solidity hashes `key ‖ base`, Vyper `base ‖ key`, and hand-written code packs
-//! addresses tighter, so the shape of the words decides, not the compiler.
+//! Compilers place `mapping[key]` at the hash of key and base slot, so a recorded hash input reveals the key. Solidity
+//! hashes `key ‖ base`, Vyper `base ‖ key`, and hand-written code packs addresses more tightly. The shape of the words
+//! therefore decides, not the compiler.
 
 use std::cell::OnceCell;
 
@@ -10,25 +10,24 @@ use alloy::primitives::{Address, B256, U256, map::HashMap};
 
 use super::machine::Recorder;
 
-/// A member of a struct lies this many slots after the struct's first at most.
+/// Maximum distance, in slots, of a struct member from the struct's first slot.
 const MAX_MEMBERS: U256 = U256::from_limbs([64, 0, 0, 0]);
-/// Mappings nested deeper than this are not followed.
+/// Maximum depth of nested mappings.
 const MAX_DEPTH: usize = 8;
 
-/// Hashes seen while executing, ready to be asked for.
+/// Index of the hashes recorded during execution.
 pub(super) struct Trails<'a> {
     preimages: HashMap<B256, &'a [u8]>,
     sorted: OnceCell<Vec<U256>>,
 }
 
 impl<'a> Trails<'a> {
-    /// Everything `recorder` saw.
+    /// Creates the index of all hashes that `recorder` has.
     pub(super) fn new(recorder: &'a Recorder) -> Self {
         Self { preimages: recorder.preimages().collect(), sorted: OnceCell::new() }
     }
 
-    /// The mapping keys on the way to `slot`, outermost first; none if it was not reached through
-    /// hashes that were seen.
+    /// Mapping keys on the path to `slot`, outermost first; empty if no recorded hash leads to it.
     pub(super) fn keys(&self, slot: U256) -> Vec<U256> {
         let mut keys = Vec::new();
         if !self.follow(slot, &mut keys, 0) && address_in(slot).is_some() {
@@ -37,7 +36,7 @@ impl<'a> Trails<'a> {
         keys
     }
 
-    /// Appends the keys of `slot`; false if no hash leads there.
+    /// Appends the keys of `slot`; false if no recorded hash leads to it.
     fn follow(&self, slot: U256, keys: &mut Vec<U256>, depth: usize) -> bool {
         if depth >= MAX_DEPTH || !looks_hashed(slot) {
             return false;
@@ -48,7 +47,7 @@ impl<'a> Trails<'a> {
             if self.follow(second, keys, depth + 1) {
                 keys.push(first);
             } else if self.preimage(first).is_some_and(|packed| packed.len() < 64) && second.bit_len() <= 64 {
-                // A mapping by the hash of packed values, as pools keep positions: what was packed is the key.
+                // A mapping keyed by a hash of packed values, like the positions of pools: the packed value is the key.
                 self.follow(first, keys, depth + 1);
             } else if self.follow(first, keys, depth + 1)
                 || (address_in(second).is_some() && address_in(first).is_none())
@@ -58,13 +57,13 @@ impl<'a> Trails<'a> {
                 keys.push(first);
             }
         } else if preimage.len() == 32 && !looks_hashed(word(preimage, 0)) {
-            // The data of a dynamic array, at the hash of its slot: no key, though it is known.
+            // The data of a dynamic array, at the hash of its slot: known, but without a key.
         } else if preimage.len() == 32 && self.follow(word(preimage, 0), keys, depth + 1) {
             // The data of a dynamic array inside a mapping.
         } else if preimage.len() >= 96 && preimage.len().is_multiple_of(32) {
             keys.extend((0..preimage.len() / 32).map(|index| word(preimage, index * 32)));
         } else {
-            // Packed: an address may lead, another may close.
+            // Packed values: an address may be first, another one last.
             keys.extend(packed_address(preimage, 0));
             if preimage.len() >= 40 {
                 keys.extend(packed_address(preimage, preimage.len() - 20));
@@ -73,7 +72,7 @@ impl<'a> Trails<'a> {
         true
     }
 
-    /// What was hashed to `slot`, or to a slot shortly before it (the first of a struct).
+    /// Preimage of `slot`, or of a slot shortly before it (the first of a struct).
     fn preimage(&self, slot: U256) -> Option<&'a [u8]> {
         if let Some(preimage) = self.preimages.get(&B256::from(slot)) {
             return Some(preimage);
@@ -92,19 +91,19 @@ impl<'a> Trails<'a> {
     }
 }
 
-/// The address that a word holds, if it can be one: 20 bytes, the upper twelve of them not all
-/// zero, which tells addresses from counters, ticks and token ids.
+/// The address in a word, if it can be one: at most 20 bytes with the upper twelve not all zero, which excludes
+/// counters, ticks and token ids.
 pub(super) fn address_in(word: U256) -> Option<Address> {
     let bits = word.bit_len();
     (65..=160).contains(&bits).then(|| Address::from_word(B256::from(word)))
 }
 
-/// The word of an address.
+/// The word that holds an address.
 pub(super) fn word_of(address: Address) -> U256 {
     U256::from_be_bytes(address.into_word().0)
 }
 
-/// Whether a slot number was most likely made by a hash and not counted by a compiler.
+/// Returns true if a slot number is most likely a hash and not a compiler's numbering.
 pub(super) fn looks_hashed(slot: U256) -> bool {
     slot.bit_len() > 160
 }
@@ -126,7 +125,7 @@ mod tests {
     const OWNER: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
     const SPENDER: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
 
-    /// Hashes `parts` one after the other as the machine would see them hashed.
+    /// Hashes the concatenated `parts` and records the preimage.
     fn seen(recorder: &mut Recorder, parts: &[&[u8]]) -> U256 {
         let bytes = parts.concat();
         let hash = keccak256(&bytes);
@@ -155,7 +154,7 @@ mod tests {
     #[test]
     fn a_mapping_by_the_hash_of_packed_values_gives_their_address() {
         let mut recorder = Recorder::default();
-        // `positions[keccak256(abi.encodePacked(owner, int24(-60), int24(60)))]` at slot 7, as V3 pools have it.
+        // `positions[keccak256(abi.encodePacked(owner, int24(-60), int24(60)))]` at slot 7, as in V3 pools.
         let packed = seen(&mut recorder, &[OWNER.as_slice(), &[0xff, 0xff, 0xc4], &[0, 0, 0x3c]]);
         let position = seen(&mut recorder, &[&packed.to_be_bytes::<32>(), &slot(7)]);
         assert_eq!(Trails::new(&recorder).keys(position), [word_of(OWNER)]);

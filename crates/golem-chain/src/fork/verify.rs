@@ -1,9 +1,9 @@
-//! The values that a simulation read, compared on every endpoint of the chain: one round trip after the last run.
+//! Comparison of the values that a simulation read on all endpoints of the chain: one round trip after the last run.
 //!
-//! The run itself uses whatever one endpoint answered, so it is as fast as with one endpoint. What counts is what the
-//! others say about the same accounts and slots of the same block. A strict majority corrects a value, and the calls run
-//! again on it; without a majority there is no simulation. Either way the contradiction is on record with the endpoints
-//! (`EndpointStack::disputes_since`), so that the caller can refuse what increases risk.
+//! The run itself uses one endpoint's answers, so it is as fast as with a single endpoint. The other endpoints then
+//! confirm the same accounts and slots of the same block. A strict majority corrects a value, and the calls run again;
+//! without a majority there is no simulation. In both cases the contradiction is recorded
+//! (`EndpointStack::disputes_since`), so that the caller can refuse actions that increase risk.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,32 +25,32 @@ use super::{
 };
 use crate::provider::{Dispute, EndpointStack, Said, Testimony};
 
-/// Attempts at an endpoint that does not have the block yet.
+/// Number of attempts while an endpoint lacks the block.
 const ATTEMPTS: usize = 4;
-/// Wait before an endpoint without the block is asked again.
+/// Wait before an endpoint without the block is queried again.
 const CATCHING_UP: Duration = Duration::from_millis(200);
 
-/// What the comparison came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verification {
-    /// Every value that was read is confirmed.
+    /// All values that were read are confirmed.
     Confirmed,
-    /// A majority gives other values, which are in the cache now.
+    /// A majority returned other values, which are now in the cache.
     Corrected,
 }
 
-/// What is known to be the same on all endpoints, for one block.
+/// Comparison state of one block: the confirmed values, and known properties of endpoints.
 #[derive(Debug, Default)]
 pub(super) struct Verified {
     header: bool,
     items: HashSet<Item>,
-    /// A contradiction that a majority settled: it stays one for every later simulation on this block.
+    /// Endpoints and subject of a contradiction that a majority settled. It applies to every later simulation on this
+    /// block.
     settled: Option<(Vec<usize>, String)>,
-    /// Endpoints that do not take a block by its hash (before EIP-1898).
+    /// Endpoints that do not accept a block hash (before EIP-1898).
     by_number: HashSet<usize>,
 }
 
-/// One value that a simulation can read.
+/// A value that a simulation can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Item {
     Balance(Address),
@@ -72,14 +72,14 @@ impl std::fmt::Display for Item {
     }
 }
 
-/// An endpoint's view of the pinned block.
+/// Values of the pinned block at one endpoint.
 struct View {
     endpoint: usize,
-    /// Its values, in the order of the items; `None` for one that cannot be read.
+    /// Values in the order of the items; `None` for an invalid one.
     values: Vec<Option<Reading>>,
 }
 
-/// One value as an endpoint gives it.
+/// A value that an endpoint returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Reading {
     Word(U256),
@@ -87,7 +87,7 @@ enum Reading {
 }
 
 impl Reading {
-    /// What two readings of one item are compared by.
+    /// Word by which two readings of one item are compared.
     fn key(&self) -> U256 {
         match self {
             Self::Word(word) => *word,
@@ -96,26 +96,26 @@ impl Reading {
     }
 }
 
-/// What became of asking one endpoint.
+/// Result of querying one endpoint.
 enum Heard {
     View(View),
-    /// It does not have the block; whether it has come to a stand by its own latest block.
+    /// The endpoint lacks the block; `stands_still` is true if its own latest block is too old.
     Lacks {
         endpoint: usize,
         stands_still: bool,
     },
-    /// It answers something else than the pinned block's header for the pinned hash.
+    /// The endpoint returned another header for the pinned hash.
     OtherHeader(usize),
-    /// It has to be asked by number.
+    /// The endpoint must be queried by block number.
     ByNumber(usize),
     Nothing,
 }
 
 impl PinnedState {
-    /// Compares what a run has read on all endpoints of the chain; nothing where there is one endpoint.
+    /// Compares the values that a run has read on all endpoints of the chain; does nothing with a single endpoint.
     ///
     /// # Errors
-    /// [`ForkError::Disputed`] where endpoints differ without a majority; [`ForkError::Unverified`] where none answers.
+    /// [`ForkError::Disputed`] if endpoints differ without a majority; [`ForkError::Unverified`] if none answers.
     pub(super) async fn verify(&self, touched: Wanted) -> Result<Verification, ForkError> {
         let Some(witnesses) = self.remote.witnesses() else { return Ok(Verification::Confirmed) };
         let items = self.open(&touched);
@@ -127,7 +127,7 @@ impl PinnedState {
         self.compare(witnesses, &items, views)
     }
 
-    /// Puts a contradiction that was settled on this block on record again: whoever simulates here now is to know of it.
+    /// Records a contradiction that was settled on this block again, so that the current caller sees it too.
     fn remind(&self, witnesses: &EndpointStack) {
         let settled = self.verified.lock().settled.clone();
         if let Some((outvoted, subject)) = settled {
@@ -135,7 +135,7 @@ impl PinnedState {
         }
     }
 
-    /// What was read and is not confirmed yet.
+    /// Values that were read and are not confirmed yet.
     fn open(&self, touched: &Wanted) -> Vec<Item> {
         let verified = self.verified.lock();
         let accounts = touched.accounts.iter();
@@ -149,15 +149,15 @@ impl PinnedState {
         };
         let all = accounts.chain(slots).chain(hashes);
         let mut open: Vec<Item> = all.filter(|item| !verified.items.contains(item) && !settled(item)).collect();
-        // A fixed order makes answers, records and tests repeatable.
+        // A fixed order makes requests, records and tests reproducible.
         open.sort_unstable();
         open
     }
 
-    /// What each endpoint says of the pinned block.
+    /// Reads each endpoint's values of the pinned block.
     async fn views(&self, witnesses: &EndpointStack, items: &[Item]) -> Result<Vec<View>, ForkError> {
-        // Before anybody fails at these questions: a run that only one endpoint can keep up with must not make it the only
-        // one that is heard.
+        // Determined before an endpoint fails at these requests: if only one endpoint can answer them, the others must
+        // still count.
         let expected = witnesses.expected();
         for attempt in 1..=ATTEMPTS {
             let heard = self.hear(witnesses, items, attempt > 1).await;
@@ -210,8 +210,8 @@ impl PinnedState {
                 self.verified.lock().settled = Some((named, subject));
                 return Ok(views);
             }
-            // A block that only one endpoint has may be its invention; one that two have is not.
-            // One alone confirms only where no other works: a run that only one can keep up with would make it the judge.
+            // A block that only one endpoint has may be invented. A single endpoint confirms only if no other works,
+            // since a caller's run might be one that only it can answer.
             let decided = views.len() > 1 || (lacking.is_empty() && !witnesses.misses(&expected, &spoke).await);
             if decided {
                 return if views.is_empty() { Err(ForkError::Unverified) } else { Ok(views) };
@@ -235,9 +235,9 @@ impl PinnedState {
         Err(ForkError::Unverified)
     }
 
-    /// Asks every endpoint for the header and all items in one round trip.
+    /// Requests the header and all items from every endpoint in one round trip.
     ///
-    /// `gently` asks little at a time, one request after another.
+    /// With `gently`, requests are small and sequential.
     async fn hear(&self, witnesses: &EndpointStack, items: &[Item], gently: bool) -> Vec<Heard> {
         let by_number = self.verified.lock().by_number.clone();
         let number = json!(BlockNumberOrTag::Number(self.header.number));
@@ -247,7 +247,7 @@ impl PinnedState {
             let mut calls = vec![("eth_getBlockByHash", json!([self.header.hash, false]))];
             calls.extend(items.iter().map(|item| item.call(&block)));
             if numbered {
-                // The number must mean the same block before and after what was read by it.
+                // The number must mean the same block before and after the values that were read by it.
                 calls.insert(1, ("eth_getBlockByNumber", json!([number, false])));
                 calls.push(("eth_getBlockByNumber", json!([number, false])));
             }
@@ -288,7 +288,7 @@ impl PinnedState {
         Heard::View(View { endpoint, values })
     }
 
-    /// Whether a header is the pinned one in all that a simulation takes from it.
+    /// Returns true if a header equals the pinned one in all fields that a simulation uses.
     fn is_the_header(&self, header: &Value) -> bool {
         let Ok(header) = serde_json::from_value::<Header>(header.clone()) else { return false };
         let fields = |header: &Header| {
@@ -301,7 +301,7 @@ impl PinnedState {
         fields(&header) == fields(&self.header)
     }
 
-    /// Takes over what endpoints agree on, or a majority of them.
+    /// Accepts the values on which all endpoints agree, or those of a majority.
     fn compare(&self, witnesses: &EndpointStack, items: &[Item], views: Vec<View>) -> Result<Verification, ForkError> {
         let mut corrected: BTreeMap<Item, Reading> = BTreeMap::new();
         let mut outvoted: HashMap<usize, Item> = HashMap::default();
@@ -343,7 +343,7 @@ impl PinnedState {
             verified.header = true;
             verified.items.extend(items.iter().copied());
             drop(verified);
-            // One voice confirms no code: it would not be compared again when the others are back.
+            // A single endpoint confirms no code, since the code would not be compared again with the others.
             for item in items.iter().filter(|_| views.len() > 1) {
                 if let (Item::Code(account), Some(hash)) = (item, self.cached(*item)) {
                     self.remote.confirm_code(*account, hash.into());
@@ -366,7 +366,7 @@ impl PinnedState {
         Ok(if changed { Verification::Corrected } else { Verification::Confirmed })
     }
 
-    /// The value that the run used, to compare by.
+    /// The value that the run used, in the form of [`Reading::key`].
     fn cached(&self, item: Item) -> Option<U256> {
         let data = self.data.lock();
         match item {
@@ -378,7 +378,7 @@ impl PinnedState {
         }
     }
 
-    /// Puts the majority's values in the place of those that the run used.
+    /// Replaces values in the cache by those of the majority.
     fn correct(&self, corrected: BTreeMap<Item, Reading>) -> Result<(), ForkError> {
         let mut data = self.data.lock();
         for (item, reading) in corrected {
@@ -415,7 +415,7 @@ fn malformed(item: Item) -> ForkError {
 }
 
 impl Item {
-    /// The question for it.
+    /// Method and parameters of the request for it.
     fn call(self, block: &Value) -> (&'static str, Value) {
         match self {
             Self::Balance(account) => ("eth_getBalance", json!([account, block])),
@@ -426,14 +426,14 @@ impl Item {
         }
     }
 
-    /// Its value in an answer; `None` if the answer is not of its type.
+    /// Parses its value from an answer; `None` if the answer is invalid.
     fn read(self, said: Said) -> Option<Reading> {
         let Said::Value(value) = said else { return None };
         match self {
             Self::Balance(_) | Self::Nonce(_) | Self::Slot(..) => quantity(&value, "a word").ok().map(Reading::Word),
             Self::Code(_) => {
                 let bytes: Bytes = serde_json::from_value(value).ok()?;
-                // As revm names code that is empty.
+                // revm's hash of empty code.
                 let hash = if bytes.is_empty() { revm::primitives::KECCAK_EMPTY } else { keccak256(&bytes) };
                 Some(Reading::Code { hash, bytes })
             }

@@ -1,7 +1,7 @@
-//! Address books: which contracts, tokens and price feeds stand at which addresses of one chain.
+//! Address books: the contracts, tokens and price feeds of one chain with their addresses.
 //!
-//! The bundled ones come from `assets/networks/addresses.json`, which names its sources and what was left out
-//! of them and why.
+//! The bundled books come from `assets/networks/addresses.json`. That file names its sources, and lists the entries
+//! that were left out with the reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -13,18 +13,18 @@ use bardo_base::model::SpenderRole;
 
 pub use bardo_base::contracts::{Contract, NoSpender};
 
-/// What an address book knows of an address that is to take tokens.
+/// Result of looking up a token spender in the address book.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BookSpender {
-    /// Not in the book.
+    /// The address is not in the book.
     Unknown,
     /// A contract that takes tokens in this role.
     Takes(SpenderRole),
     /// An entry that must never get an allowance.
     Never {
-        /// Its name.
+        /// Display name of the entry.
         name: String,
-        /// Why not.
+        /// Reason for the refusal.
         why: NoSpender,
     },
 }
@@ -37,35 +37,35 @@ pub enum UniswapVersion {
     V2,
     /// Concentrated liquidity in fee tiers.
     V3,
-    /// One contract for all pools: recognised, not routed.
+    /// One contract for all pools. Recognised, but not used for routing.
     V4,
 }
 
-/// A token of the bundled list.
+/// A token of an address book.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BookToken {
-    /// The symbol it is asked for with.
+    /// Symbol with which users select the token.
     pub symbol: String,
-    /// Its name.
+    /// Full name of the token.
     pub name: String,
-    /// Decimals, compared with the chain's before use.
+    /// Decimals of the token; compared with the contract before use.
     pub decimals: u8,
-    /// Where it is.
+    /// Address of the token contract.
     pub address: Address,
 }
 
 /// A Chainlink price feed, or the devnet's contract with the same interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Feed {
-    /// What it prices, as its `description()` says: `ETH / USD`.
+    /// Pair as in the feed's `description()`, such as `ETH / USD`.
     pub pair: String,
-    /// Its proxy.
+    /// Address of the feed's proxy contract.
     pub address: Address,
-    /// Decimals of its answers.
+    /// Decimals of the feed's answers.
     pub decimals: u8,
 }
 
-/// What stands where on one chain.
+/// Contracts, tokens and price feeds of one chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AddressBook {
     contracts: BTreeMap<Contract, Address>,
@@ -76,49 +76,51 @@ pub struct AddressBook {
 }
 
 impl AddressBook {
-    /// The address of a contract, if this chain has it.
+    /// Address of a contract; `None` if the book does not list it.
     pub fn contract(&self, contract: Contract) -> Option<Address> {
         self.contracts.get(&contract).copied()
     }
 
-    /// What a contract's code must hash to (`keccak256` of what the chain keeps), where that is known. Contracts that
-    /// settle what was only signed are not believed without it.
+    /// Expected code hash of a contract (`keccak256` of its deployed code), where known. Contracts that settle signed
+    /// orders are not trusted without one.
     pub fn code_hash(&self, contract: Contract) -> Option<B256> {
         self.code_hashes.get(&contract).copied()
     }
 
-    /// Says what a contract's code must hash to; a key that names no role is left out.
+    /// Sets the expected code hash of a contract; a key that names no role is ignored.
     pub fn set_code_hash(&mut self, key: &str, hash: B256) {
         if let Some(contract) = Contract::from_key(key) {
             self.code_hashes.insert(contract, hash);
         }
     }
 
-    /// All known contracts.
+    /// All contracts with a known role.
     pub fn contracts(&self) -> impl Iterator<Item = (Contract, Address)> + '_ {
         self.contracts.iter().map(|(contract, address)| (*contract, *address))
     }
 
-    /// Contracts without a role of their own, by the name their describer gave them.
+    /// Contracts without a known role, by the name in their description.
     pub fn others(&self) -> impl Iterator<Item = (&str, Address)> + '_ {
         self.others.iter().map(|(name, address)| (name.as_str(), *address))
     }
 
-    /// Which role an address plays, for labels: a contract's role or a describer's name for it.
+    /// Key of an address for labels: its contract role, or its name in the description.
     pub fn label(&self, address: Address) -> Option<String> {
         let role = self.contracts.iter().find(|(_, at)| **at == address).map(|(contract, _)| contract.key());
         role.or_else(|| self.others.iter().find(|(_, at)| **at == address).map(|(name, _)| name.clone()))
     }
 
-    /// The same in words, for screens and questions: a contract's name, a token's symbol, or a describer's name for it.
+    /// Display name of an address for screens and approval requests: a token's symbol, a contract's name, or a name
+    /// from the description.
     pub fn name_of(&self, address: Address) -> Option<String> {
         let token = self.tokens.iter().find(|token| token.address == address).map(|token| token.symbol.clone());
         let role = || self.contracts.iter().find(|(_, at)| **at == address).map(|(contract, _)| contract.name());
         token.or_else(|| role().map(str::to_owned)).or_else(|| self.label(address))
     }
 
-    /// What an address may take tokens for. Where it plays several roles the strictest holds. What a bundled book of any
-    /// network says must never take is refused here too: such contracts stand at one address on many chains.
+    /// Looks up the role in which an address may take tokens. If it has several roles, the strictest applies. An
+    /// address that the bundled book of any network refuses is refused here too, because such contracts have the same
+    /// address on many chains.
     pub fn spender(&self, address: Address) -> BookSpender {
         let never = |name: &str, why| BookSpender::Never { name: name.to_owned(), why };
         if let Some((name, why)) = bundled_never(address) {
@@ -141,30 +143,30 @@ impl AddressBook {
         }
     }
 
-    /// The name of the entry at an address that must not be sent tokens or coins: none of the book's contracts, tokens and
-    /// feeds belongs to anyone who could send them back. `None` for an address that is in no book.
+    /// Name of the entry at an address that must not receive tokens or native tokens: no contract, token or feed of the
+    /// book belongs to an owner who could return them. `None` if the address is in no book.
     pub fn swallows(&self, address: Address) -> Option<String> {
         let feed = || self.feeds.iter().find(|feed| feed.address == address).map(|feed| feed.pair.clone());
         let bundled = || bundled_never(address).map(|(name, _)| name.to_owned());
         self.name_of(address).or_else(feed).or_else(bundled)
     }
 
-    /// The bundled or described tokens.
+    /// The tokens of this chain.
     pub fn tokens(&self) -> &[BookToken] {
         &self.tokens
     }
 
-    /// The price feeds.
+    /// The price feeds of this chain.
     pub fn feeds(&self) -> &[Feed] {
         &self.feeds
     }
 
-    /// The feed of a pair, named as `ETH / USD`.
+    /// The price feed of a pair such as `ETH / USD`.
     pub fn feed(&self, pair: &str) -> Option<&Feed> {
         self.feeds.iter().find(|feed| feed.pair == pair)
     }
 
-    /// The Uniswap versions that can be worked with here, by which contracts are known.
+    /// Supported Uniswap versions, derived from the known contracts, oldest first.
     pub fn uniswap_versions(&self) -> Vec<UniswapVersion> {
         let has = |contract| self.contracts.contains_key(&contract);
         [
@@ -177,7 +179,7 @@ impl AddressBook {
         .collect()
     }
 
-    /// Sets a contract by its key; a key that names no known role is kept under its own name.
+    /// Sets a contract address by key; a key that names no known role is kept under its own name.
     pub fn set(&mut self, key: &str, address: Address) {
         match Contract::from_key(key) {
             Some(contract) => {
@@ -189,13 +191,13 @@ impl AddressBook {
         }
     }
 
-    /// Adds a token, replacing one of the same symbol.
+    /// Adds a token and replaces an existing one with the same symbol.
     pub fn set_token(&mut self, token: BookToken) {
         self.tokens.retain(|known| known.symbol != token.symbol);
         self.tokens.push(token);
     }
 
-    /// Adds a feed, replacing one of the same pair.
+    /// Adds a feed and replaces an existing one with the same pair.
     pub fn set_feed(&mut self, feed: Feed) {
         self.feeds.retain(|known| known.pair != feed.pair);
         self.feeds.push(feed);
@@ -212,7 +214,7 @@ struct Bundled {
     feeds: Vec<Feed>,
 }
 
-/// Tests parse the same constant, so it cannot fail to parse in a build that passed them.
+/// The unit tests parse this constant, so an empty default cannot occur in a tested build.
 static BUNDLED: LazyLock<BTreeMap<String, Bundled>> = LazyLock::new(|| parse_bundled().unwrap_or_default());
 
 fn parse_bundled() -> serde_json::Result<BTreeMap<String, Bundled>> {
@@ -223,7 +225,7 @@ fn parse_bundled() -> serde_json::Result<BTreeMap<String, Bundled>> {
     serde_json::from_str::<File>(include_str!("../../../../assets/networks/addresses.json")).map(|file| file.networks)
 }
 
-/// The bundled book of a network, empty if there is none under this name and id.
+/// Bundled book of a network; empty if none exists under this name and id.
 pub(super) fn bundled(name: &str, chain_id: u64) -> AddressBook {
     let found = BUNDLED.get(name).filter(|found| found.chain_id == chain_id);
     found.map_or_else(AddressBook::default, |found| AddressBook {
@@ -235,7 +237,7 @@ pub(super) fn bundled(name: &str, chain_id: u64) -> AddressBook {
     })
 }
 
-/// The role of an address that a bundled book of any network lists, where no bundled book lets it take tokens.
+/// Role of an address that some bundled book lists and that no bundled book lets take tokens.
 pub fn bundled_never(address: Address) -> Option<(&'static str, NoSpender)> {
     static NEVER: LazyLock<BTreeMap<Address, (&'static str, NoSpender)>> = LazyLock::new(|| {
         let all = || BUNDLED.values().flat_map(|network| network.contracts.iter());

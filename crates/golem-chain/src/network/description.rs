@@ -1,5 +1,5 @@
-//! What `bardo devnet` says of itself: one JSON object, on the first line of its output and as the answer to
-//! `bardo_describe`. Another Bardo makes its address book from it.
+//! Self-description of `bardo devnet`: one JSON object, on the first line of its output and as the result of
+//! `bardo_describe`. Another Bardo builds its address book from it.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use super::{AddressBook, BookToken, DEVNET_BASE, DEVNET_ETHEREUM, Feed, Network,
 use bardo_base::id::InstanceId;
 use bardo_base::text::SafeText;
 
-/// The longest name or symbol taken from a description.
+/// Maximum length of a name or symbol in a description, in characters.
 const MAX_NAME: usize = 40;
 
-/// Chains and services that somebody serves.
+/// Chains and services of one devnet or address book file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Description {
-    /// The chains, the default one first.
+    /// The chains, default one first.
     pub chains: Vec<ChainDescription>,
-    /// Which devnet this is, so that what is kept of one is never taken for another's.
+    /// Identity of the devnet instance, so that stored data of one instance is never used for another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<InstanceId>,
-    /// Base URL of the order service, where one runs.
+    /// Base URL of the order service; `None` if it does not run.
     #[serde(default)]
     pub order_service: Option<String>,
-    /// Base URL of the intent service, where one runs.
+    /// Base URL of the intent service; `None` if it does not run.
     #[serde(default)]
     pub intent_service: Option<String>,
 }
@@ -32,17 +32,17 @@ pub struct Description {
 /// One chain of a [`Description`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ChainDescription {
-    /// The name it is asked for with.
+    /// Name with which users select the chain.
     pub name: String,
     /// EIP-155 chain id.
     pub chain_id: u64,
-    /// Where it answers JSON-RPC.
+    /// JSON-RPC URL of the chain.
     #[serde(default)]
     pub rpc: String,
-    /// Contracts by the key of their [`super::Contract`], or by any other name.
+    /// Contract addresses by the key of their [`super::Contract`] or by any other name.
     #[serde(default)]
     pub contracts: BTreeMap<String, Address>,
-    /// What the code of contracts hashes to, by the same keys, for those that settle what was only signed.
+    /// Expected code hashes by the same keys, for contracts that settle signed orders.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub code_hashes: BTreeMap<String, B256>,
     /// Tokens by symbol.
@@ -51,7 +51,7 @@ pub struct ChainDescription {
     /// Price feeds by pair, such as `ETH / USD`.
     #[serde(default)]
     pub feeds: BTreeMap<String, DescribedFeed>,
-    /// Funded accounts, of the well-known development mnemonic on a devnet.
+    /// Funded accounts; on a devnet those of the well-known development mnemonic.
     #[serde(default)]
     pub accounts: Vec<Address>,
 }
@@ -59,11 +59,11 @@ pub struct ChainDescription {
 /// A token of a [`ChainDescription`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescribedToken {
-    /// Where it is.
+    /// Address of the token contract.
     pub address: Address,
-    /// Its decimals.
+    /// Decimals of the token.
     pub decimals: u8,
-    /// Its name.
+    /// Full name of the token; the symbol is used if empty.
     #[serde(default)]
     pub name: String,
 }
@@ -71,75 +71,76 @@ pub struct DescribedToken {
 /// A price feed of a [`ChainDescription`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescribedFeed {
-    /// Where it is.
+    /// Address of the feed contract.
     pub address: Address,
-    /// Decimals of its answers.
+    /// Decimals of the feed's answers.
     pub decimals: u8,
 }
 
-/// Why a description cannot be used.
+/// Error for a description that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
-    /// Not the JSON it should be.
+    /// The text is not the expected JSON object.
     #[error("not an address book: {0}; it must be the JSON object that `bardo devnet` prints on its first line")]
     Json(SafeText),
-    /// No chain in it.
+    /// The description lists no chain.
     #[error("the address book names no chain")]
     Empty,
-    /// A name that cannot be typed.
+    /// A chain name that is too long, does not start with a lowercase letter, or has other characters than lowercase
+    /// letters, digits and dashes.
     #[error("'{0}' is not a usable name: use up to {MAX_NAME} letters, digits and dashes")]
     Name(SafeText),
-    /// Two chains of one name or id.
+    /// Two chains have the same name or id.
     #[error("the address book has chain {0} twice")]
     Twice(String),
-    /// An id no chain has.
+    /// A chain has the id 0.
     #[error("chain '{0}' has id 0")]
     NoId(String),
-    /// A symbol or pair with characters that cannot be seen, or far too long.
+    /// A symbol or pair that is not printable, or is too long.
     #[error(
         "chain '{chain}' lists a token or feed named '{name}', which is not printable text of up to {MAX_NAME} characters"
     )]
     Symbol {
-        /// The chain.
+        /// Name of the chain.
         chain: String,
-        /// The name, cleaned.
+        /// The sanitised symbol or pair.
         name: SafeText,
     },
-    /// A contract or token at the zero address.
+    /// A contract, token or feed at the zero address.
     #[error("chain '{chain}' has '{name}' at the zero address")]
     ZeroAddress {
-        /// The chain.
+        /// Name of the chain.
         chain: String,
-        /// The entry.
+        /// Sanitised name of the entry.
         name: SafeText,
     },
-    /// Decimals no honest token has.
+    /// More decimals than any honest token has.
     #[error("chain '{chain}' gives '{name}' absurd decimals: {decimals}")]
     Decimals {
-        /// The chain.
+        /// Name of the chain.
         chain: String,
-        /// The entry.
+        /// Sanitised name of the entry.
         name: SafeText,
-        /// The decimals.
+        /// The refused number of decimals.
         decimals: u8,
     },
-    /// An endpoint that describes a chain other than a devnet's.
+    /// An endpoint describes a chain that is not a devnet's.
     #[error(
         "an endpoint may describe devnet chains only (ids {DEVNET_ETHEREUM} and {DEVNET_BASE}), not {chain} ({chain_id}); if you trust it, give its description with --book FILE"
     )]
     NotADevnet {
-        /// The chain.
+        /// Name of the chain.
         chain: String,
-        /// Its id.
+        /// EIP-155 id of the chain.
         chain_id: u64,
     },
 }
 
 impl Description {
-    /// Reads and checks a description.
+    /// Parses and checks a description.
     ///
     /// # Errors
-    /// A [`DescriptionError`]; nothing of a bad one is used.
+    /// A [`DescriptionError`]; an invalid description is refused as a whole.
     pub fn parse(json: &str) -> Result<Self, DescriptionError> {
         let description: Self = serde_json::from_str(json)
             .map_err(|error| DescriptionError::Json(SafeText::clean(&error.to_string(), 200)))?;
@@ -147,7 +148,7 @@ impl Description {
         Ok(description)
     }
 
-    /// Everything that can be wrong in one, whoever made it.
+    /// Checks the description; it may come from an untrusted source.
     fn check(&self) -> Result<(), DescriptionError> {
         if self.chains.is_empty() {
             return Err(DescriptionError::Empty);
@@ -162,11 +163,11 @@ impl Description {
         Ok(())
     }
 
-    /// Refuses a description that an endpoint gave of itself, unless it is of a devnet: on a real chain whoever
-    /// runs the endpoint could otherwise name the contracts that money is sent to.
+    /// Refuses a description that an endpoint gave of itself unless it describes a devnet. On a real chain the
+    /// endpoint's operator could otherwise name the contracts that receive money.
     ///
     /// # Errors
-    /// [`DescriptionError::NotADevnet`].
+    /// [`DescriptionError::NotADevnet`] for any chain id other than the devnet's.
     pub fn trust_as_devnet(&self) -> Result<(), DescriptionError> {
         match self.chains.iter().find(|chain| !matches!(chain.chain_id, DEVNET_ETHEREUM | DEVNET_BASE)) {
             Some(chain) => Err(DescriptionError::NotADevnet { chain: chain.name.clone(), chain_id: chain.chain_id }),
@@ -174,14 +175,14 @@ impl Description {
         }
     }
 
-    /// The described chains as networks.
+    /// Converts the described chains to networks.
     pub fn networks(&self) -> Vec<Network> {
         self.chains.iter().map(ChainDescription::network).collect()
     }
 }
 
 impl ChainDescription {
-    /// This chain as a network: laid over the bundled entry where the id is a known one.
+    /// Converts this chain to a network; its entries override the bundled ones if the id is known.
     pub fn network(&self) -> Network {
         let mut network = match by_id(self.chain_id) {
             Some(known) => known.clone(),

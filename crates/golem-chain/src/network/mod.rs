@@ -1,6 +1,6 @@
-//! The networks Bardo knows: names, aliases, ids, address books, and what the configuration makes of them.
+//! The supported networks: names, aliases, ids, address books, and their combination with the configuration.
 //!
-//! Not here: connections (see `chain::provider`), what is read from a chain (see `chain::token`, `chain::price`).
+//! Not here: connections (see `chain::provider`) and reads from a chain (see `chain::token`, `chain::price`).
 
 mod book;
 mod description;
@@ -22,85 +22,85 @@ pub use plan::{ChainPlan, Plan, PlanError, WrongChainId, read_book};
 
 pub use bardo_base::chains::{DEVNET_BASE, DEVNET_ETHEREUM};
 
-/// One chain: how it is called and what stands on it.
+/// One chain: its names, properties and known contracts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
-    /// The name it is asked for with.
+    /// Primary name, with which users select the chain.
     pub name: String,
-    /// Other names for it.
+    /// Alternative names that select the same chain.
     pub aliases: &'static [&'static str],
     /// EIP-155 chain id.
     pub chain_id: u64,
-    /// The rules simulations run under. Rollups and chains nobody has described are held to Prague: what only newer
-    /// rules allow then fails in the simulation, and nothing is signed on the strength of it.
+    /// Hardfork for simulations. Rollups and unknown chains use Prague. Code that needs a newer hardfork then fails in
+    /// the simulation and is not signed.
     pub hardfork: SpecId,
-    /// Whose money moves on it.
+    /// Devnet, public test network or real money.
     pub kind: NetworkKind,
-    /// Symbol of the coin that pays for gas; it has 18 decimals on every chain here.
+    /// Symbol of the native token that pays for gas; it has 18 decimals on every chain here.
     pub native_symbol: &'static str,
-    /// Usual time between blocks in milliseconds.
+    /// Usual block interval, in milliseconds.
     pub block_millis: u64,
-    /// Where people look at transactions: `{explorer}/tx/{hash}`.
+    /// Base URL of the block explorer: `{explorer}/tx/{hash}`.
     pub explorer: Option<&'static str>,
-    /// What is paid beside gas.
+    /// Fees that a transaction pays in addition to gas.
     pub data_fees: DataFees,
-    /// Contracts, tokens and feeds.
+    /// Known contracts, tokens and price feeds.
     pub book: AddressBook,
 }
 
-/// What a chain asks for a transaction beside gas: some rollups ask for putting it on their base chain.
+/// Fee that a chain charges in addition to gas, such as a rollup's fee for posting data to its base chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DataFees {
-    /// Gas is all.
+    /// The chain charges gas only.
     None,
-    /// This contract tells: the OP stack's GasPriceOracle
+    /// A contract computes the fee: the OP stack's GasPriceOracle
     /// ([specification](https://specs.optimism.io/protocol/predeploys.html#gaspriceoracle)).
     Oracle(Address),
-    /// Nobody has said so yet: what is spent there cannot be bounded, so nothing is signed.
+    /// Unknown, so the cost of a transaction cannot be bounded and nothing is signed.
     Unknown,
 }
 
-/// Whose money moves on a network.
+/// Kind of value that a network's native token has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NetworkKind {
-    /// In this process, or another Bardo's.
+    /// A devnet of this process or of another Bardo.
     Devnet,
-    /// A public test network: coins without a price.
+    /// A public test network, whose native token has no price.
     Test,
-    /// Real money. Also what is assumed of a chain Bardo does not know.
+    /// Real money. Unknown chains are assumed to be of this kind.
     Real,
 }
 
-/// A chain named in a way that fits none, or more than one.
+/// Error for a chain name or id that selects none of the networks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownChain {
-    /// No such name or alias.
+    /// No network has this name or alias.
     #[error("unknown chain '{asked}'{}; known: {known}", nearest.as_ref().map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default())]
     Name {
-        /// What was asked for.
+        /// The requested name.
         asked: SafeText,
-        /// The name most like it.
+        /// The most similar known name.
         nearest: Option<String>,
-        /// All names.
+        /// All known names.
         known: String,
     },
-    /// No chain has this id.
+    /// No network has this id.
     #[error("no chain with id {id}; known: {known}")]
     Id {
-        /// The id.
+        /// The requested chain id.
         id: u64,
-        /// All names with their ids.
+        /// All known names with their ids.
         known: String,
     },
-    /// A number in another form than plain decimal.
+    /// A number that is not in plain decimal notation.
     #[error("'{asked}' is not a chain id: write it in decimal, such as 8453")]
     NotDecimal {
-        /// What was asked for.
+        /// The requested name.
         asked: SafeText,
     },
 }
 
-/// What is fixed about a network beyond its addresses and its name.
+/// Fixed properties of a network other than its addresses and its name.
 struct Facts {
     chain_id: u64,
     aliases: &'static [&'static str],
@@ -122,10 +122,10 @@ const FACTS: &[Facts] = &[
     Facts { chain_id: 84_532,     aliases: &["basesepolia"],                       hardfork: SpecId::PRAGUE, kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 2_000 },
 ];
 
-/// Ids of the OP stack's rollups among them: optimism, unichain, base, base-sepolia.
+/// Ids of the OP stack rollups in `FACTS`: optimism, unichain, base, base-sepolia.
 const OP_STACK: [u64; 4] = [10, 130, 8_453, 84_532];
 
-/// Where the OP stack keeps its GasPriceOracle.
+/// Predeploy address of the OP stack's GasPriceOracle.
 const GAS_PRICE_ORACLE: Address = address!("420000000000000000000000000000000000000F");
 
 static NAMED: LazyLock<Vec<Network>> = LazyLock::new(|| {
@@ -155,18 +155,18 @@ pub fn named() -> &'static [Network] {
     &NAMED
 }
 
-/// The named network with this id, if there is one.
+/// The named network with this id; `None` if there is none.
 pub fn by_id(chain_id: u64) -> Option<&'static Network> {
     named().iter().find(|network| network.chain_id == chain_id)
 }
 
 /// Finds one of `networks` by name, alias or decimal id.
 ///
-/// The set decides what a name means: `ethereum` is chain 31337 among the devnet's chains and chain 1 among the
-/// [`named`] ones.
+/// The meaning of a name depends on `networks`: `ethereum` is chain 31337 among the devnet's chains and chain 1 among
+/// the [`named`] ones.
 ///
 /// # Errors
-/// [`UnknownChain`] with the nearest name.
+/// [`UnknownChain`], with the most similar name for an unknown one.
 pub fn resolve<'a>(asked: &str, networks: &'a [Network]) -> Result<&'a Network, UnknownChain> {
     let lower = asked.trim().to_lowercase();
     let clean = || SafeText::clean(asked, 64);
@@ -194,7 +194,7 @@ pub fn resolve<'a>(asked: &str, networks: &'a [Network]) -> Result<&'a Network, 
 }
 
 impl Network {
-    /// The devnet's chain with this id, with the given book.
+    /// Creates the devnet's chain with this id and address book.
     pub fn devnet(name: &str, chain_id: u64, book: AddressBook) -> Self {
         Self {
             name: name.to_owned(),
@@ -214,7 +214,7 @@ impl Network {
         }
     }
 
-    /// A chain nobody has described to Bardo: real money until the opposite is known, and an empty book.
+    /// Creates a network for a chain without description: real money, unknown data fees, and an empty address book.
     pub fn unknown(name: &str, chain_id: u64) -> Self {
         Self {
             name: name.to_owned(),
@@ -230,7 +230,7 @@ impl Network {
         }
     }
 
-    /// The Uniswap versions whose contracts the address book has, oldest first.
+    /// Uniswap versions whose contracts are in the address book, oldest first.
     pub fn uniswap_versions(&self) -> Vec<UniswapVersion> {
         self.book.uniswap_versions()
     }

@@ -1,9 +1,9 @@
-//! What an address book file may say of a chain.
+//! Checks of an address book file: the entries that it may add to a chain's book.
 //!
-//! A book file vouches for contracts that money is sent to, and for tokens, factories and feeds that prices rest on. It may
-//! add entries only where the configuration trusts each of them by a line of its own, with its full address and code hash.
-//! For chains that Bardo brings a book for, it may repeat the bundled entries and change none. Only Bardo's own devnets,
-//! whose tokens are worth nothing, are described by the file alone.
+//! A book file names contracts that receive money, and tokens, factories and feeds that prices depend on. It may add an
+//! entry only if the configuration trusts that entry in a line of its own, with full address and code hash. For chains
+//! with a bundled book, the file may repeat bundled entries but not change them. Only Bardo's own devnets, whose tokens
+//! are worthless, are described by the file alone.
 
 use super::book::bundled_never;
 use super::{
@@ -11,59 +11,59 @@ use super::{
 };
 use bardo_base::text::SafeText;
 
-/// The longest entry that is shown, in characters.
+/// Maximum length of an entry in a message, in characters.
 const MAX_ENTRY: usize = 240;
 
-/// Why an address book file is not used.
+/// Error for an address book file that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OverlayError {
-    /// It calls a chain by another chain's name.
+    /// The file gives a chain the name of another chain.
     #[error("it calls chain {chain_id} '{name}', which is another chain's name; use {right}")]
     Name {
-        /// The chain's id.
+        /// EIP-155 id of the chain.
         chain_id: u64,
-        /// The name in the file.
+        /// Chain name in the file.
         name: SafeText,
-        /// What it may be called.
+        /// Hint at an allowed name.
         right: String,
     },
-    /// It changes an entry that is bundled.
+    /// The file changes a bundled entry.
     #[error(
         "it changes an entry that Bardo brings for {chain}: `{entry}`, where Bardo has {bundled}. Remove the entry"
     )]
     Changes {
-        /// The chain.
+        /// Name and id of the chain.
         chain: String,
-        /// The entry, as a line of `trusted_entries`.
+        /// The entry, in the format of a `trusted_entries` line.
         entry: SafeText,
-        /// What is bundled.
+        /// The bundled value.
         bundled: String,
     },
-    /// It gives an address a role in which it takes tokens, and Bardo knows that it never may.
+    /// The file gives a token-taking role to an address that a bundled book excludes from all such roles.
     #[error(
         "it lets an address of {chain} take tokens that is known as {known} and never may: `{entry}`. Remove the entry"
     )]
     NeverTakes {
-        /// The chain.
+        /// Name and id of the chain.
         chain: String,
-        /// The entry, as a line of `trusted_entries`.
+        /// The entry, in the format of a `trusted_entries` line.
         entry: SafeText,
-        /// Its name in the bundled books.
+        /// Name of the address in the bundled books.
         known: &'static str,
     },
-    /// It adds entries that nobody has decided about.
+    /// The file adds entries to a bundled book that the configuration does not trust.
     #[error(
         "it adds to the book that Bardo brings for {chain}, and no file may do so by itself. Compare each entry with the \
          project's own documentation, and add those you trust to trusted_entries in the configuration file:{}",
         lines(entries)
     )]
     Adds {
-        /// The chain.
+        /// Name and id of the chain.
         chain: String,
-        /// The entries, as lines of `trusted_entries`.
+        /// The entries, in the format of `trusted_entries` lines.
         entries: Vec<SafeText>,
     },
-    /// It describes a chain that Bardo brings no book for, with entries that nobody has decided about.
+    /// The file describes a chain without bundled book, with entries that the configuration does not trust.
     #[error(
         "Bardo brings no address book for {chain}, and no file decides by itself who may take tokens or what they are \
          worth there. Compare each entry with the project's own documentation, and add those you trust to \
@@ -71,22 +71,22 @@ pub enum OverlayError {
         lines(entries)
     )]
     Undecided {
-        /// The chain.
+        /// Name and id of the chain.
         chain: String,
-        /// The entries, as lines of `trusted_entries`.
+        /// The entries, in the format of `trusted_entries` lines.
         entries: Vec<SafeText>,
     },
 }
 
-/// Entries as they stand in the configuration file.
+/// Formats entries as lines for the configuration file.
 fn lines(entries: &[SafeText]) -> String {
     entries.iter().map(|entry| format!("\n  \"{entry}\",")).collect()
 }
 
-/// Checks an address book file against the bundled books and the lines of `trusted_entries`.
+/// Checks an address book file against the bundled books and the `trusted_entries` of the configuration.
 ///
 /// # Errors
-/// An [`OverlayError`] for the first chain that something is wrong with.
+/// An [`OverlayError`] for the first chain with a problem.
 pub fn check(description: &Description, trusted: &[&str]) -> Result<(), OverlayError> {
     description.chains.iter().try_for_each(|chain| match by_id(chain.chain_id) {
         Some(bundled) if resolve(&chain.name, std::slice::from_ref(bundled)).is_err() => Err(OverlayError::Name {
@@ -115,10 +115,10 @@ pub fn check(description: &Description, trusted: &[&str]) -> Result<(), OverlayE
     })
 }
 
-/// The entries of `chain` that neither `book` nor `trusted` has, as lines of `trusted_entries`.
+/// Returns the entries of `chain` that neither `book` nor `trusted` contains, in the format of `trusted_entries` lines.
 ///
 /// # Errors
-/// [`OverlayError`] for an entry that changes one of `book`, or lets take tokens what never may.
+/// [`OverlayError`] for an entry that changes one of `book`, or gives a token-taking role to an excluded address.
 fn added(
     chain: &ChainDescription,
     name: &str,
@@ -148,7 +148,7 @@ fn added(
             return Err(OverlayError::NeverTakes { chain: name.to_owned(), entry: clean(&entry), known });
         }
         let (same, has) = (known.map(|known| known == *address), known.map(|known| known.to_string()));
-        // With a code hash the contract and what vouches for it are one decision.
+        // An entry with a code hash is always decided as a whole, even if its address is bundled.
         let same = if same == Some(true) && !hash.is_empty() { None } else { same };
         compare(entry, same, has.unwrap_or_default())?;
     }
@@ -207,7 +207,7 @@ mod tests {
         check(&mainnet(json!({ "contracts": { "multicall3": multicall, "permit2": permit2 } })), &[]).unwrap();
         let renamed = mainnet(json!({ "contracts": { "universalRouter": multicall } }));
         says(check(&renamed, &[]), &["universalRouter", "changes an entry"]);
-        // Under a role that mainnet has no contract for, and under any other name it is another's.
+        // Mainnet has no contract with this role; Multicall3 is listed under another one.
         let free = mainnet(json!({ "contracts": { "originSettler": multicall } }));
         says(check(&free, &[&format!("1 contract originSettler {multicall}")]), &["known as Multicall3 and never"]);
         let moved = mainnet(json!({ "contracts": { "permit2": NEW } }));
@@ -245,7 +245,7 @@ mod tests {
             let missing = some.remove(left);
             says(check(&book(), &some), &[missing]);
         }
-        // Another code hash is another decision, and so is one for a contract that is bundled.
+        // Another code hash needs another line, and so does a code hash for a bundled contract.
         let other = HASH.replace('1', "2");
         let hashed =
             mainnet(json!({ "contracts": { "originSettler": NEW }, "code_hashes": { "originSettler": other } }));
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn on_a_chain_without_a_bundled_book_each_entry_needs_a_line() {
         let address: alloy::primitives::Address = NEW.parse().unwrap();
-        // One of every kind of role: spender, Permit2, settler, reactor, key, policy contract, what prices rest on.
+        // Roles of every kind: spender, Permit2, settler, reactor, key, policy contract, price source.
         let roles = [
             "v2Router",
             "permit2",
@@ -288,7 +288,7 @@ mod tests {
             let line = format!("424242 contract {role} {address}");
             says(check(&plain, &[]), &[&format!("\"{line}\","), "mine (424242)", "trusted_entries"]);
             check(&plain, &[&line]).unwrap();
-            // The line is for this chain, this address and this code.
+            // The line is valid for this chain, address and code hash only.
             says(check(&plain, &[&line.replace("424242", "424243")]), &[&line]);
             says(check(&plain, &[&format!("{line} {HASH}")]), &[&line]);
             let hashed = of(424_242, "mine", json!({ "contracts": { role: NEW }, "code_hashes": { role: HASH } }));

@@ -1,4 +1,4 @@
-//! From the configuration to the chains that are to be worked on: names looked up, ids compared, books read.
+//! Selection of the chains to use, from the configuration: looks up names, compares ids and reads address books.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,40 +13,40 @@ use bardo_base::{
     text::SafeText,
 };
 
-/// The largest address book file that is read.
+/// Maximum size of an address book file, in bytes.
 const MAX_BOOK_BYTES: u64 = 4 << 20;
 
-/// What is to be worked on.
+/// The chains to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
-    /// The two chains inside the process.
+    /// The two devnet chains inside the process.
     Devnet,
-    /// Chains behind endpoints.
+    /// Chains that are reached through endpoints.
     Endpoints(Vec<ChainPlan>),
 }
 
-/// One chain behind endpoints.
+/// One chain that is reached through endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainPlan {
-    /// The name it was asked for with, or the known network's own.
+    /// Name of the known network, or else the configured name.
     pub name: String,
-    /// What is known of it without asking an endpoint: from `--book`, else from the table of named networks.
+    /// Known properties, from `--book` or else from the table of named networks; `None` for an unknown chain.
     pub network: Option<Network>,
-    /// The id every endpoint must answer; `None` where nothing says anything about it.
+    /// Configured chain id, which every endpoint must return; `None` if the configuration sets none.
     pub chain_id: Option<u64>,
-    /// Endpoints, the preferred one first; never empty.
+    /// Endpoint URLs in order of preference; never empty.
     pub endpoints: Vec<RpcUrl>,
 }
 
-/// Why the configuration names nothing that could be worked on.
+/// Error for a configuration that selects no usable chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// A name that is no chain's.
+    /// A chain name that is not known.
     #[error("{origin}: {source}")]
     Unknown {
-        /// Where the name was given.
+        /// Source of the setting.
         origin: String,
-        /// Why it is none.
+        /// Cause, with the most similar known name.
         source: UnknownChain,
     },
     /// A chain without an endpoint.
@@ -54,86 +54,87 @@ pub enum PlanError {
         "no endpoint for {chain}: set {variable}, `rpc` in [chains.{chain}] of the config file, or --rpc {chain}=URL"
     )]
     NoEndpoint {
-        /// The chain.
+        /// Name of the chain.
         chain: String,
-        /// The environment variable that would do.
+        /// Environment variable that would set the endpoint.
         variable: String,
     },
-    /// An id in the configuration that is not the chain's.
+    /// The configured id differs from the chain's id.
     #[error(
         "{origin}: chain_id = {configured}, but {chain} has id {actual}; correct it, or choose another name for your chain"
     )]
     ConfiguredId {
-        /// Where it was set.
+        /// Source of the setting.
         origin: String,
-        /// The chain.
+        /// Name of the chain.
         chain: String,
-        /// What was set.
+        /// The configured chain id.
         configured: u64,
-        /// What is right.
+        /// The chain's actual id.
         actual: u64,
     },
-    /// One chain under two names.
+    /// Two configured names select the same chain.
     #[error("'{first}' and '{second}' both mean {chain}; keep one of them")]
     Twice {
-        /// One name.
+        /// First configured name.
         first: String,
-        /// The other.
+        /// Second configured name.
         second: String,
-        /// The chain.
+        /// Name and id of the chain.
         chain: String,
     },
     /// The address book file cannot be read.
     #[error("address book {}: {reason}", path.display())]
     BookUnreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         reason: SafeText,
     },
-    /// The address book file says of a known chain what it may not.
+    /// The address book file contains an entry that is not allowed.
     #[error("address book {}: {source}", path.display())]
     Overlay {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What.
+        /// The refused entry and the reason.
         source: OverlayError,
     },
-    /// The address book file is no address book.
+    /// The file is not a valid address book.
     #[error("address book {}: {source}", path.display())]
     Book {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: DescriptionError,
     },
 }
 
-/// A chain's name in the configuration, its settings, and what is known of it.
+/// Name of a configured chain, its settings, and its known properties.
 type KnownChain<'a> = (&'a str, &'a ChainSettings, Option<Network>);
 
-/// An endpoint of another chain than the one that was asked for.
+/// Error for an endpoint that belongs to another chain than the requested one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the endpoint of {chain} answers chain id {found}, but {chain} is {expected}; check the URL, or give your own chain a name of its own"
 )]
 pub struct WrongChainId {
-    /// The chain that was asked for.
+    /// Name of the requested chain.
     pub chain: String,
-    /// The ids it may have, in words.
+    /// Acceptable chain ids, as text.
     pub expected: String,
-    /// The id that was answered.
+    /// Chain id that the endpoint returned.
     pub found: u64,
 }
 
 impl ChainPlan {
-    /// The network behind an endpoint that answered `found` as its chain id and `described` of itself.
+    /// Determines the network of an endpoint that returned `found` as its chain id and `described` as its description.
     ///
-    /// What the operator says of it comes first (`--book`), then what a devnet says of itself, then the table.
+    /// A description from the operator (`--book`) comes first, then a devnet's own description, then the table of named
+    /// networks.
     ///
     /// # Errors
-    /// [`WrongChainId`] where the configuration, the book or the name says another id. The names of the devnet's
-    /// chains also mean the devnet.
+    /// [`WrongChainId`] if the configuration, the book or the name demands another id. The names of the devnet's chains
+    /// also accept the devnet's ids.
     pub fn settle(&self, found: u64, described: Option<&Description>) -> Result<Network, WrongChainId> {
         let devnet = match self.name.as_str() {
             "ethereum" => Some(DEVNET_ETHEREUM),
@@ -170,12 +171,12 @@ impl ChainPlan {
 }
 
 impl Plan {
-    /// Looks up what `config` asks for.
+    /// Determines the chains that `config` selects.
     ///
-    /// Endpoints given by `--rpc` are the network; without any, the network is the one that is named.
+    /// Endpoints given by `--rpc` take precedence; without any, the configured network is used.
     ///
     /// # Errors
-    /// A [`PlanError`] that says which setting is wrong and what would be right.
+    /// A [`PlanError`] that names the wrong setting and a correct alternative.
     pub fn from_config(config: &Config) -> Result<Self, PlanError> {
         let (described, known) = look_up_all(config)?;
         let from_flags: Vec<ChainPlan> = known
@@ -200,7 +201,7 @@ impl Plan {
         {
             return Ok(Self::Endpoints(vec![chain_plan(name, settings, network.clone())]));
         }
-        // Known but without an endpoint, or not known at all: either is worth its own words.
+        // A known network without an endpoint and an unknown name get different errors.
         let network = resolve(&asked, &described).or_else(|_| resolve(&asked, named())).map_err(|source| {
             PlanError::Unknown { origin: format!("network ({})", config.network.origin), source: with_devnet(source) }
         })?;
@@ -212,7 +213,7 @@ impl Plan {
 }
 
 impl ChainPlan {
-    /// Every chain that has endpoints, whether it is to be worked on now or not.
+    /// All chains with endpoints, including those that are not selected.
     ///
     /// # Errors
     /// As [`Plan::from_config`].
@@ -223,8 +224,7 @@ impl ChainPlan {
     }
 }
 
-/// The chains of the address book, and every chain with settings as its name, its settings, and what is known of
-/// it. A misspelt one is an error and not ignored.
+/// Returns the chains of the address book, and every configured chain. A misspelt chain name is an error.
 fn look_up_all(config: &Config) -> Result<(Vec<Network>, Vec<KnownChain<'_>>), PlanError> {
     let book = config.book.as_ref().map(|book| read_book(&book.value)).transpose()?;
     if let (Some(described), Some(file)) = (&book, &config.book) {
@@ -251,10 +251,10 @@ fn look_up_all(config: &Config) -> Result<(Vec<Network>, Vec<KnownChain<'_>>), P
     Ok((described, known))
 }
 
-/// Reads an address book file, as `bardo devnet` prints one.
+/// Reads an address book file in the format that `bardo devnet` prints.
 ///
 /// # Errors
-/// [`PlanError::BookUnreadable`] or [`PlanError::Book`].
+/// [`PlanError::BookUnreadable`] if the file cannot be read, [`PlanError::Book`] if it is not a valid address book.
 pub fn read_book(path: &Path) -> Result<Description, PlanError> {
     let unreadable =
         |reason: &str| PlanError::BookUnreadable { path: path.to_owned(), reason: SafeText::clean(reason, 200) };
@@ -265,10 +265,10 @@ pub fn read_book(path: &Path) -> Result<Description, PlanError> {
     Description::parse(&json).map_err(|source| PlanError::Book { path: path.to_owned(), source })
 }
 
-/// What is known of a chain that has settings: from the book, else by name, else by its configured id.
+/// Known properties of a configured chain: from the book, else by name, else by its configured id.
 ///
-/// A name nobody knows is allowed where the settings can stand on their own: with an id, or from `--rpc`, whose
-/// endpoint will be asked. Elsewhere it is taken for a misspelling.
+/// An unknown name is allowed if the settings are sufficient: with an id, or from `--rpc`, whose endpoint returns the
+/// id. Otherwise it counts as a misspelling.
 fn look_up(name: &str, settings: &ChainSettings, described: &[Network]) -> Result<Option<Network>, PlanError> {
     let configured = settings.chain_id.as_ref();
     let found = match resolve(name, described).or_else(|_| resolve(name, named())) {
@@ -279,12 +279,12 @@ fn look_up(name: &str, settings: &ChainSettings, described: &[Network]) -> Resul
         }
     };
     let Some(configured) = configured else {
-        // `--rpc ethereum=URL` may point to a devnet as well as to the chain of that name: the endpoint says which.
+        // `--rpc ethereum=URL` may point to a devnet or to the chain of that name; the endpoint's chain id decides.
         return Ok(found);
     };
     match found {
         Some(network) if network.chain_id == configured.value => Ok(Some(network)),
-        // The devnet's chains bear the names of real ones; an id that says so is right.
+        // The devnet's chains have the names of real ones, so their ids are accepted too.
         _ if matches!(configured.value, DEVNET_ETHEREUM | DEVNET_BASE) => Ok(None),
         Some(network) => Err(PlanError::ConfiguredId {
             origin: configured.origin.to_string(),
@@ -306,7 +306,7 @@ fn chain_plan(name: &str, settings: &ChainSettings, network: Option<Network>) ->
     }
 }
 
-/// The devnet is a network too, though not one of the named chains.
+/// Adds the devnet to the suggestions; it is a network but not one of the named chains.
 fn with_devnet(error: UnknownChain) -> UnknownChain {
     match error {
         UnknownChain::Name { asked, nearest, known } => {

@@ -1,4 +1,5 @@
-//! Addresses and ids are written out here from the chains' own documentation, not read from the bundled file.
+//! Tests of the networks. Expected addresses and ids come from the chains' own documentation, not from the bundled
+//! file.
 
 use alloy::primitives::{Address, address};
 
@@ -70,14 +71,14 @@ fn every_network_has_what_a_swap_needs() {
 #[test]
 fn known_addresses_are_right() {
     let at = |id: u64, contract| by_id(id).unwrap().book.contract(contract).unwrap();
-    // The first Quoter (0xb27308f9…) is on these chains too and must not be here.
+    // The first Quoter (0xb27308f9…) is deployed on these chains too and must not be listed.
     for id in [1, 42_161, 10, 137] {
         assert_eq!(at(id, Contract::QuoterV2), address!("61fFE014bA17989E743c5F6cB21bF9697530B21e"));
     }
     assert_eq!(at(130, Contract::QuoterV2), address!("385A5cf5F83e99f7BB2852b6A19C3538b9FA7658"));
     assert_eq!(at(8453, Contract::V3Factory), address!("33128a8fC17869897dcE68Ed026d694621f6FDfD"));
     assert_eq!(at(1, Contract::UniversalRouter), address!("66a9893cC07D91D95644AEDD05D03f95e1dBA8Af"));
-    // Polygon's WETH is bridged ether; its coin wraps to another contract.
+    // Polygon's WETH is bridged ether; its native token has another wrapper contract.
     let polygon = by_id(137).unwrap();
     assert_eq!(at(137, Contract::WrappedNative), address!("0d500B1d8E8eF31E21C99d1Db9A6444d3ADf1270"));
     let weth = polygon.book.tokens().iter().find(|token| token.symbol == "WETH").unwrap();
@@ -133,7 +134,7 @@ fn a_chain_is_found_by_name_alias_and_id() {
     assert!(matches!(resolve("", named()), Err(UnknownChain::Name { .. })));
 }
 
-/// As `bardo devnet` prints it.
+/// A description in the format that `bardo devnet` prints.
 const DEVNET: &str = r#"{"chains":[
   {"name":"ethereum","chain_id":31337,"rpc":"http://127.0.0.1:8545",
    "contracts":{"permit2":"0x000000000022D473030F116dDEE9F6B43aC78BA3","quoterV2":"0x1111111111111111111111111111111111111111",
@@ -187,7 +188,7 @@ fn an_endpoint_may_describe_nothing_but_a_devnet() {
     let described = Description::parse(&DEVNET.replace("31337", "1")).unwrap();
     assert!(matches!(described.trust_as_devnet(), Err(DescriptionError::NotADevnet { chain_id: 1, .. })));
     let plan = ChainPlan { name: "ethereum".into(), network: by_id(1).cloned(), chain_id: None, endpoints: vec![] };
-    // Its router of all things must not come from whoever runs the endpoint.
+    // The endpoint's operator must not be able to choose the router.
     assert_eq!(plan.settle(1, Some(&described)).unwrap(), by_id(1).cloned().unwrap());
     let stranger = ChainPlan { network: None, name: "mine".into(), ..plan };
     assert_eq!(stranger.settle(1, Some(&described)).unwrap().book, by_id(1).unwrap().book);
@@ -274,7 +275,7 @@ fn the_id_behind_an_url_must_be_what_was_said() {
         "the endpoint of base answers chain id 1, but base is 8453 (or 31338 on a devnet); check the URL, \
          or give your own chain a name of its own"
     );
-    // A name of one's own takes any id; one set in the file holds.
+    // An unknown name accepts any id, unless the file sets one.
     let own = config("", &[], &rpc(&["mine=http://127.0.0.1:1"]));
     assert_eq!(settle(&own, 77), Ok(("mine".into(), 77, NetworkKind::Real)));
     assert_eq!(settle(&own, 11_155_111), Ok(("mine".into(), 11_155_111, NetworkKind::Test)));

@@ -1,4 +1,4 @@
-//! From a network's address book and the configuration to sources of prices.
+//! Creation of price sources from a network's address book and the configuration.
 
 use super::{FeedPrices, FeedSpec, FixedPriceError, FixedPrices, PriceChain, PriceSource, SequencerSpec};
 use crate::{
@@ -13,9 +13,9 @@ use bardo_base::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// Tokens whose feed does not bear their symbol: the pairs that price them, the closest first. A
-/// wrapped coin that can lose its peg is priced by the coin only where it has no feed of its own;
-/// bridged stables have no entry, since they have failed apart from what they stand for.
+/// Price feeds of tokens whose feed does not carry their symbol, closest pair first. A wrapped token that can lose its
+/// peg uses the underlying's feed only if it has no feed of its own. Bridged stablecoins have no entry, since they can
+/// lose their peg while the original keeps it.
 const PAIRS: &[(&str, &[&str])] = &[
     ("WETH", &["ETH / USD"]),
     ("WPOL", &["POL / USD", "MATIC / USD"]),
@@ -24,17 +24,16 @@ const PAIRS: &[(&str, &[&str])] = &[
     ("cbETH", &["CBETH / USD"]),
 ];
 
-/// Pairs of dollar coins, whose feeds speak once a day unless the price moves.
+/// Stablecoin pairs, whose feeds update once a day unless the price moves.
 const DAILY: &[&str] = &["USDC / USD", "USDT / USD", "DAI / USD"];
 const DAY: Duration = Duration::from_secs(86_400);
-/// All others. Some feeds promise less; a price older than this is not one to trade a volatile
-/// token on, whatever its feed promises.
+/// Heartbeat of all other feeds. Some feeds promise less, but an older price is not safe for trading a volatile token.
 const HOUR: Duration = Duration::from_secs(3_600);
-/// On the devnet the price keeper speaks at least this often by the chain's time.
+/// Maximum interval between the devnet price keeper's updates, in chain time.
 pub const DEVNET_HEARTBEAT: Duration = Duration::from_secs(300);
-/// After a rollup's sequencer has returned, for as long as its operators advise.
+/// Waiting time after a sequencer restart, as the rollups' operators recommend.
 const SEQUENCER_GRACE: Duration = Duration::from_secs(3_600);
-/// Feeds on rollups' sequencers, by chain id (npm `@chainlink/mcp-server` 0.0.1-alpha.17).
+/// Sequencer uptime feeds by chain id (npm `@chainlink/mcp-server` 0.0.1-alpha.17).
 const SEQUENCERS: &[(u64, Address)] = &[
     (8_453, address!("0xBCF85224fc0756B9Fa45aA7892530B47e10b6433")),
     (42_161, address!("0xFdB631F5EE196F0ed6FAa767959853A9F217697D")),
@@ -42,11 +41,11 @@ const SEQUENCERS: &[(u64, Address)] = &[
 ];
 
 impl PriceChain {
-    /// The sources of a chain: its feeds, then, on test networks, the operator's fixed prices by
-    /// symbol or address.
+    /// Creates the price sources of a chain: its feeds, then the operator's fixed prices by symbol or address (test
+    /// networks only).
     ///
     /// # Errors
-    /// [`FixedPriceError`] where the fixed prices cannot be used.
+    /// [`FixedPriceError`] if the fixed prices cannot be used.
     pub fn for_chain(
         client: &ChainClient,
         fixed: &BTreeMap<String, Usd>,
@@ -73,11 +72,12 @@ impl PriceChain {
     }
 }
 
-/// One feed for each token of the book that has one.
+/// Feed specifications for all tokens of the book that have a feed.
 pub fn feed_specs(network: &Network) -> Vec<FeedSpec> {
     let wrapped = network.book.contract(Contract::WrappedNative);
     let listed = network.book.tokens().iter().map(|token| (token.symbol.as_str(), token.address));
-    // The wrapped native token has the coin's price, under whatever symbol the book lists it, if at all.
+    // The wrapped native token has the native token's price, even if the book lists it under another symbol or not at
+    // all.
     let native = wrapped.map(|address| (if network.native_symbol == "POL" { "WPOL" } else { "WETH" }, address));
     listed
         .filter(|(_, address)| Some(*address) != wrapped)
@@ -100,11 +100,11 @@ pub fn feed_specs(network: &Network) -> Vec<FeedSpec> {
         .collect()
 }
 
-/// Fixed prices by symbol or address.
+/// Creates fixed prices by symbol or address.
 ///
 /// # Errors
-/// [`FixedPriceError`] for a network that is not a test network, a token the book does not know, or
-/// a price of zero.
+/// [`FixedPriceError`] for a network that is not a test network, a token that the book does not list, or a price of
+/// zero.
 pub fn fixed_prices(network: &Network, prices: &BTreeMap<String, Usd>) -> Result<FixedPrices, FixedPriceError> {
     let symbols = || network.book.tokens().iter().map(|token| token.symbol.as_str());
     let find = |name: &String| -> Result<Address, FixedPriceError> {
@@ -123,7 +123,7 @@ fn heartbeat(kind: NetworkKind, pair: &str) -> Duration {
     match kind {
         NetworkKind::Devnet => DEVNET_HEARTBEAT,
         NetworkKind::Test | NetworkKind::Real if DAILY.contains(&pair) => DAY,
-        // Feeds of test networks are kept up less eagerly, and no money depends on them.
+        // Feeds of test networks are updated less often, and no money depends on them.
         NetworkKind::Test => DAY,
         NetworkKind::Real => HOUR,
     }
@@ -134,8 +134,8 @@ fn sequencer(chain_id: u64) -> Option<SequencerSpec> {
     Some(SequencerSpec { address: *address, grace: SEQUENCER_GRACE })
 }
 
-/// The time of a devnet's blocks is its own; elsewhere a latest block older than this means that
-/// the endpoint has stopped following the chain.
+/// Maximum age of the latest block; an older one means that the endpoint has stopped following the chain. `None` for a
+/// devnet, whose block times are its own.
 fn max_block_age(network: &Network) -> Option<Duration> {
     let block = Duration::from_millis(network.block_millis);
     (network.kind != NetworkKind::Devnet).then(|| block.saturating_mul(10).max(Duration::from_secs(60)))

@@ -1,7 +1,7 @@
-//! Feed contracts that speak Chainlink's AggregatorV3Interface, the devnet's own among them.
+//! Price feeds with Chainlink's AggregatorV3Interface, including the devnet's own.
 //!
-//! All feeds of one question are read in one `eth_call` through Multicall3, with the block's time,
-//! so that every answer is of one block and its age is by that block's own clock.
+//! All feeds of one query are read in one `eth_call` through Multicall3, together with the block's time. All answers
+//! therefore belong to one block, and ages are relative to its timestamp.
 
 use super::{NoPrice, Price, PriceOrigin, PriceReader, PriceSource, Quoted};
 use crate::multicall::{Answers, Call, Calls};
@@ -20,41 +20,39 @@ use std::{
     time::Duration,
 };
 
-/// One feed as the address book has it; what the contract says must agree.
+/// A feed as listed in the address book; the contract must agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedSpec {
-    /// The token that is priced.
+    /// Address of the priced token.
     pub token: Address,
-    /// The feed contract (its proxy, where it has one).
+    /// Address of the feed contract, or of its proxy if it has one.
     pub address: Address,
-    /// `description()`, such as `ETH / USD`.
+    /// Expected `description()`, such as `ETH / USD`.
     pub pair: SafeText,
-    /// `decimals()`.
+    /// Expected `decimals()` of the feed.
     pub decimals: u8,
-    /// The feed speaks at least this often.
+    /// Maximum interval between two updates of the feed.
     pub heartbeat: Duration,
 }
 
 impl FeedSpec {
-    /// Age accepted at most: the heartbeat and a quarter, since the transaction that carries a
-    /// heartbeat has to be mined too.
+    /// Maximum accepted age: 1.25 times the heartbeat, since the heartbeat's transaction must be mined too.
     pub fn max_age(&self) -> Duration {
         self.heartbeat.saturating_add(self.heartbeat / 4)
     }
 }
 
-/// A rollup's feed on its own sequencer
-/// (<https://docs.chain.link/data-feeds/l2-sequencer-feeds>): answer 0 is up, 1 is down, and the
-/// round began when that last changed.
+/// Sequencer uptime feed of a rollup (<https://docs.chain.link/data-feeds/l2-sequencer-feeds>): answer 0 is up, 1 is
+/// down, and `startedAt` is the time of the last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequencerSpec {
-    /// The feed contract.
+    /// Address of the feed contract.
     pub address: Address,
-    /// No price is taken until the sequencer has been up this long.
+    /// Time for which the sequencer must be up before prices are accepted.
     pub grace: Duration,
 }
 
-/// Prices from feed contracts of one chain.
+/// Price source that reads the feed contracts of one chain.
 #[derive(Debug)]
 pub struct FeedPrices {
     reader: PriceReader,
@@ -63,20 +61,19 @@ pub struct FeedPrices {
     sequencer: Option<SequencerSpec>,
     max_block_age: Option<Duration>,
     clock: Arc<dyn Clock>,
-    /// Feeds whose pair and decimals have been found right.
+    /// Feeds whose pair and decimals have been verified.
     proven: Mutex<HashSet<Address>>,
-    /// The aggregator last seen behind each feed. Its bounds are requested together with the round; where another one
-    /// stands there by now, in a second request.
+    /// Last known aggregator of each feed. Its bounds are read together with the round; if the aggregator has changed,
+    /// a second request reads the new bounds.
     aggregators: Arc<Mutex<HashMap<Address, Address>>>,
 }
 
-/// The least and the most an aggregator answers.
+/// Lowest and highest answer of an aggregator.
 type Bounds = (I256, I256);
 
 impl FeedPrices {
-    /// Prices from `feeds`, one per token; a later feed for a token replaces an earlier one, so that
-    /// the operator's own table can be appended. `max_block_age` is `None` where blocks come only on
-    /// demand.
+    /// Creates a source with one feed per token; a later feed for a token replaces an earlier one, so that the
+    /// operator's own table can be appended. `max_block_age` is `None` where blocks are produced on demand only.
     pub fn new(
         provider: DynProvider,
         multicall: Address,
@@ -98,7 +95,7 @@ impl FeedPrices {
         }
     }
 
-    /// The same, read through a provider whose endpoints must say the same, where there is one.
+    /// Reads through `witness` if given, a provider whose endpoints must agree.
     #[must_use]
     pub fn witnessed_by(self, witness: Option<DynProvider>) -> Self {
         Self { reader: self.reader.witnessed_by(witness), ..self }
@@ -142,7 +139,7 @@ impl FeedPrices {
         Asked { spec, identity, aggregator, bounded, round }
     }
 
-    /// The bounds of each feed's present aggregator; `None` for one that has none.
+    /// Bounds of each feed's current aggregator; `None` for an aggregator without bounds.
     async fn bounds(
         &self,
         asked: &[Option<Asked<'_>>],
@@ -216,9 +213,9 @@ impl PriceSource for FeedPrices {
             sequencer: self.sequencer,
             max_block_age: self.max_block_age,
             clock: Arc::clone(&self.clock),
-            // What another provider says of a feed proves nothing to this one.
+            // Another provider's answers do not verify a feed for this one.
             proven: Mutex::default(),
-            // A hint alone: which aggregator it is, is read each time.
+            // Only a hint: the current aggregator is read each time.
             aggregators: Arc::clone(&self.aggregators),
         }))
     }
@@ -232,7 +229,7 @@ struct Asked<'a> {
     round: Call<Aggregator::latestRoundDataCall>,
 }
 
-/// The calls that read an aggregator's bounds.
+/// Calls that read an aggregator's bounds.
 struct BoundsCalls {
     aggregator: Address,
     min: Call<BoundedAggregator::minAnswerCall>,
@@ -273,7 +270,7 @@ fn check_sequencer(spec: SequencerSpec, round: Aggregator::latestRoundDataReturn
     if round.startedAt.is_zero() {
         return Err(NoPrice::IncompleteRound);
     }
-    // Anything but a plain "up" counts as down.
+    // Any answer other than zero counts as down.
     if !round.answer.is_zero() {
         return Err(NoPrice::SequencerDown);
     }

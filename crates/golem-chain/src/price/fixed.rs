@@ -1,4 +1,4 @@
-//! Prices the operator wrote into the configuration, for test networks where no feed is live.
+//! Fixed prices from the configuration, for test networks without live feeds.
 
 use super::{NoPrice, Price, PriceOrigin, PriceSource, Quoted};
 use alloy::primitives::Address;
@@ -6,45 +6,46 @@ use bardo_base::{text::SafeText, units::Usd};
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 
-/// Fixed prices. Each is labelled so, and none exists for a network where money is real.
+/// Fixed prices by token; they are labelled as fixed and are refused on real networks.
 #[derive(Debug, Clone)]
 pub struct FixedPrices(HashMap<Address, Usd>);
 
-/// Why fixed prices are refused.
+/// Error for fixed prices that are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FixedPriceError {
-    /// On a real network a price that cannot move would pass every check while the market falls.
+    /// The network is not a test network. On a real network, a fixed price would pass every check while the market
+    /// falls.
     #[error("fixed [prices] are for test networks only; chain {chain_id} is not one: remove them")]
     NotATestNetwork {
-        /// The chain.
+        /// EIP-155 id of the chain.
         chain_id: u64,
     },
-    /// A token that the address book does not list.
+    /// The token is neither on the network's list nor an address.
     #[error(
         "fixed price for unknown token '{asked}' on {network}{}; use a listed symbol or an address",
         nearest.as_ref().map(|near| format!(": did you mean '{near}'?")).unwrap_or_default()
     )]
     UnknownToken {
-        /// What was written.
+        /// The configured token name.
         asked: SafeText,
-        /// The network.
+        /// Name of the network.
         network: String,
-        /// The symbol most like it.
+        /// The most similar listed symbol.
         nearest: Option<String>,
     },
-    /// A price of nothing is no price.
+    /// The fixed price is zero.
     #[error("the fixed price of {token} is zero: give a price above zero or leave it out")]
     Zero {
-        /// The token.
+        /// Address of the token.
         token: Address,
     },
 }
 
 impl FixedPrices {
-    /// Fixed prices by token for chain `chain_id`.
+    /// Creates fixed prices by token address for chain `chain_id`.
     ///
     /// # Errors
-    /// If the network is not a test network, or a price is zero.
+    /// [`FixedPriceError`] if the network is not a test network, or a price is zero.
     pub fn new(
         chain_id: u64,
         is_test_network: bool,

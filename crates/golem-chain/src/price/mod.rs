@@ -1,12 +1,11 @@
-//! Prices in dollars, each with its source and age. No price is an answer; zero is not.
+//! Token prices in dollars, each with its source and age. A missing price is reported as such, never as zero.
 //!
-//! A [`PriceSource`] is asked for several tokens at once and answers each with a [`Price`] or with
-//! the reason why there is none ([`NoPrice`]). [`PriceChain`] asks sources in order and keeps what
-//! each of them said, so that "no price" can always be explained. Native ether has the price of the
-//! chain's wrapped native token: the caller maps one to the other.
+//! A [`PriceSource`] is queried for several tokens at once and returns for each a [`Price`] or a [`NoPrice`] reason.
+//! [`PriceChain`] queries sources in order and keeps every refusal, so that a missing price can be explained. Native
+//! ether has the price of the chain's wrapped native token; the caller maps one to the other.
 //!
-//! Not here: prices from pools (time-weighted, quotes), which know a protocol, and the choice of the
-//! highest or lowest among several prices, which belongs to the checks.
+//! Not here: prices from pools (TWAP, quotes), which need protocol knowledge, and the choice of the highest or lowest
+//! of several prices, which belongs to the checks.
 
 mod book;
 mod feed;
@@ -28,45 +27,45 @@ use bardo_base::{text::SafeText, units::Usd};
 use futures::future::BoxFuture;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// What one whole token was worth, who said so, and when.
+/// Price of one whole token, with its source and time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Price {
-    /// Dollars for one whole token; always above zero.
+    /// Dollars per whole token; always above zero.
     pub usd: Usd,
-    /// Who said so.
+    /// Origin of the price.
     pub source: PriceOrigin,
-    /// When it was last stated, in seconds since the Unix epoch, by the chain's time. `None` for a
-    /// price that no time belongs to, such as one from the configuration.
+    /// Time of the observation in chain time, in seconds since the Unix epoch. `None` for a price without a time, such
+    /// as one from the configuration.
     pub observed_at: Option<u64>,
-    /// How old it was when it was read, by the time of the block it was read in.
+    /// Age of the observation at the block in which it was read.
     pub age: Option<Duration>,
 }
 
-/// Where a price comes from.
+/// Origin of a price.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PriceOrigin {
-    /// A feed contract.
+    /// A price feed contract.
     Feed {
-        /// The contract.
+        /// Address of the feed contract.
         address: Address,
-        /// Its pair, as checked on chain.
+        /// Pair of the feed, as checked on chain.
         pair: SafeText,
         /// The round that was read.
         round: u128,
     },
-    /// The time-weighted mean of a pool.
+    /// The time-weighted average price of a pool.
     Twap {
-        /// The pool.
+        /// Address of the pool.
         pool: Address,
-        /// The time the mean is taken over.
+        /// Length of the averaging window.
         window: Duration,
     },
-    /// The operator's configuration, on a test network.
+    /// A fixed price from the configuration, on a test network.
     Fixed,
 }
 
 impl PriceOrigin {
-    /// Whether a market stands behind it. A fixed price is good for rehearsal and nothing else.
+    /// Returns true for a market price; fixed prices are for rehearsals on test networks.
     pub fn is_live(&self) -> bool {
         matches!(self, Self::Feed { .. } | Self::Twap { .. })
     }
@@ -82,98 +81,98 @@ impl fmt::Display for PriceOrigin {
     }
 }
 
-/// Why there is no price.
+/// Reason why a source has no price.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoPrice {
-    /// This source knows nothing of the token.
+    /// The source does not know the token.
     #[error("no entry for this token")]
     UnknownToken,
-    /// The feed has not spoken for longer than it may.
+    /// The feed has not been updated within its maximum age.
     #[error("stale: stated {} s ago, at most {} s are accepted", age.as_secs(), limit.as_secs())]
     Stale {
-        /// By the time of the block it was read in.
+        /// Age at the block in which the feed was read.
         age: Duration,
-        /// Age accepted at most.
+        /// Maximum accepted age.
         limit: Duration,
     },
-    /// The block that was read is itself old: the endpoint has stopped following the chain.
+    /// The latest block itself is old, so the endpoint has stopped following the chain.
     #[error("the latest block is {} s old, at most {} s are accepted", age.as_secs(), limit.as_secs())]
     OldBlock {
-        /// By the machine's clock.
+        /// Age of the block by the local clock.
         age: Duration,
-        /// Age accepted at most.
+        /// Maximum accepted age.
         limit: Duration,
     },
-    /// Zero or below.
+    /// The feed's answer is zero or negative.
     #[error("the feed answers {answer}, which is not a price")]
     NotPositive {
-        /// The raw answer.
+        /// Raw answer of the feed.
         answer: I256,
     },
-    /// The least or the most the aggregator can answer: the market may be anywhere beyond it.
+    /// The answer is at the aggregator's lower or upper bound, so the market price may be anywhere beyond it.
     #[error("the feed answers {answer}, the end of what its aggregator can answer ({min} to {max})")]
     AtBound {
-        /// The raw answer.
+        /// Raw answer of the feed.
         answer: I256,
-        /// The aggregator's `minAnswer()`.
+        /// Lower bound, from the aggregator's `minAnswer()`.
         min: I256,
-        /// The aggregator's `maxAnswer()`.
+        /// Upper bound, from the aggregator's `maxAnswer()`.
         max: I256,
     },
-    /// More dollars, or finer ones, than can be held.
+    /// The answer is too large or too precise for a [`Usd`] value.
     #[error("the answer cannot be held as dollars")]
     OutOfRange,
-    /// A round that was begun and not answered, or carries the answer of an earlier one.
+    /// The latest round has no answer yet, or carries the answer of an earlier round.
     #[error("the feed's latest round is not complete")]
     IncompleteRound,
-    /// A statement from after the block that was read.
+    /// The feed's update time is after the block in which it was read.
     #[error("the feed's time lies {} s after its block", by.as_secs())]
     FromTheFuture {
-        /// By how much.
+        /// Difference between the two times.
         by: Duration,
     },
-    /// The contract is not the feed that was meant.
+    /// The contract is not the expected feed.
     #[error("wrong feed: expected \"{expected_pair}\" with {expected_decimals} decimals, found {found}")]
     WrongFeed {
-        /// The pair that was meant.
+        /// The expected pair.
         expected_pair: SafeText,
-        /// The decimals that were meant.
+        /// The expected decimals.
         expected_decimals: u8,
-        /// What the contract says of itself.
+        /// Pair and decimals that the contract reports.
         found: SafeText,
     },
     /// The contract reverts, or there is none at the address.
     #[error("the feed contract does not answer")]
     NoAnswer,
-    /// The rollup's sequencer is down, so that nobody can act on feeds and feeds may not move.
+    /// The rollup's sequencer is down, so feeds may not be updated.
     #[error("the chain's sequencer is down")]
     SequencerDown,
-    /// The sequencer has only just returned: feeds may still carry the price from before.
+    /// The sequencer has restarted only recently, so feeds may still carry an earlier price.
     #[error("the chain's sequencer came back {} s ago, {} s are waited for", since.as_secs(), grace.as_secs())]
     SequencerGrace {
-        /// Time since it is up again.
+        /// Time since the restart.
         since: Duration,
-        /// Time that must pass.
+        /// Waiting time after a restart.
         grace: Duration,
     },
-    /// The pools of this token are too shallow.
+    /// The token's pools have too little liquidity.
     #[error("only ${depth} can be traded near the mean of its deepest pool; at least ${minimum} is needed")]
     TooShallow {
-        /// What can be traded within 2 % of the deepest pool's mean.
+        /// Amount that can be traded within 2 % of the deepest pool's average price.
         depth: Usd,
-        /// What is asked for.
+        /// The required amount.
         minimum: Usd,
     },
-    /// The pools of this token do not remember long enough.
+    /// The pools' price history is shorter than the averaging window.
     #[error("its pools do not remember {} min", window.as_secs() / 60)]
     TooYoung {
-        /// The time the mean is taken over.
+        /// Length of the averaging window.
         window: Duration,
     },
-    /// The pools of this token kept one price over the whole window: nobody traded in them.
+    /// The pools' price did not change in the whole window, so nobody traded in them.
     #[error("nobody traded in its pools for {} min", window.as_secs() / 60)]
     NotTraded {
-        /// The time the mean is taken over.
+        /// Length of the averaging window.
         window: Duration,
     },
     /// The chain could not be read.
@@ -181,63 +180,63 @@ pub enum NoPrice {
     Unreachable(#[from] ProviderError),
 }
 
-/// A price, or why there is none.
+/// Result of a price query for one token.
 pub type Quoted = Result<Price, NoPrice>;
 
-/// Somewhere prices come from.
+/// A source of token prices.
 pub trait PriceSource: fmt::Debug + Send + Sync {
-    /// Its name in reports.
+    /// Name of the source in reports.
     fn name(&self) -> &'static str;
 
-    /// One answer for each token, in the order asked.
+    /// Queries prices; returns one result per token, in the given order.
     fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>>;
 
-    /// The same source, read through another provider of the same chain, at `block` where one is given. `None` for a
+    /// Returns the same source with another provider of the same chain, reading at `block` if given. `None` for a
     /// source that does not read the chain.
     fn through(&self, _provider: &DynProvider, _block: Option<BlockId>) -> Option<Arc<dyn PriceSource>> {
         None
     }
 }
 
-/// Sources in order: the first that has a price for a token gives it.
+/// Price sources in order; the first with a price for a token determines it.
 #[derive(Debug, Clone, Default)]
 pub struct PriceChain {
     sources: Vec<Arc<dyn PriceSource>>,
 }
 
-/// What all sources said about one token.
+/// Results of all queried sources for one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PriceReport {
-    /// The token.
+    /// Address of the token.
     pub token: Address,
-    /// The first price found.
+    /// Price from the first source that has one.
     pub price: Option<Price>,
-    /// The sources that were asked before, and why each had none.
+    /// Sources queried before it, with their reasons.
     pub refusals: Vec<(&'static str, NoPrice)>,
 }
 
 impl PriceReport {
-    /// The price, or one sentence on why there is none.
+    /// Returns the price.
     ///
     /// # Errors
-    /// The reasons of every source that was asked.
+    /// [`PriceUnknown`] with the reasons of all queried sources.
     pub fn require(&self) -> Result<&Price, PriceUnknown> {
         self.price.as_ref().ok_or_else(|| PriceUnknown { token: self.token, refusals: self.refusals.clone() })
     }
 }
 
-/// No source has a price for a token.
+/// Error for a token that no source has a price for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no price for {token}: {}", explain(refusals))]
 pub struct PriceUnknown {
-    /// The token.
+    /// Address of the token.
     pub token: Address,
-    /// What each source said.
+    /// Sources with their reasons.
     pub refusals: Vec<(&'static str, NoPrice)>,
 }
 
 impl PriceChain {
-    /// The same sources, read through another provider of the same chain, at `block` where one is given.
+    /// Returns the same sources with another provider of the same chain, reading at `block` if given.
     #[must_use]
     pub fn through(&self, provider: &DynProvider, block: Option<BlockId>) -> Self {
         let moved =
@@ -245,13 +244,13 @@ impl PriceChain {
         Self { sources: self.sources.iter().map(moved).collect() }
     }
 
-    /// A chain of sources, the most trusted first.
+    /// Creates a chain of sources; the most trusted one comes first.
     pub fn new(sources: Vec<Arc<dyn PriceSource>>) -> Self {
         Self { sources }
     }
 
-    /// A report for each token, in the order asked. A source is asked once, for all tokens that
-    /// still have no price.
+    /// Queries a report for each token, in the given order. Each source is queried once, for all tokens that still have
+    /// no price.
     pub async fn prices(&self, tokens: &[Address]) -> Vec<PriceReport> {
         let mut reports: Vec<PriceReport> =
             tokens.iter().map(|token| PriceReport { token: *token, price: None, refusals: Vec::new() }).collect();
@@ -261,7 +260,7 @@ impl PriceChain {
                 break;
             }
             let asked: Vec<Address> = open.iter().map(|report| report.token).collect();
-            // A source that answers fewer tokens than were asked has no price for the rest.
+            // A source that returns fewer results than requested has no price for the rest.
             let answers = source.prices(&asked).await.into_iter().map(Some).chain(std::iter::repeat(None));
             for (report, answer) in open.into_iter().zip(answers) {
                 match answer.unwrap_or(Err(NoPrice::UnknownToken)) {
@@ -274,10 +273,10 @@ impl PriceChain {
         reports
     }
 
-    /// The price of one token.
+    /// Queries the price of one token.
     ///
     /// # Errors
-    /// The reasons of every source that was asked.
+    /// [`PriceUnknown`] with the reasons of all queried sources.
     pub async fn price(&self, token: Address) -> Result<Price, PriceUnknown> {
         match self.prices(&[token]).await.pop() {
             Some(report) => report.require().cloned(),

@@ -1,5 +1,4 @@
-//! How prices are read off a chain: by one provider, or, where there are several endpoints, by one whose endpoints must
-//! say the same.
+//! Batched reads for prices: through one provider, or, with several endpoints, through one whose endpoints must agree.
 
 use alloy::eips::{BlockId, BlockNumberOrTag};
 use alloy::primitives::Address;
@@ -9,38 +8,38 @@ use super::NoPrice;
 use crate::multicall::{Answers, Calls};
 use crate::provider::ProviderError;
 
-/// Reads many answers of one block.
+/// Reader that batches many calls at one block.
 #[derive(Debug, Clone)]
 pub struct PriceReader {
     provider: DynProvider,
-    /// The same chain's endpoints, which must say the same; where there are several.
+    /// Provider of the same chain whose endpoints must agree; `None` with a single endpoint.
     witness: Option<DynProvider>,
-    /// The block to read; `None` for the latest.
+    /// Block to read; `None` for the latest.
     block: Option<BlockId>,
 }
 
 impl PriceReader {
-    /// One that believes `provider` alone.
+    /// Creates a reader that trusts `provider` alone.
     pub fn new(provider: DynProvider) -> Self {
         Self { provider, witness: None, block: None }
     }
 
-    /// The same, read through a provider whose endpoints must say the same, where there is one.
+    /// Reads through `witness` if given, a provider whose endpoints must agree.
     #[must_use]
     pub fn witnessed_by(self, witness: Option<DynProvider>) -> Self {
         Self { witness, ..self }
     }
 
-    /// The same, which reads `block` instead of the latest one.
+    /// Reads at `block` instead of the latest block, if given.
     #[must_use]
     pub fn at(self, block: Option<BlockId>) -> Self {
         Self { block, ..self }
     }
 
-    /// All answers, of one block: the latest, by its hash where several endpoints are asked about it.
+    /// Sends all calls at one block. With a witness, the latest block is resolved first and read by its hash.
     ///
     /// # Errors
-    /// [`NoPrice`] where the chain does not answer, or its endpoints contradict each other.
+    /// [`NoPrice`] if the chain does not answer or its endpoints contradict each other.
     pub async fn send(&self, calls: Calls, multicall: Address) -> Result<Answers, NoPrice> {
         if let Some(block) = self.block {
             return Ok(calls.send(self.witness.as_ref().unwrap_or(&self.provider), multicall, block).await?);

@@ -1,7 +1,7 @@
-//! Feeds that fail in every way, behind a fake Multicall3, and the order of sources.
+//! Tests of failing feeds behind a fake Multicall3, and of the order of price sources.
 //!
-//! The fake answers what a chain would; the figures it gives and the dollars expected are written
-//! out by hand. The devnet's own feed contract is read in `tests/`.
+//! Answers of the fake and expected dollars are written by hand. Tests with the devnet's own feed contract are in
+//! `tests/`.
 
 use super::*;
 use alloy::{
@@ -30,7 +30,7 @@ const OTHER: Address = address!("0x00000000000000000000000000000000000000bb");
 const FEED: Address = address!("0x00000000000000000000000000000000000000fe");
 const SEQUENCER: Address = address!("0x00000000000000000000000000000000000000ce");
 
-/// A feed contract as the fake chain has it.
+/// A feed contract of the fake chain.
 #[derive(Clone)]
 struct FakeFeed {
     pair: &'static str,
@@ -41,7 +41,7 @@ struct FakeFeed {
     updated: u64,
     answered_in: u64,
     reverts: bool,
-    /// The aggregator behind it; it is its own where there is none.
+    /// Aggregator behind the feed; `None` if the feed is its own aggregator.
     aggregator: Option<Address>,
     bounds: Option<(i128, i128)>,
 }
@@ -96,7 +96,7 @@ impl FakeFeed {
     }
 }
 
-/// A chain with a Multicall3 and some feeds; counts how often it is asked, and how much.
+/// Fake chain with a Multicall3 and feeds; records the number of calls per request.
 #[derive(Clone, Default)]
 struct FakeChain {
     feeds: Arc<Mutex<Vec<(Address, FakeFeed)>>>,
@@ -119,7 +119,7 @@ impl FakeChain {
             } else {
                 match self.feeds.lock().iter().find(|(address, _)| *address == call.target) {
                     Some((_, feed)) => feed.call(&call.callData),
-                    // As the machine does: a call to an address without code succeeds with nothing.
+                    // As in the EVM, a call to an address without code succeeds with empty data.
                     None => Some(Vec::new()),
                 }
             };
@@ -215,7 +215,7 @@ async fn every_way_to_fail_is_named_and_never_a_price() {
         assert!(reason.contains(expected), "expected {expected:?} in {reason:?}");
         assert!(!reason.contains('\u{202e}'));
     }
-    // The last second that is accepted.
+    // The highest accepted age.
     assert!(read(FakeFeed { updated: NOW - 4500, ..feed() }).await.is_ok());
 }
 
@@ -265,7 +265,8 @@ async fn several_feeds_are_one_question_and_identity_is_asked_once() {
     let source = source_at(&chain, None, NOW);
     source.prices(&[TOKEN, TOKEN]).await;
     source.prices(&[TOKEN]).await;
-    // Time, then description, decimals, both bounds, aggregator and round for each; the second time no identity.
+    // First the time, then description, decimals, both bounds, aggregator and round of each feed; the second request
+    // skips description and decimals.
     assert_eq!(*chain.asked.lock(), [13, 5]);
 }
 
@@ -331,7 +332,7 @@ fn fixed_prices_are_refused_where_money_is_real_and_when_zero() {
 
 #[test]
 fn tokens_of_the_bundled_books_get_the_feeds_that_price_them() {
-    // Written out from reference/addresses.json and reference/chainlink-feeds.json.
+    // Written by hand from reference/addresses.json and reference/chainlink-feeds.json.
     let cases = [
         ("ethereum", "0xC02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2", Some(("ETH / USD", 3_600))),
         ("ethereum", "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", Some(("USDC / USD", 86_400))),
@@ -339,7 +340,7 @@ fn tokens_of_the_bundled_books_get_the_feeds_that_price_them() {
         ("arbitrum", "0x2f2a2543B76A4166549F7aaB2e75Bef0aefC5B0f", Some(("WBTC / USD", 3_600))),
         ("polygon", "0x0d500B1d8E8eF31E21C99d1Db9A6444d3ADf1270", Some(("MATIC / USD", 3_600))),
         ("polygon", "0x7ceB23fD6bC0adD59E62ac25578270cFf1b9f619", Some(("ETH / USD", 3_600))),
-        // Bridged dollars can fail apart from what they stand for.
+        // Bridged stablecoins can lose their peg while the original keeps it.
         ("arbitrum", "0xFF970A61A04b1cA14834A43f5dE4533eBDDB5CC8", None),
         ("base", "0xd9aAEc86B65D86f6A7B5B1b0c42FFA531710b6CA", None),
     ];

@@ -1,26 +1,26 @@
-//! What one endpoint's word is not enough for: nonces, receipts, and whatever is asked through a client's
-//! [`witnessed`](super::ChainClient::witnessed) provider. Where a chain has several endpoints that answer, they must
-//! say the same; while they do not, there is no answer.
+//! Agreement between endpoints, for nonces, receipts, and all requests through a client's
+//! [`witnessed`](super::ChainClient::witnessed) provider. If several endpoints of a chain answer, they must agree;
+//! until they do, the request has no answer.
 //!
-//! An endpoint may be a moment behind another, so they are asked again a few times before their difference counts. One
-//! that does not answer abstains, and so does one whose own latest block is too old by the clock while at least two others
-//! make blocks: it has come to a stand, and would hold up everything for as long as it does. One that is only slow or
-//! behind does not: who claims to be ahead would silence it.
+//! One endpoint may be a moment behind another, so they are queried several times before a difference counts. An
+//! endpoint that does not answer abstains. So does one whose own latest block is too old by the clock while at least
+//! two others follow the chain; otherwise it would block every request. An endpoint that is only slow or slightly
+//! behind does not abstain: one that claims to be ahead could otherwise silence it.
 
 use alloy::rpc::json_rpc::{RequestPacket, ResponsePacket, ResponsePayload, SerializedRequest};
 use serde_json::Value;
 
 use super::answer;
 
-/// How often endpoints that differ are asked again.
+/// Number of rounds in which disagreeing endpoints are queried.
 pub(super) const ROUNDS: u32 = 5;
 
-/// Fields of a receipt that decide beside its events: what, whose, where, how it ended, what it cost, on a rollup with
-/// what was paid for the chain below.
+/// Receipt fields that must agree, in addition to the events: identity, position, outcome and cost, including a
+/// rollup's data fee.
 const RECEIPT: &[&str] =
     &["transactionHash", "from", "blockHash", "blockNumber", "status", "gasUsed", "effectiveGasPrice", "l1Fee"];
 
-/// Fields of a block that decide. What else an endpoint tells of one differs between clients.
+/// Block fields that must agree. Other fields differ between clients.
 const BLOCK: &[&str] = &[
     "hash",
     "parentHash",
@@ -34,15 +34,15 @@ const BLOCK: &[&str] = &[
     "excessBlobGas",
 ];
 
-/// Fields of an event that decide: whose, what, and where it stands.
+/// Log fields that must agree: emitter, content and position.
 const LOG: &[&str] = &["address", "topics", "data", "blockHash", "transactionHash", "logIndex"];
 
-/// Whether several endpoints are asked about this; `witnessed` says that the asker wants it whatever it is.
+/// Returns true if the request goes to several endpoints; `witnessed` demands it for any request.
 pub(super) fn is_asked_of_several(packet: &RequestPacket, witnessed: bool) -> bool {
     let RequestPacket::Single(request) = packet else { return witnessed };
     match request.method() {
         "eth_getTransactionReceipt" => true,
-        // What waits at one endpoint need not wait at another.
+        // Pending transactions of one endpoint need not be known to another.
         "eth_getTransactionCount" => !request.params().is_some_and(|params| params.get().contains("\"pending\"")),
         _ => witnessed,
     }
@@ -51,8 +51,9 @@ pub(super) fn is_asked_of_several(packet: &RequestPacket, witnessed: bool) -> bo
 /// Selector of Multicall3's `aggregate3((address,bool,bytes)[])`, as it begins calldata.
 const AGGREGATE3: &str = "0x82ad56cb";
 
-/// Whether an answer is one that no chain with a Multicall3 gives: a call of it that returns nothing, or that fails although
-/// every call in it may fail. The endpoint lacks the contract, ran out of gas, or lies; the others are asked first.
+/// Returns true for a Multicall3 answer that is impossible on a chain with that contract: empty return data, or a
+/// failure although every single call may fail. The endpoint lacks the contract, ran out of gas, or lies, so others are
+/// tried first.
 pub(super) fn is_impossible(packet: &RequestPacket, answer: &ResponsePacket) -> bool {
     let (RequestPacket::Single(request), ResponsePacket::Single(response)) = (packet, answer) else { return false };
     let of_multicall =
@@ -64,9 +65,9 @@ pub(super) fn is_impossible(packet: &RequestPacket, answer: &ResponsePacket) -> 
         }
 }
 
-/// Whether two answers to one question say the same in what decides.
+/// Returns true if two answers to the same request agree in all relevant fields.
 fn is_the_same(packet: &RequestPacket, one: &ResponsePacket, other: &ResponsePacket) -> bool {
-    // One that lacks the block has not said anything about it yet.
+    // An endpoint without the block has not answered yet.
     if answer::is_behind(one) || answer::is_behind(other) {
         return false;
     }
@@ -87,18 +88,18 @@ fn is_the_same(packet: &RequestPacket, one: &ResponsePacket, other: &ResponsePac
     }
 }
 
-/// The answers of several endpoints to one question, grouped by what they say.
+/// Answers of several endpoints to one request, grouped by content.
 #[derive(Debug)]
 pub(super) struct Tally {
-    /// Answers with the endpoints that gave them, by index; the largest group first.
+    /// Answers with the indices of the endpoints that gave them, largest group first.
     groups: Vec<(ResponsePacket, Vec<usize>)>,
-    /// Endpoints that do not have the block in question, and whether each has come to a stand.
+    /// Endpoints that lack the requested block, and whether each of them has stalled.
     behind: Vec<(usize, ResponsePacket, bool)>,
-    /// The block to act on, where the question was for the latest one.
+    /// Block to act on, if the request was for the latest one.
     head: Option<ResponsePacket>,
 }
 
-/// Groups answers, given with the endpoint's index.
+/// Groups answers, which are given with the endpoint's index.
 pub(super) fn tally(
     packet: &RequestPacket,
     answers: Vec<(usize, ResponsePacket)>,
@@ -122,13 +123,14 @@ pub(super) fn tally(
 }
 
 impl Tally {
-    /// The block to act on, where the question was for the latest one: the highest that two endpoints have reached.
+    /// Block to act on, if the request was for the latest one: the highest that two endpoints have reached.
     pub(super) fn head(&self) -> Option<ResponsePacket> {
         self.head.clone()
     }
 
-    /// The answer, where all say the same. An endpoint without the block does not count if two others have it, or if it
-    /// has come to a stand; `lenient` says so, since only a block named by its hash means the same to all.
+    /// Returns the answer if all endpoints agree. With `lenient`, an endpoint without the block is ignored if two
+    /// others have it or if it has stalled. `lenient` needs a block named by its hash, which every endpoint understands
+    /// alike.
     pub(super) fn unanimous(mut self, lenient: bool) -> Result<ResponsePacket, Self> {
         let excused = match self.groups.as_slice() {
             [(_, by)] => self.behind.iter().all(|(_, _, still)| lenient && (by.len() > 1 || *still)),
@@ -140,7 +142,7 @@ impl Tally {
         Err(self)
     }
 
-    /// Every endpoint that took part, two that contradict each other first.
+    /// Indices of all participating endpoints; those that contradict each other come first.
     pub(super) fn voices(&self) -> Vec<usize> {
         let first = self.groups.iter().filter_map(|(_, by)| by.first());
         let rest = self.groups.iter().flat_map(|(_, by)| by.iter().skip(1));
@@ -149,7 +151,7 @@ impl Tally {
         first.chain(behind).chain(rest).copied().collect()
     }
 
-    /// The answer of a strict majority of two or more, and the endpoints that contradict it.
+    /// Returns the answer of a strict majority of at least two, and the endpoints that contradict it.
     pub(super) fn majority(mut self) -> Option<(ResponsePacket, Vec<usize>)> {
         let lacking = self.behind.iter().filter(|(_, _, still)| !still).count();
         let all = self.groups.iter().map(|(_, by)| by.len()).sum::<usize>() + lacking;
@@ -160,15 +162,15 @@ impl Tally {
     }
 }
 
-/// Whether the question is for the latest block.
+/// Returns true if the request is for the latest block.
 fn is_of_the_head(packet: &RequestPacket) -> bool {
     let RequestPacket::Single(request) = packet else { return false };
     request.method() == "eth_getBlockByNumber"
         && request.params().is_some_and(|params| params.get().contains("\"latest\""))
 }
 
-/// Of the latest blocks of several endpoints, the highest that two have reached: what one alone claims to have is not
-/// acted on. Endpoints that have come to a stand count only where all have.
+/// The highest of the latest blocks that two endpoints have reached, because the claim of a single endpoint is not
+/// trusted. Stalled endpoints count only if all have stalled.
 fn common_head(answers: &[(usize, ResponsePacket)], stands_still: &impl Fn(usize) -> bool) -> Option<ResponsePacket> {
     let number = |answer: &ResponsePacket| {
         let ResponsePacket::Single(response) = answer else { return None };
@@ -182,8 +184,8 @@ fn common_head(answers: &[(usize, ResponsePacket)], stands_still: &impl Fn(usize
         .and_then(|place| heads.get(place).map(|(_, _, answer)| (*answer).clone()))
 }
 
-/// The place, among heads with whether each has come to a stand, of the highest block that two have reached; of the only
-/// one there is where one alone follows the chain.
+/// Index of the highest block that two endpoints have reached, among heads given with a stalled flag. If only one
+/// endpoint follows the chain, the index of its head.
 pub(crate) fn reached(heads: &[(u64, bool)]) -> Option<usize> {
     let all_still = heads.iter().all(|(_, still)| *still);
     let mut order: Vec<usize> =
@@ -192,12 +194,12 @@ pub(crate) fn reached(heads: &[(u64, bool)]) -> Option<usize> {
     order.get(1).or(order.first()).copied()
 }
 
-/// What an answer says, as far as it decides.
+/// The part of an answer that must agree, in a comparable form.
 fn word(request: &SerializedRequest, payload: &ResponsePayload) -> Value {
     let said = match payload {
-        // Clients word a call that reverts differently, and under different codes.
+        // Clients report a reverted call with different messages and codes.
         ResponsePayload::Failure(error) if answer::means_call_failed(error) => return Value::from("reverted"),
-        // The same refusal in other words is the same refusal.
+        // Error messages may differ; the code must agree.
         ResponsePayload::Failure(error) => return Value::from(error.code),
         ResponsePayload::Success(raw) => serde_json::from_str::<Value>(raw.get()).unwrap_or_default(),
     };
@@ -215,14 +217,14 @@ fn word(request: &SerializedRequest, payload: &ResponsePayload) -> Value {
     }
 }
 
-/// Whatever else an endpoint tells of an event, such as the time of its block, others may leave out.
+/// Reduces logs to the fields that must agree; others, such as the block's time, are optional.
 fn events(logs: &[Value]) -> Value {
     let fields =
         |log: &Value| -> Value { LOG.iter().map(|name| log.get(*name).map(lower).unwrap_or_default()).collect() };
     logs.iter().map(fields).collect()
 }
 
-/// Hexadecimal digits are the same in either case.
+/// Lowercases strings, since hexadecimal digits may have either case.
 fn lower(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::from(text.to_ascii_lowercase()),
@@ -237,14 +239,14 @@ mod tests {
 
     use super::*;
 
-    /// An endpoint's answer: a number, or that it lacks the block, and whether it has come to a stand.
+    /// Answer of an endpoint: a number, or an error because it lacks the block, with its stalled flag.
     #[derive(Clone, Copy)]
     enum Said {
         Number(u64),
         Lacks { still: bool },
     }
 
-    /// What endpoints said, one after the other, and by the majority the answer and who contradicts it.
+    /// Majority among these answers: its answer, and the endpoints that contradict it.
     fn majority(said: &[Said]) -> Option<(String, Vec<usize>)> {
         let request = Request::new("eth_getBalance", Id::Number(1), [(); 0]).serialize().unwrap();
         let answer = |said: &Said| {
@@ -269,12 +271,12 @@ mod tests {
         let seven = |others: &[usize]| Some(("0x7".to_owned(), others.to_vec()));
         assert_eq!(majority(&[Number(7), Number(9), Number(7)]), seven(&[1]));
         assert_eq!(majority(&[Number(9), Number(7), Number(7), Number(8), Number(7)]), seven(&[0, 3]));
-        // Half is not more than half, and one voice is nobody's majority.
+        // Half is not a majority, and neither is a single endpoint.
         assert_eq!(majority(&[Number(7), Number(9)]), None);
         assert_eq!(majority(&[Number(7), Number(7), Number(9), Number(9)]), None);
         assert_eq!(majority(&[Number(7), Number(7), Number(9), Number(8)]), None);
         assert_eq!(majority(&[Number(7), Lacks { still: true }]), None);
-        // One that lacks the block takes part, unless it has come to a stand.
+        // An endpoint that lacks the block counts unless it has stalled.
         assert_eq!(majority(&[Number(7), Number(7), Lacks { still: false }]), seven(&[]));
         assert_eq!(majority(&[Number(7), Number(7), Number(9), Lacks { still: false }]), None);
         assert_eq!(majority(&[Number(7), Number(7), Number(9), Lacks { still: true }]), seven(&[2]));

@@ -1,13 +1,13 @@
-//! Holds an answer against its question: right shape, every id once, texts cleaned.
+//! Validation of answers against requests: shape, ids and sanitised messages; classification of JSON-RPC errors.
 
 use super::error::{Malformed, ProviderError, TEXT_LIMIT};
 use alloy::rpc::json_rpc::{ErrorPayload, Id, RequestPacket, Response, ResponsePacket, ResponsePayload};
 use bardo_base::text::SafeText;
 use std::collections::HashSet;
 
-/// The code nodes give a call that reverted.
+/// Error code of nodes for a reverted call.
 const EXECUTION_REVERTED: i64 = 3;
-/// How providers word that they were asked too often, in lower case.
+/// Phrases in providers' rate limit messages, in lower case.
 const RATE_WORDS: [&str; 6] = [
     "rate limit",
     "rate exceeded",
@@ -16,14 +16,14 @@ const RATE_WORDS: [&str; 6] = [
     "request limit reached",
     "maximum number of concurrent requests",
 ];
-/// How nodes word that they do not have a block that was named, in lower case.
+/// Phrases in nodes' messages for a missing block, in lower case.
 const BEHIND_WORDS: [&str; 4] = ["header not found", "header for hash not found", "block not found", "unknown block"];
 
-/// The packet if it answers the question, with error messages cleaned.
+/// Returns the packet if it answers the request, with sanitised error messages.
 ///
 /// # Errors
-/// [`ProviderError::Malformed`] if not; [`ProviderError::Rpc`] if the endpoint refused the packet
-/// as a whole (an error without an id, or one error for a batch), which answers no call in it.
+/// [`ProviderError::Malformed`] if it does not match the request. [`ProviderError::Rpc`] if the endpoint refused the
+/// packet as a whole: an error without an id, or one error for a batch.
 pub(super) fn check(
     question: &RequestPacket,
     answer: ResponsePacket,
@@ -64,16 +64,16 @@ pub(super) fn check(
     }
 }
 
-/// How nodes word, under the code of an internal error, what a call came to, in lower case.
+/// Phrases of failed calls in messages with the code of an internal error, in lower case.
 const CALL_WORDS: [&str; 5] = ["revert", "vm exception", "evm error", "invalid opcode", "out of gas"];
 
-/// Whether some answer in the packet means "too many requests".
+/// Returns true if the packet contains a rate limit error.
 pub(super) fn is_rate_limited(packet: &ResponsePacket) -> bool {
     packet.iter_errors().any(means_rate_limited)
 }
 
-/// Whether some answer in the packet means that the endpoint lacks the block it was asked about, as one does that is
-/// behind the endpoint that named it.
+/// Returns true if the packet contains an error because the endpoint lacks the requested block. Endpoints that are
+/// behind the one that named the block return such errors.
 pub(super) fn is_behind(packet: &ResponsePacket) -> bool {
     packet.iter_errors().any(|error| {
         let message = error.message.to_lowercase();
@@ -81,12 +81,12 @@ pub(super) fn is_behind(packet: &ResponsePacket) -> bool {
     })
 }
 
-/// Whether a message, in lower case, says that the endpoint lacks a block that was named.
+/// Returns true if a message, given in lower case, says that the endpoint lacks the requested block.
 pub(super) fn words_mean_behind(message: &str) -> bool {
     BEHIND_WORDS.iter().any(|words| message.contains(words))
 }
 
-/// Whether some answer in the packet is trouble of the endpoint's own, which may be over the next time it is asked.
+/// Returns true if the packet contains an error of the endpoint itself, which may be gone at the next attempt.
 pub(super) fn is_trouble(packet: &ResponsePacket) -> bool {
     packet.iter_errors().any(|error| {
         let message = error.message.to_lowercase();
@@ -95,56 +95,56 @@ pub(super) fn is_trouble(packet: &ResponsePacket) -> bool {
     })
 }
 
-/// Whether an error is what a call came to on the chain, in whatever words and under whatever code a client puts it.
+/// Returns true if an error is the result of a call on the chain, for any client's messages and codes.
 pub(super) fn means_call_failed(error: &ErrorPayload) -> bool {
     let message = error.message.to_lowercase();
     is_of_a_call(error, &message) || CALL_WORDS.iter().any(|words| message.contains(words))
 }
 
-/// Whether some answer in the packet is an error that says nothing about the chain: neither what a call came to, nor
-/// that the block is missing. Such as state that the endpoint has pruned, or a method it does not serve.
+/// Returns true if the packet contains an error that says nothing about the chain: neither a failed call nor a missing
+/// block. Examples are pruned state and an unsupported method.
 pub(super) fn is_no_answer(packet: &ResponsePacket) -> bool {
     !is_behind(packet) && packet.iter_errors().any(|error| !means_call_failed(error))
 }
 
-/// Whether an error does not say what became of the request: an internal error, an unavailable resource
-/// ([EIP-1474](https://eips.ethereum.org/EIPS/eip-1474)), or a gateway that stopped waiting for its node.
+/// Returns true if an error leaves the outcome of the request open: an internal error, an unavailable resource
+/// ([EIP-1474](https://eips.ethereum.org/EIPS/eip-1474)), or a gateway's timeout.
 pub(super) fn means_trouble(error: &ErrorPayload) -> bool {
     words_mean_trouble(error.code, &error.message.to_lowercase())
 }
 
-/// The same of its code and its message, in lower case.
+/// Like [`means_trouble`], for an error's code and its message in lower case.
 pub(super) fn words_mean_trouble(code: i64, message: &str) -> bool {
     is_trouble_code(code) || message.contains("timeout") || message.contains("timed out")
 }
 
-/// Whether a code is that of an internal error or of an unavailable resource.
+/// Returns true for the codes of an internal error and of an unavailable resource.
 pub(super) fn is_trouble_code(code: i64) -> bool {
     matches!(code, -32603 | -32002)
 }
 
-/// Whether an error is what a call came to, reverts above all: that is the answer, however its contract worded it,
-/// and asking again or elsewhere does not help. `message` is the error's in lower case.
+/// Returns true if an error is the result of a call, such as a revert. A call's result is final for any message, so a
+/// repetition does not help. `message` is the error's message in lower case.
 fn is_of_a_call(error: &ErrorPayload, message: &str) -> bool {
     error.code == EXECUTION_REVERTED || error.data.is_some() || message.contains("execution reverted")
 }
 
-/// Whether an error is about how often the endpoint is asked.
+/// Returns true if an error reports that the endpoint receives too many requests.
 fn means_rate_limited(error: &ErrorPayload) -> bool {
     let message = error.message.to_lowercase();
     if is_of_a_call(error, &message) {
         return false;
     }
     match error.code {
-        // As in HTTP; and providers' own codes for it (Cloudflare, WebSocket policy).
+        // HTTP's code, and two codes of providers (Cloudflare, WebSocket policy).
         429 | -32055 | 1008 => true,
-        // EIP-1474's "limit exceeded": of requests, or of results, which asking again does not change.
+        // EIP-1474's "limit exceeded" is for requests or for results; a repetition does not help with the latter.
         -32005 => !message.contains("query returned more than"),
         _ => RATE_WORDS.iter().any(|words| message.contains(words)),
     }
 }
 
-/// An error that is about the packet, not about a call in it.
+/// Converts an error that concerns the whole packet, not one call in it.
 fn whole_refusal(response: &Response) -> Option<ProviderError> {
     let error = response.payload.as_error()?;
     Some(ProviderError::Rpc { code: error.code, message: SafeText::clean(&error.message, TEXT_LIMIT), data: None })

@@ -1,4 +1,4 @@
-//! What the rest of the program holds of a chain: its network, a provider, its health, and where a simulation reads from.
+//! Client of one chain: its network, providers, health, and the source of state for simulations.
 
 use super::{
     answer,
@@ -30,82 +30,82 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// One chain, connected. Cheap to clone; the health monitor ends with the last clone.
+/// A connected chain. Cheap to clone; the health monitor ends with the last clone.
 #[derive(Clone)]
 pub struct ChainClient(Arc<Inner>);
 
 struct Inner {
     network: Network,
     provider: DynProvider,
-    /// The same endpoints, asked together; where there is one alone, nothing.
+    /// Provider over the same endpoints that requires all of them to agree; `None` with a single endpoint.
     witnessed: Option<DynProvider>,
-    /// The same endpoints, asked together, of which a majority decides.
+    /// Provider over the same endpoints that decides by majority; `None` with a single endpoint.
     majority: Option<DynProvider>,
     health: HealthHandle,
     backing: Backing,
-    /// `None` for one endpoint of a chain whose monitor watches all of them.
+    /// `None` for a client of one endpoint, whose chain's monitor watches all endpoints.
     _monitor: Option<MonitorGuard>,
 }
 
-/// What stands behind a [`ChainClient`].
+/// Source of a [`ChainClient`]'s data.
 #[derive(Debug, Clone)]
 pub enum Backing {
-    /// A chain inside this process, whose state a simulation takes as it is.
+    /// A chain inside this process; simulations read its state directly.
     Devnet(Devnet),
-    /// JSON-RPC endpoints.
+    /// JSON-RPC endpoints of the chain.
     Endpoints(EndpointStack),
 }
 
-/// How endpoints are dealt with.
+/// Limits and retry rules for endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConnectRules {
-    /// Limits of one exchange.
+    /// Limits of one HTTP exchange.
     pub limits: HttpLimits,
-    /// When a read is asked again.
+    /// Retry rules for reads.
     pub retry: RetryRules,
 }
 
-/// Why a chain cannot be worked on.
+/// Error for a chain that cannot be connected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// An endpoint leads to another chain than the one that is meant.
+    /// An endpoint belongs to another chain than the expected one.
     #[error("{endpoint}: {source}")]
     WrongChain {
-        /// Which endpoint.
+        /// Label of the endpoint.
         endpoint: SafeText,
-        /// Expected and found.
+        /// Expected and actual chain id.
         source: WrongChainId,
     },
-    /// Two endpoints of one chain lead to two chains.
+    /// Two endpoints of one chain return different chain ids.
     #[error(
         "the endpoints of {chain} disagree: {first} answers chain id {first_id}, {second} answers {second_id}; remove the wrong one"
     )]
     Disagree {
-        /// The chain that was asked for.
+        /// Name of the requested chain.
         chain: String,
-        /// One endpoint.
+        /// Label of the first endpoint.
         first: SafeText,
-        /// Its chain id.
+        /// Chain id that the first endpoint returned.
         first_id: u64,
-        /// Another endpoint.
+        /// Label of the second endpoint.
         second: SafeText,
-        /// Its chain id.
+        /// Chain id that the second endpoint returned.
         second_id: u64,
     },
-    /// No endpoint told its chain id.
+    /// No endpoint returned its chain id.
     #[error("no endpoint of {chain} answers: {}", list(failures))]
     Silent {
-        /// The chain that was asked for.
+        /// Name of the requested chain.
         chain: String,
-        /// What happened at each.
+        /// Failures of the endpoints.
         failures: Vec<ProviderError>,
     },
-    /// A chain of this process under the name of another one.
+    /// A chain in this process has another id than the given network.
     #[error("wrong devnet chain: expected id {expected}, found id {found}")]
     OtherDevnet {
-        /// The id of the network that was meant.
+        /// Chain id of the given network.
         expected: u64,
-        /// The chain's own.
+        /// Chain id of the devnet's chain.
         found: u64,
     },
     /// The endpoints cannot be used at all.
@@ -114,14 +114,14 @@ pub enum ConnectError {
 }
 
 impl ChainClient {
-    /// Connects to the endpoints of a plan: asks each for its chain id, settles which network that
-    /// is, and starts watching. Must be called on a tokio runtime.
+    /// Connects to the endpoints of a plan: reads each chain id, determines the network, and starts the health monitor.
+    /// Must be called on a tokio runtime.
     ///
-    /// Endpoints that do not answer now are kept, as long as one does; one that answers another
-    /// chain's id is an error at once, since it is a mistake in the configuration.
+    /// Endpoints that do not answer now are kept if at least one other does. An endpoint with another chain's id is an
+    /// error, since the configuration is wrong.
     ///
     /// # Errors
-    /// A [`ConnectError`] that names the endpoint and what would be right.
+    /// A [`ConnectError`] that names the endpoint and the expected chain.
     pub async fn connect(plan: &ChainPlan, rules: ConnectRules, clock: Arc<dyn Clock>) -> Result<Self, ConnectError> {
         let transports: Vec<CappedHttp> = plan
             .endpoints
@@ -146,10 +146,10 @@ impl ChainClient {
         Ok(Self::watch(network, (provider, witnessed, majority), Backing::Endpoints(stack), watched, clock))
     }
 
-    /// A chain inside this process. Must be called on a tokio runtime.
+    /// Creates a client of a chain inside this process. Must be called on a tokio runtime.
     ///
     /// # Errors
-    /// [`ConnectError::OtherDevnet`] where the network describes another chain.
+    /// [`ConnectError::OtherDevnet`] if the network describes another chain.
     pub fn devnet(network: Network, devnet: Devnet, clock: Arc<dyn Clock>) -> Result<Self, ConnectError> {
         if network.chain_id != devnet.chain_id() {
             return Err(ConnectError::OtherDevnet { expected: network.chain_id, found: devnet.chain_id() });
@@ -161,40 +161,43 @@ impl ChainClient {
         Ok(Self::watch(network, (provider, None, None), Backing::Devnet(devnet), vec![endpoint], clock))
     }
 
-    /// The network: name, id, address book.
+    /// Network of the chain: name, id and address book.
     pub fn network(&self) -> &Network {
         &self.0.network
     }
 
-    /// The chain's id, proven at every endpoint before use.
+    /// EIP-155 id of the chain, verified at every endpoint before use.
     pub fn chain_id(&self) -> u64 {
         self.0.network.chain_id
     }
 
-    /// A provider without fillers: nonces, gas and fees are the sender's business.
+    /// Provider without fillers: the sender sets nonces, gas and fees.
     pub fn provider(&self) -> &DynProvider {
         &self.0.provider
     }
 
-    /// A provider whose every answer several endpoints have given alike, where there are several; for reads that money
-    /// depends on. Name the block by its hash, or endpoints a moment apart contradict each other.
+    /// Provider whose answers all endpoints must give identically, for reads that money depends on. `None` with a
+    /// single endpoint. Name the block by its hash, since endpoints that are a moment apart would contradict each
+    /// other.
     pub fn witnessed(&self) -> Option<&DynProvider> {
         self.0.witnessed.as_ref()
     }
 
-    /// A provider for reads of one block that money depends on. Where there are several endpoints, all are asked at the
-    /// same time and a strict majority decides; every contradiction is on record (see [`Self::disputes_since`]), so that
-    /// the caller can refuse what increases risk. Where there is one endpoint, the same as [`Self::provider`]. Name the
-    /// block by its hash; asked for the latest block, it answers with the highest that two endpoints have reached.
+    /// Provider for reads of one block that money depends on. With several endpoints, all are queried in parallel and a
+    /// strict majority decides. Contradictions are recorded (see [`Self::disputes_since`]), so that the caller can
+    /// refuse actions that increase risk. With one endpoint it is the same as [`Self::provider`].
+    ///
+    /// Name the block by its hash. For the latest block, the answer is the highest block that two endpoints have
+    /// reached.
     pub fn agreed(&self) -> &DynProvider {
         self.0.majority.as_ref().unwrap_or(&self.0.provider)
     }
 
-    /// Where to read the newest state that money depends on: [`Self::agreed`], and the block to name. Of several endpoints
-    /// the newest block is the highest that two have reached, named by its hash.
+    /// Provider and block for reading the newest state that money depends on: [`Self::agreed`], and the latest block.
+    /// With several endpoints, that is the highest block that two have reached, named by its hash.
     ///
     /// # Errors
-    /// What asking for the newest block fails with.
+    /// A [`ProviderError`] if the latest block cannot be read.
     pub async fn newest(&self) -> Result<(&DynProvider, BlockId), ProviderError> {
         let provider = self.agreed();
         if !self.has_several_endpoints() {
@@ -206,11 +209,11 @@ impl ChainClient {
         Ok((provider, BlockId::hash(head.header.hash)))
     }
 
-    /// What a unit of gas costs now, in wei: the lowest of what the endpoints ask, since what is too low is outbid later and
-    /// one of them could claim any price.
+    /// Current gas price, in wei per gas: the lowest that an endpoint returns. A single endpoint could claim any price,
+    /// and a price that is too low is raised later.
     ///
     /// # Errors
-    /// The failure of the first endpoint, where none answers with a price.
+    /// The failure of the first endpoint if none returns a price.
     pub async fn gas_price(&self) -> Result<u128, ProviderError> {
         let mut failure = None;
         let mut lowest: Option<u128> = None;
@@ -224,12 +227,12 @@ impl ChainClient {
         lowest.ok_or_else(|| failure.unwrap_or_else(untold))
     }
 
-    /// Whether several endpoints are configured.
+    /// Returns true if several endpoints are configured.
     pub fn has_several_endpoints(&self) -> bool {
         self.0.majority.is_some()
     }
 
-    /// A point in the record of contradictions between endpoints.
+    /// Current position in the record of contradictions between endpoints.
     pub fn dispute_mark(&self) -> DisputeMark {
         match &self.0.backing {
             Backing::Devnet(_) => DisputeMark::default(),
@@ -237,7 +240,7 @@ impl ChainClient {
         }
     }
 
-    /// What endpoints contradicted each other about since `mark`; `None` if nothing.
+    /// Contradictions between endpoints since `mark`; `None` if there are none.
     pub fn disputes_since(&self, mark: DisputeMark) -> Option<DisputesSince> {
         match &self.0.backing {
             Backing::Devnet(_) => None,
@@ -245,8 +248,8 @@ impl ChainClient {
         }
     }
 
-    /// One client for each endpoint that counts, in the operator's order, with the endpoint's label: the chain as each of
-    /// them describes it. Empty for a chain in this process.
+    /// Creates a client for each counted endpoint, in the operator's order, with the endpoint's label. Each client
+    /// shows the chain as that endpoint describes it. Empty for a chain in this process.
     pub fn each_alone(&self) -> Vec<(SafeText, Self)> {
         let Backing::Endpoints(stack) = &self.0.backing else { return Vec::new() };
         let is_local = self.0.provider.client().is_local();
@@ -268,8 +271,8 @@ impl ChainClient {
         alone.collect()
     }
 
-    /// The same question to every endpoint that answers at all, for what one of them could gain by lying about and all
-    /// cannot say alike. A chain in this process is asked alone.
+    /// Sends the same request to every endpoint that currently answers, for values that one endpoint could profit from
+    /// misstating and that differ between honest endpoints. A chain in this process gives a single answer.
     pub async fn ask_each<T: RpcRecv + DeserializeOwned>(
         &self,
         method: &'static str,
@@ -287,17 +290,17 @@ impl ChainClient {
         if answers.iter().any(Result::is_ok) {
             return answers;
         }
-        // One alone, or all have trouble: asked with all the patience of the stack.
+        // With one endpoint, or if all fail, the stack's retries apply.
         vec![self.0.provider.raw_request(method.into(), params).await.map_err(ProviderError::from)]
     }
 
-    /// Reads by `read` what does not depend on the block, such as a token's decimals, from a strict majority of the
-    /// endpoints. Where there is no majority, each endpoint is read alone, and the answer counts that is the only one
-    /// possible by `is_possible`: an endpoint that gives an impossible answer holds nobody up. The contradiction stays on
-    /// record (see [`Self::disputes_since`]).
+    /// Reads a value that does not depend on the block, such as a token's decimals, from a strict majority of the
+    /// endpoints. Without a majority, each endpoint is read alone, and answers that `is_possible` rejects are dropped.
+    /// If all remaining answers are equal, they count, so that an endpoint with an impossible answer blocks nothing.
+    /// The contradiction stays on record (see [`Self::disputes_since`]).
     ///
     /// # Errors
-    /// What `read` fails with; [`ProviderError::Disagreement`] where several possible answers differ.
+    /// Errors of `read`; [`ProviderError::Disagreement`] if possible answers differ.
     pub async fn read_possible<T: PartialEq, F: Future<Output = Result<T, ProviderError>>>(
         &self,
         read: impl Fn(DynProvider) -> F,
@@ -316,17 +319,17 @@ impl ChainClient {
         }
     }
 
-    /// The health at the latest poll.
+    /// Health of the chain at the latest poll.
     pub fn health(&self) -> ChainHealth {
         self.0.health.now()
     }
 
-    /// A handle by which to wait for changes of health.
+    /// Handle to wait for changes of the chain's health.
     pub fn health_handle(&self) -> HealthHandle {
         self.0.health.clone()
     }
 
-    /// What stands behind it: where a fork simulation takes its state from.
+    /// Source from which fork simulations take the chain's state.
     pub fn backing(&self) -> &Backing {
         &self.0.backing
     }
@@ -347,7 +350,7 @@ impl ChainClient {
     }
 }
 
-/// A provider without fillers over a stack of endpoints.
+/// Creates a provider without fillers over a stack of endpoints.
 fn over(stack: EndpointStack, is_local: bool, block_time: Option<Duration>) -> DynProvider {
     let mut client = RpcClient::new(stack, is_local);
     if let Some(block) = block_time {
@@ -366,9 +369,9 @@ impl fmt::Debug for ChainClient {
     }
 }
 
-/// Asks every endpoint for its chain id and decides which network that is.
+/// Reads every endpoint's chain id and determines the network.
 async fn settle(plan: &ChainPlan, transports: &[CappedHttp], rules: RetryRules) -> Result<Network, ConnectError> {
-    // These endpoints expect nothing yet; the lasting ones are made once the id is settled.
+    // The chain id is not known yet, so these endpoints expect none. The lasting ones are created afterwards.
     let probes: Vec<Endpoint> = transports
         .iter()
         .map(|http| Endpoint::new(http.label().clone(), 0, http.clone(), Thresholds::default()))
@@ -409,8 +412,8 @@ async fn settle(plan: &ChainPlan, transports: &[CappedHttp], rules: RetryRules) 
     settled.map(|(_, network)| network).ok_or_else(|| ConnectError::Silent { chain: plan.name.clone(), failures })
 }
 
-/// What the endpoint says of itself, where nothing else describes the chain. An endpoint that does
-/// not know the question is an ordinary node, and an answer that cannot be read is as good as none.
+/// Description that the endpoint gives of itself, if nothing else describes the chain. `None` for an ordinary node
+/// without that method, and for an invalid answer.
 async fn describe(plan: &ChainPlan, found: u64, probe: &Endpoint, rules: RetryRules) -> Option<Description> {
     if plan.network.as_ref().is_some_and(|network| network.chain_id == found) {
         return None;
@@ -419,8 +422,8 @@ async fn describe(plan: &ChainPlan, found: u64, probe: &Endpoint, rules: RetryRu
     Description::parse(answer.get()).ok()
 }
 
-/// Asks until there is an answer, as often as a read is asked, where the endpoint is there and only this answer failed:
-/// what it says now holds for as long as the program runs, so one lost answer must not decide it.
+/// Repeats a request as often as reads are repeated, if the endpoint is reachable and only its answer failed. The
+/// answer is used for the lifetime of the process, so a single lost answer must not decide.
 async fn again<T, F>(rules: RetryRules, ask: impl Fn() -> F) -> Result<T, ProviderError>
 where
     F: Future<Output = Result<T, ProviderError>>,
@@ -437,13 +440,13 @@ where
     }
 }
 
-/// Whether an endpoint that failed so may answer a moment later.
+/// Returns true if an endpoint that failed like this may answer a moment later.
 fn may_pass(error: &ProviderError) -> bool {
     match error {
         ProviderError::Interrupted { .. } | ProviderError::Malformed { .. } | ProviderError::RateLimited { .. } => true,
         ProviderError::Http { status, .. } => *status >= 500 || matches!(status, 408 | 425),
         ProviderError::Rpc { code, .. } => answer::is_trouble_code(*code),
-        // One that is not there, or silent for all the time that it has, is not waited for.
+        // An endpoint that is unreachable or silent is not waited for.
         ProviderError::Unreachable { .. } | ProviderError::TimedOut { .. } => false,
         ProviderError::Disagreement { .. }
         | ProviderError::NoEndpoint { .. }
@@ -457,11 +460,11 @@ fn may_pass(error: &ProviderError) -> bool {
     }
 }
 
-/// From where on an endpoint of this network counts as slow or behind.
+/// Thresholds for slow and late endpoints of this network.
 fn thresholds(network: &Network) -> Thresholds {
     let block = Duration::from_millis(network.block_millis);
     match network.kind {
-        // Its time is its own: it may stand still or run ahead.
+        // A devnet has its own time, which may stop or run ahead.
         NetworkKind::Devnet => Thresholds::default(),
         NetworkKind::Test | NetworkKind::Real => Thresholds::for_block_time(block),
     }

@@ -1,21 +1,21 @@
-//! Contradictions between the endpoints of one chain: which endpoints, about what, and whether a majority settled it.
+//! Contradictions between the endpoints of one chain: endpoints, subject, and whether a majority settled them.
 
 use std::time::Duration;
 
 use bardo_base::text::SafeText;
 use parking_lot::Mutex;
 
-/// Time for which a contradiction stays on an endpoint's record, so that an operator can see it.
+/// Time for which an endpoint's record shows a contradiction.
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(600);
 
-/// One contradiction between endpoints of a chain.
+/// A contradiction between endpoints of one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispute {
-    /// What was read, such as `eth_call` or `storage slot 0x01 of 0x…`.
+    /// The value that was read, such as `eth_call` or `storage slot 0x01 of 0x…`.
     pub subject: SafeText,
-    /// The endpoints that the majority outvoted; where there is no majority, every endpoint that took part.
+    /// The outvoted endpoints; without a majority, all endpoints that answered.
     pub endpoints: Vec<SafeText>,
-    /// Whether a strict majority of the endpoints gave one answer.
+    /// True if a strict majority of the endpoints gave the same answer.
     pub outvoted: bool,
 }
 
@@ -29,31 +29,31 @@ impl std::fmt::Display for Dispute {
     }
 }
 
-/// The contradictions that a stack of endpoints has seen since it was made.
+/// Contradictions that a stack of endpoints has seen since its creation.
 #[derive(Debug, Default)]
 pub(super) struct DisputeLog(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
     all: u64,
-    /// Of them, those without a majority.
+    /// Number of contradictions without a majority.
     undecided: u64,
     last: Option<Dispute>,
 }
 
-/// A point in the record of contradictions, to compare with a later one.
+/// A position in the record of contradictions, for comparison with a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DisputeMark {
     all: u64,
     undecided: u64,
 }
 
-/// What was contradicted since a [`DisputeMark`].
+/// Contradictions since a [`DisputeMark`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisputesSince {
     /// The latest contradiction.
     pub last: Dispute,
-    /// Whether a majority settled all of them.
+    /// True if a majority settled all of them.
     pub all_decided: bool,
 }
 

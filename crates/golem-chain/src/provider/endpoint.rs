@@ -1,4 +1,4 @@
-//! One endpoint: the proof that it is the right chain, and what is known of how well it works.
+//! A single endpoint: verification of its chain id, and its health.
 
 use super::{
     answer,
@@ -19,7 +19,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tower::Service as _;
 
-/// One endpoint of a chain. Cloning shares its statistics.
+/// One endpoint of a chain. Clones share its statistics.
 #[derive(Clone)]
 pub struct Endpoint(Arc<Inner>);
 
@@ -29,7 +29,7 @@ struct Inner {
     chain_id: u64,
     thresholds: Thresholds,
     state: Mutex<State>,
-    /// Held while the chain id is being asked, so that many first requests ask once.
+    /// Locked while the chain id is read, so that concurrent first requests read it once.
     verifying: tokio::sync::Mutex<()>,
 }
 
@@ -39,11 +39,11 @@ struct State {
     disputed_at: Option<Instant>,
 }
 
-/// How an attempt failed: whether the packet itself may have left.
+/// Failure of an attempt, by whether the packet may have been sent.
 pub(super) enum Failure {
     /// The endpoint was not reached, or refused before the packet was sent.
     NotSent(ProviderError),
-    /// The packet left, or may have.
+    /// The packet was sent, or may have been.
     MaybeSent(ProviderError),
 }
 
@@ -62,11 +62,10 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// An HTTP endpoint of chain `chain_id`.
+    /// Creates an HTTP endpoint of chain `chain_id`.
     ///
     /// # Errors
-    /// [`ProviderError::BadUrl`] for a WebSocket URL; [`ProviderError::Local`] if TLS cannot be set
-    /// up on this machine.
+    /// [`ProviderError::BadUrl`] for a URL that is not HTTP; [`ProviderError::Local`] if TLS cannot be initialised.
     pub fn http(
         url: RpcUrl,
         chain_id: u64,
@@ -78,7 +77,7 @@ impl Endpoint {
         Ok(Self::new(http.label().clone(), chain_id, http, thresholds))
     }
 
-    /// An endpoint behind any transport, such as the devnet's in-process one.
+    /// Creates an endpoint behind any transport, such as the devnet's in-process one.
     pub fn new(label: SafeText, chain_id: u64, transport: impl IntoBoxTransport, thresholds: Thresholds) -> Self {
         let state = State { health: EndpointHealth::new(label.clone()), cooling_until: None, disputed_at: None };
         Self(Arc::new(Inner {
@@ -91,17 +90,17 @@ impl Endpoint {
         }))
     }
 
-    /// Its name in messages.
+    /// Label of the endpoint in messages.
     pub fn label(&self) -> &SafeText {
         &self.0.label
     }
 
-    /// The chain it must be an endpoint of.
+    /// EIP-155 id of the chain that the endpoint must serve.
     pub fn chain_id(&self) -> u64 {
         self.0.chain_id
     }
 
-    /// What is known of it now.
+    /// Current health of the endpoint.
     pub fn health(&self) -> EndpointHealth {
         let mut state = self.state();
         if state.disputed_at.is_some_and(|at| at.elapsed() > dispute::KEPT_FOR) {
@@ -111,26 +110,26 @@ impl Endpoint {
         state.health.clone()
     }
 
-    /// Puts a contradiction with other endpoints on its record.
+    /// Records a contradiction with other endpoints.
     pub(super) fn disputed(&self, dispute: &Dispute) {
         let mut state = self.state();
         state.disputed_at = Some(Instant::now());
         state.health.dispute = Some(dispute.clone());
     }
 
-    /// How long it still asks to be left alone, if it does.
+    /// Remaining time of the pause that the endpoint asked for; `None` if there is none.
     pub(super) fn cooling(&self) -> Option<Duration> {
         let left = self.state().cooling_until?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
-    /// Whether it answers at all, as far as is known: neither down nor asking to be left alone. One that is slow or behind
-    /// does.
+    /// Returns true if the endpoint is neither down nor in a pause it asked for. Slow or late endpoints count as
+    /// answering.
     pub(super) fn answers(&self) -> bool {
         !self.is_down() && self.cooling().is_none()
     }
 
-    /// True after so many failures in a row that nobody waits for it.
+    /// Returns true after several consecutive failures.
     pub(super) fn is_down(&self) -> bool {
         match self.health().condition() {
             Condition::Healthy | Condition::Unproven | Condition::Degraded => false,
@@ -138,12 +137,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether its own latest block was too old when it was told last: it has come to a stand.
+    /// Returns true if the endpoint has stalled: its own latest block was too old at the last poll.
     pub(super) fn stands_still(&self) -> bool {
         self.state().health.is_old(&self.0.thresholds)
     }
 
-    /// Asks the packet once, after the chain id has been proven.
+    /// Sends the packet once, after verifying the chain id.
     pub(super) async fn ask(&self, packet: RequestPacket) -> Result<ResponsePacket, Failure> {
         self.verify().await.map_err(Failure::NotSent)?;
         self.exchange(packet)
@@ -151,10 +150,10 @@ impl Endpoint {
             .map_err(|error| if error.nothing_sent() { Failure::NotSent(error) } else { Failure::MaybeSent(error) })
     }
 
-    /// Asks for the chain id unless it is known, and compares.
+    /// Verifies the chain id, reading it unless it is known.
     ///
     /// # Errors
-    /// [`ProviderError::WrongChain`], or why no answer came.
+    /// [`ProviderError::WrongChain`], or the failure of the request.
     pub async fn verify(&self) -> Result<(), ProviderError> {
         if self.known_chain()? {
             return Ok(());
@@ -166,23 +165,23 @@ impl Endpoint {
         self.verify_again().await
     }
 
-    /// Asks for the chain id even if it is known: the host behind an URL can change.
+    /// Verifies the chain id even if it is known, since the host behind a URL can change.
     pub(super) async fn verify_again(&self) -> Result<(), ProviderError> {
         let found = self.ask_chain_id().await?;
         self.state().health.learn_chain(found, self.0.chain_id);
         self.known_chain().map(|_| ())
     }
 
-    /// The chain id as the endpoint tells it, compared with nothing.
+    /// Chain id that the endpoint returns, without verification.
     pub(super) async fn ask_chain_id(&self) -> Result<u64, ProviderError> {
         let found: U64 = self.read("eth_chainId", [(); 0]).await?;
         Ok(found.to())
     }
 
-    /// Number and time of the latest block.
+    /// Reads number and time of the latest block.
     ///
     /// # Errors
-    /// [`ProviderError`] if it does not answer, or with something else.
+    /// [`ProviderError`] if the endpoint does not answer or the answer does not decode.
     pub async fn head(&self) -> Result<Head, ProviderError> {
         #[derive(Deserialize)]
         struct Block {
@@ -195,20 +194,20 @@ impl Endpoint {
         Ok(head)
     }
 
-    /// Takes in how far behind it is, judged by the monitor.
+    /// Records lag and age of the latest block, as computed by the monitor.
     pub(super) fn judge(&self, lag_blocks: u64, age: Option<Duration>) {
         let mut state = self.state();
         state.health.lag_blocks = Some(lag_blocks);
         state.health.age = age;
     }
 
-    /// Takes in one outcome.
+    /// Records the outcome of one request.
     pub(super) fn observe(&self, outcome: Outcome) {
         let mut state = self.state();
         state.health.observe(&self.0.thresholds, outcome);
     }
 
-    /// One call of our own, outside any packet of the program.
+    /// Sends a single call of the stack itself.
     pub(super) async fn read<T: DeserializeOwned>(
         &self,
         method: &'static str,
@@ -243,7 +242,7 @@ impl Endpoint {
             Ok(packet) if answer::is_rate_limited(packet) => self.cool(None),
             Ok(_) => self.observe(Outcome::Answered { latency }),
             Err(ProviderError::RateLimited { retry_after, .. }) => self.cool(*retry_after),
-            // The question was too wide, which says nothing about the endpoint.
+            // The request was too wide, which says nothing about the endpoint.
             Err(ProviderError::TooLarge { .. }) => {}
             Err(error) => self.observe(Outcome::Failed { error: SafeText::clean(&error.to_string(), TEXT_LIMIT) }),
         }
@@ -256,7 +255,7 @@ impl Endpoint {
         self.observe(Outcome::Refused { error: SafeText::clean("rate limited", TEXT_LIMIT) });
     }
 
-    /// Whether the chain id is known.
+    /// Returns true if the chain id is known, and fails with [`ProviderError::WrongChain`] if it is another chain's.
     fn known_chain(&self) -> Result<bool, ProviderError> {
         match self.state().health.chain_id {
             None => Ok(false),

@@ -1,4 +1,4 @@
-//! What can go wrong between a question and an endpoint's answer, told so that the caller knows what to do next.
+//! Errors of requests to endpoints, distinguished by what the caller can do about them.
 
 use super::answer;
 use alloy::{
@@ -8,189 +8,189 @@ use alloy::{
 use bardo_base::text::SafeText;
 use std::time::Duration;
 
-/// Longest text of an endpoint that an error keeps, in characters.
+/// Maximum length of an endpoint's text in an error, in characters.
 pub(super) const TEXT_LIMIT: usize = 300;
 
-/// Why a request has no answer. Names endpoints by label, never by URL.
+/// Reason why a request has no answer. Messages name endpoints by label, never by URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
-    /// Endpoints of one chain contradict each other about what decides over money.
+    /// Endpoints of one chain contradict each other about a value that money depends on.
     #[error(
         "{first} and {second} contradict each other ({method}): nothing is signed on either's word; see which of them is wrong and remove it"
     )]
     Disagreement {
-        /// What was asked.
+        /// JSON-RPC method of the request.
         method: SafeText,
-        /// One endpoint.
+        /// Label of one endpoint.
         first: SafeText,
-        /// Another.
+        /// Label of another endpoint with a different answer.
         second: SafeText,
     },
-    /// The chain has no endpoint at all.
+    /// The chain has no endpoint.
     #[error("no endpoint is configured for chain {chain_id}; give one with --rpc CHAIN=URL or in the config")]
     NoEndpoint {
-        /// The chain's id.
+        /// EIP-155 id of the chain.
         chain_id: u64,
     },
-    /// The URL is not an HTTP one.
+    /// The URL is not an HTTP URL.
     #[error("{endpoint}: requests go over http:// or https://; give such a URL of the same endpoint")]
     BadUrl {
-        /// Which endpoint.
+        /// Label of the endpoint.
         endpoint: SafeText,
     },
-    /// No connection came about, so nothing of the request has left.
+    /// The connection could not be established, so no part of the request was sent.
     #[error("{endpoint}: cannot connect ({reason}); nothing was sent")]
     Unreachable {
-        /// Which endpoint.
+        /// Label of the endpoint.
         endpoint: SafeText,
-        /// What the network said.
+        /// Network error message.
         reason: SafeText,
     },
-    /// No whole answer within the time allowed.
+    /// There was no complete answer within the timeout.
     #[error("{endpoint}: no answer within {} ms", after.as_millis())]
     TimedOut {
-        /// Which endpoint.
+        /// Label of the endpoint.
         endpoint: SafeText,
-        /// The time allowed.
+        /// Timeout of the request.
         after: Duration,
     },
-    /// The connection broke after it stood.
+    /// The connection broke after it was established.
     #[error("{endpoint}: the connection broke before the answer was complete ({reason})")]
     Interrupted {
-        /// Which endpoint.
+        /// Label of the endpoint.
         endpoint: SafeText,
-        /// What the network said.
+        /// Network error message.
         reason: SafeText,
     },
-    /// The answer is longer than is accepted; the rest was not read.
+    /// The answer exceeds the size limit; the rest was not read.
     #[error("{endpoint}: the answer is larger than the limit of {limit} bytes; ask for less at once")]
     TooLarge {
-        /// Which endpoint.
+        /// Label of the endpoint.
         endpoint: SafeText,
-        /// Bytes accepted at most.
+        /// Size limit, in bytes.
         limit: usize,
     },
-    /// The answer is not one to the question.
+    /// The answer does not match the request.
     #[error("{endpoint}: malformed answer: {what}")]
     Malformed {
-        /// Which endpoint.
+        /// Label of the endpoint.
         endpoint: SafeText,
-        /// How.
+        /// The kind of mismatch.
         what: Malformed,
     },
-    /// An HTTP status that is not success, without a JSON-RPC answer in it.
+    /// An HTTP error status without a JSON-RPC answer.
     #[error("{endpoint}: HTTP status {status}{}", with_text(body))]
     Http {
-        /// Which endpoint.
+        /// Label of the endpoint.
         endpoint: SafeText,
-        /// The status.
+        /// HTTP status code.
         status: u16,
-        /// The start of the body.
+        /// Start of the response body.
         body: SafeText,
     },
-    /// The endpoint asks to be left alone for a while.
+    /// The endpoint asks for a pause.
     #[error("{endpoint}: rate limited{}", with_wait(*retry_after))]
     RateLimited {
-        /// Which endpoint.
+        /// Label of the endpoint.
         endpoint: SafeText,
-        /// How long it asked for, if it said.
+        /// Requested duration of the pause; `None` if the endpoint did not say.
         retry_after: Option<Duration>,
     },
-    /// The URL leads to another chain. Nothing is asked of such an endpoint.
+    /// The endpoint serves another chain. No further requests are sent to it.
     #[error("{endpoint}: wrong chain: expected id {expected}, found id {found}; correct the URL or the chain's name")]
     WrongChain {
-        /// Which endpoint.
+        /// Label of the endpoint.
         endpoint: SafeText,
-        /// The id of the chain that was meant.
+        /// Id of the expected chain.
         expected: u64,
-        /// The id the endpoint answers.
+        /// Chain id that the endpoint returned.
         found: u64,
     },
-    /// A JSON-RPC error, which is an answer: the endpoint understood and refused.
+    /// A JSON-RPC error, which is an answer: the endpoint processed the request and refused it.
     #[error("the endpoint refused (code {code}): {message}")]
     Rpc {
         /// JSON-RPC error code.
         code: i64,
-        /// Its message.
+        /// Sanitised error message.
         message: SafeText,
-        /// Revert data, if the error carries any.
+        /// Revert data; `None` if the error carries none.
         data: Option<Bytes>,
     },
-    /// The request may have been carried out and its answer was lost. Never sent again by the
-    /// stack: whoever sent it settles it by receipt and nonce.
+    /// The request may have been executed, but its answer was lost. The stack never sends it again; the sender resolves
+    /// it by receipt and nonce.
     #[error(
         "the outcome of {method} is unknown: {cause}; settle it by receipt and nonce before sending anything again"
     )]
     OutcomeUnknown {
-        /// The method that may have taken effect.
+        /// Method that may have taken effect.
         method: SafeText,
-        /// How the answer was lost.
+        /// The failure that lost the answer.
         cause: Box<ProviderError>,
     },
-    /// Several endpoints were tried and each failed.
+    /// Several endpoints were tried and all of them failed.
     #[error("no endpoint of chain {chain_id} answered: {}", join(failures))]
     AllFailed {
-        /// The chain's id.
+        /// EIP-155 id of the chain.
         chain_id: u64,
-        /// The last failure of each endpoint that was tried, in order.
+        /// The last failure of each endpoint, in the operator's order.
         failures: Vec<ProviderError>,
     },
-    /// The answer arrived whole, and is not of the type the method has.
+    /// The answer is complete but does not have the expected type.
     #[error("the answer has an unexpected form: {detail}")]
     Decode {
-        /// What was found.
+        /// Description of the mismatch.
         detail: SafeText,
     },
-    /// This machine cannot ask (TLS set-up, a request that cannot be written down).
+    /// The request could not be made on this machine (TLS initialisation, serialisation).
     #[error("the request could not be made: {detail}")]
     Local {
-        /// What failed.
+        /// Description of the failure.
         detail: SafeText,
     },
 }
 
-/// How an answer fails to be one.
+/// Mismatch between an answer and its request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Not JSON, or not a JSON-RPC response.
+    /// The body is not JSON or not a JSON-RPC response.
     #[error("not a JSON-RPC response ({detail})")]
     NotJson {
-        /// What the parser said.
+        /// Message of the parser.
         detail: SafeText,
     },
-    /// A single response where a batch was due, or the reverse.
+    /// A single response instead of a batch, or the reverse.
     #[error("{found} came where {expected} was due")]
     Shape {
-        /// What was due.
+        /// The expected shape.
         expected: &'static str,
-        /// What came.
+        /// The received shape.
         found: &'static str,
     },
-    /// An id that was not asked.
+    /// A response with an id that was not requested.
     #[error("a response carries id {found}, which was not asked")]
     WrongId {
-        /// The stray id.
+        /// The unexpected id.
         found: SafeText,
     },
-    /// One id twice.
+    /// Two responses with the same id.
     #[error("id {id} is answered twice")]
     DuplicateId {
-        /// The id.
+        /// The duplicate id.
         id: SafeText,
     },
-    /// Some members of a batch have no answer.
+    /// Some calls of a batch have no response.
     #[error("{missing} of {expected} calls of the batch have no answer")]
     HalfBatch {
-        /// Calls in the batch.
+        /// Number of calls in the batch.
         expected: usize,
-        /// Calls without an answer.
+        /// Number of calls without a response.
         missing: usize,
     },
 }
 
 impl ProviderError {
-    /// Whether an endpoint has understood the question and refused it, for good as far as can be told: neither trouble of
-    /// its own, nor a block that it has not heard of yet.
+    /// Returns true if an endpoint processed the request and refused it permanently: the error is neither the
+    /// endpoint's own failure nor a missing block.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Rpc { code, message, .. } => {
@@ -215,12 +215,12 @@ impl ProviderError {
         }
     }
 
-    /// Whether the request may have taken effect although no answer came.
+    /// Returns true if the request may have taken effect although no answer came.
     pub fn is_outcome_unknown(&self) -> bool {
         matches!(self, Self::OutcomeUnknown { .. })
     }
 
-    /// Whether it is certain that not a byte of the request reached an endpoint.
+    /// Returns true if certainly no byte of the request reached an endpoint.
     pub fn nothing_sent(&self) -> bool {
         match self {
             Self::NoEndpoint { .. }
@@ -242,7 +242,7 @@ impl ProviderError {
         }
     }
 
-    /// Our error inside alloy's, if it came from this stack.
+    /// Extracts the [`ProviderError`] from alloy's error; `None` if the error is not from this stack.
     pub fn find(error: &TransportError) -> Option<&Self> {
         match error {
             RpcError::Transport(TransportErrorKind::Custom(inner) | TransportErrorKind::NonRetryable(inner)) => {
@@ -253,7 +253,7 @@ impl ProviderError {
     }
 }
 
-/// Any transport error as ours, with every text of the endpoint cleaned.
+/// Converts any transport error and sanitises the endpoint's texts.
 impl From<TransportError> for ProviderError {
     fn from(error: TransportError) -> Self {
         if let Some(ours) = Self::find(&error) {
@@ -267,7 +267,7 @@ impl From<TransportError> for ProviderError {
             },
             RpcError::NullResp => Self::Decode { detail: SafeText::clean("null where a value was due", TEXT_LIMIT) },
             RpcError::DeserError { err, .. } => Self::Decode { detail: SafeText::clean(&err.to_string(), TEXT_LIMIT) },
-            // A transport that is not ours, failing in its own words: nothing says that nothing was sent.
+            // Another transport failed; it is not certain that nothing was sent.
             RpcError::Transport(kind) => Self::Interrupted {
                 endpoint: SafeText::clean("the chain", TEXT_LIMIT),
                 reason: SafeText::clean(&kind.to_string(), TEXT_LIMIT),
@@ -277,14 +277,14 @@ impl From<TransportError> for ProviderError {
     }
 }
 
-/// Ours inside alloy's, as one that no layer of alloy replays.
+/// Wraps a [`ProviderError`] so that no layer of alloy repeats the request.
 impl From<ProviderError> for TransportError {
     fn from(error: ProviderError) -> Self {
         TransportErrorKind::non_retryable(error)
     }
 }
 
-/// Hex data of an error: a plain string, or one member deep as some endpoints wrap it.
+/// Revert data of an error: a hex string, or an object with a `data` member as some endpoints return.
 fn revert_data(raw: Option<&str>) -> Option<Bytes> {
     let value: serde_json::Value = serde_json::from_str(raw?).ok()?;
     let text = value.as_str().or_else(|| value.get("data").and_then(serde_json::Value::as_str))?;

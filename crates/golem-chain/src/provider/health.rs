@@ -1,35 +1,35 @@
-//! How well a chain can be reached: a pure state machine with its table, and what it is told.
+//! Health of endpoints and chains, as a state machine with a transition table.
 
 use super::dispute::Dispute;
 use bardo_base::text::SafeText;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How well an endpoint, or a chain through its endpoints, works.
+/// Condition of an endpoint, or of a chain through its endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Condition {
-    /// Answers in time and is at the head of the chain.
+    /// Answers in time and follows the head of the chain.
     Healthy,
-    /// Nothing was asked yet.
+    /// No request has been made yet.
     Unproven,
-    /// Answers, but late, behind, or not always.
+    /// Answers, but slowly, late, or not always.
     Degraded,
-    /// Does not answer.
+    /// Does not answer at all.
     Down,
 }
 
-/// What one observation is worth.
+/// Grade of one observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grade {
-    /// As it should be.
+    /// A timely answer.
     Good,
-    /// An answer, but slow, behind, or a refusal for load.
+    /// An answer that is slow or behind, or a rate limit.
     Poor,
     /// No usable answer.
     Bad,
 }
 
-/// What must happen several times in a row.
+/// Kind of consecutive observations that a transition counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Run {
     Good,
@@ -38,7 +38,7 @@ enum Run {
     Bad,
 }
 
-/// From a condition, after so many observations in a row, to another.
+/// Transition to another condition after a number of consecutive observations.
 #[derive(Debug, Clone, Copy)]
 struct Transition {
     from: Condition,
@@ -47,8 +47,8 @@ struct Transition {
     to: Condition,
 }
 
-/// The machine. Getting worse takes fewer observations than getting well, and no single one moves
-/// a proven endpoint, so that a hiccup does not make the order of endpoints flap.
+/// The transition table. Degradation takes fewer observations than recovery. No single observation changes an endpoint
+/// that has been tried before, so that the order of endpoints stays stable.
 const TRANSITIONS: &[Transition] = &[
     Transition { from: Condition::Unproven, run: Run::Good, times: 1, to: Condition::Healthy },
     Transition { from: Condition::Unproven, run: Run::Bad, times: 1, to: Condition::Down },
@@ -60,7 +60,7 @@ const TRANSITIONS: &[Transition] = &[
     Transition { from: Condition::Down, run: Run::NotBad, times: 2, to: Condition::Degraded },
 ];
 
-/// The state machine of one endpoint: its condition and the runs it counts.
+/// State machine of one endpoint: its condition and the lengths of the current runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     condition: Condition,
@@ -81,12 +81,12 @@ impl Machine {
         Self { condition, good: 0, not_good: 0, not_bad: 0, bad: 0 }
     }
 
-    /// Where it stands.
+    /// Current condition of the endpoint.
     pub fn condition(self) -> Condition {
         self.condition
     }
 
-    /// The machine after one more observation.
+    /// Returns the state after one more observation.
     #[must_use]
     pub fn step(self, grade: Grade) -> Self {
         let count = |run: u32, goes_on: bool| if goes_on { run.saturating_add(1) } else { 0 };
@@ -111,22 +111,22 @@ impl Machine {
     }
 }
 
-/// From where on an answer is poor. `None` switches a measure off.
+/// Limits beyond which an answer is graded as poor. `None` disables a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Moving latency above this.
+    /// Highest moving average of the latency.
     pub slow: Duration,
-    /// Blocks behind the furthest block that two endpoints of the chain have reached, above this.
+    /// Most blocks behind the highest block that two endpoints of the chain have reached.
     pub lag_blocks: u64,
-    /// The latest block older than this by the wall clock. `None` on chains whose blocks come only
-    /// with transactions.
+    /// Highest age of the latest block by the local clock. `None` for chains that produce blocks only with
+    /// transactions.
     pub max_age: Option<Duration>,
 }
 
 impl Thresholds {
-    /// Thresholds for a chain that makes a block every `block_time`.
+    /// Thresholds for a chain with a block interval of `block_time`.
     pub fn for_block_time(block_time: Duration) -> Self {
-        // A proposer may miss a few slots; half a minute of silence is normal even on fast chains that batch.
+        // A proposer may miss a few slots, and half a minute without blocks is normal even on fast chains that batch.
         let max_age = block_time.saturating_mul(8).max(Duration::from_secs(30));
         Self { max_age: Some(max_age), ..Self::default() }
     }
@@ -138,50 +138,50 @@ impl Default for Thresholds {
     }
 }
 
-/// How a request ended, as far as health is concerned.
+/// Outcome of a request for the health record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// An answer, a JSON-RPC error included.
+    /// An answer, including a JSON-RPC error.
     Answered { latency: Duration },
-    /// An answer that asks for fewer requests.
+    /// A rate limit answer.
     Refused { error: SafeText },
     /// No usable answer.
     Failed { error: SafeText },
 }
 
-/// A block as far as health needs it.
+/// Number and time of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// Block number.
+    /// Number of the block.
     pub number: u64,
-    /// Seconds since the Unix epoch.
+    /// Block time, in seconds since the Unix epoch.
     pub timestamp: u64,
 }
 
-/// What is known of one endpoint.
+/// Health record of one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointHealth {
-    /// Its name in messages.
+    /// Label of the endpoint in messages.
     pub label: SafeText,
     machine: Machine,
     wrong_chain: bool,
-    /// The chain id it answered, once asked.
+    /// Chain id that the endpoint returned; `None` before the first request.
     pub chain_id: Option<u64>,
-    /// The latest block it reported.
+    /// Latest block that the endpoint reported.
     pub head: Option<Head>,
-    /// Blocks behind the furthest block that two endpoints of its chain have reached.
+    /// Blocks behind the highest block that two endpoints of the chain have reached.
     pub lag_blocks: Option<u64>,
-    /// Age of its latest block by the wall clock.
+    /// Age of its latest block by the local clock.
     pub age: Option<Duration>,
-    /// Moving average of the time to an answer (weight of the newest: one eighth).
+    /// Moving average of the latency (weight of the newest value: one eighth).
     pub latency: Option<Duration>,
-    /// The latest failure, kept after recovery.
+    /// The latest failure; kept after recovery.
     pub last_error: Option<SafeText>,
-    /// The latest contradiction with other endpoints of the chain, kept for ten minutes.
+    /// The latest contradiction with other endpoints of the chain; kept for ten minutes.
     pub dispute: Option<Dispute>,
-    /// Requests that ended, well or not.
+    /// Number of completed requests.
     pub requests: u64,
-    /// Requests without a usable answer.
+    /// Number of requests without a usable answer.
     pub failures: u64,
 }
 
@@ -203,7 +203,7 @@ impl EndpointHealth {
         }
     }
 
-    /// Where it stands. An endpoint of another chain is down for this one, however well it answers.
+    /// Condition of the endpoint; always down if it serves another chain.
     pub fn condition(&self) -> Condition {
         if self.wrong_chain { Condition::Down } else { self.machine.condition() }
     }
@@ -236,46 +236,46 @@ impl EndpointHealth {
         self.machine = self.machine.step(grade);
     }
 
-    /// What an answer is worth, given how slow and how far behind the endpoint is.
+    /// Grade of an answer, by the endpoint's latency and lag.
     fn grade(&self, thresholds: &Thresholds) -> Grade {
         let slow = self.latency.is_some_and(|latency| latency > thresholds.slow);
         let behind = self.lag_blocks.is_some_and(|lag| lag > thresholds.lag_blocks);
         if slow || behind || self.is_old(thresholds) { Grade::Poor } else { Grade::Good }
     }
 
-    /// Whether its own latest block is too old by this machine's clock, where blocks come by the clock. Nothing that
-    /// another endpoint says makes it so.
+    /// Returns true if the endpoint's own latest block is too old by the local clock. Independent of other endpoints;
+    /// always false where `max_age` is `None`.
     pub(super) fn is_old(&self, thresholds: &Thresholds) -> bool {
         matches!((self.age, thresholds.max_age), (Some(age), Some(max)) if age > max)
     }
 }
 
-/// What is known of a chain through all its endpoints.
+/// Health record of a chain with all its endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainHealth {
-    /// The chain's id.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// As good as its best endpoint.
+    /// Condition of the best endpoint.
     pub condition: Condition,
-    /// The furthest block any of them reported.
+    /// Highest block that an endpoint reported.
     pub head: Option<Head>,
-    /// Age of that block by the wall clock.
+    /// Age of that block by the local clock.
     pub age: Option<Duration>,
-    /// Moving latency of the best endpoint.
+    /// Average latency of the best endpoint.
     pub latency: Option<Duration>,
-    /// The latest failure of the worst endpoint.
+    /// Latest failure of the worst endpoint.
     pub last_error: Option<SafeText>,
-    /// Each endpoint, in the operator's order.
+    /// Health of each endpoint, in the operator's order.
     pub endpoints: Vec<EndpointHealth>,
 }
 
 impl ChainHealth {
-    /// Endpoints that contradict others, with the contradiction.
+    /// Endpoints with a recorded contradiction.
     pub fn disputes(&self) -> impl Iterator<Item = (&SafeText, &Dispute)> {
         self.endpoints.iter().filter_map(|endpoint| Some((&endpoint.label, endpoint.dispute.as_ref()?)))
     }
 
-    /// Endpoints that answer now, and all that are configured.
+    /// Number of endpoints that are not down, and number of configured endpoints.
     pub fn answering(&self) -> (usize, usize) {
         let up = |endpoint: &&EndpointHealth| match endpoint.condition() {
             Condition::Healthy | Condition::Unproven | Condition::Degraded => true,
@@ -284,7 +284,7 @@ impl ChainHealth {
         (self.endpoints.iter().filter(up).count(), self.endpoints.len())
     }
 
-    /// The chain's health from that of its endpoints.
+    /// Derives the chain's health from that of its endpoints.
     pub fn from_endpoints(chain_id: u64, endpoints: Vec<EndpointHealth>) -> Self {
         let best = endpoints.iter().min_by_key(|endpoint| endpoint.condition());
         let worst = endpoints.iter().max_by_key(|endpoint| endpoint.condition());
@@ -301,12 +301,12 @@ impl ChainHealth {
     }
 }
 
-/// A view of a chain's health that stays current. Cheap to clone.
+/// A live view of a chain's health. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct HealthHandle(pub(super) watch::Receiver<ChainHealth>);
 
 impl HealthHandle {
-    /// The health at the latest poll.
+    /// Health of the chain at the latest poll.
     pub fn now(&self) -> ChainHealth {
         self.0.borrow().clone()
     }
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn every_transition_needs_its_whole_run() {
         use {Condition::*, Grade::*};
-        // (from, grades, to), written out by hand against the table.
+        // (from, grades, to), written by hand from the table.
         let cases: &[(Condition, &[Grade], Condition)] = &[
             (Unproven, &[Good], Healthy),
             (Unproven, &[Poor], Degraded),

@@ -1,8 +1,8 @@
-//! One HTTP endpoint as an alloy transport: a time limit, a size limit, no redirects, no hidden retries.
+//! An HTTP endpoint as an alloy transport, with a timeout, a size limit, no redirects and no hidden retries.
 //!
-//! alloy's own HTTP transport reads a body whole, whatever its size; this one counts while it reads.
-//! Requests that may change something go through a client of their own which opens a connection per
-//! request: an idle connection that the server has just closed is then no reason to send again.
+//! alloy's HTTP transport reads a body of any size; this one enforces a limit while reading. Requests that may change
+//! state use a separate client that opens a connection per request. With a pooled connection that the server has just
+//! closed, the outcome of such a request would be unclear.
 
 use super::{
     error::{Malformed, ProviderError, TEXT_LIMIT},
@@ -23,15 +23,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Limits of one exchange.
+/// Limits of one HTTP exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// From the first byte out to the last byte in.
+    /// Total timeout, from the first byte sent to the last byte received.
     pub timeout: Duration,
-    /// For the connection alone. Shorter than `timeout`, so that a host that does not answer is
-    /// told apart from one that took the request and fell silent.
+    /// Timeout for establishing the connection. Shorter than `timeout`, to distinguish an unreachable host from one
+    /// that accepted the request and does not answer.
     pub connect_timeout: Duration,
-    /// Largest body accepted, in bytes.
+    /// Largest accepted body, in bytes.
     pub max_body: usize,
 }
 
@@ -41,12 +41,12 @@ impl Default for HttpLimits {
     }
 }
 
-/// Bodies of failed requests are read up to here: enough for a JSON-RPC error, no more.
+/// Bytes read of an error response's body; enough for a JSON-RPC error.
 const MAX_ERROR_BODY: usize = 64 * 1024;
-/// No endpoint can ask for a longer silence than this.
+/// Upper limit for the pause that an endpoint can ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// JSON-RPC over HTTP POST with limits. Every error it gives is a [`ProviderError`].
+/// JSON-RPC over HTTP POST with limits. All its errors are [`ProviderError`]s.
 #[derive(Debug, Clone)]
 pub struct CappedHttp {
     reads: Client,
@@ -58,11 +58,10 @@ pub struct CappedHttp {
 }
 
 impl CappedHttp {
-    /// A transport to `url`. Opens nothing yet.
+    /// Creates a transport to `url` without connecting.
     ///
     /// # Errors
-    /// [`ProviderError::BadUrl`] for a URL that is not HTTP; [`ProviderError::Local`] if TLS cannot be
-    /// set up on this machine.
+    /// [`ProviderError::BadUrl`] for a URL that is not HTTP; [`ProviderError::Local`] if TLS cannot be initialised.
     pub fn new(url: RpcUrl, limits: HttpLimits, clock: Arc<dyn Clock>) -> Result<Self, ProviderError> {
         let label = SafeText::clean(&url.to_string(), 120);
         if !matches!(url.expose().scheme(), "http" | "https") {
@@ -71,7 +70,7 @@ impl CappedHttp {
         let builder = || {
             let builder = Client::builder()
                 .connect_timeout(limits.connect_timeout)
-                // A redirect would carry the request, key or transaction included, to another host.
+                // A redirect would send the request, including keys and transactions, to another host.
                 .redirect(redirect::Policy::none())
                 .retry(reqwest::retry::never())
                 .referer(false);
@@ -112,7 +111,7 @@ impl CappedHttp {
         if status.is_success() {
             let body = self.read(response, self.limits.max_body, true).await?;
             return serde_json::from_slice(&body).map(|packet| self.without_secrets(packet)).map_err(|error| {
-                // A parser's complaint may quote the body, and the body the URL.
+                // The parser's message may quote the body, and the body may quote the URL.
                 let detail = SafeText::clean(&redact(&self.url, &error.to_string()), TEXT_LIMIT);
                 ProviderError::Malformed { endpoint: self.label.clone(), what: Malformed::NotJson { detail } }
             });
@@ -120,10 +119,10 @@ impl CappedHttp {
         if status.as_u16() == 429 {
             return Err(ProviderError::RateLimited { endpoint: self.label.clone(), retry_after });
         }
-        // The status is worth telling even when its body cannot be read.
+        // The status is reported even if the body cannot be read.
         let body = self.read(response, MAX_ERROR_BODY, false).await.unwrap_or_default();
-        // Behind a server's own failure (5xx) stands a gateway that may not know what became of the request, whatever
-        // its body says; only a refusal is an answer.
+        // A 5xx status comes from a gateway that may not know the outcome of the request, so its body does not count.
+        // Only a client error is an answer.
         if status.is_client_error()
             && let Ok(packet) = serde_json::from_slice::<ResponsePacket>(&body)
         {
@@ -134,7 +133,7 @@ impl CappedHttp {
         Err(ProviderError::Http { endpoint: self.label.clone(), status: status.as_u16(), body })
     }
 
-    /// The packet without what its errors repeat of the URL.
+    /// Removes parts of the URL from the packet's errors.
     fn without_secrets(&self, mut packet: ResponsePacket) -> ResponsePacket {
         let responses = match &mut packet {
             ResponsePacket::Single(response) => std::slice::from_mut(response),
@@ -149,7 +148,7 @@ impl CappedHttp {
         packet
     }
 
-    /// The body up to `limit` bytes. Beyond it: an error if `strict`, else what fits.
+    /// Reads at most `limit` bytes of the body. A longer body is an error if `strict`, else it is cut.
     async fn read(&self, mut response: Response, limit: usize, strict: bool) -> Result<Vec<u8>, ProviderError> {
         let too_large = || ProviderError::TooLarge { endpoint: self.label.clone(), limit };
         let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
@@ -175,7 +174,7 @@ impl CappedHttp {
         let endpoint = self.label.clone();
         let nothing_sent = error.is_connect() || error.is_builder();
         let error = error.without_url();
-        // The outermost text only says that sending failed; the innermost names the reason.
+        // The outermost message only says that sending failed; the innermost one names the cause.
         let mut reason = error.to_string();
         let mut source = error.source();
         while let Some(inner) = source {
@@ -190,7 +189,7 @@ impl CappedHttp {
         }
     }
 
-    /// `Retry-After` in either of its forms, seconds or a date
+    /// Parses `Retry-After` in both of its forms, seconds or a date
     /// (<https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>).
     fn retry_after(&self, response: &Response) -> Option<Duration> {
         let text = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim();
@@ -204,16 +203,16 @@ impl CappedHttp {
         Some(wait.min(MAX_RETRY_AFTER))
     }
 
-    /// The endpoint's name in messages: its URL without anything that may be a key.
+    /// Label of the endpoint in messages: its URL without parts that may be keys.
     pub fn label(&self) -> &SafeText {
         &self.label
     }
 }
 
-/// Path and query parts shorter than this are words like `v2`, not keys.
+/// Minimum length of a path or query part that may be a key; shorter ones are words like `v2`.
 const SHORTEST_SECRET: usize = 8;
 
-/// `text` without the parts of `url` that may be a key, for what an endpoint sends back.
+/// Removes the parts of `url` that may be keys from `text`, which an endpoint sent.
 fn redact(url: &RpcUrl, text: &str) -> String {
     let url = url.expose();
     let path = url.path_segments().into_iter().flatten();

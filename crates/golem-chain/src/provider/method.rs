@@ -1,19 +1,19 @@
-//! Which methods may be asked again. Everything that is not known to be a read is asked once.
+//! Classification of JSON-RPC methods by whether they may be repeated. Every method that is not a known read is sent
+//! once.
 
 use alloy::rpc::json_rpc::RequestPacket;
 
-/// Whether a request may be repeated, at the same endpoint or another.
+/// Permission to repeat a request at the same or another endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replay {
-    /// A read: asking twice changes nothing.
+    /// A read, which may be repeated freely.
     Free,
-    /// May change something, or is not known: at most one endpoint sees it, once.
+    /// A request that may change state, or is unknown: at most one endpoint receives it, once.
     Once,
 }
 
-/// Reads of a chain's state and history, and what a node says of itself
-/// (<https://ethereum.github.io/execution-apis/>). Filters are absent on purpose: they are state
-/// of one endpoint, and asking for changes consumes them.
+/// Reads of a chain's state and history, and of a node's own properties (<https://ethereum.github.io/execution-apis/>).
+/// Filter methods are excluded because filters are state of one endpoint, and reading changes consumes them.
 const READS: &[&str] = &[
     "bardo_describe",
     "eth_accounts",
@@ -65,12 +65,12 @@ const READS: &[&str] = &[
     "web3_sha3",
 ];
 
-/// Whether one method may be asked again.
+/// Returns whether a method may be repeated.
 pub fn replay_of_method(method: &str) -> Replay {
     if READS.contains(&method) { Replay::Free } else { Replay::Once }
 }
 
-/// Whether a packet may be asked again: only if all its members may.
+/// Returns whether a packet may be repeated, which requires that all its methods may.
 pub fn replay_of(packet: &RequestPacket) -> Replay {
     if packet.method_names().all(|method| replay_of_method(method) == Replay::Free) {
         Replay::Free
@@ -79,7 +79,7 @@ pub fn replay_of(packet: &RequestPacket) -> Replay {
     }
 }
 
-/// The member that forbids repeating a packet, for the error that names it.
+/// The method that forbids repeating the packet, for error messages.
 pub(super) fn once_method(packet: &RequestPacket) -> &str {
     packet.method_names().find(|method| replay_of_method(method) == Replay::Once).unwrap_or("the batch")
 }

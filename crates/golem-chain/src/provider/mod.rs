@@ -1,21 +1,21 @@
-//! The provider stack: several HTTP endpoints of one chain behind one alloy provider, and the chain's health.
+//! Provider stack: several HTTP endpoints of one chain behind one alloy provider, and the health of the chain.
 //!
-//! What it promises, and why alloy's own layers are not used for it (alloy 2.5):
+//! Guarantees, and the reasons why alloy's own layers are not used for them (alloy 2.5):
 //!
 //! | matter | alloy | here |
 //! |---|---|---|
 //! | failover | `FallbackLayer` asks several endpoints at once; a method missing from its short sequential list (`eth_sendRawTransaction` is missing) goes to all of them | [`EndpointStack`] asks one endpoint at a time; what is not a known read goes to exactly one, once |
-//! | retry | `RetryBackoffLayer` replays whole packets, sends included, when an answer looks like a rate limit | reads only, jittered, bounded in rounds and in time; an endpoint that lacks the block in question may be behind, so the others are asked, and it again |
-//! | lost answers | a plain transport error, indistinguishable from one where nothing left | [`ProviderError::OutcomeUnknown`], which a sender settles by receipt and nonce |
-//! | size | the HTTP transport reads a body whole before it looks at it | [`CappedHttp`] stops reading at a limit |
-//! | answers | ids are not compared; a missing batch member fails its own call only | ids, doubles and missing members are checked before anyone sees the packet |
-//! | nonces | `CachedNonceManager` never looks at the chain again; recommended fillers fill nonce, gas and fees on their own | [`ChainClient`] has no fillers: the sender owns nonces and fees |
+//! | retry | `RetryBackoffLayer` replays whole packets, sends included, when an answer looks like a rate limit | reads only, with jitter and bounded in rounds and time; an endpoint that lacks the requested block may be behind, so the others are tried and then it again |
+//! | lost answers | a plain transport error, which does not reveal whether the request was sent | [`ProviderError::OutcomeUnknown`], which a sender resolves by receipt and nonce |
+//! | size | the HTTP transport reads the whole body first | [`CappedHttp`] stops reading at a limit |
+//! | answers | ids are not compared; a missing batch member fails its own call only | ids, duplicates and missing members are checked before the packet is passed on |
+//! | nonces | `CachedNonceManager` never reads the chain again; the recommended fillers set nonce, gas and fees on their own | [`ChainClient`] has no fillers: the sender owns nonces and fees |
 //!
-//! Texts of an endpoint are cleaned where they enter, and nothing that is printed holds more of an
-//! URL than its host. Filters (`eth_newFilter` and its family) live in one endpoint, so they do not
-//! mix with failover: follow a chain by block number, as [`Monitor`] does.
+//! Texts from an endpoint are sanitised on receipt, and messages contain no part of a URL except its host. Filters
+//! (`eth_newFilter` and related methods) live in one endpoint, so they do not work with failover; follow a chain by
+//! block number as [`Monitor`] does.
 //!
-//! Not here: signing, nonces, fees, receipts (the sender), and the simulation (`chain::fork`).
+//! Not here: signing, nonces, fees and receipts (see `chain::sender`), and the simulation (see `chain::fork`).
 
 mod agree;
 mod answer;

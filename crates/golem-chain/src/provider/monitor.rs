@@ -1,4 +1,4 @@
-//! The task that keeps a chain's health current: one small question per endpoint and interval.
+//! Background task that keeps a chain's health current with one small request per endpoint and interval.
 
 use super::{
     endpoint::Endpoint,
@@ -9,14 +9,14 @@ use futures::future::join_all;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, task::AbortHandle};
 
-/// How the monitor works.
+/// Settings of the health monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MonitorRules {
-    /// Time between polls.
+    /// Time between two polls.
     pub interval: Duration,
-    /// Every so many polls the chain id is asked again.
+    /// Number of polls after which the chain id is verified again.
     pub verify_every: u32,
-    /// No answer to a poll within this is a failure.
+    /// Timeout of a poll for one endpoint.
     pub patience: Duration,
 }
 
@@ -26,7 +26,7 @@ impl Default for MonitorRules {
     }
 }
 
-/// Watches endpoints until it is dropped.
+/// Health monitor of a chain's endpoints.
 #[derive(Debug)]
 pub struct Monitor {
     endpoints: Vec<Endpoint>,
@@ -37,7 +37,7 @@ pub struct Monitor {
     out: watch::Sender<ChainHealth>,
 }
 
-/// Owns a monitor's task: dropping it ends the task.
+/// Owner of a monitor's task; dropping it ends the task.
 #[derive(Debug)]
 pub struct MonitorGuard(AbortHandle);
 
@@ -48,7 +48,7 @@ impl Drop for MonitorGuard {
 }
 
 impl Monitor {
-    /// A monitor that has asked nothing yet, and the view of what it will find.
+    /// Creates a monitor that has not polled yet, and a handle to its results.
     pub fn new(
         chain_id: u64,
         endpoints: Vec<Endpoint>,
@@ -60,7 +60,7 @@ impl Monitor {
         (Self { endpoints, chain_id, rules, clock, polls: 0, out }, HealthHandle(view))
     }
 
-    /// Asks every endpoint once and publishes what is known then.
+    /// Polls every endpoint once and publishes the result.
     pub async fn poll(&mut self) {
         let verify = self.polls.is_multiple_of(self.rules.verify_every.max(1));
         self.polls = self.polls.wrapping_add(1);
@@ -84,11 +84,11 @@ impl Monitor {
             }
         }
         let endpoints = self.endpoints.iter().map(Endpoint::health).collect();
-        // Nobody looking is no reason to stop: the order of endpoints depends on it.
+        // The order of endpoints depends on it, so polling continues without receivers.
         self.out.send_replace(ChainHealth::from_endpoints(self.chain_id, endpoints));
     }
 
-    /// Polls by the interval on the current tokio runtime.
+    /// Spawns the polling task on the current tokio runtime.
     #[must_use = "dropping the guard ends the task"]
     pub fn spawn(mut self) -> MonitorGuard {
         let task = tokio::spawn(async move {
@@ -103,15 +103,15 @@ impl Monitor {
     }
 }
 
-/// The highest block that at least two endpoints have reached, or the only one that is told: an endpoint that claims to
-/// be ahead of all others makes none of them look behind.
+/// Highest block that at least two endpoints have reached, or the only reported one. A single endpoint that claims to
+/// be ahead therefore does not make the others look late.
 fn reached(heads: impl Iterator<Item = u64>) -> Option<u64> {
     let mut heads: Vec<u64> = heads.collect();
     heads.sort_unstable_by(|one, other| other.cmp(one));
     heads.get(1).or(heads.first()).copied()
 }
 
-/// The endpoint's head, after its chain id where that is due. The endpoint keeps its own statistics.
+/// Reads the endpoint's head, after verifying the chain id if that is due. The endpoint updates its own statistics.
 async fn ask(endpoint: &Endpoint, verify: bool) -> Option<super::health::Head> {
     let health = endpoint.health();
     let wrong = health.chain_id.is_some_and(|found| found != endpoint.chain_id());

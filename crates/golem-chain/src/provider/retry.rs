@@ -1,20 +1,20 @@
-//! How often and how soon a read is asked again.
+//! Retry rules for reads: number of rounds and waits between them.
 
 use rand::Rng;
 use std::time::Duration;
 
-/// The bounds of asking again. One *round* asks every usable endpoint once.
+/// Retry limits. One *round* tries every usable endpoint once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryRules {
-    /// Rounds at most; 1 means no repetition.
+    /// Maximum number of rounds; 1 disables retries.
     pub rounds: u32,
-    /// Wait before the second round; doubles each round.
+    /// Wait before the second round; doubles with each round.
     pub first_wait: Duration,
-    /// Longest wait between rounds, also for what an endpoint asks for by `Retry-After`.
+    /// Longest wait between rounds, also for a pause requested by `Retry-After`.
     pub longest_wait: Duration,
-    /// No new attempt begins after this long.
+    /// Time after which no new attempt starts.
     pub total: Duration,
-    /// How waits are spread.
+    /// Randomisation of the waits.
     pub jitter: Jitter,
 }
 
@@ -30,17 +30,17 @@ impl Default for RetryRules {
     }
 }
 
-/// Where the random part of a wait comes from.
+/// Randomisation of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jitter {
-    /// Half of the wait is fixed, half is random, so that many clients do not come back together.
+    /// Half of the wait is fixed and half is random, so that many clients do not retry at the same time.
     Random,
-    /// No randomness: the whole wait.
+    /// The whole wait is fixed.
     Off,
 }
 
 impl RetryRules {
-    /// The wait after `round` (0 for the first) has failed.
+    /// Wait after `round` (0 for the first) has failed.
     pub fn wait_after(&self, round: u32) -> Duration {
         let doubled = self.first_wait.saturating_mul(1_u32.checked_shl(round).unwrap_or(u32::MAX));
         self.spread(doubled.min(self.longest_wait))

@@ -1,4 +1,4 @@
-//! Several endpoints of one chain as one alloy transport. See the room's page for the promises.
+//! Several endpoints of one chain as one alloy transport; the [module page](super) lists its guarantees.
 
 use super::{
     agree, answer,
@@ -24,7 +24,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Time that endpoints have to answer once one of them has. One that takes longer is treated as absent.
+/// Time to answer for the other endpoints after the first answer; later ones count as absent.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// A `tower` service from request packets to response packets over one or more endpoints.
@@ -34,14 +34,15 @@ pub struct EndpointStack {
     agreement: Agreement,
 }
 
-/// How many endpoints an answer takes.
+/// Number of endpoints that must give the same answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Agreement {
-    /// One, except for nonces and receipts.
+    /// One endpoint, except for nonces and receipts.
     One,
-    /// All that answer.
+    /// All endpoints that answer.
     All,
-    /// A strict majority of those that answer; a contradiction goes on record. For reads of one block by its hash.
+    /// A strict majority of the endpoints that answer; contradictions are recorded. For reads of a block named by its
+    /// hash.
     Majority,
 }
 
@@ -54,10 +55,10 @@ struct Inner {
 }
 
 impl EndpointStack {
-    /// A stack over `endpoints`, preferred in the order given among those that are equally well.
+    /// Creates a stack over `endpoints`; among endpoints in the same condition, the given order decides.
     ///
     /// # Errors
-    /// [`ProviderError::NoEndpoint`] if there is none.
+    /// [`ProviderError::NoEndpoint`] if `endpoints` is empty.
     pub fn new(chain_id: u64, endpoints: Vec<Endpoint>, rules: RetryRules) -> Result<Self, ProviderError> {
         if endpoints.is_empty() {
             return Err(ProviderError::NoEndpoint { chain_id });
@@ -66,29 +67,29 @@ impl EndpointStack {
         Ok(Self { inner: Arc::new(inner), agreement: Agreement::One })
     }
 
-    /// The endpoints, in the operator's order.
+    /// All endpoints, in the operator's order.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.inner.endpoints
     }
 
-    /// The same endpoints, which must say the same to be believed.
+    /// The same endpoints, all of which must give the same answer.
     pub fn witnessed(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), agreement: Agreement::All }
     }
 
-    /// The same endpoints, of which a strict majority must say the same to be believed.
+    /// The same endpoints, of which a strict majority must give the same answer.
     pub fn by_majority(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), agreement: Agreement::Majority }
     }
 
-    /// A stack of one of these endpoints, by its index. `None` where there is no such endpoint.
+    /// A stack of the endpoint at `index`; `None` if there is no such endpoint.
     pub fn alone(&self, index: usize) -> Option<Self> {
         let endpoint = self.inner.endpoints.get(index)?.clone();
         let Inner { chain_id, rules, .. } = &*self.inner;
         Self::new(*chain_id, vec![endpoint], *rules).ok()
     }
 
-    /// Endpoints that answer and follow the chain, by index: those whose readings count.
+    /// Indices of the endpoints that answer and follow the chain.
     pub fn counted(&self) -> Vec<usize> {
         let abstaining = self.inner.abstaining();
         let all = self.inner.endpoints.iter().enumerate();
@@ -96,36 +97,35 @@ impl EndpointStack {
         counted.map(|(index, _)| index).collect()
     }
 
-    /// Endpoints whose reading a decision waits for, by index: all that are not down, those included that ask to be left
-    /// alone for a while, and without those that have come to a stand while another has not.
+    /// Indices of the endpoints that a decision waits for: all that are not down, including those in a pause they asked
+    /// for. Stalled endpoints are excluded unless all have stalled.
     pub(crate) fn expected(&self) -> Vec<usize> {
         self.inner.expected()
     }
 
-    /// True if an endpoint of `expected` is missing from `heard` although it works: it is rate-limiting, or it gives the
-    /// number of its latest block. An endpoint that fails at that too is absent.
+    /// Returns true if an endpoint of `expected` is missing from `heard` although it works: it is rate-limiting, or it
+    /// returns its latest block number.
     pub(crate) async fn misses(&self, expected: &[usize], heard: &[usize]) -> bool {
         self.inner.misses(expected, heard).await
     }
 
-    /// A point in the record of contradictions.
+    /// Current position in the record of contradictions.
     pub fn mark(&self) -> DisputeMark {
         self.inner.disputes.mark()
     }
 
-    /// What endpoints contradicted each other about since `mark`; `None` if nothing.
+    /// Contradictions between endpoints since `mark`; `None` if there are none.
     pub fn disputes_since(&self, mark: DisputeMark) -> Option<DisputesSince> {
         self.inner.disputes.since(mark)
     }
 
-    /// Puts a contradiction on record, with the endpoints it names by index.
+    /// Records a contradiction between the endpoints with these indices.
     pub(crate) fn note(&self, subject: &str, endpoints: &[usize], outvoted: bool) -> Dispute {
         self.inner.note(subject, endpoints, outvoted)
     }
 
-    /// Asks every endpoint that answers the same batch at the same time: one round trip. `calls` differ by endpoint
-    /// where one needs another form of the question. Endpoints that fail, or that take more than [`GRACE`] longer than
-    /// the first, are left out.
+    /// Sends a batch to all endpoints that answer, in parallel. `calls` may differ by endpoint where one needs another
+    /// form of the request. Endpoints that fail, or that take more than [`GRACE`] longer than the first, are omitted.
     pub(crate) async fn testimonies(
         &self,
         batching: Batching,
@@ -138,7 +138,7 @@ impl EndpointStack {
     }
 }
 
-/// The answers of those that answer within [`GRACE`] of the first; a late endpoint counts as failed.
+/// Answers within [`GRACE`] of the first one; a late endpoint counts as failed.
 async fn in_time<T, F>(asked: Vec<(Endpoint, F)>) -> Vec<T>
 where
     F: Future<Output = Option<T>>,
@@ -170,7 +170,7 @@ where
         let error = format!("no answer within {} s of another endpoint's", GRACE.as_secs());
         endpoint.observe(Outcome::Failed { error: SafeText::clean(&error, TEXT_LIMIT) });
     }
-    // In the operator's order, whoever was first.
+    // In the operator's order, independent of response times.
     answers.sort_by_key(|(place, _)| *place);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
@@ -207,11 +207,10 @@ impl Inner {
         }
     }
 
-    /// A read: round after round over the endpoints that are `heard` until one answers. A batch is answered whole
-    /// by one endpoint, so that its members speak of one view of the chain. An endpoint that lacks the block in
-    /// question may be behind, and one that has trouble of its own may soon be over it: the others are asked, and it
-    /// again, before its refusal counts.
-    /// Says which endpoint it was.
+    /// Reads in rounds over the `heard` endpoints until one answers. One endpoint answers a whole batch, so that its
+    /// results are consistent. An endpoint that lacks the requested block may be behind, and one with an internal
+    /// failure may recover. The others are tried, and then that endpoint again, before its refusal counts. Also returns
+    /// the index of the endpoint that answered.
     async fn read(
         &self,
         packet: RequestPacket,
@@ -235,7 +234,7 @@ impl Inner {
                         *slot = None;
                         refused = Some((answer, index));
                     }
-                    // What the others say decides; it is not asked the same again.
+                    // Other endpoints decide; this request is not repeated here.
                     Ok(answer) if self.endpoints.len() > 1 && agree::is_impossible(&packet, &answer) => {
                         let detail = SafeText::clean("a call of Multicall3 came to nothing", TEXT_LIMIT);
                         *slot = Some(ProviderError::Decode { detail });
@@ -251,22 +250,22 @@ impl Inner {
                 _ => break,
             }
         }
-        // That nobody has the block, or can tell, is an answer.
+        // If no endpoint has the block, or all fail internally, that is the answer.
         refused.ok_or_else(|| self.summary(failures))
     }
 
-    /// A read for which one endpoint is not enough. All endpoints are asked at the same time, so that it takes one round
-    /// trip where they agree.
+    /// A read that needs several endpoints. All are queried in parallel, so that agreement takes one round trip.
     async fn agreed(&self, packet: RequestPacket, agreement: Agreement) -> Result<ResponsePacket, ProviderError> {
         let mut round = 0;
-        // Before anybody fails at this question: an answer that only one can give must not make it the only one.
+        // Determined before an endpoint fails at this request: if only one endpoint can answer it, the others must
+        // still count.
         let expected = self.expected();
         loop {
             let abstaining = self.abstaining();
             let heard = |index: usize| !abstaining.contains(&index);
             let mut answers = self.hear(&packet, agreement, &heard).await;
             if answers.iter().all(|(_, answer)| answer::is_behind(answer)) {
-                // Nobody answers, or nobody has the block: asked with all the patience of the stack.
+                // If no endpoint answers or none has the block, the stack's retries apply.
                 let (answer, by) = self.read(packet.clone(), &heard).await?;
                 if answer::is_behind(&answer) && answers.len() < 2 {
                     return Ok(answer);
@@ -283,7 +282,8 @@ impl Inner {
             }
             let voices = tally.voices();
             let tally = match tally.unanimous(matches!(agreement, Agreement::Majority)) {
-                // One alone decides only where no other works: it could have asked for what only it can answer.
+                // A single endpoint decides only if no other works, since a caller's request might be one that only it
+                // can answer.
                 Ok(answer)
                     if !matches!(agreement, Agreement::Majority)
                         || voices.len() > 1
@@ -316,7 +316,7 @@ impl Inner {
         }
     }
 
-    /// The majority's answer, with the contradiction on record; without a majority, the error.
+    /// Returns the majority's answer and records the contradiction; without a majority, an error.
     fn outvoted(&self, method: SafeText, tally: agree::Tally) -> Result<ResponsePacket, ProviderError> {
         let voices = tally.voices();
         match tally.majority() {
@@ -351,7 +351,7 @@ impl Inner {
         dispute
     }
 
-    /// The usable answers of all endpoints that are `heard` and answer, by index.
+    /// Usable answers of all `heard` endpoints that answer, by index.
     async fn hear(
         &self,
         packet: &RequestPacket,
@@ -372,9 +372,9 @@ impl Inner {
         in_time(asked.collect()).await
     }
 
-    /// Endpoints whose word is not asked for: those that have come to a stand, by their own latest block, where at least
-    /// two others have not. One alone that tells a new block would else silence all others whenever a chain itself stands
-    /// still; and where all stand still, all are heard.
+    /// Indices of the endpoints that are not queried: those that have stalled by their own latest block, if at least
+    /// two others have not. With only one other, an endpoint that invents a new block could silence all others whenever
+    /// the chain stops. If all have stalled, all are queried.
     fn abstaining(&self) -> Vec<usize> {
         let stands = |still: bool| {
             let all = self.endpoints.iter().enumerate();
@@ -405,7 +405,7 @@ impl Inner {
         false
     }
 
-    /// How long to wait for another round, or `None` if none can help.
+    /// Wait before the next round; `None` if another round cannot help.
     fn wait_after(&self, round: u32, failures: &[Option<ProviderError>]) -> Option<std::time::Duration> {
         let open = || {
             self.endpoints
@@ -414,12 +414,12 @@ impl Inner {
                 .filter(|(_, failure)| !failure.as_ref().is_some_and(is_final))
                 .map(|(endpoint, _)| endpoint.cooling())
         };
-        // The soonest that any endpoint may be asked; one that is not cooling may be asked at once.
+        // Earliest time at which an endpoint accepts a request; zero if one is not in a pause.
         let soonest = open().map(Option::unwrap_or_default).min()?;
         (soonest <= self.rules.longest_wait).then(|| soonest.max(self.rules.wait_after(round)))
     }
 
-    /// Anything but a read. Moves on to the next endpoint only while not a byte has left.
+    /// Sends a request that is not a read. Tries the next endpoint only if no byte was sent.
     async fn once(&self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
         let method = SafeText::clean(once_method(&packet), TEXT_LIMIT);
         let mut failures: Vec<Option<ProviderError>> = vec![None; self.endpoints.len()];
@@ -448,12 +448,13 @@ impl Inner {
         Err(self.summary(failures))
     }
 
-    /// Endpoints that ask for no silence first, then by condition, then in the operator's order.
+    /// Endpoints in order of preference: without a pause first, then not recently outvoted, then by condition, then in
+    /// the operator's order.
     fn by_preference(&self) -> Vec<(usize, &Endpoint)> {
         let mut order: Vec<_> = self.endpoints.iter().enumerate().collect();
         order.sort_by_cached_key(|(index, endpoint)| {
             let health = endpoint.health();
-            // One that a majority has outvoted lately is asked last.
+            // An endpoint that a majority outvoted recently comes later.
             let outvoted = health.dispute.as_ref().is_some_and(|dispute| dispute.outvoted);
             (endpoint.cooling().is_some(), outvoted, health.condition(), *index)
         });
@@ -465,7 +466,7 @@ impl Inner {
             .into_iter()
             .zip(&self.endpoints)
             .filter_map(|(failure, endpoint)| {
-                // An endpoint that was left alone all the while has no failure of its own in this call.
+                // An endpoint that was in a pause all the time has no failure of its own in this call.
                 failure.or_else(|| {
                     let retry_after = endpoint.cooling();
                     retry_after
@@ -481,7 +482,7 @@ impl Inner {
     }
 }
 
-/// Whether asking the same endpoint the same again cannot help.
+/// Returns true if repeating the request at the same endpoint cannot help.
 fn is_final(error: &ProviderError) -> bool {
     match error {
         ProviderError::WrongChain { .. }
@@ -489,7 +490,7 @@ fn is_final(error: &ProviderError) -> bool {
         | ProviderError::Decode { .. }
         | ProviderError::Local { .. }
         | ProviderError::BadUrl { .. } => true,
-        // Refused as a whole, such as a batch by one error: an endpoint in trouble may take it the next time.
+        // Refused as a whole, such as a batch by one error; an endpoint with an internal failure may accept it later.
         ProviderError::Rpc { code, .. } => !answer::is_trouble_code(*code),
         ProviderError::Http { status, .. } => (300..500).contains(status) && !matches!(status, 408 | 425),
         ProviderError::Disagreement { .. }

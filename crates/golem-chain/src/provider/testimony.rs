@@ -1,44 +1,44 @@
-//! One endpoint's answers to a batch that every endpoint of a chain is asked.
+//! Answers of one endpoint to a batch that all endpoints of a chain receive.
 
 use super::{answer, endpoint::Endpoint};
 use alloy::rpc::json_rpc::{Id, Request, RequestPacket, Response, ResponsePacket, ResponsePayload, SerializedRequest};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::Value;
 
-/// The answers of one endpoint, in the order of the calls.
+/// Answers of one endpoint, in the order of the calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Testimony {
-    /// Its place among the chain's endpoints.
+    /// Index of the endpoint in its stack.
     pub endpoint: usize,
-    /// Whether its own latest block is too old by this machine's clock.
+    /// True if the endpoint has stalled: its own latest block is too old by the local clock.
     pub stands_still: bool,
-    /// One for each call.
+    /// One answer per call.
     pub said: Vec<Said>,
 }
 
-/// One endpoint's answer to one call.
+/// Answer of one endpoint to one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// A result.
+    /// The result of the call.
     Value(Value),
-    /// It does not have the block that was named.
+    /// The endpoint lacks the requested block.
     Behind,
-    /// It does not understand how the block was named (EIP-1898), or another parameter.
+    /// The endpoint rejects the form of the block parameter (EIP-1898) or another parameter.
     BadParams,
     /// Any other error.
     Failed,
 }
 
-/// Size of the requests in which endpoints are asked.
+/// Size and concurrency of batch requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batching {
-    /// Calls to a request.
+    /// Calls per request.
     pub calls: usize,
-    /// Requests under way at the same time.
+    /// Concurrent requests per endpoint.
     pub requests: usize,
 }
 
-/// Asks one endpoint all `calls`. `None` if it fails as a whole.
+/// Sends all `calls` to one endpoint. `None` if a request fails as a whole.
 pub(super) async fn of(
     index: usize,
     endpoint: &Endpoint,

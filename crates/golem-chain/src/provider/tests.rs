@@ -1,7 +1,7 @@
-//! The stack against servers that misbehave.
+//! Tests of the stack against misbehaving servers.
 //!
-//! A server that falls silent is waited for by a short limit of the endpoint before it; the one
-//! that must answer has minutes. Waiting between rounds is tested on a paused clock, without sockets.
+//! For servers that do not answer, the endpoint's timeout is short; for those that must answer, it is minutes. Waits
+//! between rounds are tested on a paused clock without sockets.
 
 mod ahead;
 mod connect;
@@ -120,7 +120,7 @@ async fn a_read_moves_on_from_an_endpoint_that_lacks_the_block_and_comes_back_to
     let both = stack(vec![endpoint(&behind.url), endpoint(&good.url)], 3);
     assert_eq!(results(&ask(&both, call(1, READ)).await.unwrap()), ["\"eth_gasPrice\""]);
     assert_eq!((behind.count(), good.count()), (1, 1));
-    // Alone, it is given time to catch up.
+    // As the only endpoint, it gets time to catch up.
     let catching_up = Server::start(CHAIN_ID, |index, question| match index {
         0 | 1 => no_header(question),
         _ => Reaction::Body(good_answer(question)),
@@ -168,7 +168,7 @@ async fn a_silent_endpoint_times_out_and_the_next_answers() {
     let silent = Server::start(CHAIN_ID, |_, _| Reaction::Silence).await;
     let good = Server::good().await;
     let alone = stack(vec![endpoint_within(&silent.url, SHORT)], 1);
-    // On a slow machine the time may already end while the chain id is asked; both are time-outs.
+    // On a slow machine the timeout may already occur while the chain id is read; both are timeouts.
     assert!(matches!(ask(&alone, call(1, READ)).await, Err(ProviderError::TimedOut { after: SHORT, .. })));
     let both = stack(vec![endpoint_within(&silent.url, SHORT), endpoint(&good.url)], 1);
     assert_eq!(results(&ask(&both, call(1, READ)).await.unwrap()), ["\"eth_gasPrice\""]);
@@ -191,7 +191,7 @@ async fn batches_are_checked_member_by_member() {
         let error = ask(&stack(vec![endpoint(&wrong.url)], 1), batch(&asked)).await.unwrap_err();
         assert!(error.to_string().contains(expected), "expected {expected:?} in {error}");
     }
-    // Any order will do.
+    // The order of the responses does not matter.
     let shuffled =
         Server::start(CHAIN_ID, move |_, _| Reaction::Body(json!([member(12), member(10), member(11)]).to_string()))
             .await;
@@ -242,7 +242,7 @@ async fn a_read_outlasts_an_endpoints_trouble_and_what_stays_is_told() {
     .await;
     let answer = ask(&stack(vec![endpoint(&passing.url)], 3), call(1, READ)).await.unwrap();
     assert_eq!((results(&answer), passing.count()), (vec!["\"eth_gasPrice\"".to_owned()], 3));
-    // The same where a whole batch is refused by one error.
+    // The same applies if a single error refuses a whole batch.
     let passing = Server::start(CHAIN_ID, move |index, question| match index {
         0 => {
             Reaction::Body(json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32603, "message": "x"}}).to_string())
@@ -252,12 +252,12 @@ async fn a_read_outlasts_an_endpoints_trouble_and_what_stays_is_told() {
     .await;
     let answer = ask(&stack(vec![endpoint(&passing.url)], 3), batch(&[READ, READ])).await.unwrap();
     assert_eq!((results(&answer).len(), passing.count()), (2, 2));
-    // Another endpoint is asked at once.
+    // The other endpoint is tried at once.
     let (lasting, good) = (Server::start(CHAIN_ID, move |_, question| trouble(question)).await, Server::good().await);
     let both = stack(vec![endpoint(&lasting.url), endpoint(&good.url)], 3);
     assert_eq!(results(&ask(&both, call(1, READ)).await.unwrap()), ["\"eth_gasPrice\""]);
     assert_eq!((lasting.count(), good.count()), (1, 1));
-    // Trouble that does not pass is the answer, in the endpoint's own words.
+    // A permanent failure is the answer, in the endpoint's own words.
     let alone = ask(&stack(vec![endpoint(&lasting.url)], 3), call(1, READ)).await.unwrap();
     assert_eq!((alone.iter_errors().map(|error| error.code).collect::<Vec<_>>(), lasting.count()), (vec![-32603], 4));
 }
@@ -354,7 +354,7 @@ async fn keys_in_urls_are_never_told() {
     };
     let refused = Server::start(CHAIN_ID, move |_, question| Reaction::Status(401, "", refusal(question))).await;
     let answered = Server::start(CHAIN_ID, move |_, question| Reaction::Body(refusal(question))).await;
-    // These two answer with an error that the packet carries, so it is read as a caller of alloy's would.
+    // The packet itself carries the error here, so it is read as a caller of alloy would.
     for url in [&refused.url, &answered.url] {
         let provider = provider(stack(vec![endpoint(&with_key(url))], 2));
         let error = provider.get_block_number().await.unwrap_err();
@@ -416,12 +416,12 @@ async fn the_monitor_sees_lag_age_and_wrong_chains() {
     let stranger = Server::start(1, at(9_999, 1_000)).await;
     let mut endpoints =
         vec![endpoint(&behind.url), endpoint(&ahead.url), endpoint(&stranger.url), endpoint(&dead_url().await)];
-    // How far is behind, two must have shown.
+    // The lag is measured against a block that two endpoints have reached.
     endpoints.push(endpoint(&also_ahead.url));
     let patience = MonitorRules { patience: PATIENT, ..MonitorRules::default() };
     let (mut monitor, handle) = Monitor::new(CHAIN_ID, endpoints, patience, Arc::new(FixedClock(1_010)));
     assert_eq!(handle.now().condition, Condition::Unproven);
-    // A new endpoint may be taken as healthy before its lag is known; three polls settle it.
+    // A new endpoint may count as healthy before its lag is known; three polls settle it.
     for _ in 0..5 {
         monitor.poll().await;
     }
@@ -440,7 +440,7 @@ async fn the_monitor_sees_lag_age_and_wrong_chains() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
-    /// Whatever bytes come, checking them ends in an answer or an error.
+    /// Any bytes end in an answer or an error.
     #[test]
     fn any_body_is_survived(cut in 0_usize..200, noise in any::<u8>(), at in 0_usize..200) {
         let body = good_answer(&json!([{"id": 10, "method": "a"}, {"id": 11, "method": "b"}]));

@@ -1,56 +1,56 @@
-//! What a send that was not simply accepted means: one class each, one treatment each, one table.
+//! Classes of send failures, with one treatment each.
 
 use super::state::TxEvent;
 use crate::provider::ProviderError;
 
-/// Why a send was not simply accepted.
+/// Class of a send failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SendFault {
-    /// The endpoint has it already.
+    /// The endpoint already has the transaction.
     AlreadyKnown,
-    /// The account's nonce is past it: it is in a block, or another transaction is.
+    /// The account's nonce is past it: this transaction or another one is in a block.
     NonceTooLow,
-    /// An earlier nonce is missing where the endpoint looks.
+    /// The endpoint lacks a transaction with an earlier nonce.
     NonceTooHigh,
-    /// It pays less than the endpoint or the next block asks.
+    /// The fees are below the minimum of the endpoint or the next block.
     Underpriced,
-    /// One of the same nonce waits there, and this one does not pay enough more.
+    /// A transaction with the same nonce is waiting, and the fees do not exceed it by enough.
     ReplacementUnderpriced,
-    /// The account cannot pay value and worst fee.
+    /// The account's balance does not cover value and maximum fee.
     InsufficientFunds,
-    /// No node would take these bytes: too little gas, too large, wrong type, wrong signature.
+    /// The transaction is invalid for any node: too little gas, too large, wrong type, wrong signature.
     Invalid,
-    /// The endpoint ran it first and it reverted.
+    /// The endpoint executed it first and it reverted.
     Reverted,
-    /// The endpoint cannot take anything now.
+    /// The endpoint accepts nothing at the moment.
     Busy,
-    /// Nothing has left this machine.
+    /// The endpoint was not reached, so nothing was sent.
     NotReached,
-    /// The endpoint is one of another chain; it was not given the bytes.
+    /// The endpoint belongs to another chain and did not get the transaction.
     WrongChain,
-    /// It may have arrived, and the answer was lost or says nothing.
+    /// The transaction may have arrived, but the answer was lost or is inconclusive.
     OutcomeUnknown,
-    /// A refusal in words nobody here knows.
+    /// A refusal with an unknown message.
     Unrecognised,
 }
 
-/// What is done about it.
+/// Treatment of a send failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Treatment {
-    /// Wait for its receipt.
+    /// Wait for the receipt.
     WaitForReceipt,
-    /// Ask receipt and nonce what became of it. Nothing else is signed for this nonce until they say.
+    /// Determine the outcome from receipt and nonce. Until then, nothing else is signed for this nonce.
     AskTheChain,
     /// Send the same bytes again later.
     SendAgain,
-    /// Sign the same action anew with the same nonce and higher fees.
+    /// Sign the same action again with the same nonce and higher fees.
     Outbid,
-    /// Give it up; its nonce goes to the next transaction.
+    /// Drop the transaction; the next one uses its nonce.
     GiveBack,
 }
 
 impl SendFault {
-    /// Every class.
+    /// All classes of send failures.
     pub const ALL: [Self; 13] = [
         Self::AlreadyKnown,
         Self::NonceTooLow,
@@ -67,7 +67,7 @@ impl SendFault {
         Self::Unrecognised,
     ];
 
-    /// The table: what is done, and what it tells about the transaction.
+    /// Treatment of the class, and the event it implies for the transaction.
     pub const fn treatment(self) -> (Treatment, Option<TxEvent>) {
         match self {
             Self::AlreadyKnown => (Treatment::WaitForReceipt, Some(TxEvent::Accepted)),
@@ -86,22 +86,22 @@ impl SendFault {
         }
     }
 
-    /// The class of an error from the provider stack.
+    /// Classifies an error of the provider stack.
     pub fn of(error: &ProviderError) -> Self {
         match error {
             ProviderError::WrongChain { .. } => Self::WrongChain,
-            // Before the rest: it wraps causes that alone would say less.
+            // Comes first, since it wraps causes that say less on their own.
             ProviderError::OutcomeUnknown { .. } => Self::OutcomeUnknown,
             ProviderError::Rpc { message, code, .. } => Self::of_words(message.as_str(), *code),
             error if error.nothing_sent() => Self::NotReached,
             ProviderError::AllFailed { failures, .. } => {
-                // Each was tried before a byte had left, or asks for silence.
+                // For each endpoint, nothing was sent or a rate limit applied.
                 let harmless = |failure: &ProviderError| {
                     failure.nothing_sent() || matches!(failure, ProviderError::RateLimited { .. })
                 };
                 if failures.iter().all(harmless) { Self::Busy } else { Self::OutcomeUnknown }
             }
-            // The first four say by themselves that nothing was sent, and are met above.
+            // `nothing_sent` is true for the first four, so they were handled above.
             ProviderError::NoEndpoint { .. }
             | ProviderError::BadUrl { .. }
             | ProviderError::Unreachable { .. }
@@ -117,20 +117,20 @@ impl SendFault {
         }
     }
 
-    /// The class of a node's refusal, by the words of go-ethereum, Nethermind, Erigon, Besu, reth and anvil. They
-    /// carry no codes of their own; words that are not known stay [`SendFault::Unrecognised`], which is the safe side.
+    /// Classifies a node's refusal by the messages of go-ethereum, Nethermind, Erigon, Besu, reth and anvil, which have
+    /// no codes for it. Unknown messages become [`SendFault::Unrecognised`], the safe choice.
     fn of_words(message: &str, code: i64) -> Self {
         let message = message.to_ascii_lowercase();
         WORDS
             .iter()
             .find(|(words, _)| message.contains(words))
             .map(|(_, class)| *class)
-            // 3 is what nodes answer a reverted execution with.
+            // 3 is the nodes' code for a reverted execution.
             .unwrap_or(if code == 3 { Self::Reverted } else { Self::Unrecognised })
     }
 }
 
-/// Words of refusals, the more particular first.
+/// Phrases of refusals, in lower case; more specific ones come first.
 const WORDS: &[(&str, SendFault)] = &[
     ("already known", SendFault::AlreadyKnown),
     ("alreadyknown", SendFault::AlreadyKnown),
@@ -254,7 +254,7 @@ mod tests {
         for class in [SendFault::of(&lost), SendFault::Unrecognised, SendFault::NonceTooLow] {
             assert_eq!(class.treatment().0, Treatment::AskTheChain);
         }
-        // Only what ends in a certain refusal may give a nonce back.
+        // Only a definite refusal may release a nonce.
         for class in SendFault::ALL {
             let (treatment, event) = class.treatment();
             assert_eq!(treatment == Treatment::GiveBack, event == Some(TxEvent::Refused), "{class:?}");

@@ -1,11 +1,12 @@
-//! What gas costs, within what may be paid: estimated from the fees of recent blocks
-//! ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)), bounded by the caller. Fees are in wei per unit of gas.
+//! Fee estimation from recent blocks ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)), bounded by the caller's
+//! cap. Fees are in wei per unit of gas.
 //!
-//! What an endpoint says of fees is only ever a wish: nothing above the cap is paid, whatever it claims. The cap itself
-//! comes from such an answer, so every endpoint that answers is asked, and the lowest tip counts: one too low is outbid
-//! later, one too high is gone. No tip is above [`FeeRules::most_tip`], or the base fee where that is higher. A base fee too
-//! low would leave a signed transaction waiting, so that where several endpoints answer, none counts that is below what
-//! follows from the latest header on which they agree.
+//! Endpoints' answers about fees are not trusted: nothing above the cap is paid. Since the cap itself derives from such
+//! answers, all endpoints are queried, and the lowest tip counts. A tip that is too low is raised later, while one that
+//! is too high is lost. No tip exceeds [`FeeRules::most_tip`], or the base fee if that is higher.
+//!
+//! A base fee that is too low would leave a signed transaction waiting. With several endpoints, the base fee therefore
+//! has a lower bound that follows from the latest header on which they agree.
 
 use alloy::consensus::BlockHeader as _;
 use alloy::eips::BlockNumberOrTag;
@@ -16,64 +17,64 @@ use serde::Deserialize;
 
 use crate::provider::{ChainClient, ProviderError};
 
-/// The fees of a transaction, in wei per unit of gas. Also the most that they may be.
+/// Fees of a transaction, or caps for them, in wei per unit of gas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fees {
-    /// All of it, base fee included.
+    /// Maximum total fee, including the base fee.
     pub max_fee_per_gas: u128,
-    /// The part for the block's producer.
+    /// Maximum priority fee, paid to the block producer.
     pub max_priority_fee_per_gas: u128,
 }
 
-/// How fees are estimated.
+/// Settings of the fee estimation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeeRules {
-    /// Over how many recent blocks.
+    /// Number of recent blocks.
     pub blocks: u16,
-    /// Which percentile of what their transactions paid the producer, 0 to 100.
+    /// Percentile of the priority fees in a block, 0 to 100.
     pub percentile: u8,
-    /// What is paid the producer at least, where blocks show less.
+    /// Lower bound of the tip.
     pub least_tip: u128,
-    /// What is paid the producer at most, whatever blocks are said to show, unless the base fee is higher still.
+    /// Upper bound of the tip, unless the base fee is higher.
     pub most_tip: u128,
 }
 
 impl Default for FeeRules {
     fn default() -> Self {
-        // Thirty gwei is the least that Polygon's nodes take, and more than is usual on any other chain known here.
+        // Polygon's nodes require at least 30 gwei, more than is usual on any other supported chain.
         Self { blocks: 20, percentile: 50, least_tip: 2_000_000, most_tip: 30_000_000_000 }
     }
 }
 
-/// What the next block asks.
+/// Estimated fees of the next block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeeQuote {
-    /// The next block's base fee.
+    /// Base fee of the next block.
     pub base_fee: u128,
-    /// What producers were paid lately.
+    /// Usual priority fee in recent blocks.
     pub tip: u128,
 }
 
-/// Why no fee can be named.
+/// Error of the fee estimation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FeeError {
-    /// The chain asks more than may be paid.
+    /// The chain requires more than the cap allows.
     #[error("gas costs {needed} wei per unit now and {cap} may be paid: wait until it is cheaper, or raise the cap")]
     AboveCap {
-        /// The least that would do.
+        /// Lowest sufficient fee.
         needed: u128,
-        /// The most that may be paid.
+        /// The cap on that fee.
         cap: u128,
     },
-    /// The endpoint's fee history makes no sense.
+    /// The endpoint's fee history is not usable.
     #[error("the endpoint's fee history cannot be used: {0}")]
     Nonsense(&'static str),
-    /// No answer.
+    /// Failure of the chain request.
     #[error(transparent)]
     Provider(#[from] ProviderError),
 }
 
-/// The members of `eth_feeHistory`'s answer that are used; the ratios are floats and stay unread.
+/// The used members of the `eth_feeHistory` result; the ratios are floats and are not read.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct History {
@@ -82,10 +83,10 @@ struct History {
     reward: Vec<Vec<U128>>,
 }
 
-/// Asks the chain what the next block will cost.
+/// Estimates the fees of the next block.
 ///
 /// # Errors
-/// [`FeeError::Provider`], or [`FeeError::Nonsense`] for an answer that is none.
+/// [`FeeError::Provider`], or [`FeeError::Nonsense`] for a fee history that is not usable.
 pub async fn estimate(client: &ChainClient, rules: FeeRules) -> Result<FeeQuote, FeeError> {
     let params = (format!("{:#x}", rules.blocks), "latest", [rules.percentile.min(100)]);
     let (answers, floor) =
@@ -94,22 +95,22 @@ pub async fn estimate(client: &ChainClient, rules: FeeRules) -> Result<FeeQuote,
     FeeQuote::of_all(quotes.collect(), rules, floor)
 }
 
-/// The base fee that follows from the latest header on which the endpoints agree, by Ethereum's parameters of EIP-1559: a
-/// rollup's base fee falls no faster. `None` with one endpoint, or where they agree on no header.
+/// Next base fee computed from the latest header on which the endpoints agree, by Ethereum's parameters of EIP-1559; a
+/// rollup's base fee falls no faster. `None` with one endpoint, or if they agree on no header.
 async fn agreed_base_fee(client: &ChainClient) -> Option<u128> {
     if !client.has_several_endpoints() {
         return None;
     }
     let provider = client.agreed();
     let head = provider.get_block_by_number(BlockNumberOrTag::Latest).await.ok()??.header.hash;
-    // The latest block is the word of one endpoint: that it exists, and is so, is the others' too.
+    // The latest block may be one endpoint's claim; reading it by hash confirms it with the others.
     let header = provider.get_block_by_hash(head).await.ok()??.header;
     header.next_block_base_fee(BaseFeeParams::ethereum()).map(u128::from)
 }
 
 impl FeeQuote {
-    /// What several endpoints say, as one: the lowest tip, and the base fee in the middle, the lower of two, or `floor`
-    /// where that is higher. A base fee is paid as the block has it, whatever was claimed; it only has to be enough.
+    /// Combines the quotes of several endpoints: the lowest tip and the lower median of the base fees, or `floor` if
+    /// that is higher. A transaction pays the block's base fee, so an estimate only has to be high enough.
     fn of_all(told: Vec<Result<Self, FeeError>>, rules: FeeRules, floor: Option<u128>) -> Result<Self, FeeError> {
         let mut quotes = Vec::new();
         let mut refused = FeeError::Nonsense("nobody was asked");
@@ -129,9 +130,9 @@ impl FeeQuote {
     }
 
     fn from_history(history: History, rules: FeeRules) -> Result<Self, FeeError> {
-        // One more than blocks: the last is the next block's.
+        // There is one more base fee than blocks; the last one is the next block's.
         let base_fee = history.base_fee_per_gas.last().ok_or(FeeError::Nonsense("it names no base fee"))?.to();
-        // An empty block says zero, which says nothing.
+        // An empty block reports zero, which is not a price.
         let mut tips: Vec<u128> =
             history.reward.iter().filter_map(|paid| paid.first()).map(|tip| tip.to()).filter(|tip| *tip > 0).collect();
         tips.sort_unstable();
@@ -139,11 +140,11 @@ impl FeeQuote {
         Ok(Self { base_fee, tip: median.max(rules.least_tip) })
     }
 
-    /// Fees that get into the next blocks: twice the base fee, which six full blocks in a row cannot outgrow, and the
-    /// tip, all of it within `cap`.
+    /// Fees for the next blocks within `cap`: the tip plus twice the base fee, which suffices for the next six blocks
+    /// even if all of them are full.
     ///
     /// # Errors
-    /// [`FeeError::AboveCap`] if the cap does not even cover one full block's rise of the base fee.
+    /// [`FeeError::AboveCap`] if the cap does not cover the rise of the base fee by one full block.
     pub fn within(self, cap: Fees) -> Result<Fees, FeeError> {
         let tip = self.tip.min(cap.max_priority_fee_per_gas);
         // A full block raises the base fee by an eighth.
@@ -156,11 +157,11 @@ impl FeeQuote {
         Ok(Fees { max_fee_per_gas: wished.min(cap.max_fee_per_gas), max_priority_fee_per_gas: tip })
     }
 
-    /// Fees that take the place of `old`: both an eighth higher at least (nodes ask for a tenth), and no less than what
-    /// the next blocks ask, all of it within `cap`.
+    /// Fees within `cap` for a replacement of a transaction with the fees `old`. Both exceed the old ones by at least
+    /// an eighth (nodes require a tenth) and suffice for the next block.
     ///
     /// # Errors
-    /// [`FeeError::AboveCap`].
+    /// [`FeeError::AboveCap`] if `cap` is lower.
     pub fn outbidding(self, old: Fees, cap: Fees) -> Result<Fees, FeeError> {
         let raised = |fee: u128| fee.saturating_add(fee.div_ceil(8)).max(fee.saturating_add(1));
         let tip = raised(old.max_priority_fee_per_gas).max(self.tip.min(cap.max_priority_fee_per_gas));
@@ -206,12 +207,12 @@ mod tests {
         let rules = FeeRules::default();
         let quote = |base, tip| Ok(FeeQuote { base_fee: base * GWEI, tip: tip * GWEI });
         let all = |told: Vec<Result<FeeQuote, FeeError>>| FeeQuote::of_all(told, rules, None).ok();
-        // One that is in league with producers, and one whose answer is none.
+        // An endpoint that colludes with block producers, and one with an unusable answer.
         let nonsense = Err(FeeError::Nonsense("it names no base fee"));
         let told = all(vec![quote(500, 130), quote(20, 1), nonsense.clone(), quote(21, 2)]);
         assert_eq!(told, Some(FeeQuote { base_fee: 21 * GWEI, tip: GWEI }));
         assert_eq!(all(vec![quote(500, 130), quote(20, 1)]), Some(FeeQuote { base_fee: 20 * GWEI, tip: GWEI }));
-        // Where nobody says less, a ceiling holds; it rises with what all say of the base fee.
+        // If all endpoints claim high tips, a ceiling applies; it rises with the lowest base fee.
         assert_eq!(all(vec![quote(20, 130)]), Some(FeeQuote { base_fee: 20 * GWEI, tip: 30 * GWEI }));
         assert_eq!(all(vec![quote(900, 130), quote(20, 130)]).map(|quote| quote.tip), Some(30 * GWEI));
         assert_eq!(all(vec![quote(90, 130)]), Some(FeeQuote { base_fee: 90 * GWEI, tip: 90 * GWEI }));
@@ -247,7 +248,7 @@ mod tests {
         let old = Fees { max_fee_per_gas: 41 * GWEI, max_priority_fee_per_gas: GWEI };
         let quiet = FeeQuote { base_fee: GWEI, tip: 1 };
         let new = quiet.outbidding(old, cap).unwrap();
-        // go-ethereum: both at least 110 % of the old.
+        // go-ethereum requires at least 110 % of both old fees.
         assert!(new.max_fee_per_gas * 100 >= old.max_fee_per_gas * 110, "{new:?}");
         assert!(new.max_priority_fee_per_gas * 100 >= old.max_priority_fee_per_gas * 110, "{new:?}");
         let tight = Fees { max_fee_per_gas: 44 * GWEI, ..cap };

@@ -1,21 +1,21 @@
-//! Nonces, one lane for each chain and account. A nonce is taken inside the same database transaction
-//! that reserves the money, so that two tasks, two processes or a crash never use one twice or skip one.
+//! Nonce allocation, with one lane per chain and account. A nonce is allocated in the same database transaction that
+//! reserves the funds. Concurrent tasks, several processes or a crash therefore never use a nonce twice or skip one.
 //!
-//! | row of `sender_nonce` | means |
+//! | `sender_nonce.state` | meaning |
 //! |---|---|
-//! | `reserved` | somebody is about to sign with it; nothing signed is stored |
-//! | `free` | given back while later ones were taken: the next transaction fills it |
+//! | `reserved` | allocated for signing; nothing signed is stored yet |
+//! | `free` | released while later ones were allocated: the next transaction uses it |
 //! | `signed` | a signed transaction with it is in `sender_transaction` |
 //!
-//! The lane never trusts a chain that is ahead of it: then somebody uses the account outside of Bardo, and
-//! nothing is signed until [`reconcile`] has been told to take that over.
+//! If the chain is ahead of the lane, something else uses the account outside of Bardo. Nothing is signed then until
+//! [`reconcile`] accepts that state.
 
 use alloy::primitives::Address;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use bardo_store::StoreError;
 
-/// The tables of lanes and nonces.
+/// Tables of lanes and nonces.
 pub(super) const TABLES: &str = "
 CREATE TABLE sender_lane (
     chain_id INTEGER NOT NULL,
@@ -34,38 +34,38 @@ CREATE TABLE sender_nonce (
 ) STRICT;
 ";
 
-/// The most nonces that [`reconcile`] gives back at once.
+/// Maximum number of nonces that [`reconcile`] frees at once.
 const MOST_GIVEN_BACK: u64 = 1_024;
 
-/// Whose work a taken nonce is: the store's name that was open when it was taken.
+/// Column for the store session that allocated a nonce.
 pub(super) const SESSIONS: &str = "ALTER TABLE sender_nonce ADD COLUMN session TEXT";
 
-/// An account's transaction counts as a chain tells them.
+/// An account's transaction counts on the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainNonces {
-    /// Transactions in blocks: the nonce that the next one to be included must have.
+    /// Number of included transactions, which is the next nonce to be included.
     pub latest: u64,
-    /// The same with those that wait at the endpoint.
+    /// Same, including transactions that are pending at the endpoint.
     pub pending: u64,
 }
 
-/// A nonce that was taken. Whoever holds it signs with it, or gives it back.
+/// An allocated nonce. The holder must sign with it or release it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a nonce that is neither signed with nor given back keeps all later ones waiting"]
 pub struct NonceTicket {
     pub(super) ticket: i64,
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Whose nonce.
+    /// Account that the nonce belongs to.
     pub account: Address,
-    /// The nonce.
+    /// The allocated nonce.
     pub nonce: u64,
 }
 
-/// Why no nonce can be had.
+/// Error of the nonce allocation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaneError {
-    /// The account has sent what is not in this ledger.
+    /// The account has sent transactions that are not in this ledger.
     #[error(
         "account {account} is at nonce {chain} on chain {chain_id} and this ledger at {ledger}: something else has \
          sent from it; nothing is signed with it until you have said that this is right: `bardo reconcile`"
@@ -73,14 +73,14 @@ pub enum LaneError {
     ChainAhead {
         /// EIP-155 id of the chain.
         chain_id: u64,
-        /// The account.
+        /// The affected account.
         account: Address,
-        /// The lowest nonce that this ledger holds unused.
+        /// Lowest nonce that is unused according to the ledger.
         ledger: u64,
-        /// The account's next nonce by the chain, what waits included.
+        /// The account's next nonce according to the chain, including pending transactions.
         chain: u64,
     },
-    /// The ledger still has transactions open that the chain is past.
+    /// The ledger has unsettled transactions at nonces that the chain is past.
     #[error(
         "account {account} has transactions on chain {chain_id} whose end is not known yet, from nonce {nonce} on: \
          settle them first"
@@ -88,27 +88,27 @@ pub enum LaneError {
     Open {
         /// EIP-155 id of the chain.
         chain_id: u64,
-        /// The account.
+        /// The affected account.
         account: Address,
-        /// The first of them.
+        /// Nonce of the first of these transactions.
         nonce: u64,
     },
-    /// The ticket was used, or its nonce taken back.
+    /// The ticket was used or its nonce was released.
     #[error(
         "nonce {nonce} of {account} on chain {chain_id} is no longer held by this ticket: nothing may be signed with it"
     )]
     NotHeld {
         /// EIP-155 id of the chain.
         chain_id: u64,
-        /// The account.
+        /// The affected account.
         account: Address,
-        /// The nonce.
+        /// Nonce of the ticket.
         nonce: u64,
     },
     /// A number that does not fit the ledger, such as a nonce beyond 2⁶³.
     #[error("{0} is beyond what the ledger can count")]
     Beyond(&'static str),
-    /// The database refused.
+    /// Error of the database.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -119,12 +119,12 @@ impl From<rusqlite::Error> for LaneError {
     }
 }
 
-/// Takes the next nonce of `account`: one that was given back, or the one after the last.
+/// Allocates the next nonce of `account`: the lowest released one, or else the one after the last.
 ///
-/// `seen` is what the chain said just before, and `now` the time in milliseconds since the Unix epoch.
+/// `seen` is the chain's state read just before, and `now` the time in milliseconds since the Unix epoch.
 ///
 /// # Errors
-/// [`LaneError::ChainAhead`] if the chain knows transactions that this ledger does not.
+/// [`LaneError::ChainAhead`] if the chain has transactions that this ledger does not have.
 pub fn allocate(
     transaction: &Transaction<'_>,
     chain_id: u64,
@@ -140,15 +140,15 @@ pub fn allocate(
     let ahead = |ledger: u64, found: u64| LaneError::ChainAhead { chain_id, account, ledger, chain: found };
     let next = match known {
         Some(next) => from_row(next, "a nonce")?,
-        // The first time: what the chain has in blocks is where we begin. What waits beyond that is of others.
+        // On first use, the lane starts at the included count. Transactions that are pending beyond it are not ours.
         None => seen.latest,
     };
-    // Our own are all below `next`, so more than that cannot be ours.
+    // All nonces of the ledger are below `next`, so higher ones on the chain are not ours.
     let found = seen.latest.max(seen.pending);
     if found > next {
         return Err(ahead(next, found));
     }
-    // A nonce that nothing was signed with, and yet the chain is past it.
+    // Lowest nonce without a signed transaction that the chain is past.
     let spent: Option<i64> = transaction
         .prepare_cached(
             "SELECT MIN(nonce) FROM sender_nonce
@@ -167,7 +167,7 @@ pub fn allocate(
         .optional()?;
     let nonce = match free {
         Some((ticket, nonce)) => {
-            // A new row gives a new ticket: whoever held this nonce before does not hold it again.
+            // The row gets a new ticket, so that the previous holder no longer holds this nonce.
             transaction.prepare_cached("DELETE FROM sender_nonce WHERE ticket = ?1")?.execute([ticket])?;
             from_row(nonce, "a nonce")?
         }
@@ -191,16 +191,16 @@ pub fn allocate(
     Ok(NonceTicket { ticket: transaction.last_insert_rowid(), chain_id, account, nonce })
 }
 
-/// Gives back a nonce that nothing was signed with, or whose signed bytes were never stored.
+/// Releases a nonce with which nothing was signed, or whose signed bytes were never stored.
 ///
 /// # Errors
-/// [`LaneError::NotHeld`] if something was stored with it, or it was given back before.
+/// [`LaneError::NotHeld`] if a transaction was stored with it, or it was released before.
 pub fn give_back(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
     held(transaction, ticket)?;
     release(transaction, ticket.chain_id, ticket.account, ticket.nonce)
 }
 
-/// Whether the ticket still holds its nonce.
+/// Fails with [`LaneError::NotHeld`] unless the ticket still holds its nonce.
 pub(super) fn held(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
     let NonceTicket { ticket: number, chain_id, account, nonce } = ticket;
     let found: Option<i64> = transaction
@@ -217,7 +217,7 @@ pub(super) fn held(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Resul
     found.map(|_| ()).ok_or(lost)
 }
 
-/// Notes that something signed with the ticket's nonce is stored.
+/// Marks the ticket's nonce as used by a stored transaction.
 pub(super) fn signed(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
     transaction
         .prepare_cached("UPDATE sender_nonce SET state = 'signed' WHERE ticket = ?1")?
@@ -225,9 +225,9 @@ pub(super) fn signed(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Res
     Ok(())
 }
 
-/// Notes that a block has something of ours with this nonce, which may have been given back meanwhile: nothing is signed
-/// with it any more, and whoever holds it finds so. What lies between the lane's end and a later nonce is not ours to
-/// explain.
+/// Marks a nonce as used by a transaction of ours that is in a block, even if it was released meanwhile. Nothing more
+/// is signed with it, and a ticket for it becomes invalid. A gap between the lane's end and a later nonce is left
+/// alone.
 pub(super) fn spent(
     transaction: &Transaction<'_>,
     chain_id: u64,
@@ -258,7 +258,7 @@ pub(super) fn spent(
     Ok(())
 }
 
-/// Frees a nonce: the end of the lane moves back if it was the last, else the next transaction fills it.
+/// Releases a nonce: the last nonce shortens the lane, an earlier one becomes free for the next transaction.
 pub(super) fn release(
     transaction: &Transaction<'_>,
     chain_id: u64,
@@ -269,7 +269,7 @@ pub(super) fn release(
     transaction
         .prepare_cached("UPDATE sender_nonce SET state = 'free' WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3")?
         .execute(params![chain, owner, counted(nonce, "a nonce")?])?;
-    // Free nonces at the end are no gaps; drop them, so that the lane stands as before.
+    // Free nonces at the end are not gaps, so they are removed.
     loop {
         let dropped = transaction
             .prepare_cached(
@@ -286,7 +286,7 @@ pub(super) fn release(
     }
 }
 
-/// Nonces from the chain's next on that this ledger holds, in order: signed with, reserved or given back.
+/// Nonces from `latest` on that this ledger holds, in order: signed, reserved or released.
 fn held_from(connection: &Connection, chain: i64, owner: &[u8], latest: i64) -> Result<Vec<u64>, LaneError> {
     let mut statement = connection.prepare(
         "SELECT nonce FROM sender_transaction WHERE chain_id = ?1 AND account = ?2 AND nonce >= ?3
@@ -298,7 +298,7 @@ fn held_from(connection: &Connection, chain: i64, owner: &[u8], latest: i64) -> 
     found.into_iter().map(|nonce| from_row(nonce, "a nonce")).collect()
 }
 
-/// Spans of nonces, first and last, from `latest` up to and without `next` that are not in `held`, which is in order.
+/// Spans of nonces (first and last, inclusive) in `latest..next` that are missing from the sorted `held`.
 fn spans_without(held: &[u64], latest: u64, next: u64) -> Vec<(u64, u64)> {
     let mut spans = Vec::new();
     let mut from = latest;
@@ -311,11 +311,12 @@ fn spans_without(held: &[u64], latest: u64, next: u64) -> Vec<(u64, u64)> {
     spans
 }
 
-/// Spans of nonces, first and last, that the ledger is past and the chain, whose next is `latest`, is not, although nothing
-/// of this ledger holds them: an endpoint once told too high a nonce. Whatever is signed with a later one waits for them.
+/// Spans of nonces (first and last, inclusive) that the ledger is past, that the chain with next nonce `latest` is not,
+/// and that no row of this ledger holds. They occur after an endpoint returned too high a nonce. Transactions with
+/// later nonces wait for them.
 ///
 /// # Errors
-/// [`LaneError::Store`].
+/// [`LaneError::Store`] if the database fails.
 pub fn ahead(
     connection: &Connection,
     chain_id: u64,
@@ -329,13 +330,13 @@ pub fn ahead(
     Ok(spans_without(&held_from(connection, chain, account.as_slice(), from)?, latest, next))
 }
 
-/// Takes over what the account has done outside of this ledger: the lane goes on from where the chain is. Nonces that the
-/// ledger is past and nothing of it holds are given back.
+/// Accepts the account's use outside of this ledger: the lane continues from the chain's state. Nonces that the ledger
+/// is past but does not hold are freed.
 ///
 /// # Errors
-/// [`LaneError::Beyond`] for more than [`MOST_GIVEN_BACK`] of those, [`LaneError::Open`] while a transaction of ours at a
-/// nonce that the chain is past has not been settled,
-/// [`LaneError::ChainAhead`] while something of others still waits at the endpoint.
+/// [`LaneError::Beyond`] if there are more than [`MOST_GIVEN_BACK`] of those. [`LaneError::Open`] while a transaction
+/// of ours at a nonce that the chain is past is unsettled. [`LaneError::ChainAhead`] while a foreign transaction is
+/// pending at the endpoint.
 pub fn reconcile(
     transaction: &Transaction<'_>,
     chain_id: u64,
@@ -384,24 +385,24 @@ pub fn reconcile(
     Ok(())
 }
 
-/// What the ledger has of an account's nonces.
+/// State of an account's nonces in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lane {
-    /// The one that comes after all that were taken; `None` where the account never signed from this ledger.
+    /// Nonce after all allocated ones; `None` if the account never signed from this ledger.
     pub next: Option<u64>,
-    /// Of transactions that are signed and stored, and whose end is not known.
+    /// Nonces of signed and stored transactions that are not settled.
     pub open: Vec<u64>,
-    /// Given back while later ones were taken: what is signed with a later one waits until the next transaction, which
-    /// takes the lowest of these.
+    /// Nonces that were released while later ones were allocated. Transactions with later nonces wait until the next
+    /// transaction, which uses the lowest of these.
     pub free: Vec<u64>,
-    /// Taken, with nothing stored that was signed with them.
+    /// Allocated nonces without a stored transaction.
     pub reserved: Vec<u64>,
 }
 
-/// An account's lane as it is now.
+/// Reads the current state of an account's lane.
 ///
 /// # Errors
-/// [`LaneError::Store`].
+/// [`LaneError::Store`] if the database fails.
 pub fn lane(connection: &Connection, chain_id: u64, account: Address) -> Result<Lane, LaneError> {
     let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
     let next: Option<i64> = connection
@@ -430,21 +431,21 @@ pub fn lane(connection: &Connection, chain_id: u64, account: Address) -> Result<
     })
 }
 
-/// A nonce that was taken, and nothing is stored that was signed with it.
+/// An allocated nonce without a stored transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservedNonce {
-    /// The nonce.
+    /// The ticket that holds the nonce.
     pub ticket: NonceTicket,
-    /// When it was taken, in milliseconds since the Unix epoch.
+    /// Time of the allocation, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// The store that took it, by [`Store::session`](bardo_store::Store::session).
+    /// Session of the store that allocated it, from [`Store::session`](bardo_store::Store::session).
     pub session: Option<String>,
 }
 
-/// Nonces that are reserved: whoever holds one is about to sign with it, unless its process has ended.
+/// Lists all reserved nonces. A holder is about to sign with its nonce, unless its process has ended.
 ///
 /// # Errors
-/// [`LaneError::Store`].
+/// [`LaneError::Store`] if the database fails.
 pub fn reserved(connection: &Connection) -> Result<Vec<ReservedNonce>, LaneError> {
     let mut statement = connection.prepare(
         "SELECT ticket, chain_id, account, nonce, reserved_at, session FROM sender_nonce
@@ -468,17 +469,17 @@ pub fn reserved(connection: &Connection) -> Result<Vec<ReservedNonce>, LaneError
         .collect()
 }
 
-/// A number as SQLite counts.
+/// Converts a number to SQLite's signed type.
 pub(super) fn counted(number: u64, what: &'static str) -> Result<i64, LaneError> {
     i64::try_from(number).map_err(|_| LaneError::Beyond(what))
 }
 
-/// A number as SQLite gave it.
+/// Converts a number from SQLite's signed type.
 pub(super) fn from_row(number: i64, what: &'static str) -> Result<u64, LaneError> {
     u64::try_from(number).map_err(|_| LaneError::Beyond(what))
 }
 
-/// An address as SQLite gave it.
+/// Converts an address from its bytes in the database.
 pub(super) fn address(bytes: &[u8]) -> Result<Address, LaneError> {
     Address::try_from(bytes).map_err(|_| LaneError::Beyond("an address"))
 }

@@ -1,19 +1,19 @@
-//! From signed bytes to a settled transaction: nonces, fees, storing, sending, waiting, replacing. No key comes near
-//! this room: it is given what was signed, and says what would have to be signed.
+//! Sending of signed transactions until they are settled: nonces, fees, storage, submission, confirmation and
+//! replacement. No key enters this module: it receives signed transactions, and describes the ones to sign.
 //!
-//! The order is always the same: take a nonce ([`allocate`]) → have it signed → store the bytes ([`keep`]) → send
-//! ([`Sender::send`]) → wait ([`Sender::wait`]). What a crash interrupts is in [`Sender::pending`], and
-//! [`Sender::resend`] sends the same bytes; sending the same bytes twice is one transaction.
+//! The order is always the same: allocate a nonce ([`allocate`]) → have the transaction signed → store it ([`keep`]) →
+//! send it ([`Sender::send`]) → wait ([`Sender::wait`]). After a crash, [`Sender::pending`] lists the unsettled
+//! transactions and [`Sender::resend`] sends the same bytes again. Sending the same bytes twice is one transaction.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `lane` | nonces per chain and account |
-//! | `fees` | estimates within caps, and what outbids |
-//! | `state` | the states of a transaction and the table of what can happen |
+//! | `fees` | fee estimates within caps, and replacement fees |
+//! | `state` | transaction states and the transition table |
 //! | `record` | signed bytes and their state on disk |
-//! | `fault` | what a refusal means: one class, one treatment |
-//! | `send`, `relay` | to the endpoints, or to a private relay alone |
-//! | `watch`, `spent` | receipts, confirmations, and nonces that others have used |
+//! | `fault` | classes of send failures and their treatment |
+//! | `send`, `relay` | submission to the endpoints, or to a private relay alone |
+//! | `watch`, `spent` | receipts, confirmations, and nonces used by other transactions |
 
 mod fault;
 mod fees;
@@ -54,32 +54,32 @@ pub use send::SendOutcome;
 pub use state::{TABLE, TxEvent, TxState};
 pub use watch::{Mined, Standing, WaitRules};
 
-/// The tables of this room.
+/// Migrations of the sender's database tables.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "sender",
     steps: &[lane::TABLES, record::TABLES, lane::SESSIONS, record::LATE, record::MISSING],
 };
 
-/// How a chain is sent to.
+/// Settings of a chain's sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SenderRules {
-    /// How fees are estimated.
+    /// Fee estimation settings.
     pub fees: FeeRules,
-    /// How many blocks, its own included, a transaction must have on it before its end is final.
+    /// Number of confirmations, including the transaction's own block, after which its outcome is final.
     pub confirmations: u64,
-    /// Between two looks at the chain.
+    /// Interval between two polls of the chain.
     pub poll: Duration,
-    /// Before bytes that an endpoint has, and no block, are sent again.
+    /// Interval for resending a transaction that an endpoint has accepted and no block contains.
     pub resend_after: Duration,
-    /// Before bytes are sent again of which no endpoint has said that it has them. Doubles each time, up to
+    /// Initial interval for resending a transaction that no endpoint has acknowledged. Doubles each time, up to
     /// [`Self::resend_after`].
     pub resend_unclear: Duration,
-    /// Before a transaction that no block has taken should be outbid.
+    /// Time after which a transaction that is in no block should be replaced with higher fees.
     pub outbid_after: Duration,
 }
 
 impl SenderRules {
-    /// What suits a network: a devnet's blocks stay, a public chain's last ones may not.
+    /// Settings for a network: a devnet's blocks are final, a public chain's latest blocks may be replaced.
     pub fn for_network(kind: NetworkKind, block_millis: u64) -> Self {
         let block = Duration::from_millis(block_millis);
         Self {
@@ -91,13 +91,13 @@ impl SenderRules {
             poll: (block / 8).clamp(Duration::from_millis(25), Duration::from_secs(2)),
             resend_after: (block * 5).max(Duration::from_secs(5)),
             resend_unclear: Duration::from_millis(250),
-            // Twice the base fee was offered, which six full blocks in a row cannot outgrow.
+            // The fee cap of twice the base fee lasts for the next six blocks even if all of them are full.
             outbid_after: (block * 8).max(Duration::from_secs(12)),
         }
     }
 }
 
-/// One chain's sender. A clone is the same sender.
+/// Sender of one chain. Clones share their state.
 #[derive(Clone)]
 pub struct Sender(Arc<Inner>);
 
@@ -107,58 +107,59 @@ struct Inner {
     clock: Arc<dyn Clock>,
     relay: Option<Relay>,
     rules: SenderRules,
-    /// Transactions in a block whose receipt an endpoint does not have, with when that was first seen on the steady clock.
+    /// Transactions that an endpoint has in a block without their receipt, with the time of the first observation on
+    /// the steady clock.
     contradicted: Mutex<BTreeMap<B256, u64>>,
 }
 
-/// Why the sender cannot do what it was asked to. Nothing of it says that a transaction has failed.
+/// Error of a sender operation. None of them means that a transaction has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SenderError {
-    /// The chain did not answer.
+    /// Failure of a chain request.
     #[error(transparent)]
     Provider(#[from] ProviderError),
-    /// The ledger refused.
+    /// Error of the transaction records.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// No nonce.
+    /// Error of the nonce allocation.
     #[error(transparent)]
     Lane(#[from] LaneError),
-    /// No fee.
+    /// Error of the fee estimation.
     #[error(transparent)]
     Fees(#[from] FeeError),
-    /// Another chain's transaction.
+    /// The transaction is for another chain.
     #[error("transaction {hash} is for chain {found}, and this sender sends to chain {own}")]
     OtherChain {
-        /// The transaction.
+        /// Hash of the transaction.
         hash: B256,
-        /// Its chain.
+        /// Chain id of the transaction.
         found: u64,
-        /// The sender's.
+        /// Chain id of the sender.
         own: u64,
     },
-    /// It is to go to a private relay alone, and none is configured.
+    /// The transaction needs a private relay, and none is configured.
     #[error(
         "transaction {0} is to go through a private relay and none is configured for this chain: name one, it is not shown to everybody instead"
     )]
     NoRelay(B256),
-    /// One endpoint has the receipt of a transaction, another has none.
+    /// One endpoint has the receipt of a transaction, another one has none.
     #[error(
         "{with} has a receipt of transaction {hash} and {without} answers that there is none, so its end is not known: the transaction is asked about again; remove the endpoint that is wrong"
     )]
     ReceiptDisputed {
-        /// The transaction.
+        /// Hash of the transaction.
         hash: B256,
-        /// The endpoint that has the receipt.
+        /// Label of the endpoint that has the receipt.
         with: SafeText,
-        /// The one that has not.
+        /// Label of the endpoint without the receipt.
         without: SafeText,
     },
     /// The endpoint contradicts itself.
     #[error("the endpoint's answer about transaction {hash} makes no sense: {what}")]
     Nonsense {
-        /// The transaction.
+        /// Hash of the transaction.
         hash: B256,
-        /// How.
+        /// Description of the contradiction.
         what: &'static str,
     },
 }
@@ -169,32 +170,32 @@ impl From<StoreError> for SenderError {
     }
 }
 
-/// What has to be signed to take the place of a transaction that waits: everything but the signature.
+/// Unsigned replacement of a waiting transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
-    /// The transaction whose place it takes.
+    /// Hash of the transaction that it replaces.
     pub replaces: B256,
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The sender.
+    /// Account that signs and sends it.
     pub from: Address,
-    /// The same nonce.
+    /// Nonce, the same as that of the replaced transaction.
     pub nonce: u64,
-    /// Higher fees.
+    /// Fees, higher than those of the replaced transaction.
     pub fees: Fees,
-    /// The target.
+    /// Target address; `None` creates a contract.
     pub to: Option<Address>,
-    /// Wei sent along.
+    /// Value to transfer, in wei.
     pub value: U256,
-    /// Calldata.
+    /// Calldata of the transaction.
     pub data: Bytes,
-    /// Gas limit.
+    /// Gas limit of the transaction.
     pub gas_limit: u64,
 }
 
 impl Sender {
-    /// A sender to the chain of `client`, whose ledger is in `store`, opened with [`MIGRATIONS`]. Transactions that are
-    /// to stay private go to `relay`.
+    /// Creates a sender for the chain of `client`. `store` must have been opened with [`MIGRATIONS`]. Private
+    /// transactions go to `relay`.
     pub fn new(
         client: ChainClient,
         store: Store,
@@ -205,37 +206,37 @@ impl Sender {
         Self(Arc::new(Inner { client, store, clock, relay, rules, contradicted: Mutex::default() }))
     }
 
-    /// The chain it sends to.
+    /// EIP-155 id of the sender's chain.
     pub fn chain_id(&self) -> u64 {
         self.0.client.chain_id()
     }
 
-    /// Whether it can send without everybody seeing it.
+    /// Returns true if a private relay is configured.
     pub fn has_relay(&self) -> bool {
         self.0.relay.is_some()
     }
 
-    /// Its rules.
+    /// Settings of the sender.
     pub fn rules(&self) -> SenderRules {
         self.0.rules
     }
 
-    /// What the chain says of an account's nonces now; ask right before [`allocate`]. What was given up and has spent one
-    /// of them all the same is found here, and not taken for somebody else's.
+    /// Reads the account's nonces from the chain; call it right before [`allocate`]. A dropped transaction that a block
+    /// contains after all is detected here, so that its nonce does not count as used from outside.
     ///
     /// # Errors
-    /// [`SenderError::Provider`], [`SenderError::Record`].
+    /// [`SenderError::Provider`] if the chain does not answer, [`SenderError::Record`] if the ledger fails.
     pub async fn nonces(&self, account: Address) -> Result<ChainNonces, SenderError> {
         let provider = self.0.client.provider();
-        // In this order: what is included in between raises both.
+        // In this order, since a transaction that is included in between raises both counts.
         let latest = provider.get_transaction_count(account).latest().await.map_err(ProviderError::from)?;
         let pending = provider.get_transaction_count(account).pending().await.map_err(ProviderError::from)?;
         self.nonces_from(account, latest, pending).await
     }
 
-    /// [`Self::nonces`] for what must go out although endpoints contradict each other: what a majority says, or without
-    /// one the lowest. The nonces that this ledger has used are known from the ledger; a nonce that is too low is refused
-    /// by the chain, while one that is too high would leave a signed transaction waiting.
+    /// Like [`Self::nonces`], for transactions that must go out although endpoints contradict each other. Uses the
+    /// majority's count, or without a majority the lowest one. Nonces used by this ledger are known from the ledger.
+    /// The chain refuses a nonce that is too low, while one that is too high would leave a signed transaction waiting.
     ///
     /// # Errors
     /// As [`Self::nonces`].
@@ -260,7 +261,7 @@ impl Sender {
         let majority = counts.iter().find(|count| votes(count).saturating_mul(2) > counts.len());
         match (majority.or(counts.first()), told) {
             (Some(latest), Ok(_) | Err(SenderError::Provider(ProviderError::Disagreement { .. }))) => {
-                // One endpoint alone that claims waiting transactions would hold up an exit.
+                // A single endpoint that claims waiting transactions would block an exit.
                 let pending = waiting.first().copied().unwrap_or_default();
                 self.nonces_from(account, *latest, pending).await
             }
@@ -272,12 +273,12 @@ impl Sender {
         for one in self.given_up()?.into_iter().filter(|one| one.account == account && one.nonce < latest) {
             self.look(one.hash).await?;
         }
-        // An endpoint that knows no pending state, or one that is behind.
+        // An endpoint without pending state, or one that is behind, may return less.
         Ok(ChainNonces { latest, pending: pending.max(latest) })
     }
 
-    /// Looks once at everything that was given up and whose nonce is unused: an endpoint that refused it may have passed
-    /// it on. What a block has is in [`late`] then.
+    /// Polls all dropped transactions whose nonce is unused, since an endpoint that refused one may have passed it on.
+    /// Those that a block contains are then listed by [`late`].
     ///
     /// # Errors
     /// As [`Self::look`].
@@ -293,46 +294,47 @@ impl Sender {
         Ok(self.0.store.read(|connection| record::given_up(connection, chain_id))?)
     }
 
-    /// What the next block asks for gas.
+    /// Estimates the fees of the next block.
     ///
     /// # Errors
-    /// [`SenderError::Provider`], [`SenderError::Fees`].
+    /// [`SenderError::Fees`] if the chain does not answer or its fee history is not usable.
     pub async fn fee_quote(&self) -> Result<FeeQuote, SenderError> {
         Ok(fees::estimate(&self.0.client, self.0.rules.fees).await?)
     }
 
-    /// Takes a nonce in a transaction of its own; the pipeline calls [`allocate`] inside its own instead.
+    /// Allocates a nonce in a database transaction of its own; the pipeline calls [`allocate`] inside its own instead.
     ///
     /// # Errors
-    /// [`SenderError::Lane`], [`SenderError::Provider`].
+    /// [`SenderError::Lane`] if no nonce is available, [`SenderError::Provider`] if the chain does not answer.
     pub async fn take_nonce(&self, account: Address) -> Result<NonceTicket, SenderError> {
         let seen = self.nonces(account).await?;
         let (chain_id, now) = (self.chain_id(), self.0.clock.now_millis());
         Ok(self.0.store.write(move |tx| allocate(tx, chain_id, account, seen, now)).await?)
     }
 
-    /// Gives back a nonce that nothing was signed with.
+    /// Releases a nonce with which nothing was signed.
     ///
     /// # Errors
-    /// [`SenderError::Lane`].
+    /// [`SenderError::Lane`] if the ticket no longer holds its nonce.
     pub async fn give_back(&self, ticket: NonceTicket) -> Result<(), SenderError> {
         Ok(self.0.store.write(move |tx| give_back(tx, &ticket)).await?)
     }
 
-    /// Goes on from where the chain is, after an account was used outside of Bardo.
+    /// Synchronises the lane with the chain after the account was used outside of Bardo.
     ///
     /// # Errors
-    /// [`SenderError::Lane`], [`SenderError::Provider`].
+    /// [`SenderError::Lane`] as for [`reconcile`](self::reconcile), [`SenderError::Provider`] if the chain does not
+    /// answer.
     pub async fn reconcile(&self, account: Address) -> Result<(), SenderError> {
         let seen = self.nonces(account).await?;
         let chain_id = self.chain_id();
         Ok(self.0.store.write(move |tx| reconcile(tx, chain_id, account, seen)).await?)
     }
 
-    /// Stores signed bytes under their nonce. When this answers they are on disk and may be sent.
+    /// Stores a signed transaction under its nonce. On success it is on disk and may be sent.
     ///
     /// # Errors
-    /// [`SenderError::Record`]: nothing was stored, and nothing of it may be sent.
+    /// [`SenderError::Record`]: nothing was stored, and the transaction must not be sent.
     pub async fn keep(
         &self,
         ticket: NonceTicket,
@@ -344,39 +346,39 @@ impl Sender {
         Ok(self.0.store.write(move |tx| keep(tx, &ticket, &signed, route, call_id, now)).await?)
     }
 
-    /// Stores what was signed to take the place of a waiting transaction.
+    /// Stores a signed replacement of a waiting transaction.
     ///
     /// # Errors
-    /// [`SenderError::Record`].
+    /// [`SenderError::Record`], as for [`keep_replacement`].
     pub async fn keep_replacement(&self, old: B256, signed: Signed) -> Result<Kept, SenderError> {
         let now = self.0.clock.now_millis();
         Ok(self.0.store.write(move |tx| keep_replacement(tx, old, &signed, now)).await?)
     }
 
-    /// Every transaction on this chain whose end is not final, by account and nonce.
+    /// All transactions on this chain whose outcome is not final, by account and nonce.
     ///
     /// # Errors
-    /// [`SenderError::Record`].
+    /// [`SenderError::Record`] if the records cannot be read.
     pub fn pending(&self) -> Result<Vec<Record>, SenderError> {
         let chain_id = self.chain_id();
         Ok(self.0.store.read(|connection| open(connection, chain_id))?)
     }
 
-    /// One transaction as the ledger has it.
+    /// The stored record of a transaction.
     ///
     /// # Errors
-    /// [`RecordError::Unknown`].
+    /// [`RecordError::Unknown`] if the ledger does not have it.
     pub fn record(&self, hash: B256) -> Result<Record, SenderError> {
         let found = self.0.store.read(|connection| load(connection, hash))?;
         Ok(found.ok_or(RecordError::Unknown(hash))?)
     }
 
-    /// What to sign so that a waiting transaction gets into a block: the same, with fees that outbid it and what the
-    /// next blocks ask, within `cap`. Where it was refused while what it was to replace is out, that one is outbid:
-    /// [`Replacement::replaces`] says which.
+    /// Prepares a replacement of a waiting transaction: the same action, with fees within `cap` that exceed the old
+    /// ones and suffice for the next blocks. If the transaction was refused while the one it should replace is waiting,
+    /// that one is replaced, as [`Replacement::replaces`] shows.
     ///
     /// # Errors
-    /// [`RecordError::Ended`] if it no longer waits, [`FeeError::AboveCap`].
+    /// [`RecordError::Ended`] if it no longer waits, [`FeeError::AboveCap`] if `cap` is too low.
     pub async fn outbid(&self, hash: B256, cap: Fees) -> Result<Replacement, SenderError> {
         let record = self.waiting(hash)?;
         let fees = self.fee_quote().await?.outbidding(record.fees(), cap)?;
@@ -394,7 +396,8 @@ impl Sender {
         })
     }
 
-    /// What to sign so that a waiting transaction does nothing: its nonce spent on a transfer of nothing to oneself.
+    /// Prepares the cancellation of a waiting transaction: its nonce is used for a transfer of 0 wei to the sender
+    /// itself.
     ///
     /// # Errors
     /// As [`Self::outbid`].
@@ -417,7 +420,7 @@ impl Sender {
     }
 }
 
-/// Gas of a plain transfer ([EIP-2718's yellow paper figure](https://ethereum.github.io/yellowpaper/paper.pdf), G_transaction).
+/// Gas of a plain transfer, G_transaction in the [Yellow Paper](https://ethereum.github.io/yellowpaper/paper.pdf).
 const TRANSFER_GAS: u64 = 21_000;
 
 impl fmt::Debug for Sender {

@@ -1,5 +1,5 @@
-//! Signed transactions on disk: their bytes before anything is sent, and what became of them. Every change of state
-//! goes through [`advance`], which knows the table and nothing else.
+//! Signed transactions on disk: their bytes are stored before they are sent, and their state is tracked. All state
+//! changes go through [`advance`], which applies the transition table.
 
 use alloy::primitives::{Address, B256, Bytes};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
@@ -12,7 +12,6 @@ use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 use bardo_store::StoreError;
 
-/// The table of transactions.
 pub(super) const TABLES: &str = "
 CREATE TABLE sender_transaction (
     hash BLOB PRIMARY KEY,
@@ -35,23 +34,23 @@ CREATE INDEX sender_transaction_nonce ON sender_transaction (chain_id, account, 
 CREATE INDEX sender_transaction_open ON sender_transaction (chain_id, account) WHERE settled_at IS NULL;
 ";
 
-/// Whether a block has taken what had been given up, and nobody has taken note of that yet.
+/// Flag for dropped transactions that a block contains after all, until the flag is acknowledged.
 pub(super) const LATE: &str = "
 ALTER TABLE sender_transaction ADD COLUMN late INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX sender_transaction_late ON sender_transaction (hash) WHERE late = 1;
 CREATE INDEX sender_transaction_dropped ON sender_transaction (chain_id) WHERE state = 'dropped';
 ";
 
-/// Since when, by the chain's time in seconds, its nonce has been spent and nobody has said by what.
+/// Chain time, in seconds, since which the transaction's nonce is used without a known cause.
 pub(super) const MISSING: &str = "ALTER TABLE sender_transaction ADD COLUMN missing_since INTEGER";
 
-/// The longest note of what an endpoint said, in characters.
+/// Maximum length of a stored endpoint message, in characters.
 const NOTE_CHARS: usize = 300;
 
-/// Which way a transaction goes to the chain. It keeps to it, however often it is sent.
+/// Route of a transaction to the chain; it stays the same when the transaction is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// To the chain's endpoints: everybody can see it wait.
+    /// To the chain's endpoints, where the waiting transaction is publicly visible.
     Public,
     /// To the private relay alone.
     Private,
@@ -66,38 +65,38 @@ impl Route {
     }
 }
 
-/// One signed transaction as the ledger has it.
+/// Stored record of a signed transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The transaction.
+    /// The signed transaction.
     pub signed: Signed,
-    /// Which way it goes.
+    /// Route to the chain.
     pub route: Route,
-    /// The call it belongs to.
+    /// Tool call to which the transaction belongs; `None` if it belongs to none.
     pub call_id: Option<CallId>,
-    /// The transaction it was signed to take the place of.
+    /// Hash of the transaction that it replaces.
     pub replaces: Option<B256>,
-    /// What is known of it.
+    /// Known state of the transaction.
     pub state: TxState,
-    /// When its bytes were stored, in milliseconds since the Unix epoch.
+    /// Time at which its bytes were stored, in milliseconds since the Unix epoch.
     pub stored_at: u64,
-    /// How often it was sent.
+    /// Number of times that it was sent.
     pub sends: u64,
-    /// The block it was last seen in.
+    /// Number and hash of the block in which it was last seen.
     pub block: Option<(u64, B256)>,
-    /// What was last said of it.
+    /// Last message about it, sanitised.
     pub note: Option<SafeText>,
-    /// Since when its end is final, in milliseconds since the Unix epoch.
+    /// Time at which its outcome became final, in milliseconds since the Unix epoch.
     pub settled_at: Option<u64>,
 }
 
 impl Record {
-    /// The hash it is found by.
+    /// The transaction hash.
     pub fn hash(&self) -> B256 {
         self.signed.hash()
     }
 
-    /// The fees it was signed with.
+    /// Fees with which it was signed.
     pub fn fees(&self) -> Fees {
         use alloy::consensus::Transaction as _;
         let transaction = self.signed.transaction();
@@ -107,8 +106,8 @@ impl Record {
     }
 }
 
-/// Leave to send a transaction for the first time: its bytes are stored, and nobody has had them. Given once, by storing
-/// it, and used up by sending; after a restart there is none, since nobody knows any more what has left.
+/// Permission to send a stored transaction for the first time. It is created when the transaction is stored and
+/// consumed by sending. After a restart there is none, since it is unknown what was sent.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "what is stored and not sent keeps its nonce, and all later ones, waiting"]
 pub struct Kept {
@@ -116,62 +115,62 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The hash it is found by.
+    /// The transaction hash.
     pub fn hash(&self) -> B256 {
         self.hash
     }
 }
 
-/// Why the ledger does not do that with a transaction.
+/// Error of an operation on transaction records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// No such transaction.
+    /// The ledger has no transaction with this hash.
     #[error("the ledger has no transaction {0}")]
     Unknown(B256),
-    /// It is not what the nonce was taken for.
+    /// The transaction does not match the one that its nonce was allocated for.
     #[error("the signed transaction is not the one its nonce was taken for: {what} is {found}, expected {expected}")]
     Mismatch {
-        /// What differs.
+        /// Name of the differing field.
         what: &'static str,
-        /// In the transaction.
+        /// Value in the transaction.
         found: String,
-        /// As it should be.
+        /// Value that the ticket or the replaced transaction demands.
         expected: String,
     },
-    /// What was to be replaced has come to its end.
+    /// The transaction to replace is no longer waiting.
     #[error("transaction {hash} is {state}: nothing can take its place any more")]
     Ended {
-        /// The transaction.
+        /// Hash of the transaction.
         hash: B256,
-        /// Its state.
+        /// State of the transaction.
         state: TxState,
     },
-    /// These very bytes are in the ledger already.
+    /// The ledger already contains this transaction.
     #[error("transaction {0} is in the ledger already: it is sent again from there, not stored twice")]
     Twice(B256),
-    /// The replacement does not pay enough more for nodes to take it.
+    /// The fees of the replacement are too low for nodes to accept it.
     #[error("a replacement has to pay at least a tenth more in both fees: nodes would refuse this one")]
     TooCheap,
-    /// Something happened to it that cannot, by the table of states.
+    /// The event is not possible in the transaction's state.
     #[error("transaction {hash} is {state}, and yet {event:?} is said of it; it stays as it is")]
     Impossible {
-        /// The transaction.
+        /// Hash of the transaction.
         hash: B256,
-        /// Its state.
+        /// State of the transaction.
         state: TxState,
-        /// What is said.
+        /// The reported event.
         event: TxEvent,
     },
-    /// The bytes in the database are no transaction.
+    /// A column of the stored row is invalid.
     #[error("the ledger's transaction cannot be read: {0}")]
     Damaged(&'static str),
-    /// The bytes in the database are no transaction.
+    /// The stored bytes are not a signed transaction.
     #[error("the ledger's transaction cannot be read: {0}")]
     Bytes(#[from] SignedError),
-    /// The lane refused.
+    /// Error of the nonce lane.
     #[error(transparent)]
     Lane(#[from] LaneError),
-    /// The database refused.
+    /// Error of the database.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -182,11 +181,12 @@ impl From<rusqlite::Error> for RecordError {
     }
 }
 
-/// Stores a signed transaction under the nonce of its ticket. Nothing may be sent before this is committed.
+/// Stores a signed transaction under the nonce of its ticket. It must not be sent before the database transaction is
+/// committed.
 ///
 /// # Errors
-/// [`RecordError::Mismatch`] if it is not for the ticket's chain, account and nonce; [`LaneError::NotHeld`] if the
-/// ticket was used or taken back: then it must not be sent.
+/// [`RecordError::Mismatch`] if it is not for the ticket's chain, account and nonce. [`LaneError::NotHeld`] if the
+/// ticket was used or its nonce released; the transaction must not be sent then.
 pub fn keep(
     transaction: &Transaction<'_>,
     ticket: &NonceTicket,
@@ -203,11 +203,11 @@ pub fn keep(
     insert(transaction, signed, route, call_id, None, now)
 }
 
-/// Stores a signed transaction that takes the place of `old`: same chain, account and nonce, higher fees. The old one
-/// counts as replaced once the new one has left.
+/// Stores a signed replacement of `old`: same chain, account and nonce, higher fees. The old one counts as replaced
+/// once the new one has been sent.
 ///
 /// # Errors
-/// [`RecordError::Ended`] if the old one is settled, in a block or given up; [`RecordError::Mismatch`];
+/// [`RecordError::Ended`] if the old one is settled, in a block or dropped; [`RecordError::Mismatch`];
 /// [`RecordError::TooCheap`].
 pub fn keep_replacement(
     transaction: &Transaction<'_>,
@@ -233,10 +233,10 @@ pub fn keep_replacement(
     insert(transaction, signed, old.route, old.call_id, Some(old.hash()), now)
 }
 
-/// Takes in what has happened to a transaction.
+/// Applies an event to a transaction.
 ///
 /// # Errors
-/// [`RecordError::Impossible`] for what the table of states does not have.
+/// [`RecordError::Impossible`] if the transition table does not allow the event.
 pub(super) fn advance(
     transaction: &Transaction<'_>,
     hash: B256,
@@ -256,7 +256,7 @@ pub(super) fn advance(
     Ok(next)
 }
 
-/// Notes that its bytes are about to leave.
+/// Counts a send; called in the database transaction that records its result.
 pub(super) fn count_send(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
     transaction
         .prepare_cached("UPDATE sender_transaction SET sends = sends + 1 WHERE hash = ?1")?
@@ -264,7 +264,7 @@ pub(super) fn count_send(transaction: &Transaction<'_>, hash: B256) -> Result<()
     Ok(())
 }
 
-/// Notes the block it is in, or that it is in none.
+/// Records the block that contains the transaction, or `None`.
 pub(super) fn place(transaction: &Transaction<'_>, hash: B256, block: Option<(u64, B256)>) -> Result<(), RecordError> {
     let number = block.map(|(number, _)| counted(number, "a block's number")).transpose()?;
     let block = block.map(|(_, block)| block.to_vec());
@@ -274,7 +274,7 @@ pub(super) fn place(transaction: &Transaction<'_>, hash: B256, block: Option<(u6
     Ok(())
 }
 
-/// Notes since when it has been missing, by the chain's time in seconds, or that it is not.
+/// Records since when the transaction is missing, in chain time in seconds, or `None`.
 pub(super) fn missing(transaction: &Transaction<'_>, hash: B256, since: Option<u64>) -> Result<(), RecordError> {
     let since = since.map(|since| counted(since, "the time")).transpose()?;
     transaction
@@ -283,7 +283,7 @@ pub(super) fn missing(transaction: &Transaction<'_>, hash: B256, since: Option<u
     Ok(())
 }
 
-/// Everything signed for one nonce has come to its end.
+/// Marks all transactions of one nonce as settled.
 pub(super) fn settle(
     transaction: &Transaction<'_>,
     chain_id: u64,
@@ -305,16 +305,16 @@ pub(super) fn settle(
     Ok(())
 }
 
-/// One transaction.
+/// Loads the record of a transaction; `None` if the ledger does not have it.
 ///
 /// # Errors
-/// [`RecordError::Store`], or what is wrong with the row.
+/// [`RecordError::Store`], or an error for an invalid row.
 pub fn load(connection: &Connection, hash: B256) -> Result<Option<Record>, RecordError> {
     Ok(select(connection, "hash = ?1", [hash.as_slice()])?.pop())
 }
 
-/// What of a transaction's nonce may be sent again: itself. Where it was signed to take another's place and refused, the
-/// newest of its kin that waits: nobody else asks for that one any more. `None` where nothing does.
+/// The transaction that may be sent again for `hash`: itself if it is waiting. If it was a refused replacement, the
+/// newest waiting transaction among its kin, which nothing else would send. `None` if none is waiting.
 ///
 /// # Errors
 /// As [`load`].
@@ -329,7 +329,7 @@ pub fn sendable(connection: &Connection, hash: B256) -> Result<Option<Record>, R
     newest.map_or(Ok(None), |one| load(connection, one.hash))
 }
 
-/// One transaction without its bytes: they would have to be decoded, and their signature recovered, at every look.
+/// Columns of a transaction without its bytes, to save decoding and signature recovery at every poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) hash: B256,
@@ -338,17 +338,17 @@ pub(super) struct Entry {
     pub(super) nonce: u64,
     pub(super) state: TxState,
     pub(super) settled: bool,
-    /// Since when, by the chain's time in seconds, its nonce has been spent and nobody has said by what.
+    /// Chain time, in seconds, since which its nonce is used without a known cause.
     pub(super) missing_since: Option<u64>,
-    /// The one that it was signed to take the place of.
+    /// Hash of the transaction that it replaces.
     pub(super) replaces: Option<B256>,
 }
 
-/// Whether two of one nonce were signed for the same: one was to take the other's place, or both a third one's. A nonce
-/// that was given back is taken by another plan, whose transaction has nothing to do with the first.
+/// Returns true if two transactions with the same nonce were signed for the same action: one replaces the other, or
+/// both replace a third. A released nonce is used for another plan, whose transaction is unrelated.
 pub(super) fn are_kin(family: &[Entry], one: B256, other: B256) -> bool {
     let first = |mut hash: B256| {
-        // No longer than the family is: a ring cannot be stored, and would end here all the same.
+        // The bound ends the loop even for a cycle, which cannot be stored.
         for _ in family {
             let entry = family.iter().find(|entry| entry.hash == hash);
             match entry.and_then(|entry| entry.replaces) {
@@ -361,8 +361,8 @@ pub(super) fn are_kin(family: &[Entry], one: B256, other: B256) -> bool {
     first(one) == first(other)
 }
 
-/// What was given up, and whose nonce nothing else was signed with since, in the order of nonces: where an endpoint that
-/// refused it has passed it on, a block may have it all the same.
+/// Dropped transactions whose nonce was not used since, ordered by nonce. If an endpoint passed one on after refusing
+/// it, a block may still include it.
 pub(super) fn given_up(connection: &Connection, chain_id: u64) -> Result<Vec<Entry>, RecordError> {
     let unused = "chain_id = ?1 AND state = 'dropped' AND (
         nonce >= (SELECT next_nonce FROM sender_lane AS lane
@@ -375,7 +375,7 @@ pub(super) fn given_up(connection: &Connection, chain_id: u64) -> Result<Vec<Ent
     Ok(found)
 }
 
-/// Notes that a block has what had been given up: it has its end ahead of it again.
+/// Marks a dropped transaction that a block contains after all; its outcome is open again.
 pub(super) fn is_late(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
     transaction
         .prepare_cached("UPDATE sender_transaction SET late = 1, settled_at = NULL WHERE hash = ?1")?
@@ -383,32 +383,33 @@ pub(super) fn is_late(transaction: &Transaction<'_>, hash: B256) -> Result<(), R
     Ok(())
 }
 
-/// What a block has although it had been given up, until [`took_note`]: what was held for it was let go of.
+/// Dropped transactions that a block contains, until [`took_note`]. Their reservations were released when they were
+/// dropped.
 ///
 /// # Errors
-/// [`RecordError::Store`], or what is wrong with a row.
+/// [`RecordError::Store`], or an error for an invalid row.
 pub fn late(connection: &Connection) -> Result<Vec<B256>, RecordError> {
     Ok(entries(connection, "late = 1", [])?.into_iter().map(|entry| entry.hash).collect())
 }
 
-/// Takes note of a transaction that is [`late`]: what was held for it is held again.
+/// Acknowledges a transaction listed by [`late`], once its funds are reserved again.
 ///
 /// # Errors
-/// [`RecordError::Store`].
+/// [`RecordError::Store`] if the database fails.
 pub fn took_note(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
     transaction.prepare_cached("UPDATE sender_transaction SET late = 0 WHERE hash = ?1")?.execute([hash.as_slice()])?;
     Ok(())
 }
 
-/// Where a transaction belongs.
+/// Loads the columns of a transaction.
 ///
 /// # Errors
-/// [`RecordError::Unknown`].
+/// [`RecordError::Unknown`] if the ledger does not have it.
 pub(super) fn entry(connection: &Connection, hash: B256) -> Result<Entry, RecordError> {
     entries(connection, "hash = ?1", [hash.as_slice()])?.pop().ok_or(RecordError::Unknown(hash))
 }
 
-/// Everything that was signed for one nonce, in the order in which it was stored.
+/// All transactions signed for one nonce, in the order in which they were stored.
 pub(super) fn family(
     connection: &Connection,
     chain_id: u64,
@@ -447,10 +448,10 @@ fn entries(connection: &Connection, condition: &str, values: impl rusqlite::Para
         .collect()
 }
 
-/// Every transaction of a chain whose end is not final, in the order of its nonces: what a restart goes on with.
+/// All transactions of a chain whose outcome is not final, ordered by account and nonce; a restart continues with them.
 ///
 /// # Errors
-/// [`RecordError::Store`], or what is wrong with a row.
+/// [`RecordError::Store`], or an error for an invalid row.
 pub fn open(connection: &Connection, chain_id: u64) -> Result<Vec<Record>, RecordError> {
     select(connection, "chain_id = ?1 AND settled_at IS NULL", [counted(chain_id, "the chain's id")?])
 }
@@ -463,7 +464,7 @@ fn insert(
     replaces: Option<B256>,
     now: u64,
 ) -> Result<Kept, RecordError> {
-    // The same action signed again with a nonce that was given back has the same bytes, and the same hash.
+    // The same action signed again with a released nonce has the same bytes and the same hash.
     let stored = transaction
         .prepare_cached(
             "INSERT INTO sender_transaction
@@ -492,7 +493,7 @@ fn insert(
     }
 }
 
-/// A row before its numbers and bytes are looked at.
+/// A row before validation.
 struct Raw {
     bytes: Vec<u8>,
     route: String,

@@ -1,8 +1,8 @@
-//! A private relay: transactions that everybody could see waiting, and trade ahead of, go here alone. As Flashbots
-//! Protect has it: a plain `eth_sendRawTransaction` to the relay's URL, no batches, and the status by hash from another
-//! URL ([their documentation](https://docs.flashbots.net/flashbots-protect/additional-documentation/status-api)).
+//! Private relay for transactions that others could front-run if they saw them waiting. It follows Flashbots Protect: a
+//! plain `eth_sendRawTransaction` to the relay's URL without batches, and the status by hash from another URL
+//! ([documentation](https://docs.flashbots.net/flashbots-protect/additional-documentation/status-api)).
 //!
-//! Not here: which transactions are to go this way (policy decides).
+//! Not here: the choice of transactions for this route, which the policy makes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,13 +19,12 @@ use bardo_base::clock::Clock;
 use bardo_base::config::RpcUrl;
 use bardo_base::text::SafeText;
 
-/// The longest status that is read, in bytes.
+/// Maximum size of a status response, in bytes.
 const MAX_STATUS: usize = 64 * 1024;
 
-/// How long the relay may take to tell a status.
 const STATUS_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A private relay of one chain.
+/// Private relay of one chain. Cheap to clone.
 #[derive(Clone)]
 pub struct Relay {
     provider: DynProvider,
@@ -38,33 +37,33 @@ struct Status {
     label: SafeText,
 }
 
-/// What a relay says became of a transaction.
+/// Status of a transaction at a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum RelayStatus {
-    /// It waits.
+    /// The transaction is waiting.
     Pending,
-    /// A block has it; the receipt says what it did.
+    /// The transaction is in a block; its receipt shows the outcome.
     Included,
-    /// The relay has given it up.
+    /// The relay has given up on the transaction.
     Failed,
-    /// It was cancelled.
+    /// The transaction was cancelled.
     Cancelled,
-    /// The relay has never seen it.
+    /// The relay does not know the transaction, or returned another status.
     #[serde(other)]
     Unknown,
 }
 
 impl RelayStatus {
-    /// Whether the relay no longer tries.
+    /// Returns true if the relay no longer tries to include the transaction.
     pub const fn has_ended(self) -> bool {
         matches!(self, Self::Failed | Self::Cancelled)
     }
 }
 
 impl Relay {
-    /// The relay at `url` for chain `chain_id`, which it must answer to. Statuses come from `status`/HASH, where that is
-    /// given.
+    /// Creates a relay at `url` for chain `chain_id`, which it must return. Statuses are read from `status`/HASH if
+    /// that is given.
     ///
     /// # Errors
     /// [`ProviderError`] for a URL that is not HTTP.
@@ -88,24 +87,26 @@ impl Relay {
         &self.provider
     }
 
-    /// Checks that the relay speaks JSON-RPC, and its status service if it has one. Nothing is sent to either.
+    /// Checks that the relay answers JSON-RPC, and that its status service answers if there is one. No transaction is
+    /// sent.
     ///
     /// # Errors
-    /// [`ProviderError`] if one of them does not answer. A refusal is an answer: many relays know one method only.
+    /// [`ProviderError`] if one of them does not answer. A JSON-RPC refusal counts as an answer, since many relays
+    /// support one method only.
     pub async fn check(&self) -> Result<(), ProviderError> {
         let asked: Result<String, _> = self.provider.raw_request("eth_chainId".into(), [(); 0]).await;
         match asked.map_err(ProviderError::from) {
             Ok(_) | Err(ProviderError::Rpc { .. }) => {}
             Err(error) => return Err(error),
         }
-        // Nobody knows this transaction.
+        // No transaction has this hash.
         self.status(B256::ZERO).await.map(drop)
     }
 
-    /// What became of a transaction, or `None` where the relay has no status.
+    /// Status of a transaction; `None` if the relay has no status service.
     ///
     /// # Errors
-    /// [`ProviderError`] if it does not answer, or not with a status.
+    /// [`ProviderError`] if the service does not answer or returns no status.
     pub async fn status(&self, hash: B256) -> Result<Option<RelayStatus>, ProviderError> {
         match &self.status {
             None => Ok(None),

@@ -1,4 +1,4 @@
-//! Stored bytes go out: once for each time it is asked, one way, and what was answered is taken in.
+//! Submission of stored transactions: each request sends once, on one route, and records the answer.
 
 use std::sync::Arc;
 
@@ -13,33 +13,32 @@ use crate::provider::ProviderError;
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::text::SafeText;
 
-/// What came of a send.
+/// Result of a send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendOutcome {
-    /// The transaction's state now.
+    /// State of the transaction after the send.
     pub state: TxState,
-    /// What is to be done.
+    /// Recommended next step.
     pub treatment: Treatment,
-    /// Why it was not simply accepted, and in whose words.
+    /// Failure class and sanitised message; `None` if the endpoint accepted the transaction.
     pub fault: Option<(SendFault, SafeText)>,
 }
 
-/// The longest quotation of an endpoint, in characters.
+/// Maximum length of a quoted endpoint message, in characters.
 const QUOTE_CHARS: usize = 300;
 
 impl Sender {
-    /// Sends for the first time what was just stored.
+    /// Sends a stored transaction for the first time.
     ///
     /// # Errors
-    /// [`SenderError`] if it was not sent, or what came of it could not be written down; it is then found by
-    /// [`Self::pending`].
+    /// [`SenderError`] if it was not sent or the result could not be recorded; [`Self::pending`] then lists it.
     pub async fn send(&self, kept: Kept) -> Result<SendOutcome, SenderError> {
         let record = self.record(kept.hash)?;
         self.dispatch(record).await
     }
 
-    /// Sends the same bytes again, as after a restart. Nobody knows whether they have left before, so no refusal frees
-    /// their nonce. Where it was refused while what it was to replace is out, that one is sent.
+    /// Sends a stored transaction again, as after a restart. It may have been sent before, so a refusal does not
+    /// release its nonce. If it is a refused replacement and the one it should replace is waiting, that one is sent.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -73,7 +72,7 @@ impl Sender {
         let answer: Result<B256, _> = provider.raw_request("eth_sendRawTransaction".into(), params).await;
         let fault = match answer {
             Ok(named) if named == hash => None,
-            // Whatever that was, the endpoint had the bytes.
+            // The hash is wrong, but the endpoint received the bytes.
             Ok(_) => Some((
                 SendFault::Unrecognised,
                 SafeText::clean("the endpoint answered with the hash of another transaction", QUOTE_CHARS),
@@ -87,7 +86,7 @@ impl Sender {
         self.take_in(record, fault).await
     }
 
-    /// Writes down what was answered, and frees the nonce where that is certain.
+    /// Records the answer, and releases the nonce if the refusal is certain.
     async fn take_in(&self, record: Record, fault: Option<(SendFault, SafeText)>) -> Result<SendOutcome, SenderError> {
         let (treatment, event) = match &fault {
             None => (Treatment::WaitForReceipt, Some(TxEvent::Accepted)),
@@ -106,7 +105,7 @@ impl Sender {
                 let state = advance(tx, hash, event, note.as_ref().map(SafeText::as_str))?;
                 let (chain_id, account, nonce) = (signed.chain_id(), signed.from(), signed.nonce());
                 match (event, state) {
-                    // It is out: what it was signed to replace is now second.
+                    // The transaction was sent, so the one that it replaces is superseded.
                     (TxEvent::Accepted | TxEvent::Lost, _) => {
                         for older in family(tx, chain_id, account, nonce)? {
                             if Some(older.hash) == record.replaces && older.state.may_be_sent() {
@@ -114,7 +113,8 @@ impl Sender {
                             }
                         }
                     }
-                    // Nobody has it and nobody will: unless another of ours holds the nonce, it is free.
+                    // No endpoint has the transaction; the nonce is released unless another of our transactions uses
+                    // it.
                     (TxEvent::Refused, TxState::Dropped) => {
                         let others = family(tx, chain_id, account, nonce)?;
                         if others.iter().all(|other| other.hash == hash || other.settled) {
@@ -127,7 +127,7 @@ impl Sender {
                 Ok::<_, super::RecordError>(state)
             })
             .await?;
-        // A refusal of bytes that may have left before frees nothing: the chain is asked instead.
+        // If the bytes may have been sent before, a refusal releases nothing and the chain decides.
         let treatment = match (treatment, state) {
             (Treatment::GiveBack, state) if state != TxState::Dropped => Treatment::AskTheChain,
             (treatment, _) => treatment,

@@ -1,8 +1,10 @@
-//! Who spent a nonce, where none of ours has a receipt: what frees money needs a sign that something else did, and a
-//! receipt that is not told is none. Behind one address there may be many machines, some of them behind the others: one
-//! tells that the nonce is spent, the next one knows nothing yet of the block that spent it. And a node may tell its newest
-//! count as that of the block before. So the sign is the other transaction itself, in its block; where nobody has the states
-//! of then any more, an hour by the blocks' own times in which no machine was that far behind.
+//! Search for the transaction that used a nonce if none of ours has a receipt. Releasing funds needs evidence of
+//! another transaction; a missing receipt is not evidence. Several machines may serve one URL, some behind the others,
+//! so one reports the nonce as used while the next lacks the block. A node may also report its newest count for the
+//! block before.
+//!
+//! The evidence is therefore the other transaction in its block. If no endpoint has the states of that time any more,
+//! the evidence is that the receipts are still missing an hour later by the blocks' timestamps.
 
 use alloy::eips::eip7702::SignedAuthorization;
 use alloy::primitives::{Address, B256, U64};
@@ -13,25 +15,25 @@ use super::record::Entry;
 use super::{Sender, SenderError};
 use crate::provider::ProviderError;
 
-/// So long, in seconds, a nonce has been spent before the receipts that nobody has are the sign.
+/// Time for which a nonce must have been used, in seconds, before missing receipts count as evidence.
 const LONG_AGO: u64 = 3_600;
 
-/// What is to be found of who spent a nonce.
+/// Result of the search for the transaction that used a nonce.
 pub(super) enum Spender {
-    /// The transaction of somebody else, in its block.
+    /// Another transaction used it, and was found in its block.
     Another,
-    /// Nothing, for now.
+    /// No result for now.
     Untold,
-    /// Nobody tells the states before this block any more, and in it the nonce was spent.
+    /// In this block the nonce is used, and states of earlier blocks are not available.
     Before(u64),
 }
 
 impl Sender {
-    /// Looks for the block that spent the account's nonce, which must have none of `ours` and what spent it, from a block
-    /// in which it is spent.
+    /// Searches backwards from block `spent_at`, in which the nonce is used, for the block that used it.
+    /// [`Spender::Another`] requires that the block contains the using transaction and none of `ours`.
     ///
     /// # Errors
-    /// [`SenderError::Provider`] if the chain did not tell.
+    /// [`SenderError::Provider`] if a chain request fails.
     pub(super) async fn spent_by_another(
         &self,
         ours: &[Entry],
@@ -41,7 +43,7 @@ impl Sender {
     ) -> Result<Spender, SenderError> {
         let provider = self.0.client.provider();
         let (mut spent, mut step) = (spent_at, 1_u64);
-        // Back in ever longer steps to a block in which it is not spent.
+        // Step back with doubling distance to a block in which the nonce is unused.
         let mut unspent = loop {
             if spent == 0 {
                 break None;
@@ -51,15 +53,15 @@ impl Sender {
                 Ok(true) => (spent, step) = (at, step.saturating_mul(2)),
                 Ok(false) => break Some(at),
                 Err(SenderError::Provider(error)) if error.is_refusal() => return Ok(Spender::Before(spent)),
-                // Some nodes say so in the words of a passing trouble, and where one endpoint keeps the states of then and
-                // another does not, they contradict each other: it is a trouble as long as it has not lasted.
+                // Some nodes report missing states as a temporary error, and endpoints with and without old states
+                // contradict each other. Such an error counts as temporary until it has lasted.
                 Err(SenderError::Provider(ProviderError::Rpc { .. } | ProviderError::Disagreement { .. })) => {
                     return Ok(Spender::Before(spent_at));
                 }
                 Err(error) => return Err(error),
             }
         };
-        // Then between the two, until they are neighbours.
+        // Bisect until both blocks are adjacent.
         while let Some(low) = unspent.filter(|low| spent.saturating_sub(*low) > 1) {
             let middle = low.midpoint(spent);
             if is_spent(provider, account, nonce, middle).await? {
@@ -68,22 +70,22 @@ impl Sender {
                 unspent = Some(middle);
             }
         }
-        // As it comes: rollups have kinds of transactions of their own.
+        // Read as raw JSON, since rollups have transaction types of their own.
         let params = (format!("{spent:#x}"), true);
         let block: Value =
             provider.raw_request("eth_getBlockByNumber".into(), params).await.map_err(ProviderError::from)?;
-        // A block that is not told says nothing, and is asked for again.
+        // A missing block is not evidence; it is read again later.
         let Some(transactions) = block["transactions"].as_array() else { return Ok(Spender::Untold) };
         let is_ours = |one: &Value| hash_of(one).is_none_or(|hash| ours.iter().any(|own| own.hash == hash));
         let another = !transactions.iter().any(is_ours) && transactions.iter().any(|one| spends(one, account, nonce));
         Ok(if another { Spender::Another } else { Spender::Untold })
     }
 
-    /// Since when, by the chain's time in seconds, `ours` have been missing where their nonce was spent in block `spent` or
-    /// earlier, and whether that is long ago in block `latest`.
+    /// Returns the chain time in seconds since which `ours` are missing, given that the nonce is used in block `spent`.
+    /// The flag is true if that is at least [`LONG_AGO`] before block `latest`.
     ///
     /// # Errors
-    /// [`SenderError::Provider`] if the chain did not tell.
+    /// [`SenderError::Provider`] if a chain request fails.
     pub(super) async fn missing(
         &self,
         ours: &[Entry],
@@ -106,8 +108,8 @@ fn hash_of(transaction: &Value) -> Option<B256> {
     transaction["hash"].as_str()?.parse().ok()
 }
 
-/// Whether a transaction spends the account's nonce: as its sender's, or by an authorization that the account signed
-/// ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
+/// Returns true if the transaction uses the account's nonce: as its sender, or by an authorization that the account
+/// signed ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
 fn spends(transaction: &Value, account: Address, nonce: u64) -> bool {
     let sent_by = transaction["from"].as_str().and_then(|from| from.parse::<Address>().ok());
     let counted = transaction["nonce"].as_str().and_then(|nonce| nonce.parse::<U64>().ok());

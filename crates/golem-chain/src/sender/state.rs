@@ -1,55 +1,55 @@
-//! What becomes of a signed transaction: the states, what can happen, and the one table of both.
+//! States of a signed transaction, events, and the transition table.
 //!
-//! Not here: how it is found out (see `watch`) and where it is kept (see `record`).
+//! Not here: detection of events (see `watch`) and storage (see `record`).
 
 use std::fmt;
 
-/// What is known of one signed transaction.
+/// Known state of a signed transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TxState {
-    /// Its bytes are on disk, and no endpoint has them as far as is known.
+    /// Stored on disk, and not at any endpoint as far as is known.
     Stored,
-    /// An endpoint took it.
+    /// Accepted by an endpoint.
     Sent,
-    /// It may have left, and nothing says what became of it.
+    /// May have been sent, with unknown outcome.
     Unclear,
-    /// In a block, and it did what it was to do.
+    /// Included in a block with success.
     Included,
-    /// In a block, and it reverted: nonce and gas are spent.
+    /// Included in a block and reverted: nonce and gas are spent.
     Reverted,
-    /// Another of ours with the same nonce was signed in its place. The chain may still take this one.
+    /// Superseded by a replacement of ours with the same nonce. The chain may still include this one.
     Replaced,
-    /// It will not happen: refused for good, or its nonce went to another transaction.
+    /// Will not be included: refused for good, or its nonce was used by another transaction.
     Dropped,
 }
 
-/// What can happen to it.
+/// Event in the life of a signed transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TxEvent {
-    /// An endpoint took it, or has it already.
+    /// An endpoint accepted it, or already has it.
     Accepted,
-    /// It was sent and the answer was lost, or said nothing.
+    /// It was sent, and the answer was lost or inconclusive.
     Lost,
-    /// An endpoint refused it for a reason that no other endpoint and no time will change.
+    /// An endpoint refused it for a permanent reason that applies to all endpoints.
     Refused,
-    /// A receipt with success.
+    /// It has a receipt with success.
     Mined,
-    /// A receipt with failure.
+    /// It has a receipt with failure.
     Failed,
-    /// Another of ours with its nonce was stored.
+    /// A replacement of ours with the same nonce was sent or included.
     Outbid,
-    /// Its nonce is spent, deep enough, and not by a transaction of ours.
+    /// Its nonce was used by another transaction, with enough confirmations.
     NonceTaken,
-    /// The block it was in has left the chain.
+    /// The block that contained it is no longer part of the chain.
     Unmined,
 }
 
 impl TxState {
-    /// Every state.
+    /// All states of a transaction.
     pub const ALL: [Self; 7] =
         [Self::Stored, Self::Sent, Self::Unclear, Self::Included, Self::Reverted, Self::Replaced, Self::Dropped];
 
-    /// The written form, in the database and for a person.
+    /// Name of the state, in the database and for display.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Stored => "stored",
@@ -62,22 +62,22 @@ impl TxState {
         }
     }
 
-    /// The state written so.
+    /// Parses the name of a state.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Whether a block has it.
+    /// Returns true if the transaction is in a block.
     pub const fn is_mined(self) -> bool {
         matches!(self, Self::Included | Self::Reverted)
     }
 
-    /// Whether sending its bytes is of any use.
+    /// Returns true if sending its bytes can be of use.
     pub const fn may_be_sent(self) -> bool {
         matches!(self, Self::Stored | Self::Sent | Self::Unclear)
     }
 
-    /// The state after `event`, or `None` where that event cannot happen to it.
+    /// Returns the state after `event`; `None` if the event is not possible in this state.
     pub fn after(self, event: TxEvent) -> Option<Self> {
         TABLE.iter().find(|(state, happened, _)| *state == self && *happened == event).map(|(_, _, next)| *next)
     }
@@ -90,7 +90,7 @@ impl fmt::Display for TxState {
 }
 
 impl TxEvent {
-    /// Every event.
+    /// All events of a transaction.
     pub const ALL: [Self; 8] = [
         Self::Accepted,
         Self::Lost,
@@ -103,10 +103,10 @@ impl TxEvent {
     ];
 }
 
-/// All that can happen. What is not here cannot, and is an error where it is claimed.
+/// The transition table. Missing combinations are impossible and are errors.
 ///
-/// Two rules shape it. A receipt is stronger than anything: every state gives way to one. And bytes that may once
-/// have left are never given up on an endpoint's word: only a first refusal of bytes nobody had ends in `Dropped`.
+/// Two rules determine it. A receipt overrides every state. Bytes that may have been sent are never dropped because of
+/// an endpoint's refusal: only the first refusal of bytes that no endpoint had leads to `Dropped`.
 #[rustfmt::skip]
 pub const TABLE: &[(TxState, TxEvent, TxState)] = &[
     (TxState::Stored,   TxEvent::Accepted,   TxState::Sent),

@@ -1,9 +1,8 @@
-//! What the chain says became of a transaction: its receipt, how many blocks lie on it, and, where there is none, who
-//! else has used its nonce.
+//! Tracking of sent transactions: receipts, confirmations, and the use of a nonce by another transaction.
 //!
-//! All transactions signed for one nonce are looked at together, since one of them at most can happen. One that was
-//! signed to take another's place stands for it. One whose nonce had been given back does not: where a block has it all
-//! the same, it is another plan's, and what was signed with its nonce since can never happen.
+//! All transactions signed for one nonce are checked together, since at most one of them can be included. A replacement
+//! counts for the transaction that it replaces. A transaction whose nonce was released belongs to another plan. If a
+//! block includes it after all, the transactions signed with that nonce since then can never be included.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -28,13 +27,13 @@ use crate::provider::{Backing, ProviderError};
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::text::SafeText;
 
-/// Time for which an endpoint may have a transaction in a block and not yet its receipt, in milliseconds: nodes index
-/// receipts a moment after the block.
+/// Time for which an endpoint may lack the receipt of an included transaction, in milliseconds: nodes index receipts
+/// shortly after the block.
 const RECEIPT_GRACE: u64 = 5_000;
 /// Time after which such a contradiction is forgotten, in milliseconds.
 const FORGOTTEN_AFTER: u64 = 3_600_000;
 
-/// Whether two receipts of one transaction agree on where it is, how it ended and what it cost.
+/// Returns true if two receipts of one transaction agree on position, outcome and cost.
 fn say_the_same(one: &TransactionReceipt, other: &TransactionReceipt) -> bool {
     let said = |receipt: &TransactionReceipt| {
         (receipt.block_hash, receipt.from, receipt.status(), receipt.gas_used, receipt.effective_gas_price)
@@ -42,63 +41,63 @@ fn say_the_same(one: &TransactionReceipt, other: &TransactionReceipt) -> bool {
     said(one) == said(other)
 }
 
-/// Whether an endpoint has the transaction in the block of `receipt`, as a block of its chain.
+/// Returns true if an endpoint has the receipt's block on its chain, with the transaction in it.
 async fn has_in_block(provider: &DynProvider, hash: B256, receipt: &TransactionReceipt) -> bool {
     let (Some(number), Some(block)) = (receipt.block_number, receipt.block_hash) else { return false };
     let found = provider.get_block_by_number(number.into()).await.ok().flatten();
     found.is_some_and(|found| found.header.hash == block && found.transactions.hashes().any(|one| one == hash))
 }
 
-/// How long to wait, and what to do meanwhile.
+/// Timeout and resend permission of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitRules {
-    /// After this long, whatever is known is the answer.
+    /// Timeout after which the current state is returned.
     pub patience: Duration,
-    /// Whether bytes that no block takes are sent again. Not under a halt.
+    /// True to send transactions again that are in no block. False during a halt.
     pub resend: bool,
 }
 
-/// Where a transaction stands.
+/// Current state of a transaction and its nonce.
 #[derive(Debug, Clone)]
 pub struct Standing {
-    /// The transaction that was asked for.
+    /// Record of the requested transaction.
     pub record: Record,
-    /// The one that a block has: itself, or what was signed in its place.
+    /// The included transaction: the requested one or its replacement.
     pub mined: Option<Mined>,
-    /// Whether this is the end.
+    /// True if the outcome is final.
     pub settled: bool,
-    /// What the private relay says, where it was asked.
+    /// Status at the private relay; `None` if it was not queried.
     pub relay: Option<RelayStatus>,
-    /// What its last send came to, if it was sent again meanwhile.
+    /// Result of the last resend during a wait.
     pub resent: Option<SendOutcome>,
 }
 
-/// What receipts there are of what was signed for one nonce.
+/// Receipts of the transactions signed for one nonce.
 enum Receipts {
-    /// Of a block of the chain.
+    /// One transaction is in a block of the chain.
     InBlock(Box<Mined>),
-    /// Of a block that the chain does not have any more.
+    /// One has a receipt of a block that is no longer part of the chain.
     Leaving,
-    /// None.
+    /// None has a receipt.
     None,
 }
 
 /// A transaction in a block.
 #[derive(Debug, Clone)]
 pub struct Mined {
-    /// Its hash.
+    /// The transaction hash.
     pub hash: B256,
-    /// Its receipt, logs included.
+    /// Its receipt with logs.
     pub receipt: TransactionReceipt,
-    /// How many blocks it has, its own included.
+    /// Number of confirmations, including its own block.
     pub confirmations: u64,
 }
 
 impl Sender {
-    /// Looks once, and writes down what has changed.
+    /// Polls the chain once and records changes.
     ///
     /// # Errors
-    /// [`SenderError::Provider`] if the chain did not tell; nothing was changed then.
+    /// [`SenderError::Provider`] if the chain does not answer; nothing has changed then.
     pub async fn look(&self, hash: B256) -> Result<Standing, SenderError> {
         let Entry { chain_id, account, nonce, .. } = self.0.store.read(|connection| entry(connection, hash))?;
         if chain_id != self.chain_id() {
@@ -114,16 +113,16 @@ impl Sender {
                 let record = self.record(hash)?;
                 let (mined, settled) = match are_kin(&all, hash, mined.hash) {
                     true => (Some(*mined), settled),
-                    // Another plan's: this one's nonce is taken.
+                    // Another plan's transaction is included, so the nonce of this one is used.
                     false => (None, record.settled_at.is_some()),
                 };
                 return Ok(Standing { record, mined, settled, relay: None, resent: None });
             }
-            // It may be in another block by now, which has spent the nonce: the next look tells.
+            // It may be in another block that used the nonce; the next poll shows.
             Receipts::Leaving => (false, None),
             Receipts::None => match self.nonce_is_spent(account, nonce).await? {
                 None => (false, None),
-                // The nonce was read after the receipts: it may be one of ours that came in between.
+                // The nonce was read after the receipts, so one of ours may have been included in between.
                 Some(by) => match self.find(&all, account).await? {
                     Receipts::InBlock(_) | Receipts::Leaving => return Box::pin(self.look(hash)).await,
                     Receipts::None => match self.spent_by_another(&all, account, nonce, by).await? {
@@ -148,15 +147,16 @@ impl Sender {
         Ok(Standing { record, mined: None, settled, relay, resent: None })
     }
 
-    /// Waits until the end is final, or patience is over. A chain that does not answer is asked again until then.
+    /// Polls until the outcome is final or the timeout ends. Failed chain requests are repeated until then.
     ///
     /// # Errors
-    /// [`SenderError`] if the ledger refuses, or the chain's last answer before patience was over was none.
+    /// [`SenderError`] if the ledger fails, or if the chain's last answer before the timeout was an error.
     pub async fn wait(&self, hash: B256, rules: WaitRules) -> Result<Standing, SenderError> {
         self.wait_while(hash, rules.patience, || rules.resend).await
     }
 
-    /// The same, where what may be sent again is asked each time that it would be: a stop may be set meanwhile.
+    /// Like [`Self::wait`], with a resend permission that is evaluated before each resend, since a halt may begin
+    /// meanwhile.
     ///
     /// # Errors
     /// As [`Self::wait`].
@@ -195,8 +195,8 @@ impl Sender {
                     }
                     (None, state) => Some(state).filter(|state| state.may_be_sent()),
                 };
-                // What an endpoint has is given time; of what nobody has said that he has it, not even the first
-                // send may have arrived.
+                // An accepted transaction gets time. If no endpoint has acknowledged one, even the first send may have
+                // been lost.
                 let pause = match sendable {
                     Some(TxState::Stored | TxState::Unclear) => pause_unclear.min(self.0.rules.resend_after),
                     Some(
@@ -215,7 +215,7 @@ impl Sender {
             }
             let pause = self.0.rules.poll.min(deadline.saturating_duration_since(now));
             match &mut head {
-                // The devnet says when there is a block; the pause is for a chain whose clock stands still.
+                // The devnet signals new blocks; the pause is for a chain whose clock is stopped.
                 Some(head) => {
                     let _either = futures::future::select(self.0.clock.pause(pause), pin!(head.changed())).await;
                 }
@@ -224,14 +224,14 @@ impl Sender {
         }
     }
 
-    /// Whether a moment later as well nobody tells what spent the nonce. Two looks may be an hour apart and both have met a
-    /// trouble that passes: what frees money has to meet it once more.
+    /// Repeats the search after one poll interval; true if the states are still unavailable. Two polls may be an hour
+    /// apart and both meet a temporary error, so releasing funds needs another confirmation.
     async fn still_untold(&self, ours: &[Entry], account: Address, nonce: u64, by: u64) -> Result<bool, SenderError> {
         self.0.clock.pause(self.0.rules.poll).await;
         Ok(matches!(self.spent_by_another(ours, account, nonce, by).await?, Spender::Before(_)))
     }
 
-    /// The one of `all` that a block of the chain has.
+    /// Finds the one of `all` that is in a block of the chain.
     async fn find(&self, all: &[Entry], account: Address) -> Result<Receipts, SenderError> {
         let provider = self.0.client.provider();
         let mut leaving = false;
@@ -249,7 +249,7 @@ impl Sender {
             } else {
                 let at = provider.get_block_by_number(number.into()).await.map_err(ProviderError::from)?;
                 if at.is_none_or(|at| at.header.hash != block) {
-                    // The block has just left the chain, and its receipt with it.
+                    // The block has just left the chain, and the receipt with it.
                     leaving = true;
                     continue;
                 }
@@ -261,7 +261,7 @@ impl Sender {
         Ok(if leaving { Receipts::Leaving } else { Receipts::None })
     }
 
-    /// The receipt of a transaction, by all endpoints; where they contradict each other, by a majority of them.
+    /// Receipt of a transaction, by all endpoints, or by a majority if they contradict each other.
     async fn receipt(&self, hash: B256) -> Result<Option<TransactionReceipt>, SenderError> {
         let client = &self.0.client;
         for provider in [client.provider(), client.agreed()] {
@@ -273,9 +273,8 @@ impl Sender {
         self.receipt_without_majority(hash).await
     }
 
-    /// The receipt of a transaction that some endpoints have and others have not, without a majority. One that has the
-    /// transaction in the very block of the receipt, and no receipt of it for [`RECEIPT_GRACE`], contradicts itself and does
-    /// not count.
+    /// Receipt of a transaction that some endpoints have and others lack, without a majority. An endpoint that has the
+    /// transaction in the receipt's block but no receipt for [`RECEIPT_GRACE`] contradicts itself and is ignored.
     async fn receipt_without_majority(&self, hash: B256) -> Result<Option<TransactionReceipt>, SenderError> {
         const METHOD: &str = "eth_getTransactionReceipt";
         let alone = self.0.client.each_alone();
@@ -310,7 +309,7 @@ impl Sender {
         }
     }
 
-    /// Whether endpoints have contradicted themselves about this transaction's receipt for [`RECEIPT_GRACE`].
+    /// Returns true if endpoints have contradicted themselves about this transaction's receipt for [`RECEIPT_GRACE`].
     fn has_lasted(&self, hash: B256) -> bool {
         let now = self.0.clock.steady_millis();
         let mut since = self.0.contradicted.lock();
@@ -319,7 +318,7 @@ impl Sender {
         passed >= RECEIPT_GRACE
     }
 
-    /// A block as deep as a final one has to be, in which the account's nonce is past `nonce`; nothing where it is not.
+    /// Block with enough confirmations in which the account's nonce is past `nonce`; `None` if it is not.
     async fn nonce_is_spent(&self, account: Address, nonce: u64) -> Result<Option<u64>, SenderError> {
         let provider = self.0.client.provider();
         let latest = provider.get_transaction_count(account).latest().await.map_err(ProviderError::from)?;
@@ -350,7 +349,8 @@ impl Sender {
             for other in &all {
                 let other_hash = other.hash;
                 if other_hash == hash {
-                    // What was refused while another of its nonce was out has kept its nonce, and what is held for it.
+                    // A transaction that was refused while another one with its nonce was waiting has kept the nonce
+                    // and its reservation.
                     if other.state == TxState::Dropped && other.settled {
                         is_late(tx, hash)?;
                     }
@@ -380,7 +380,7 @@ impl Sender {
         Ok(self.0.store.write(work).await?)
     }
 
-    /// Notes since when these have been missing, where that has changed.
+    /// Records since when these transactions are missing, where that has changed.
     async fn note_missing(&self, all: &[Entry], since: Option<u64>) -> Result<(), SenderError> {
         let changed: Vec<_> = all.iter().filter(|one| !one.settled && one.missing_since != since).copied().collect();
         if changed.is_empty() {
@@ -391,9 +391,9 @@ impl Sender {
         Ok(self.0.store.write(work).await?)
     }
 
-    /// None of ours is in a block; `taken` says that another transaction spent the nonce for good.
+    /// Records that none of ours is in a block; `taken` means that another transaction has used the nonce for good.
     async fn write_absent(&self, chain_id: u64, account: Address, nonce: u64, taken: bool) -> Result<(), SenderError> {
-        // What is settled stays: an endpoint that is behind knows less, not better.
+        // Settled transactions stay settled: an endpoint that is behind has older information.
         let moves = move |one: &Entry| !one.settled && (taken || one.state.is_mined());
         let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
         if !all.iter().any(moves) {

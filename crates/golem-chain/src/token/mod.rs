@@ -1,9 +1,9 @@
-//! Tokens by symbol or address, with metadata read from the chain and sanitised.
+//! Lookup of tokens by symbol or address, with sanitised metadata from the chain.
 //!
-//! A symbol means a token of the network's list and nothing else; any other token is named by its address, and
-//! is refused where it passes itself off as a listed one.
+//! A symbol selects a token of the network's list only. Any other token is selected by its address, and is refused if
+//! it imitates a listed one.
 //!
-//! Not here: balances, prices (see `chain::price`), and whether a policy allows a token.
+//! Not here: balances, prices (see `chain::price`), and token policy.
 
 mod read;
 
@@ -18,158 +18,158 @@ use bardo_base::text::{Lookalike, SafeText, lookalike, nearest};
 
 pub use read::{MAX_NAME, MAX_SYMBOL, read, read_at};
 
-/// The address many programs write for a chain's own coin.
+/// Address that many applications use for a chain's native token.
 const NATIVE_PLACEHOLDER: Address = address!("EeeeeEeeeEeEeeEeEeEeeEEEeeeeEeeeeeeeEEeE");
 
-/// A chain's own coin, or an ERC-20 contract.
+/// The native token or an ERC-20 contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TokenId {
-    /// What gas is paid in.
+    /// The token that pays for gas.
     Native,
-    /// A contract.
+    /// An ERC-20 token at this address.
     Erc20(Address),
 }
 
-/// A token that can be worked with.
+/// Metadata of a usable token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Which one.
+    /// The native token or the contract's address.
     pub id: TokenId,
-    /// The list's symbol for a listed token, else the contract's own, cleaned.
+    /// Symbol: the list's for a listed token, else the contract's own, sanitised.
     pub symbol: SafeText,
-    /// The contract's name, cleaned.
+    /// Name of the contract, sanitised.
     pub name: SafeText,
     /// Decimals, at most [`bardo_base::units::MAX_DECIMALS`].
     pub decimals: u8,
-    /// Whether it is the chain's coin or on the network's list.
+    /// True for the native token and for tokens on the network's list.
     pub listed: bool,
 }
 
-/// A listed token, as offered where a name was not clear.
+/// A listed token, suggested when the requested name is ambiguous.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its symbol.
+    /// Symbol in the network's list.
     pub symbol: String,
-    /// Its address.
+    /// Address of the token contract.
     pub address: Address,
 }
 
-/// Why there is no such token to work with.
+/// Error for a token that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Nothing was given.
+    /// The request is empty.
     #[error("no token given: write a symbol such as USDC, or an address")]
     Empty,
-    /// A symbol that is on no list.
+    /// The symbol is not on the network's list.
     #[error("unknown token '{asked}'{} on {network}; known by symbol: {known}; name any other by its address", nearest.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default())]
     UnknownSymbol {
-        /// What was asked for.
+        /// The requested symbol.
         asked: SafeText,
-        /// Where.
+        /// Name and id of the chain.
         network: String,
-        /// The symbol most like it.
+        /// The most similar listed symbol.
         nearest: Option<String>,
         /// All listed symbols.
         known: String,
     },
-    /// A symbol that fits several tokens.
+    /// The symbol matches several tokens.
     #[error("'{asked}' fits several tokens on {network}; give the address of the one you mean: {}", list(candidates))]
     Ambiguous {
-        /// What was asked for.
+        /// The requested symbol.
         asked: SafeText,
-        /// Where.
+        /// Name and id of the chain.
         network: String,
-        /// Those it fits.
+        /// The matching tokens.
         candidates: Vec<Candidate>,
     },
-    /// A symbol, or a contract's symbol, that can be taken for another.
+    /// The requested symbol, or the symbol of a contract, can be mistaken for another.
     #[error("'{symbol}'{} {what}; it is not used{}", at(*address), candidate.as_ref().map(|real| format!(". The listed one is {real}")).unwrap_or_default())]
     Lookalike {
         /// The suspicious symbol.
         symbol: SafeText,
-        /// The contract that bears it, if one was asked for.
+        /// Contract with that symbol; `None` if a symbol was requested.
         address: Option<Address>,
-        /// What it imitates and how.
+        /// The imitated symbol and the kind of imitation.
         what: Box<Lookalike>,
-        /// The token it can be taken for.
+        /// The listed token that it imitates.
         candidate: Option<Candidate>,
     },
-    /// A contract that bears a listed token's symbol.
+    /// A contract that uses the symbol of a listed token.
     #[error("the token at {address} calls itself '{symbol}', but on {network} that is {candidate}; it is not used")]
     Impostor {
-        /// The contract.
+        /// Address of the imitating contract.
         address: Address,
-        /// Its symbol.
+        /// Symbol of the imitating contract.
         symbol: SafeText,
-        /// Where.
+        /// Name and id of the chain.
         network: String,
-        /// The listed token of that symbol.
+        /// The listed token with that symbol.
         candidate: Candidate,
     },
-    /// Not an address although it begins like one.
+    /// The text starts with `0x` but is not an address.
     #[error("'{asked}' is not an address: 0x and 40 hexadecimal digits, this has {digits}")]
     NotAnAddress {
-        /// What was asked for.
+        /// The requested text.
         asked: SafeText,
-        /// Digits found after `0x`.
+        /// Number of hexadecimal digits after `0x`.
         digits: usize,
     },
-    /// Mixed case that fails the checksum of EIP-55.
+    /// A mixed-case address with a wrong checksum ([EIP-55](https://eips.ethereum.org/EIPS/eip-55)).
     #[error("the checksum of {asked} is wrong: a character was changed; copy the address again from its source")]
     Checksum {
-        /// What was asked for.
+        /// The requested address.
         asked: SafeText,
     },
-    /// The zero address.
+    /// The zero address was requested.
     #[error("the zero address is no token; write {native} for the chain's own coin")]
     ZeroAddress {
-        /// Symbol of the chain's coin.
+        /// Symbol of the native token.
         native: &'static str,
     },
-    /// No contract there.
+    /// There is no contract at the address.
     #[error("there is no contract at {address} on {network}; is it an address of another chain, or an account?")]
     NoCode {
-        /// The address.
+        /// The requested address.
         address: Address,
-        /// Where.
+        /// Name and id of the chain.
         network: String,
     },
-    /// A contract that does not answer as a token does.
+    /// A contract that does not implement ERC-20 metadata.
     #[error("the contract at {address} is no usable ERC-20: {what}")]
     NotAToken {
-        /// The contract.
+        /// Address of the contract.
         address: Address,
-        /// What it failed to answer.
+        /// The missing method.
         what: &'static str,
     },
-    /// Decimals no honest token has.
+    /// More decimals than any honest token has.
     #[error(
         "the token at {address} claims absurd decimals: {decimals}; at most {} make sense",
         bardo_base::units::MAX_DECIMALS
     )]
     AbsurdDecimals {
-        /// The contract.
+        /// Address of the contract.
         address: Address,
-        /// What it claims, in decimal.
+        /// The claimed decimals, as a decimal number.
         decimals: String,
     },
-    /// The list and the chain disagree.
+    /// The list and the contract report different decimals.
     #[error(
         "{symbol} at {address} has {found} decimals on {network}, but the list says {listed}; is the address book of this network?"
     )]
     DecimalsDiffer {
         /// The listed symbol.
         symbol: String,
-        /// The contract.
+        /// Address of the contract.
         address: Address,
-        /// Where.
+        /// Name and id of the chain.
         network: String,
-        /// What the list says.
+        /// Decimals in the list.
         listed: u8,
-        /// What the chain says.
+        /// Decimals on chain.
         found: u8,
     },
-    /// The chain did not answer.
+    /// Failure of the chain request.
     #[error(transparent)]
     Chain(#[from] ProviderError),
 }
@@ -187,7 +187,7 @@ impl From<&BookToken> for Candidate {
 }
 
 impl Token {
-    /// The coin that pays for gas on `network`.
+    /// The native token of `network`.
     pub fn native(network: &Network) -> Self {
         let symbol = SafeText::clean(network.native_symbol, MAX_SYMBOL);
         let name = match network.native_symbol {
@@ -197,7 +197,8 @@ impl Token {
         Self { id: TokenId::Native, symbol, name, decimals: 18, listed: true }
     }
 
-    /// The contract to call for it: its own, or for the coin the one it wraps to.
+    /// Address of the ERC-20 contract to call: the token's own, or the wrapped native token for the native one. `None`
+    /// if the address book lists no wrapper.
     pub fn contract(&self, network: &Network) -> Option<Address> {
         match self.id {
             TokenId::Native => network.book.contract(Contract::WrappedNative),
@@ -206,7 +207,7 @@ impl Token {
     }
 }
 
-/// What a text names, before the chain is asked.
+/// Meaning of a requested token name before the chain is queried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Named<'a> {
     Native,
@@ -214,12 +215,12 @@ enum Named<'a> {
     Unlisted(Address),
 }
 
-/// Finds the token that `asked` names on `network`: a listed symbol, the coin's symbol, or an address.
+/// Finds the token that `asked` names on `network`: a listed symbol, the native token's symbol, or an address.
 ///
-/// Costs one round trip, none for the coin.
+/// Costs one round trip, or none for the native token.
 ///
 /// # Errors
-/// A [`TokenError`] that says why not, with candidates where there are some.
+/// A [`TokenError`] with the reason, and with candidates where there are any.
 pub async fn resolve<P: alloy::providers::Provider>(
     asked: &str,
     network: &Network,
@@ -231,9 +232,9 @@ pub async fn resolve<P: alloy::providers::Provider>(
     }
 }
 
-/// [`resolve`] by a majority of a chain's endpoints. Where two contradict each other, the one counts that describes a token
-/// at all, in accordance with the list: the pipeline reads the token again before anything is signed, and lets nothing but
-/// exits and revocations pass there.
+/// Like [`resolve`], by a majority of the chain's endpoints. If two endpoints contradict each other, an answer that
+/// describes a valid token in accordance with the list is preferred. The pipeline reads the token again before it signs
+/// anything, and after a contradiction it allows only exits and revocations.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -251,7 +252,7 @@ pub async fn resolve_by_majority(asked: &str, client: &ChainClient) -> Result<To
     accepted(found, address, network)
 }
 
-/// Where to look for what `asked` names; `None` for the chain's own coin.
+/// Address of the token that `asked` names; `None` for the native token.
 fn address_of(asked: &str, network: &Network) -> Result<Option<Address>, TokenError> {
     Ok(match named(asked, network)? {
         Named::Native => None,
@@ -260,7 +261,7 @@ fn address_of(asked: &str, network: &Network) -> Result<Option<Address>, TokenEr
     })
 }
 
-/// The token that was read at `address`, if it is none that imitates another.
+/// Returns the token read at `address` unless it imitates another one.
 fn accepted(
     mut found: Vec<Result<Token, TokenError>>,
     address: Address,
@@ -271,8 +272,8 @@ fn accepted(
     Ok(token)
 }
 
-/// The one spelling of what `asked` names on `network`, by the list alone: the symbol as it is listed, or else the
-/// address. `None` where it names nothing.
+/// Canonical spelling of the token that `asked` names on `network`: its listed symbol or else its address. Uses the
+/// list only. `None` if it names no token.
 pub fn spelled(asked: &str, network: &Network) -> Option<String> {
     Some(match named(asked, network).ok()? {
         Named::Native => network.native_symbol.to_owned(),
@@ -281,7 +282,7 @@ pub fn spelled(asked: &str, network: &Network) -> Option<String> {
     })
 }
 
-/// What `asked` names, by the list alone.
+/// Interprets `asked` by the list alone.
 fn named<'a>(asked: &str, network: &'a Network) -> Result<Named<'a>, TokenError> {
     let asked = asked.trim();
     if asked.is_empty() {
@@ -303,7 +304,7 @@ fn named<'a>(asked: &str, network: &'a Network) -> Result<Named<'a>, TokenError>
     }
     let tokens = network.book.tokens();
     let exact: Vec<&BookToken> = tokens.iter().filter(|token| token.symbol == asked).collect();
-    // People type in lower case; that is no imitation when it fits one token only.
+    // Users type in lower case; that is not an imitation if it matches exactly one token.
     let fitting = if exact.is_empty() {
         tokens.iter().filter(|token| token.symbol.eq_ignore_ascii_case(asked)).collect()
     } else {
@@ -334,8 +335,8 @@ fn named<'a>(asked: &str, network: &'a Network) -> Result<Named<'a>, TokenError>
     })
 }
 
-/// An address as people paste it: all of one case, or with the checksum of EIP-55
-/// (<https://eips.ethereum.org/EIPS/eip-55>), which then must be right.
+/// Parses an address that is either all of one case or has a correct checksum
+/// (<https://eips.ethereum.org/EIPS/eip-55>).
 fn parse_address(asked: &str) -> Result<Address, TokenError> {
     let digits = asked.get(2..).unwrap_or_default();
     let clean = || SafeText::clean(asked, 64);
@@ -346,14 +347,14 @@ fn parse_address(asked: &str) -> Result<Address, TokenError> {
     let lower = digits.bytes().any(|byte| byte.is_ascii_lowercase());
     let upper = digits.bytes().any(|byte| byte.is_ascii_uppercase());
     let address: Address = digits.parse().map_err(|_| TokenError::NotAnAddress { asked: clean(), digits: 40 })?;
-    // `to_checksum` writes `0x`, then the digits.
+    // `to_checksum` writes `0x` before the digits.
     if lower && upper && address.to_checksum(None).get(2..) != Some(digits) {
         return Err(TokenError::Checksum { asked: clean() });
     }
     Ok(address)
 }
 
-/// Refuses a token off the list that bears, or imitates, the symbol of one on it.
+/// Refuses an unlisted token whose symbol equals or imitates a listed one.
 fn refuse_imitation(token: &Token, address: Address, network: &Network) -> Result<(), TokenError> {
     if token.listed {
         return Ok(());
@@ -367,7 +368,7 @@ fn refuse_imitation(token: &Token, address: Address, network: &Network) -> Resul
             candidate,
         });
     }
-    // The coin's own symbol on a contract imitates the coin, whatever the letters are.
+    // A contract with the native token's symbol is an imitation too.
     if let Some(what) = imitation(&token.symbol, network) {
         let candidate = listed_candidate(what.of.as_deref(), network);
         return Err(TokenError::Lookalike {
@@ -380,8 +381,8 @@ fn refuse_imitation(token: &Token, address: Address, network: &Network) -> Resul
     Ok(())
 }
 
-/// What a symbol that is not on the list imitates: a listed symbol, the coin's, or with letters made to deceive
-/// something unknown.
+/// Imitation by an unlisted symbol: of a listed symbol or the native token's, or through deceptive characters in an
+/// unknown symbol.
 fn imitation(symbol: &SafeText, network: &Network) -> Option<Lookalike> {
     let known = network.book.tokens().iter().map(|token| token.symbol.as_str());
     let of_coin = (symbol.as_str() == network.native_symbol).then(|| Lookalike {

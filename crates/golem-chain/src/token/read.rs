@@ -1,4 +1,4 @@
-//! Token metadata from the chain: all calls of all tokens in one batch, and nothing of it trusted.
+//! Untrusted token metadata from the chain; the calls of several tokens go in one batch.
 
 use alloy::{
     eips::BlockId,
@@ -17,17 +17,17 @@ use crate::{network::Network, provider::ProviderError};
 use bardo_abi::erc20::Erc20;
 use bardo_base::{text::SafeText, units::MAX_DECIMALS};
 
-/// The longest symbol that is kept, in characters.
+/// Maximum length of a symbol, in characters; longer ones are cut.
 pub const MAX_SYMBOL: usize = 24;
-/// The longest name that is kept, in characters.
+/// Maximum length of a name, in characters; longer ones are cut.
 pub const MAX_NAME: usize = 64;
-/// Tokens asked in one batch: four calls each, and endpoints cap batches at about a hundred.
+/// Tokens per batch; each takes four calls, and endpoints limit batches to about a hundred.
 const TOKENS_PER_BATCH: usize = 20;
 
-/// The metadata of each of `addresses`, in their order; imitations included, for showing them as what they are.
+/// Reads the metadata of `addresses` at the latest block, in the given order. Imitations of listed tokens are included.
 ///
 /// # Errors
-/// [`TokenError::Chain`] if the chain does not answer; per token, why it is none.
+/// [`TokenError::Chain`] if the chain does not answer; per token, the reason why it is unusable.
 pub async fn read<P: Provider>(
     addresses: &[Address],
     network: &Network,
@@ -36,7 +36,7 @@ pub async fn read<P: Provider>(
     read_at(addresses, network, provider, BlockId::latest()).await
 }
 
-/// [`read`] at a block.
+/// Like [`read`], at the given block.
 ///
 /// # Errors
 /// As [`read`].
@@ -76,7 +76,7 @@ pub async fn read_at<P: Provider>(
     Ok(tokens)
 }
 
-/// A call that reverted is an answer of the contract ("no such method"); any other failure is the endpoint's.
+/// Maps a reverted call to `None`, since the contract lacks the method; other failures are the endpoint's.
 fn reverted_is_none(answer: Result<Bytes, TransportError>) -> Result<Option<Bytes>, ProviderError> {
     match answer {
         Ok(output) => Ok(Some(output)),
@@ -85,7 +85,7 @@ fn reverted_is_none(answer: Result<Bytes, TransportError>) -> Result<Option<Byte
     }
 }
 
-/// Clients say it in different ways: code 3 (geth), revert data, or in words.
+/// Returns true for the forms in which clients report a revert: code 3 (geth), revert data, or message text.
 fn is_revert(payload: &alloy::rpc::json_rpc::ErrorPayload) -> bool {
     payload.code == 3
         || payload.as_revert_data().is_some()
@@ -123,7 +123,7 @@ fn assemble(
         Some(listed) => SafeText::clean(&listed.symbol, MAX_SYMBOL),
         None => own_symbol.ok_or_else(|| unusable("it has no symbol()"))?,
     };
-    // A name is decoration: without one the symbol serves.
+    // The name is only displayed, so the symbol replaces a missing one.
     let name = name
         .and_then(|output| text(output, MAX_NAME))
         .filter(|name| !name.is_empty())
@@ -131,14 +131,13 @@ fn assemble(
     Ok(Token { id: TokenId::Erc20(address), symbol, name, decimals, listed: listed.is_some() })
 }
 
-/// The text in a call's output: an ABI string, or as early tokens answer (Maker's), 32 bytes padded with zeros.
+/// Decodes a text result: an ABI string, or 32 zero-padded bytes as early tokens such as Maker return.
 fn text(output: &Bytes, max_chars: usize) -> Option<SafeText> {
     if output.len() == 32 {
         let end = output.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         return Some(SafeText::clean_bytes(output.get(..end)?, max_chars));
     }
-    // As bytes, which are laid out as a string is: a string's own decoding would replace what is not UTF-8
-    // before it could be seen and marked.
+    // A string has the ABI layout of bytes. String decoding would replace invalid UTF-8 before it could be marked.
     let bytes = Bytes::abi_decode(output).ok()?;
     Some(SafeText::clean_bytes(&bytes, max_chars))
 }

@@ -1,4 +1,4 @@
-//! A chain of tokens that misbehave, answered by a table; on the real devnet they are met in `tests/`.
+//! Tests with misbehaving token contracts on a fake chain. Tests with the real devnet are in `tests/`.
 
 use std::{
     collections::HashMap,
@@ -26,7 +26,7 @@ const USDC: Address = address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48");
 const MKR: Address = address!("9f8F72aA9304c8B593d555F12eF6589cC3A579A2");
 const OTHER: Address = address!("1f9840a85d5aF5bf1D1762F925BDADdC4201F984");
 
-/// What a contract answers; `None` reverts.
+/// Return data of a contract's methods; `None` reverts.
 #[derive(Clone, Default)]
 struct Contract {
     symbol: Option<Vec<u8>>,
@@ -34,7 +34,7 @@ struct Contract {
     decimals: Option<Vec<u8>>,
 }
 
-/// Four-byte selectors of ERC-20's metadata, from the standard.
+/// Four-byte selectors of ERC-20's metadata methods, from the standard.
 const SYMBOL: &str = "0x95d89b41";
 const NAME: &str = "0x06fdde03";
 const DECIMALS: &str = "0x313ce567";
@@ -42,7 +42,7 @@ const DECIMALS: &str = "0x313ce567";
 #[derive(Clone, Default)]
 struct Table {
     contracts: HashMap<Address, Contract>,
-    /// Answers everything with this error instead.
+    /// Error with which every request fails instead.
     broken: Option<(i64, &'static str)>,
     packets: Arc<Mutex<usize>>,
 }
@@ -218,7 +218,7 @@ async fn a_contract_that_imitates_is_refused() {
             "{symbol:?}: {message}"
         );
         assert!(message.contains(&OTHER.to_string()), "{message}");
-        // It can still be looked at.
+        // Its metadata can still be read.
         let seen = read(&[OTHER], &network(), &table.provider()).await.unwrap();
         assert!(!seen[0].as_ref().unwrap().listed);
     }
@@ -292,7 +292,7 @@ async fn an_endpoint_that_fails_is_not_mistaken_for_a_bad_token() {
 
 #[test]
 fn addresses_must_be_whole_and_their_checksum_right() {
-    // EIP-55's own examples.
+    // Examples from EIP-55.
     for good in [
         "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
         "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",

@@ -1,4 +1,4 @@
-//! The rows of the four lists, in words: a standing approval, an offer or a question, a decision, an entry of the trail.
+//! Row texts of the four lists: standing approvals, offers and approval requests, decisions, and audit log entries.
 
 use super::super::Known;
 use crate::format::{dollars, short_address, short_hash, time_of_day};
@@ -16,12 +16,12 @@ use bardo_base::text::{SafeText, width};
 use bardo_session::handle::{AuditEntry, GrantNow};
 use bardo_session::questions::{Question, QuestionKey};
 
-/// Columns that what a standing approval is for has at least.
+/// Minimum width of a standing approval's scope, in columns.
 const LEAST_SCOPE: usize = 16;
-/// Columns from which an entry's kind stands beside what it says.
+/// Panel width from which the kind of an entry is shown, in columns.
 const WITH_KIND: u16 = 90;
 
-/// What wants a look among the entries.
+/// Role of an audit log entry: entries that need attention are highlighted.
 pub(super) fn trail_role(entry: &AuditEntry) -> Role {
     match entry.kind.as_str() {
         "action:refused" | "halt:raised" => Role::StateBad,
@@ -38,12 +38,12 @@ pub(super) fn trail_role(entry: &AuditEntry) -> Role {
     }
 }
 
-/// An entry with its words. Neither ever changes, so it is worded once: when it comes in.
+/// Audit log entry with its text. Neither changes, so the text is made once, on arrival.
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) entry: AuditEntry,
     pub(super) words: SafeText,
-    /// All that a search looks at, in lower case.
+    /// Text that a search looks at, in lower case.
     pub(super) text: String,
 }
 
@@ -56,7 +56,7 @@ impl Told {
     }
 }
 
-/// Both ends of a row.
+/// Left and right end of a row.
 pub(super) type Ends = (Vec<Piece>, Vec<Piece>);
 
 pub(super) fn outcome(call: &CallSeen) -> (&'static str, Role) {
@@ -64,7 +64,7 @@ pub(super) fn outcome(call: &CallSeen) -> (&'static str, Role) {
     outcome_words(call.resolved.as_ref().map_or(none, |resolved| resolved.outcome))
 }
 
-/// What a standing approval covers, and what of it is used, in a line of so many columns.
+/// Row of a standing approval, `room` columns wide: its scope, and how much of it is used.
 pub(super) fn grant_row(grant: &GrantNow, known: &Known<'_>, room: usize) -> Ends {
     let tokens: Vec<&str> = grant.tokens.iter().map(SafeText::as_str).collect();
     let chain = chain_words(grant.chain_id, &known.feed.chains);
@@ -86,27 +86,27 @@ pub(super) fn grant_row(grant: &GrantNow, known: &Known<'_>, room: usize) -> End
         Some((used, granted)) => format!("{} of {} used", dollars(used), dollars(granted)),
         None => rest.clone(),
     };
-    // No snapshot is told only because time has passed: what is left is counted from when this one was made.
+    // No new snapshot arrives just because time passes, so the time left is counted from this snapshot's time.
     let made = known.snapshot.map_or(known.now_millis, |snapshot| snapshot.at);
     let end = made.saturating_add(grant.lasts_millis);
-    // Where nothing may move by itself its end is told, and not how far that is.
+    // Without motion, the row shows the end time instead of the time left.
     let lasts = if known.motion {
         format!("{} min", end.saturating_sub(known.now_millis).div_ceil(60_000))
     } else {
         let end = time_of_day(end / 1000);
         format!("until {}", end.get(..5).unwrap_or(&end))
     };
-    // What it is for keeps some room, whatever the figures are.
+    // The scope keeps a minimum width, however long the figures are.
     let told = [format!("{used} · {lasts}"), format!("{rest} · {lasts}"), rest];
     let fits = |words: &&String| width(words) + LEAST_SCOPE <= room;
     let words = told.iter().find(fits).or(told.last()).cloned().unwrap_or_default();
     (left, vec![(words, Role::TextDim)])
 }
 
-/// Calls with a simulated offer that is not over, no question and no end, the newest first.
+/// Calls with a valid simulated offer, but no approval request, transaction or end yet; newest first.
 pub(super) fn offers<'a>(known: &Known<'a>) -> impl Iterator<Item = &'a CallSeen> {
     let now = known.now_millis;
-    // The operator's own is listed among the questions, once its decision was opened.
+    // The operator's own offer is listed among the approval requests once its dialog was opened.
     let questions = known.questions;
     let asked = move |call: &CallSeen| {
         let permit = call.offer.as_ref().map(|offer| QuestionKey::Action(offer.permit_id));
@@ -117,7 +117,7 @@ pub(super) fn offers<'a>(known: &Known<'a>) -> impl Iterator<Item = &'a CallSeen
     known.feed.calls.iter().rev().filter(move |call| waits(call) && stands(call) && !asked(call))
 }
 
-/// A simulated offer, with what is left of its time.
+/// Row of a simulated offer, with the time left.
 pub(super) fn offer_row(call: &CallSeen, known: &Known<'_>) -> Option<Ends> {
     let offer = call.offer.as_ref()?;
     let words = readable(offer.expected_outcome.as_str(), 4);
@@ -125,7 +125,8 @@ pub(super) fn offer_row(call: &CallSeen, known: &Known<'_>) -> Option<Ends> {
     Some((left, vec![(time_left(offer.expires_at / 1000, known.moment()), Role::StateCare)]))
 }
 
-/// A question; where not all of it has room, what is traded is said in fewer words: the figure stays.
+/// Row of an approval request. If it does not fit, a shorter description of the trade is used, so that the figure
+/// stays.
 pub(super) fn question_row(question: &Question, known: &Known<'_>, room: usize) -> Ends {
     let (mut left, right) = question_line(question, known.live(), room);
     if pieces_width(&left) + pieces_width(&right) > room
@@ -136,7 +137,7 @@ pub(super) fn question_row(question: &Question, known: &Known<'_>, room: usize) 
     (left, right)
 }
 
-/// What was decided, and why.
+/// Row of a past decision, with the reason given.
 pub(super) fn decision_row(call: &CallSeen) -> Ends {
     let (words, role) = outcome(call);
     let why = call.resolved.as_ref().and_then(|resolved| resolved.reason.as_ref());

@@ -1,4 +1,4 @@
-//! What a question of a screen takes and when, what closes it, and what is asked by the passing of time.
+//! Tests of confirmation dialogs on screens: accepted keys and their timing, closing, and queries made as time passes.
 
 use super::*;
 use crate::screens::Known;
@@ -13,11 +13,11 @@ fn press(screen: &mut dyn ScreenView, world: &World, key: Key) -> (bool, Vec<Wis
     (screen.type_key(key, &world.known(), &mut wishes), wishes)
 }
 
-/// Screens with their question open.
+/// Screens with an open confirmation dialog, each with the letter that chooses its option.
 fn asking(world: &World) -> [(char, Box<dyn ScreenView>); 2] {
     let mut portfolio: Box<dyn ScreenView> = Box::<Portfolio>::default();
     portfolio.act(Action::NextPanel, &world.known(), AREA);
-    // The bridge order comes first, and cannot be taken back yet.
+    // The bridge order comes first and cannot be refunded yet.
     let mut orders: Box<dyn ScreenView> = Box::<Orders>::default();
     orders.act(Action::Down, &world.known(), AREA);
     let mut all = [('r', portfolio), ('c', orders)];
@@ -45,14 +45,14 @@ fn a_question_takes_nothing_that_was_typed_before_it_could_be_read() {
     for (letter, mut screen) in asking(&world) {
         let screen = screen.as_mut();
         drawn(screen, &world, AREA);
-        // Typed ahead, all at once.
+        // Keys typed ahead, all at once.
         for key in [Key::char(letter), Key::plain(KeyCode::Enter)] {
             assert!(press(screen, &world, key).1.is_empty());
         }
         assert!(drawn(screen, &world, AREA).contains("too soon"), "{}", drawn(screen, &world, AREA));
         world.calm.set(world.calm.get() + 1_000);
         press(screen, &world, Key::char(letter));
-        // Nor does a paste, and what comes right behind it.
+        // A paste does nothing either, and neither does the key after it.
         screen.paste(&safe("r\n"));
         world.calm.set(world.calm.get() + 1_000);
         assert!(press(screen, &world, Key::plain(KeyCode::Enter)).1.is_empty());

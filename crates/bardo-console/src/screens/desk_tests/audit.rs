@@ -1,9 +1,10 @@
-//! Screen 5: what waits, what stands, what was decided, and the trail: searched, exported, checked.
+//! Tests of screen 5: open requests, standing approvals, past decisions, and the audit log with search, export and
+//! check.
 
 use super::*;
 use bardo_session::handle::Query;
 
-/// The screen, in front, with the trail's entries.
+/// Screen 5 after it was shown and received its audit log entries.
 fn opened(world: &World) -> Audit {
     let mut screen = Audit::default();
     open(&mut screen, world);
@@ -26,7 +27,7 @@ fn hear(screen: &mut Audit, world: &World, good: bool, entries: u64, faults: &[&
     screen.hear(holder(ticket).unwrap().1, Heard::Found(Box::new(told)), &world.known());
 }
 
-/// The numbers of the entries that are shown, the first first.
+/// Numbers of the entries on the screen, from top to bottom.
 fn numbers(shown: &str) -> Vec<u64> {
     let number = |row: &str| row.split('#').nth(1)?.split(' ').next()?.parse().ok();
     shown.lines().filter_map(number).collect()
@@ -59,17 +60,17 @@ fn a_search_finds_every_entry_with_its_words_and_says_how_far_it_sees() {
     let all = drawn(&opened(&world), &world, AREA);
     assert_eq!(numbers(&all).first(), Some(&763), "the newest comes first\n{all}");
     assert!(all.contains("newest 30 only, also for a search"), "there are 733 older ones\n{all}");
-    // The fourth of each six is the one that was refused: 737, 743, 749, 755, 761.
+    // The fourth of every six entries is a refusal: 737, 743, 749, 755, 761.
     let screen = found("LOOKALIKE refused\n", &world);
     let shown = drawn(&screen, &world, AREA);
     assert_eq!(numbers(&shown), [761, 755, 749, 743, 737], "{shown}");
     let shown = drawn(&found("nowhere", &world), &world, AREA);
     assert!(numbers(&shown).is_empty() && shown.contains("No entry holds these words."), "{shown}");
-    // Esc shows all again.
+    // Esc shows all entries again.
     let mut screen = screen;
     screen.act(Action::Back, &world.known(), AREA);
     assert!(numbers(&drawn(&screen, &world, AREA)).len() > 20);
-    // Nothing is said of older ones where there are none.
+    // Without older entries, the note about them is missing.
     let mut young = world;
     young.entries.retain(|entry| entry.seq < 740);
     young.entries.iter_mut().for_each(|entry| entry.seq -= 733);
@@ -113,7 +114,7 @@ fn the_check_says_what_the_command_says() {
 fn what_stands_is_revoked_by_a_question_and_only_what_is_chosen() {
     let world = world();
     let mut screen = opened(&world);
-    // From the trail to the questions, and to what stands.
+    // From the audit log to the approval requests, and to the standing approvals.
     screen.act(Action::NextPanel, &world.known(), AREA);
     assert!(screen.act(Action::CancelSelected, &world.known(), AREA).is_none(), "a question is no approval");
     screen.act(Action::NextPanel, &world.known(), AREA);
@@ -145,7 +146,7 @@ fn what_a_standing_approval_still_lasts_runs_down_though_nothing_is_told() {
     assert!(told(&world).contains("$500.00 of $2,000.00 used · 20 min"), "{}", told(&world));
 }
 
-/// What the screen asks for at that moment.
+/// Queries that the screen sends at that moment.
 fn asks(screen: &mut Audit, world: &mut World, millis: u64) -> Vec<Query> {
     world.now = START_MILLIS + millis;
     let wishes = screen.tick(&world.known()).into_iter().map(|wish| match wish {
@@ -158,7 +159,7 @@ fn asks(screen: &mut Audit, world: &mut World, millis: u64) -> Vec<Query> {
     wishes.collect()
 }
 
-/// Entries that follow those of the world.
+/// Entries that follow those of the test data.
 fn later(world: &World, numbers: std::ops::RangeInclusive<u64>) -> Vec<bardo_session::handle::AuditEntry> {
     let entry = |seq| bardo_session::handle::AuditEntry { seq, ..world.entries[0].clone() };
     numbers.map(entry).collect()
@@ -178,12 +179,12 @@ fn what_is_written_into_the_trail_comes_by_itself_a_moment_after_its_events_and_
     world.feed.last = 905;
     assert_eq!(asks(&mut screen, &mut world, 60_000), []);
     assert_eq!(screen.wakes_at(), Some(START_MILLIS + 61_000));
-    // More of them wait together.
+    // Further events wait for the same query.
     world.feed.last = 906;
     assert_eq!(asks(&mut screen, &mut world, 60_999), []);
     let more = Query::Audit { after: 763, call: None, most: 500 };
     assert_eq!(asks(&mut screen, &mut world, 61_000), [more]);
-    // What came meanwhile may not have been written yet.
+    // Entries of the events that came meanwhile may not have been written yet.
     assert_eq!(asks(&mut screen, &mut world, 61_100), []);
     assert_eq!(tell(&mut screen, &world, later(&world, 762..=765)), []);
     assert_eq!(numbers(&drawn(&screen, &world, AREA))[..4], [765, 764, 763, 762], "each once, the newest first");
@@ -202,7 +203,7 @@ fn the_row_that_the_keys_are_on_stays_under_them_when_others_come() {
         let [Wish::Copy(text)] = &copied[..] else { panic!("{copied:?}") };
         serde_json::from_str::<Value>(text).unwrap()["seq"].as_u64().unwrap()
     };
-    // At the newest one stays at the newest.
+    // A selection at the newest entry stays at the newest.
     tell(&mut screen, &world, later(&world, 764..=764));
     assert_eq!(under(&mut screen), 764);
     screen.act(Action::Down, &world.known(), AREA);
@@ -210,7 +211,7 @@ fn the_row_that_the_keys_are_on_stays_under_them_when_others_come() {
     assert_eq!(under(&mut screen), 762);
     tell(&mut screen, &world, later(&world, 765..=769));
     assert_eq!(under(&mut screen), 762);
-    // Also where the whole tail is read anew, and what goes to the newest goes on with it.
+    // The selection also stays when all newest entries are read again. Following moves it to the newest.
     open(&mut screen, &world);
     assert_eq!(under(&mut screen), 762);
     screen.act(Action::Follow, &world.known(), AREA);
@@ -224,7 +225,7 @@ fn no_more_entries_are_kept_than_are_asked_for_and_none_between_two_is_left_out(
     assert_eq!(tell(&mut screen, &world, later(&world, 764..=1_262)), []);
     let numbers = numbers(&drawn(&screen, &world, Rect { height: 600, ..AREA }));
     assert_eq!((numbers.len(), numbers[0], numbers[499]), (500, 1_262, 763));
-    // As many as were asked for: there may be more behind them, so the tail is read instead.
+    // A full reply: there may be more entries behind it, so the newest are read instead.
     let wishes = tell(&mut screen, &world, later(&world, 1_263..=1_762));
     let [Wish::Send(command)] = &wishes[..] else { panic!("{wishes:?}") };
     assert!(matches!(**command, Command::Look { query: Query::AuditTail { most: 500 }, .. }), "{command:?}");

@@ -1,8 +1,8 @@
-//! Lists that a filter narrows, and that say so.
+//! Tests of filtered lists, which show that they are filtered.
 
 use super::*;
 
-/// Types a filter on a screen and shows what is left.
+/// Types a filter on a screen and returns the drawn result.
 fn narrowed(screen: &mut dyn ScreenView, world: &World, words: &str) -> String {
     screen.act(Action::Filter, &world.known(), AREA);
     assert!(screen.takes_text());
@@ -11,7 +11,7 @@ fn narrowed(screen: &mut dyn ScreenView, world: &World, words: &str) -> String {
     drawn(screen, world, AREA)
 }
 
-/// A screen, what is typed, what stays of it and what goes.
+/// Screen, typed filter, texts that remain, and texts that disappear.
 type Case = (Box<dyn ScreenView>, &'static str, &'static [&'static str], &'static [&'static str]);
 
 #[test]
@@ -46,7 +46,7 @@ fn what_is_taken_back_is_what_is_shown() {
     screen.act(Action::CancelSelected, &world.known(), AREA);
     drawn(&screen, &world, AREA);
     let done = calls(&typed(&mut screen, &world, "r\n"));
-    // The second of all allowances is the first of those that fit.
+    // The second of all allowances is the first that matches the filter.
     let [(_, tool, params, false)] = &done[..] else { panic!("{done:?}") };
     assert_eq!((tool.as_str(), &params["token"]), ("token_revoke", &json!(Address::repeat_byte(2).to_string())));
 }
@@ -73,11 +73,11 @@ fn what_is_held_and_has_no_line_is_counted_above_the_others() {
     let one = rows[0].clone();
     rows.resize(20, one);
     let wide = Rect { x: 0, y: 0, width: 80, height: 20 };
-    // One line is its chain's. Nothing else says that there are more: the lower edge is the next panel's upper one.
+    // One line is the chain's heading. Only the title counts the rows: the lower edge belongs to the next panel.
     let shown = drawn(&Portfolio::default(), &world, wide);
     let rows = shown.lines().skip(1).take_while(|line| !line.contains("Others may take")).count();
     assert!(shown.contains(&format!("Holding 1–{rows} of 21")), "{shown}");
-    // What others may take leaves what it does not need.
+    // The allowance panel gives away the lines that it does not need.
     world.snapshot.allowances.rows.truncate(1);
     world.snapshot.allowances.silent.clear();
     let shown = drawn(&Portfolio::default(), &world, wide);

@@ -1,9 +1,9 @@
-//! Screen 2: the form, the quote that follows the typing, the offer and the deed.
+//! Tests of screen 2: the form, the quote that follows typing, the offer and its execution.
 
 use super::*;
 use bardo_session::questions::{OFFER_NUMBER, Question, QuestionKey};
 
-/// The permit of [`offer`].
+/// Permit of [`offer`].
 fn permit_id() -> PermitId {
     "0123456789abcdef0123456789abcdef".parse().unwrap()
 }
@@ -26,7 +26,7 @@ fn offer(expires_at: u64) -> Box<ToolResponse> {
     })
 }
 
-/// The trade screen with a swap typed into it; and what it asked for meanwhile.
+/// Trade screen with a typed swap, and the wishes that it emitted.
 fn swap_typed(world: &World) -> (Trade, Vec<Wish>) {
     let mut trade = Trade::default();
     trade.shown(&world.known());
@@ -37,12 +37,12 @@ fn swap_typed(world: &World) -> (Trade, Vec<Wish>) {
     (trade, wishes)
 }
 
-/// The question about [`offer`], as the session holds it.
+/// Approval request about [`offer`], as the session holds it.
 fn held() -> Question {
     Question { key: QuestionKey::Action(permit_id()), number: OFFER_NUMBER, place: 0, of: 0, ..samples::question() }
 }
 
-/// The trade screen with a swap that is previewed and held, and the count of its command.
+/// Trade screen with a previewed swap whose offer is held, and the count of its command.
 fn swap_offered(world: &mut World) -> (Trade, u32) {
     let (mut trade, _) = swap_typed(world);
     let asked = calls(&typed(&mut trade, world, "\n"));
@@ -65,11 +65,11 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
     world.offer = Some(held());
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("Swap 0.25 WETH for >= 848.283372 USDC") && text.contains("! slippage"), "{text}");
-    // It counts down while it is looked at, and then looks as over as it is.
+    // The offer counts down and is shown as over when it expires.
     assert!(text.contains("0:40 left") && text.contains("[ Decide… ]"), "{text}");
     world.now += 15_000;
     assert!(drawn(&trade, &world, AREA).contains("0:25 left"));
-    // Enter opens the one decision there is; nothing is decided, or sent, from here.
+    // Enter opens the approval dialog; the screen itself decides and sends nothing.
     assert_eq!(typed(&mut trade, &world, "\n"), [Wish::OpenOffer]);
     world.now += 25_000;
     let text = drawn(&trade, &world, AREA);
@@ -111,7 +111,7 @@ fn a_quote_stands_only_beside_the_trade_that_it_is_of() {
     let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
     trade.hear(quotes[0].0, Heard::Reply(Box::new(answer)), &world.known());
     let shows = |trade: &Trade| drawn(trade, &world, AREA).contains("852.54 USDC");
-    // `0.25` stands there by now.
+    // The field contains `0.25` by now.
     assert!(!shows(&trade), "{}", drawn(&trade, &world, AREA));
     trade.type_key(key(KeyCode::Backspace), &world.known(), &mut Vec::new());
     assert!(shows(&trade), "{}", drawn(&trade, &world, AREA));
@@ -124,7 +124,7 @@ fn a_swap_by_mouse_alone() {
     let mut world = world();
     let mut trade = Trade::default();
     trade.shown(&world.known());
-    // A mouse does not type: what is pasted into a field that was clicked does.
+    // A mouse cannot type, so values are pasted into a clicked field.
     for (field, words) in [("token in*", "WETH"), ("token out*", "USDC"), ("amount*", "0.25")] {
         click(&mut trade, &world, field);
         trade.paste(&safe(words));
@@ -141,19 +141,20 @@ fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
     let mut world = world();
     let (mut trade, _) = swap_typed(&world);
     let asked = calls(&typed(&mut trade, &world, "\n"));
-    // Typed on while the answer was under way: it is not the answer to what stands there now.
+    // The form changed while the answer was under way, so the answer does not belong to the current values.
     typed(&mut trade, &world, "9");
     trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
     let again: Vec<_> =
         calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
     assert!(matches!(&again[..], [(.., params, true)] if params["amount"] == "0.259"), "{again:?}");
-    // An offer whose time is over is asked for again, not done.
+    // An expired offer is requested again, not executed.
     trade.hear(again[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
     world.now += 40_000;
     let third: Vec<_> =
         calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
     assert!(matches!(&third[..], [(.., true)]), "{third:?}");
-    // What was not simulated is no offer, whatever stands beside it; nor what the session does not hold.
+    // A response that was not simulated is not an offer, whatever else is held; nor is one that the session does not
+    // hold.
     world.offer = Some(held());
     let mut refused = offer(world.now + 40_000);
     refused.status = Status::Blocked;
@@ -166,7 +167,7 @@ fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
     }
 }
 
-/// An offer on paper must not be there any more when things are signed; nor the other way round.
+/// An offer on paper must be gone once transactions are signed for real, and the reverse.
 #[test]
 fn an_offer_is_over_once_it_would_move_other_money() {
     for (first, then) in [(true, false), (false, true)] {
@@ -182,7 +183,7 @@ fn an_offer_is_over_once_it_would_move_other_money() {
             }
             wishes.extend(typed(&mut trade, &world, "\n"));
             assert!(!wishes.contains(&Wish::OpenOffer), "{wishes:?}");
-            // What was previewed then is no offer now: Enter previews again.
+            // The earlier preview is not an offer any more: Enter previews again.
             let again: Vec<_> = calls(&wishes).into_iter().filter(|call| call.1.contains("execute")).collect();
             assert!(!again.is_empty(), "{wishes:?}");
         }
@@ -227,11 +228,11 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     let mut world = world();
     let (mut trade, count) = swap_offered(&mut world);
     world.frozen = Some(world.feed.clone());
-    // Approved: the session says so by beginning the call once more.
+    // After approval, the session reports that the call has begun once more.
     world.offer = None;
     let call = CallId::new(START_MILLIS + 77);
     trade.hear(count, Heard::Began(call), &world.known());
-    // Begun, and nothing told of it yet.
+    // The call has begun, and no event about it has arrived.
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("approved; nothing is known of it yet") && !text.contains("Fill the form"), "{text}");
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum" });
@@ -258,11 +259,11 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     }
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("sent, not confirmed") && !text.contains("Fill the form"), "{text}");
-    // Its hash can be copied, too.
+    // The transaction hash can be copied as well.
     trade.type_key(key(KeyCode::Esc), &world.known(), &mut Vec::new());
     let copied = trade.act(Action::Copy, &world.known(), AREA).unwrap();
     assert_eq!(copied, [Wish::Copy(B256::repeat_byte(0x8c).to_string())]);
-    // What is gone from memory has its answer.
+    // A call that is no longer in memory still has its answer.
     world.feed.calls.clear();
     let mut response = offer(world.now + 40_000);
     (response.status, response.data) = (Status::Success, Some(json!({ "amount_out": "852.25" })));

@@ -1,4 +1,4 @@
-//! A world in which an operator acts: chains, orders, holdings, allowances and tools.
+//! Test data for the screens: chains, orders, holdings, allowances and tools.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ use bardo_session::questions::{About, Question};
 pub(super) struct World {
     pub page: Page,
     pub feed: Feed,
-    /// What events had told when the view was made to stand still.
+    /// Feed at the moment when the view was frozen.
     pub frozen: Option<Feed>,
     pub snapshot: Snapshot,
     pub ready: Ready,
     pub questions: Vec<Question>,
-    /// The action by hand that is held.
+    /// Manual action whose offer is held.
     pub offer: Option<Question>,
-    /// The trail's newest entries.
+    /// Newest audit log entries.
     pub entries: Vec<AuditEntry>,
     pub now: u64,
-    /// Milliseconds that somebody took to read before a key, by the machine's clock.
+    /// Milliseconds of the machine's clock that passed for reading before a key.
     pub calm: Cell<u64>,
     pub watch_only: bool,
 }
@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-/// What stands where somebody else's words can stand.
+/// Texts at the places that an outsider controls.
 #[derive(Clone, Copy)]
 struct Words<'a> {
     token: &'a str,
@@ -77,7 +77,7 @@ struct Words<'a> {
     tool: &'a str,
 }
 
-/// A world in which one word stands wherever somebody else's can.
+/// Test data with `word` at every place that an outsider controls.
 pub(super) fn in_words(word: &str) -> World {
     world_of(Words { token: word, chain: word, label: word, no_price: word, tool: word })
 }
@@ -264,7 +264,7 @@ pub(super) fn world() -> World {
     })
 }
 
-/// Three standing approvals: one hardly used, one nearly, one of which only what is left is known.
+/// Three standing approvals: one hardly used, one nearly used up, and one of which only the rest is known.
 fn grants(words: Words<'_>) -> Vec<GrantNow> {
     let grant = |number, left: &str, granted: Option<&str>| GrantNow {
         number,
@@ -280,12 +280,12 @@ fn grants(words: Words<'_>) -> Vec<GrantNow> {
     vec![grant(4, "1500", Some("2000")), grant(6, "12.5", Some("900")), grant(7, "75", None)]
 }
 
-/// A call's id, the same in every run.
+/// Call id that is the same in every run.
 fn call_id(number: u64) -> CallId {
     format!("01HF7YAT0{number:017}").parse().unwrap()
 }
 
-/// Calls that were decided on in every way, and one whose offer waits.
+/// Calls with every kind of decision, and one whose offer waits.
 fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
     let permit_id: PermitId = "7c1e0000000000000000000000000001".parse().unwrap();
     let begun = |amount: &str| {
@@ -356,7 +356,7 @@ fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
     (1..).zip(told).map(event).collect()
 }
 
-/// Thirty entries, of which the first is not the trail's: what somebody wrote into the file stands in them as it is.
+/// Thirty audit log entries; the first does not have number 1. They contain the outsider's texts unchanged.
 fn trail(words: Words<'_>) -> Vec<AuditEntry> {
     let bodies = [
         (

@@ -1,4 +1,4 @@
-//! The left column: the Golem, what waits, limits, holdings, thoughts, what happened meanwhile.
+//! Left column of screen 1: the Golem, approval requests, limits, holdings, thoughts, and the summary of an absence.
 
 mod golem;
 
@@ -25,12 +25,13 @@ use bardo_base::units::{Rounding, Usd};
 use bardo_session::handle::{BreakerNow, Limits, SpendNow};
 use bardo_session::questions::Question;
 
-/// The panel of the questions, among [`places`].
+/// Index of the approval request panel in [`places`].
 const QUESTIONS: usize = 1;
-/// The panel of what happened while nobody looked.
+/// Index of the absence summary panel in [`places`].
 const ABSENCE: usize = 5;
 
-/// Lines of each panel, frame included, where there is room; what a smaller terminal takes away first stands last.
+/// Areas of the panels, top to bottom. Each gets its full height where there is room. A smaller terminal shrinks the
+/// last panels first.
 fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
     let waiting = u16::try_from(known.questions.len()).unwrap_or(u16::MAX).clamp(1, 3);
     let held = u16::try_from(holding_count(known)).unwrap_or(u16::MAX).clamp(1, 7);
@@ -41,7 +42,7 @@ fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
     if !away {
         heights.pop();
     }
-    // One line more closes the last frame.
+    // The frame of the last panel needs one more line.
     let total = |heights: &[u16]| heights.iter().copied().fold(1_u16, u16::saturating_add);
     for at in (0..heights.len()).rev() {
         let over = total(&heights).saturating_sub(area.height);
@@ -52,7 +53,7 @@ fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
             }
         }
     }
-    // What is left over goes to the thoughts.
+    // Spare lines go to the thoughts.
     let spare = area.height.saturating_sub(total(&heights));
     if let Some(thoughts) = heights.get_mut(4) {
         *thoughts = thoughts.saturating_add(spare);
@@ -66,12 +67,12 @@ fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
     places
 }
 
-/// Whether the summary of an absence stands in it.
+/// Returns true if the summary of an absence is shown with at least one line of content.
 pub(super) fn shows_absence(known: &Known<'_>, area: Rect) -> bool {
     known.away.is_some() && places(known, area).iter().any(|(panel, place)| *panel == ABSENCE && place.height > 3)
 }
 
-/// The question whose lines a cell belongs to, by its place among them.
+/// Index of the approval request that is drawn at a position.
 pub(super) fn question_at(known: &Known<'_>, area: Rect, at: Position) -> Option<usize> {
     let (_, place) =
         places(known, area).into_iter().find(|(panel, place)| *panel == QUESTIONS && place.contains(at))?;
@@ -88,7 +89,7 @@ pub(super) fn question_at(known: &Known<'_>, area: Rect, at: Position) -> Option
     None
 }
 
-/// Draws it.
+/// Draws the left column.
 pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
     for (at, place) in places(known, area) {
         match at {
@@ -144,7 +145,7 @@ pub(super) fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: 
     }
 }
 
-/// What stands below a question: that silence lets it pass, else why it is asked.
+/// Second line of an approval request: a note if it passes without an answer, else its first reason.
 fn second_line(one: &Question, room: usize) -> Option<String> {
     if one.passes_by_itself {
         return Some("goes ahead unless refused".to_owned());
@@ -152,9 +153,9 @@ fn second_line(one: &Question, room: usize) -> Option<String> {
     one.reasons.first().map(|reason| readable(&words::reason_in(reason, room), 2))
 }
 
-/// One question where columns are few: what is traded, whole dollars, what is left of its time. The figures stay.
+/// Draws an approval request in a narrow line: description, whole dollars and time left. The figures are never cut.
 fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, here: bool, one: &Question) {
-    // That there is no limit of time stands in the second line: the first has no room for what is nothing.
+    // A request without a deadline says so in its second line, because the first has no room for it.
     let (_, right) = question_line(one, known.live(), area.width.into());
     let right = if one.ends_at.is_some() { right } else { Vec::new() };
     let mark = if here { "▸" } else { " " };
@@ -165,20 +166,20 @@ fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, here: bool
     pen.row(area, &[(first, Role::StateCare), (title, Role::Text), (worth, Role::TextStrong)], &right);
 }
 
-/// One question in one line, its reason beside it where there is room.
+/// Draws an approval request in one line, with its reason beside it where there is room.
 pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, one: &Question, reason: bool) {
     let (mut left, right) = question_line(one, known.live(), area.width.into());
     let mark = if at == 0 { "▸" } else { " " };
     let mut pieces = vec![(format!("{mark}{} ", at + 1), Role::StateCare)];
     let mut room = usize::from(area.width).saturating_sub(4 + pieces_width(&right));
-    // Why it is asked says more than all the figures of what is asked.
+    // The reason matters more than the figures of the request, so the description is shortened first.
     let why = one.reasons.first().filter(|_| reason).map(|why| words::reason_in(why, 0));
     let brief = question_brief(one);
     let crowded = why.is_some_and(|why| pieces_width(&left) + width(&why) + 4 > room);
     if let Some((title, _)) = left.first_mut().filter(|(title, _)| crowded && width(&brief) < width(title)) {
         *title = brief;
     }
-    // The figure must not go where a long title would push it out.
+    // Keeps room for the figure, which a long title would push out.
     let figure = left.get(1).map(|(text, _)| bardo_base::text::width(text)).unwrap_or(0);
     for (place, (text, role)) in left.into_iter().enumerate() {
         let most = if place == 0 { room.saturating_sub(figure) } else { room };
@@ -186,7 +187,7 @@ pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usi
         room = room.saturating_sub(bardo_base::text::width(&text));
         pieces.push((text, role));
     }
-    // A reason of which there would be only a word drives out the time that is left.
+    // In a space this short the reason would be cut to a word, so it is dropped.
     if let (true, Some(why)) = (reason && room > 12, one.reasons.first()) {
         let room = room.saturating_sub(4);
         let words = readable(&words::reason_in(why, room), 2);
@@ -195,7 +196,7 @@ pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usi
     pen.row(area, &pieces, &right);
 }
 
-/// Dollars as whole cents, for a bar.
+/// Amount in whole cents, for a gauge.
 fn scaled(value: Usd) -> Option<u128> {
     value.scaled(2, Rounding::Down)
 }
@@ -209,7 +210,7 @@ fn spend_gauge(label: &str, now: SpendNow) -> Gauge {
     Gauge { label: label.to_owned(), level: level.or(Some((0, 1))), words, full: Full::Bad }
 }
 
-/// The limit of a single action. It has no level: what is reserved belongs to several actions, and has a figure of its own.
+/// Limit of a single action. It has no gauge, because several actions share the reserved amount.
 fn one_words(limits: &Limits, before: &str) -> String {
     limits.one.map_or_else(|| "no limit".to_owned(), |limit| format!("{before} {}", whole_dollars(limit)))
 }
@@ -259,7 +260,7 @@ pub(super) fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bo
     pen.pieces(line(inner, 4), &last);
 }
 
-/// The limits in one line.
+/// Draws all limits in one line.
 pub(super) fn limit_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) else {
         return nothing(pen, area, "Limits not known yet");
@@ -272,7 +273,7 @@ pub(super) fn limit_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
         }
         let (_, role) = gauge.standing();
         pieces.push((format!("{} ", gauge.label), Role::TextDim));
-        // Calls are the least of it: they have no bar.
+        // The call rate matters least, so it has no bar.
         if area.width >= 78 && at == 0 {
             pieces.extend(gauge.bar(7));
             pieces.push((" ".to_owned(), Role::Text));
@@ -286,7 +287,7 @@ pub(super) fn limit_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     pen.pieces(area, &cut(&pieces, usize::from(area.width)));
 }
 
-/// Symbol, amount, dollars and scaled dollars over all chains, the largest first.
+/// Symbol, amount and dollar value of each holding over all chains, largest value first.
 fn holdings(known: &Known<'_>) -> Vec<(String, String, Option<Usd>)> {
     let Some(snapshot) = known.snapshot else { return Vec::new() };
     let many = snapshot.holdings.len() > 1;
@@ -295,7 +296,7 @@ fn holdings(known: &Known<'_>) -> Vec<(String, String, Option<Usd>)> {
     for chain in &snapshot.holdings {
         for row in chain.rows.iter().filter(|row| !row.amount.raw().is_zero()) {
             let on = if many && Some(chain.chain_id) != first { format!(" {}", chain.chain) } else { String::new() };
-            // Rounded down, without a mark: screen 4 has all digits.
+            // Truncated without a mark; screen 4 shows all digits.
             let told = |places| amount(row.amount, places).trim_end_matches('…').to_owned();
             let held = [4, 2].into_iter().map(told).find(|told| width(told) <= 9).unwrap_or_else(|| told(0));
             rows.push((format!("{}{on}", row.symbol), held, row.value));
@@ -305,13 +306,13 @@ fn holdings(known: &Known<'_>) -> Vec<(String, String, Option<Usd>)> {
     rows
 }
 
-/// A line of the holdings: what is held, and below it what of it is on its way.
+/// Line of the holdings: a held token, or the part of it that is leaving.
 enum HoldingLine {
     Held(String, String, Option<Usd>),
     OnItsWay(String),
 }
 
-/// What is signed and not settled, by the symbol it is paid in: what leaves, as a line of its own.
+/// Signed and unsettled payments by the symbol of the paid token, with the text of their line.
 fn on_its_way(known: &Known<'_>) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let feed = known.feed;
@@ -326,7 +327,7 @@ fn on_its_way(known: &Known<'_>) -> Vec<(String, String)> {
     for call in feed.calls.iter().filter(|call| call.standing() == Standing::Sent) {
         let params = call.start.as_ref().map(|start| start.params.value());
         let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
-        // An auction or a bridge has told of itself above.
+        // Auctions and bridge orders are listed above.
         if let (Some(amount), Some(symbol), Some(_)) = (text("amount"), text("token_in"), text("token_out"))
             && call.tool() == "uniswap_execute_swap"
         {
@@ -345,12 +346,12 @@ fn holding_lines(known: &Known<'_>) -> Vec<HoldingLine> {
         lines.push(HoldingLine::Held(symbol, held, value));
         lines.extend(below.into_iter().map(HoldingLine::OnItsWay));
     }
-    // What is held no more, and is still on its way.
+    // Tokens that are no longer held but still leaving.
     lines.extend(moving.into_iter().map(|(symbol, words)| HoldingLine::OnItsWay(format!("{symbol} {words}"))));
     lines
 }
 
-/// How many lines [`holding_lines`] makes, without making them.
+/// Number of lines of [`holding_lines`], without building them.
 fn holding_count(known: &Known<'_>) -> usize {
     let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
     let held = chains.flat_map(|chain| &chain.rows).filter(|row| !row.amount.raw().is_zero());
@@ -382,7 +383,7 @@ pub(super) fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: b
         };
         let share = part.map(|part| format!("{part:>3}%")).unwrap_or_default();
         let left = [(format!("{symbol:<9} "), Role::TextStrong), (format!("{held:>9}"), Role::Text)];
-        // The worth is told shorter before it is left out.
+        // The value is rounded to whole dollars if cents do not fit.
         let room = usize::from(inner.width).saturating_sub(pieces_width(&left) + width(&share) + 1);
         let mut worth = value.map_or_else(|| "no price".to_owned(), dollars);
         if let Some(value) = value
@@ -419,7 +420,7 @@ pub(super) fn thinking(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: 
     }
 }
 
-/// What an absence is called, and what came of everything in it: what was done, what went wrong, how the Golem lived.
+/// Texts of an absence summary: title, trades with equity change and gas, failures, and phase changes.
 fn absence(away: &Summary) -> (String, Vec<Piece>, String, String) {
     let title = format!("While you were away {}", age(away.until.saturating_sub(away.since) / 1000));
     let counts = &away.counts;
@@ -433,7 +434,7 @@ fn absence(away: &Summary) -> (String, Vec<Piece>, String, String) {
     if let Some(gas) = away.gas() {
         first.push((format!("   gas {gas}"), Role::TextDim));
     }
-    // What happened to nobody needs no words.
+    // Outcomes without any call are left out.
     let told = [
         (counts.blocked, "blocked"),
         (counts.lapsed, "lapsed"),
@@ -461,7 +462,7 @@ fn meanwhile(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     );
 }
 
-/// The same in two lines, where there is no room for a panel.
+/// Draws the absence summary in two lines, for layouts without a panel.
 pub(super) fn absence_lines(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let Some(away) = known.away else { return };
     let (title, first, words, phases) = absence(away);

@@ -1,4 +1,4 @@
-//! The right column: now and next, the activity, prices, equity, events.
+//! Right column of screen 1: current and next step, activity, price, equity, events.
 
 use ratatui::layout::Rect;
 use rust_decimal::Decimal;
@@ -20,12 +20,12 @@ use bardo_base::fabric::{MemoryHits, Vitals};
 use bardo_base::text::{fit, width};
 use bardo_base::units::Usd;
 
-/// Columns from which a blank stands at a row's right end.
+/// Width from which rows end with a blank, in columns.
 const ROOMY: u16 = 81;
-/// Lines of the expanded card among the activity.
+/// Height of the expanded card among the activity, in lines.
 const EXPANDED: u16 = 5;
 
-/// Where the panels are. The charts have no lines where the terminal is low.
+/// Areas of the panels. The charts have no lines on a low terminal.
 pub(super) struct Places {
     now: Rect,
     pub activity: Rect,
@@ -34,7 +34,7 @@ pub(super) struct Places {
     pub events: Rect,
 }
 
-/// With a column beside them, charts and events stand there, one below the other.
+/// Computes the areas. With a third column, charts and events are drawn there, one below the other.
 pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Places {
     let told = now_rows(known, usize::from(area.width).saturating_sub(4), false).len();
     let now = u16::try_from(told).unwrap_or(2) + 1;
@@ -88,7 +88,7 @@ pub(super) fn draw(
     framed_events(pen, known, places.events, keys == Panel::Events);
 }
 
-/// The newest lines in a frame.
+/// Draws the newest event lines in a frame.
 pub(super) fn framed_events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
     let right = [("l full log".to_owned(), Role::TextDim)];
     pen.frame(area, &[("Events".to_owned(), Role::Title)], &right, border(focus));
@@ -99,13 +99,13 @@ const fn border(focus: bool) -> Role {
     if focus { Role::BorderFocus } else { Role::Border }
 }
 
-/// What it does and will do, a row each, and below it the show's line in as many as it takes.
+/// Rows of the current and the next step, and below them the caption of a scenario, wrapped to `columns`.
 pub(super) fn now_rows(known: &Known<'_>, columns: usize, narrow: bool) -> Vec<Row> {
     let mut rows = plain_rows(known, narrow);
     if let Some(caption) = &known.feed.caption {
         let said = Row::new("▷ ", Role::Key).then(caption.text.as_str(), Role::TextAgent);
         rows.extend(wrapped(vec![said], columns.max(20)));
-        // As many lines for each of them, so that nothing below moves up and down with the words.
+        // Pads to a constant height, so that the panels below do not move with the length of the caption.
         while rows.len() < CAPTIONED {
             rows.push(Row::default());
         }
@@ -113,10 +113,10 @@ pub(super) fn now_rows(known: &Known<'_>, columns: usize, narrow: bool) -> Vec<R
     rows
 }
 
-/// Lines of what is told while a show's line stands.
+/// Minimum number of lines of this panel while a caption is shown.
 const CAPTIONED: usize = 4;
 
-/// Who asks and through whom: `Ada › trade-executor › safety-guardian`.
+/// Delegation path of the current step, such as `Ada › trade-executor › safety-guardian`. `None` without a subagent.
 fn delegation(known: &Known<'_>) -> Option<String> {
     let roles = &known.feed.now.as_ref()?.delegation;
     let name = known.ready.map_or("It", |ready| ready.name.as_str());
@@ -125,13 +125,13 @@ fn delegation(known: &Known<'_>) -> Option<String> {
     Some(std::iter::once(name).chain(roles).collect::<Vec<_>>().join(" › "))
 }
 
-/// `narrow`: without a frame that could say who asks.
+/// Rows of the current and the next step. `narrow` means that there is no frame to show the labels and the delegation.
 fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
     let Some(now) = &known.feed.now else {
         let words = if known.watch_only { "Nobody lives here: this console only watches." } else { "Waking up." };
         return vec![Row::new(words, Role::TextDim), Row::default()];
     };
-    // Without a frame that says so, the first line does.
+    // Without a frame, the first line carries the label.
     let label = if narrow { Row::new("Now  ", Role::TextDim) } else { Row::default() };
     let mut first = label.then(now.now.as_str(), Role::TextStrong);
     if let Some((at, of)) = now.step {
@@ -143,7 +143,7 @@ fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
         false => Row::new(if narrow { "Next " } else { "Next: " }, Role::TextDim).then(now.next.as_str(), Role::Text),
     };
     let chain = delegation(known).filter(|_| narrow);
-    // Where columns are few, what memory did not change gives its place to who asks.
+    // In the narrow layout, the delegation replaces a memory note that changed nothing.
     let told = |memory: &&MemoryHits| memory.similar > 0 && (chain.is_none() || !memory.changes.is_empty());
     if let Some(memory) = known.feed.memory.as_ref().filter(told) {
         let changed = if memory.changes.is_empty() { "" } else { ", changed it" };
@@ -168,13 +168,14 @@ fn now_and_next(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     }
 }
 
-/// The activity in a frame.
+/// Draws the activity in a frame.
 pub(super) fn activity(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, focus: bool) {
     pen.frame(area, &[("Activity".to_owned(), Role::Title)], &listing.filter, border(focus));
     calls(pen, known, inside(area), listing);
 }
 
-/// Where each call is drawn, by its place in the list: one line each, the selected, else the newest that runs, as a card.
+/// Areas of the calls by their index in the list: one line each. The selected call, else the newest open one, is a
+/// card.
 pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect)> {
     let at = listing.selected.and_then(|id| listing.calls.iter().position(|call| call.call_id == id));
     let open = match at {
@@ -205,7 +206,7 @@ pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect
     places
 }
 
-/// The newest first.
+/// Draws the calls, newest first.
 pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
     if listing.calls.is_empty() {
         let all = known.feed.activity().next().is_none();
@@ -248,8 +249,7 @@ pub(super) fn price_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, rang
     chart::draw(&model, pen, roomy(area), known.moment());
 }
 
-/// A chart's title with as much of its legend as stands beside it: all, or its last part. What is not in the title stays
-/// between the marks, where it has room.
+/// Title of a chart with as much of its legend as fits: all of it, or its last part. The rest stays in `legend`.
 fn titled(title: String, legend: &mut String, right: &[Piece], columns: u16) -> Vec<Piece> {
     let mut pieces = vec![(title, Role::Title)];
     // Corners, dashes, and the blanks around both ends.
@@ -268,7 +268,7 @@ fn titled(title: String, legend: &mut String, right: &[Piece], columns: u16) -> 
     pieces
 }
 
-/// The inside of a frame, a blank from its edges.
+/// Area inside a frame, with one blank column at each side.
 fn roomy(area: Rect) -> Rect {
     let inner = inside(area);
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
@@ -282,7 +282,7 @@ pub(super) fn equity_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, ran
     chart::draw(&model, pen, roomy(area), known.moment());
 }
 
-/// What the Golem was worth, its trades marked, and where its stop-loss acts.
+/// Chart of the Golem's equity, with its trades marked and the level of its stop-loss in the legend.
 pub(in crate::screens) fn equity_model(known: &Known<'_>, range: Range) -> ChartModel {
     let (marks, mut legend) = known.feed.trade_marks();
     if let Some(stop) = known.feed.vitals.as_ref().and_then(stop_loss) {
@@ -292,14 +292,14 @@ pub(in crate::screens) fn equity_model(known: &Known<'_>, range: Range) -> Chart
     ChartModel { points, marks, legend, unit: "$", places: 2, range, least_span_bps: 100 }
 }
 
-/// The worth at which the stop-loss acts.
+/// Equity at which the stop-loss acts.
 fn stop_loss(vitals: &Vitals) -> Option<Usd> {
     let most = vitals.high_water?.decimal();
     let left = Decimal::from(10_000_u64.checked_sub(vitals.stop_loss_bps)?).checked_div(Decimal::from(10_000))?;
     most.checked_mul(left)?.round_dp(2).to_string().parse().ok()
 }
 
-/// The newest lines worth reading, two beside each other where they fit.
+/// Draws the newest important event lines, two in one line where they fit.
 pub(super) fn packed_events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let mut lines = known.feed.lines_from(Level::Plain).peekable();
     for at in 0..area.height {
@@ -319,7 +319,7 @@ fn event_pieces(one: &Line) -> Vec<Piece> {
     vec![(format!(" {} ", time_of_day(one.at / 1000)), Role::TextDim), (one.text.to_string(), role(one.level))]
 }
 
-/// The newest lines worth reading.
+/// Draws the newest important event lines.
 pub(super) fn events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let lines = known.feed.lines_from(Level::Plain).take(usize::from(area.height));
     for (at, one) in (0..area.height).zip(lines) {

@@ -1,4 +1,4 @@
-//! What was spent, in rows: gas, what counts against the limits, what is held for what is under way.
+//! Spending rows: gas, amounts that count toward the limits, and amounts reserved for pending actions.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::widgets::paint::Row;
 use bardo_base::units::{TokenAmount, Usd};
 use bardo_session::handle::Holding;
 
-/// What was spent: gas, what counts against the limits, what is held for what is under way.
+/// Rows of the spending panel: gas, amounts that count toward the limits, and reservations.
 pub(super) fn spent_rows(known: &Known<'_>) -> Vec<Row> {
     let mut all = gas_rows(known);
     if let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) {
@@ -49,7 +49,7 @@ pub(super) fn spent_rows(known: &Known<'_>) -> Vec<Row> {
     all
 }
 
-/// What gas cost on each chain, in its coin and in dollars, as far back as calls are kept here.
+/// Gas cost per chain in the native token and in dollars, over all calls in the feed.
 fn gas_rows(known: &Known<'_>) -> Vec<Row> {
     let wei =
         |value: &Value| value.get("gas_cost_wei").and_then(Value::as_str).and_then(|wei| wei.parse::<U256>().ok());
@@ -93,7 +93,7 @@ fn gas_rows(known: &Known<'_>) -> Vec<Row> {
     spent.into_iter().enumerate().map(row).collect()
 }
 
-/// So many coins in dollars, by what those that are held are worth.
+/// Value of an amount of native token in dollars, at the price implied by the held balance. `None` without a price.
 fn worth_of(coins: &str, held: &Holding) -> Option<String> {
     let (coins, amount): (Decimal, Decimal) = (coins.parse().ok()?, held.amount.to_string().parse().ok()?);
     let worth = coins.checked_mul(held.value?.decimal())?.checked_div(amount)?;

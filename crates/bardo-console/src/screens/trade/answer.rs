@@ -1,4 +1,4 @@
-//! The right side of the screen: what a tool answered, as rows: the simulated offer, what was wrong, the fields of a result.
+//! Answer side of the trade screen: rows for the simulated offer, the errors, or the fields of a result.
 
 use ratatui::layout::Rect;
 use serde_json::Value;
@@ -17,17 +17,17 @@ use bardo_base::text::{SafeText, width};
 use bardo_session::envelope::{Status, ToolResponse};
 use serde::Deserialize as _;
 
-/// How a deed is done by hand.
+/// Instructions for a tool that writes.
 const HOW_TO_DO: &[&str] = &[
     "1  Fill the form: the quote follows what you type.",
     "2  Enter previews: every check, and a simulation of the exact bytes. Nothing is signed.",
     "3  Enter again asks, as for the agent's actions: a picks, Enter signs and sends.",
 ];
-/// How something is asked by hand.
+/// Instructions for a tool that only reads.
 const HOW_TO_ASK: &[&str] = &["Fill the form. Enter asks; nothing is changed."];
 
 impl Trade {
-    /// What there is to pay with, on the chain that is named.
+    /// Holdings on the selected chain, as rows.
     fn held_rows(&self, known: &Known<'_>) -> Vec<Row> {
         let Some(form) = self.form() else { return Vec::new() };
         let named = ["chain", "source_chain"].map(|name| form.value(name));
@@ -48,11 +48,11 @@ impl Trade {
     }
 
     pub(super) fn draw_answer(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
-        // What was asked for here goes on though the view stands still.
+        // The operator's own request goes on while the view is frozen.
         let now = known.live();
         let seen = self.done(known);
         if let Some(card) = seen.and_then(|seen| seen.card.as_ref()) {
-            // While the form has the keys, letters are text.
+            // While the form has the focus, letters are text.
             let sent = seen.is_some_and(|seen| !seen.transactions.is_empty());
             let keys = CardKeys { copy: !self.typing, explorer: !self.typing && sent, ..CardKeys::default() };
             let height = widgets::height_with(card, area.width, now, keys).min(area.height);
@@ -60,11 +60,11 @@ impl Trade {
             return;
         }
         let mut below = area;
-        // A quote of something else than what is typed is none for it, and what failed needs the room for its reasons.
+        // A quote for other parameters is not shown. A failure needs the room for its reasons.
         let failed = self.preview.as_ref().is_some_and(|preview| preview.response.error.is_some());
         if let Some(quote) = self.quote.as_ref().filter(|_| !failed && self.quote_fits()) {
             let wanted = widgets::height(quote, area.width, now);
-            // The preview is what one acts on: the quote makes room for it.
+            // The preview is needed for the decision, so the quote leaves room for it.
             let room =
                 if self.preview.is_some() || self.previewing.is_some() { 5.min(area.height / 2) } else { area.height };
             let height = wanted.min(room);
@@ -74,7 +74,7 @@ impl Trade {
         let body = match (&self.preview, self.previewing.is_some()) {
             (_, true) => vec![Row::new("▸ asking…", Role::Chart)],
             (Some(preview), false) => answer_rows(&preview.response, now, self.is_held(known)),
-            // A deed that has no card is still no invitation to do it again.
+            // Execution without a card still shows its state, so that it is not started twice by mistake.
             (None, false) if self.deed.is_some() => match &self.deed_response {
                 Some(response) => answer_rows(response, now, false),
                 None => vec![Row::new("▸ approved; nothing is known of it yet", Role::Chart)],
@@ -97,7 +97,7 @@ impl Trade {
     }
 }
 
-/// The simulated offer inside an answer, where there is one.
+/// Simulated offer in a response, or in the details of its error.
 pub(super) fn permit(response: &ToolResponse) -> Option<&Value> {
     response.decision_hints.as_ref()?.get("permit").or_else(|| {
         let details = response.error.as_ref()?;
@@ -105,7 +105,7 @@ pub(super) fn permit(response: &ToolResponse) -> Option<&Value> {
     })
 }
 
-/// A simulated offer: what goes and comes at worst, who may take what, gas, and the checks.
+/// Rows of a simulated offer: amounts with their worst-case bounds, recipients, gas and checks.
 fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     let Some(permit) = permit(response) else { return Vec::new() };
     let mut all = Vec::new();
@@ -133,7 +133,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     }
     for leg in permit.get("legs").and_then(Value::as_array).into_iter().flatten() {
         if let (Some(purpose), Some(to)) = (text(leg, "purpose"), text(leg, "to")) {
-            // Addresses stand whole where something is decided, and as people compare them.
+            // Addresses are shown in full and with their checksum, because the operator compares them.
             let to =
                 to.as_str().parse::<alloy_primitives::Address>().map_or_else(|_| to.to_string(), |to| to.to_string());
             let words = match purpose.as_str() {
@@ -151,7 +151,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     }
     all.extend(check_rows(permit.get("checks")));
     if let Some(until) = permit.get("expires_at").and_then(Value::as_u64) {
-        // An offer of a rehearsal that is done is not held either.
+        // The offer of a finished rehearsal is not held either.
         let over = until <= now.millis || !held;
         let (words, role) = if over {
             ("○ over: Enter previews again".to_owned(), Role::StateCare)
@@ -163,10 +163,10 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     all
 }
 
-/// Columns of the checks in one row.
+/// Width of one row of checks, in columns.
 const CHECKS_WIDE: usize = 46;
 
-/// The checks, a few in a row: what passed by name, what did not with its reason. A mark and its word stay together.
+/// Rows of the checks, several per row: passed ones by name, others with their reason. A mark stays with its word.
 fn check_rows(checks: Option<&Value>) -> Vec<Row> {
     let label =
         |rows: &[Row]| Row::new(if rows.is_empty() { "checks          " } else { "                " }, Role::TextDim);
@@ -197,7 +197,7 @@ fn check_rows(checks: Option<&Value>) -> Vec<Row> {
     rows
 }
 
-/// Any answer: the offer, or what was wrong, or the fields of the result.
+/// Rows for any response: the offer, the errors, or the fields of the result.
 pub(super) fn answer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     let mut all = Vec::new();
     if let Some(error) = &response.error {
@@ -231,7 +231,7 @@ pub(super) fn answer_rows(response: &ToolResponse, now: Moment, held: bool) -> V
     all
 }
 
-/// An answer as the events a card folds.
+/// Events that a response stands for, to be applied to a card.
 pub(super) fn events_of(response: &ToolResponse, millis: u64) -> Vec<EventKind> {
     let mut events = Vec::new();
     if let Some(error) = &response.error {

@@ -1,4 +1,4 @@
-//! What can be chosen for a field instead of being typed, so that a mouse suffices: tokens, chains, parts of what is held.
+//! Choices for a form field, so that a mouse suffices: tokens, chains, and fractions of a balance.
 
 use ratatui::layout::Rect;
 
@@ -11,16 +11,16 @@ use bardo_base::text::width;
 use bardo_base::units::TokenAmount;
 
 impl Trade {
-    /// The line between the fields and the help.
+    /// Line of the choices, between the fields and the help.
     pub(super) fn choices_line(fields: Rect, button: Rect) -> Rect {
-        // A blank first, where there is room for it.
+        // A blank line first, if there is room for it.
         let blank = u16::from(fields.bottom() + 4 < button.y);
         let margin = fields.width.min(2);
         let height = u16::from(fields.bottom() + 2 < button.y);
         Rect { x: fields.x + margin, y: fields.bottom() + blank, width: fields.width - margin, height }
     }
 
-    /// Where the help of the field with the keys stands: above the button, in as many lines as there are.
+    /// Area of the help text of the focused field, above the button.
     pub(super) fn help_place(fields: Rect, button: Rect, form: Rect) -> Rect {
         let roomy = fields.bottom() + 4 < button.y;
         let first = if roomy { fields.bottom() + 3 } else { button.y.saturating_sub(2).max(fields.y) };
@@ -28,7 +28,7 @@ impl Trade {
         Rect { y: first, height, ..button }
     }
 
-    /// What can be chosen for the field with the keys, so that a mouse suffices; typing says the same.
+    /// Choices for the focused field. Each can also be typed.
     pub(super) fn choices(&self, known: &Known<'_>) -> Vec<String> {
         let Some(form) = self.form() else { return Vec::new() };
         let Some(field) = form.fields.get(form.at) else { return Vec::new() };
@@ -59,7 +59,7 @@ impl Trade {
                     for part in [20_u64, 10, 4, 2] {
                         let raw = row.amount.raw() / alloy_primitives::U256::from(part);
                         let shown = TokenAmount::new(raw, row.amount.decimals()).map(|amount| amount.to_string());
-                        // An even part has more digits than anybody means: three that say something are enough.
+                        // The exact fraction has more digits than useful, so three significant digits are kept.
                         shown.iter().for_each(|text| add(&rough(text)));
                     }
                     add("max");
@@ -74,7 +74,7 @@ impl Trade {
         all
     }
 
-    /// The choices that have room, and where each stands.
+    /// Choices that fit the line, with their areas.
     pub(super) fn choice_places(&self, known: &Known<'_>, line: Rect) -> Vec<(Rect, String)> {
         let mut x = line.x;
         let mut places = Vec::new();
@@ -97,7 +97,7 @@ impl Trade {
         }
     }
 
-    /// Puts a choice into the field with the keys, as if it had been typed.
+    /// Puts a choice into the focused field, as if it had been typed.
     pub(super) fn choose_value(&mut self, value: &str, known: &Known<'_>) -> Vec<Wish> {
         let Some(form) = self.forms.get_mut(self.chosen) else { return Vec::new() };
         let at = form.at;
@@ -111,7 +111,7 @@ impl Trade {
     }
 }
 
-/// A numeral with three digits that say something, rounded down.
+/// Number rounded down to three significant digits; whole digits are always kept.
 fn rough(numeral: &str) -> String {
     let (whole, fraction) = numeral.split_once('.').unwrap_or((numeral, ""));
     let places = match (whole.trim_start_matches('0').len(), fraction.len() - fraction.trim_start_matches('0').len()) {

@@ -1,4 +1,4 @@
-//! Where the parts of the trade screen are.
+//! Layout of the trade screen.
 
 use ratatui::layout::Rect;
 
@@ -24,7 +24,7 @@ impl Trade {
         (list, form, answer)
     }
 
-    /// Where the fields are inside the form's place, and where its button is.
+    /// Areas of the fields and of the button inside the form.
     pub(super) fn inside(&self, form: Rect) -> (Rect, Rect) {
         let inner = Rect {
             x: form.x + 1.min(form.width),
@@ -32,12 +32,12 @@ impl Trade {
             width: form.width.saturating_sub(2),
             height: form.height.saturating_sub(2),
         };
-        // Where not all fields have room, what can be chosen goes first.
+        // If not all fields fit, the line of choices is dropped first.
         let lines = self.form().map_or(0, Form::lines);
         let below = if inner.height >= lines.saturating_add(BELOW) { BELOW } else { BELOW - 1 }.min(inner.height);
         let spare = inner.height - below - lines.min(inner.height - below);
         let fields = Rect { height: inner.height - below - spare, ..inner };
-        // Where there is room, help has more lines, and blanks part it from what stands around it.
+        // Spare lines go to the help and to blank lines around it.
         let shift = spare.min(ROOMY);
         let last = fields.bottom() + below + shift;
         let button = Rect {
@@ -49,14 +49,14 @@ impl Trade {
         (fields, Rect { x: button.x + margin, width: button.width - margin, ..button })
     }
 
-    /// The tools in a line, and where each stands.
+    /// Tools that fit the line of tabs, with their indices.
     pub(super) fn tabs(&self, width_of_line: u16) -> Vec<(usize, String)> {
         let mut tabs = Vec::new();
         let mut used = 0;
         for (at, name) in self.tools.iter().enumerate() {
             let word = format!(" {} ", widgets::plain::tool_word(name));
             used += width(&word) + 1;
-            // The one that is chosen stands in the line, whatever else does not.
+            // The chosen tool is always in the line, whatever else has no room.
             let more = if at + 1 < self.tools.len() { " + 9 more".len() } else { 0 };
             if used + more <= usize::from(width_of_line) || at == self.chosen {
                 tabs.push((at, word));

@@ -1,4 +1,4 @@
-//! The quote that follows the typing.
+//! Automatic quote that follows the typing.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::{Purpose, QUOTE_EVERY_MILLIS, QUOTE_TOOL, Trade};
 use crate::screens::{Known, Wish};
 use crate::widgets::quote::QuoteModel;
 
-/// Whether an amount is one that can be asked about: half a numeral is not, and neither is nothing.
+/// Returns true for a complete amount above zero or `max`, so that no quote is requested for a half-typed number.
 pub(super) fn says_an_amount(amount: Option<&Value>) -> bool {
     let Some(amount) = amount.and_then(Value::as_str) else { return false };
     let digits = |text: &str| text.chars().all(|one| one.is_ascii_digit());
@@ -16,7 +16,7 @@ pub(super) fn says_an_amount(amount: Option<&Value>) -> bool {
 }
 
 impl Trade {
-    /// The quote that fits what is typed, where the tool trades one token for another.
+    /// Parameters for a quote of the current form; `None` if a field is empty or the tool does not swap tokens.
     pub(super) fn quote_params(&self) -> Option<Value> {
         let form = self.form()?;
         let mut params = Map::new();
@@ -36,12 +36,12 @@ impl Trade {
         Some(Value::Object(params))
     }
 
-    /// Whether the quote that is shown is of what is typed.
+    /// Returns true if the displayed quote is for the current parameters.
     pub(super) fn quote_fits(&self) -> bool {
         self.quote_params().is_some_and(|params| params == self.quoted)
     }
 
-    /// Asks for a quote if what is typed has changed, none is being asked for, and the last one is a while ago.
+    /// Requests a quote if the parameters have changed, no quote is pending, and the minimum interval has passed.
     pub(super) fn follow(&mut self, known: &Known<'_>) -> Option<Wish> {
         let params = self.quote_params().filter(|params| says_an_amount(params.get("amount")))?;
         let soon = known.machine_millis < self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS);

@@ -1,4 +1,4 @@
-//! When a decision acts, and when it must not.
+//! Tests of the approval dialog: when it acts and when it must not.
 
 use crossterm::event::KeyCode;
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ fn question() -> Question {
     }
 }
 
-/// A dialog that was opened at 0 and drawn at 10.
+/// Dialog that was opened at 0 and drawn at 10.
 fn shown(question: &Question) -> Decision {
     let mut decision = Decision::new(question.number, 0);
     decision.follow(question);
@@ -45,7 +45,7 @@ fn shown(question: &Question) -> Decision {
     decision
 }
 
-/// A terminal on which all of it is shown.
+/// Drawing in which all lines are in view.
 const WHOLE: Fit = Fit { columns: 80, lines: 9, above: 0, first: 0, shown: 9, raw: false };
 
 fn approve(decision: &mut Decision, from: u64) -> Taken {
@@ -68,7 +68,7 @@ fn a_letter_picks_and_enter_does_it_each_after_half_a_second() {
     assert_eq!(decision.acts_from(), Some(10 + GUARD_MILLIS));
     decision.act(Action::Pick(AnswerKind::Once), 10 + GUARD_MILLIS - 1, 40);
     assert_eq!(decision.picked, None, "one millisecond too early");
-    // The key that came too early counts as a keystroke: the guard begins anew.
+    // The early key counts as a keystroke, so the guard time restarts.
     decision.act(Action::Pick(AnswerKind::Once), 10 + GUARD_MILLIS, 40);
     assert_eq!(decision.picked, None);
     decision.act(Action::Pick(AnswerKind::Once), 10 + 2 * GUARD_MILLIS, 40);
@@ -131,7 +131,7 @@ fn a_changed_question_clears_what_was_picked_and_read() {
     assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays, "it was not drawn since");
     decision.act(Action::Pick(AnswerKind::Refuse), 40_000, 40);
     assert_eq!(decision.picked, None, "it was not drawn since");
-    // The place in the queue is no change.
+    // A change of the place in the queue changes nothing else.
     let mut decision = shown(&asked);
     decision.act(Action::MarkRead, 10_000, 40);
     decision.follow(&Question { place: 2, of: 7, ..asked.clone() });
@@ -178,11 +178,11 @@ fn the_second_time_is_for_what_was_shown_the_first_time() {
     decision.type_key(Key::plain(KeyCode::Tab), 11_000);
     typed(&mut decision, "15", 12_000);
     assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
-    // More is typed: that was not asked about.
+    // More text follows the first confirmation, which therefore no longer applies.
     typed(&mut decision, "00", 21_000);
     assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays);
     assert!(decision.again);
-    // Picked anew it is asked anew.
+    // Choosing the answer again requires both confirmations again.
     decision.act(Action::Pick(AnswerKind::Similar), 50_000, 40);
     assert!(!decision.again);
 }
@@ -232,7 +232,7 @@ fn any_action() -> impl Strategy<Value = Action> {
 }
 
 proptest! {
-    /// Whatever keys come, closer than the guard to one another: no answer, nothing picked, nothing read.
+    /// Keys closer together than the guard time never answer, choose or mark anything.
     #[test]
     fn keys_in_a_hurry_never_answer(keys in prop::collection::vec((any_action(), 0..GUARD_MILLIS), 1..200)) {
         let asked = Question { to_read: vec![ToRead::plain(text("one"))], ..question() };
@@ -246,7 +246,7 @@ proptest! {
         }
     }
 
-    /// An answer always follows a pick of its kind and a key, each half a second after whatever came before.
+    /// Every answer follows a choice of its kind and a confirmation, each after the guard time.
     #[test]
     fn every_answer_was_picked_and_done_on_purpose(keys in prop::collection::vec((any_action(), 0..2_000_u64), 1..100)) {
         let mut decision = shown(&question());
@@ -272,7 +272,7 @@ proptest! {
     }
 }
 
-/// A question drawn in a window of so many of its nine lines, from `first`.
+/// Drawing of `shown` of the nine lines, starting at `first`.
 fn part(first: usize, shown: usize) -> Option<Fit> {
     Some(Fit { first, shown, ..WHOLE })
 }
@@ -291,11 +291,11 @@ fn a_yes_waits_until_all_of_it_was_on_the_screen_and_a_no_does_not() {
     decision.act(Action::Pick(AnswerKind::Refuse), 20_000, 40);
     assert_eq!(decision.picked, Some(AnswerKind::Refuse));
     decision.act(Action::Back, 30_000, 40);
-    // Jumping to the end shows the end, and not what lies between.
+    // Jumping to the end shows the end, but not the lines between.
     decision.drawn(30_000, part(6, 3));
     decision.act(Action::Pick(AnswerKind::Once), 40_000, 40);
     assert_eq!((decision.picked, decision.unseen()), (None, Some(2)));
-    // The calls as they would be signed are no substitute for what they mean.
+    // The raw call does not replace its description.
     decision.drawn(40_000, Some(Fit { raw: true, ..WHOLE }));
     assert_eq!(decision.unseen(), Some(2));
     decision.drawn(40_000, part(3, 4));
@@ -307,16 +307,16 @@ fn what_was_seen_counts_only_as_it_is() {
     let asked = question();
     let mut decision = shown(&asked);
     assert_eq!(decision.unseen(), Some(0));
-    // Broken at other columns the lines are others.
+    // With another wrapping, the lines are different ones.
     decision.drawn(1_000, Some(Fit { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
     assert_eq!(decision.unseen(), Some(14));
-    // Picked on a large terminal, done on a small one: not without a look.
+    // Chosen on a large terminal, confirmed on a small one: the new lines must be seen first.
     let mut decision = shown(&asked);
     decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
     decision.drawn(11_000, Some(Fit { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
     assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
     assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("not on the screen")));
-    // Simulated again: all of it is to be seen anew.
+    // After a different request under the same number, all lines must be seen again.
     let mut decision = shown(&asked);
     decision.follow(&Question { key: QuestionKey::Own(2), ..asked });
     assert_eq!(decision.unseen(), None);
@@ -328,7 +328,7 @@ fn a_dialog_that_cannot_be_seen_takes_no_answer() {
     decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
     decision.drawn(11_000, None);
     assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
-    // Back again it is guarded anew.
+    // When visible again, the guard time restarts.
     decision.drawn(30_000, Some(WHOLE));
     assert_eq!(decision.act(Action::DoIt, 30_000 + GUARD_MILLIS - 1, 40), Taken::Stays);
     let refused = OperatorAnswer::Refuse { reason: SafeText::default() };
@@ -352,7 +352,7 @@ fn a_click_marks_the_one_it_hits_and_takes_it_back_with_the_yes_that_counted_on_
     assert_eq!(decision.unread(&asked), 1, "nothing stands there");
 }
 
-/// A question about an action, as it is after so many new simulations that were no worse.
+/// Request about an action after `times` new simulations that were no worse.
 fn simulated_again(times: u64) -> Question {
     let mut asked = crate::widgets::samples::question();
     if let About::Action(action) = &mut asked.about {
@@ -370,7 +370,7 @@ fn simulated_again(times: u64) -> Question {
 #[test]
 fn a_new_simulation_that_is_no_worse_leaves_what_was_typed_picked_read_and_scrolled() {
     let typed = |decision: &Decision| decision.form.as_ref().map(|form| form.fields[0].1.text().to_owned());
-    // A refusal under way.
+    // A rejection in progress.
     let mut decision = shown(&simulated_again(0));
     decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
     for (at, letter) in (11_000..).zip("gas is high".chars()) {
@@ -382,14 +382,14 @@ fn a_new_simulation_that_is_no_worse_leaves_what_was_typed_picked_read_and_scrol
         assert_eq!((decision.picked, typed(&decision).as_deref()), (Some(AnswerKind::Refuse), Some("gas is high")));
         assert_eq!((decision.offset, decision.unseen(), &decision.hint), (1, Some(0), &None));
     }
-    // What is answered is the newest, and nothing of it was said later than it was asked.
+    // The answer applies to the newest state, with the agent's words from the first display.
     let Some(About::Action(action)) = decision.shown.as_ref().map(|question| &question.about) else { panic!() };
     assert_eq!((action.block, action.words.as_ref().map(SafeText::as_str)), (1_289, Some("thought 0")));
     assert_eq!(
         decision.act(Action::DoIt, 20_000, 40),
         Taken::Answer(OperatorAnswer::Refuse { reason: text("gas is high") })
     );
-    // An approval under way.
+    // An approval in progress.
     let mut decision = shown(&simulated_again(0));
     decision.act(Action::MarkRead, 10_000, 40);
     decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);

@@ -1,4 +1,4 @@
-//! A call as its events tell it, and how it stands.
+//! Call as described by its events, and its status.
 
 use alloy_primitives::B256;
 
@@ -11,51 +11,51 @@ use bardo_base::fabric::{
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::text::SafeText;
 
-/// The tool that asks how an order stands.
+/// Tool that queries the status of an order.
 const ORDER_STATUS_TOOL: &str = "uniswap_get_uniswapx_order_status";
 
-/// A step a call has reached.
+/// Step that a call has reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepSeen {
-    /// Its name, from the tool's own list.
+    /// Name of the step, from the tool's own list.
     pub name: SafeText,
-    /// Its place in that list, from 1.
+    /// Position in that list, starting at 1.
     pub index: u32,
-    /// How many the list has.
+    /// Number of steps in that list.
     pub of: u32,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Start of the step, in milliseconds since the Unix epoch.
     pub at: u64,
 }
 
-/// How a call stands.
+/// Status of a call as shown to the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// It runs.
+    /// The call is running.
     Running,
-    /// The operator is asked.
+    /// An approval request waits for the operator.
     Waiting,
-    /// Something of it is signed, and not in a block yet.
+    /// A transaction is signed and not in a block yet.
     Sent,
-    /// Done.
+    /// The call succeeded.
     Done,
-    /// Only rehearsed.
+    /// The call was only simulated, as requested.
     Rehearsed,
-    /// Done in paper mode, and nothing of it signed.
+    /// The call succeeded in paper mode; nothing was signed.
     OnPaper,
-    /// A rule stood against it; nothing was signed.
+    /// A rule blocked the call; nothing was signed.
     Blocked,
-    /// The operator refused.
+    /// The operator rejected the call.
     Refused,
-    /// Nobody answered.
+    /// The approval request lapsed without an answer.
     Lapsed,
-    /// It failed.
+    /// The call failed.
     Failed,
-    /// Signed, and not settled when the call ended.
+    /// A transaction was signed but not settled when the call ended.
     Unclear,
 }
 
 impl Standing {
-    /// Whether it can still change.
+    /// Returns true if the status can still change.
     pub const fn is_open(self) -> bool {
         match self {
             Self::Running | Self::Waiting | Self::Sent => true,
@@ -70,7 +70,7 @@ impl Standing {
         }
     }
 
-    /// A mark for it, and a word: colour is never the only carrier.
+    /// Symbol and text of the status, so that colour is never the only sign.
     pub const fn mark(self) -> (&'static str, &'static str) {
         match self {
             Self::Running => ("▸", "running"),
@@ -88,48 +88,48 @@ impl Standing {
     }
 }
 
-/// A call, with all that was said of it.
+/// Call with everything that events report about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallSeen {
-    /// Which call.
+    /// Id of the call.
     pub call_id: CallId,
-    /// Who made it.
+    /// Golem that made the call.
     pub golem_id: GolemId,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Start of the call, in milliseconds since the Unix epoch.
     pub started_at: u64,
-    /// When it ended.
+    /// End of the call, in milliseconds since the Unix epoch.
     pub ended_at: Option<u64>,
-    /// How it began; absent where the beginning was missed.
+    /// Start event; `None` if it was missed.
     pub start: Option<ToolStart>,
-    /// The steps it reached, in order.
+    /// Steps reached, in order.
     pub steps: Vec<StepSeen>,
-    /// How the checks decided, the newest verdict of each.
+    /// Newest verdict of each check.
     pub checks: Vec<SafetyCheck>,
-    /// When the last check decided.
+    /// Time of the last check verdict, in milliseconds since the Unix epoch.
     pub checked_at: Option<u64>,
-    /// The simulated offer.
+    /// Simulated offer, once issued.
     pub offer: Option<PermitIssued>,
-    /// What the operator was asked, and when.
+    /// Approval request, with its time.
     pub asked: Option<(u64, ApprovalRequested)>,
-    /// What became of that.
+    /// Resolution of the approval request.
     pub resolved: Option<ApprovalResolved>,
-    /// Its transactions, with the time of the newest word on each.
+    /// Transactions, each with the time of its last update.
     pub transactions: Vec<(u64, TxUpdate)>,
-    /// What was wrong.
+    /// Error that ended the call.
     pub error: Option<ToolFailed>,
-    /// How it ended.
+    /// End event of the call.
     pub end: Option<ToolEnd>,
-    /// What the chain says of what was claimed.
+    /// Verification of the claimed result on chain.
     pub verified: Option<ToolVerified>,
-    /// Whether it came to a trade.
+    /// True if the call led to a trade.
     pub traded: bool,
-    /// What was remembered for it, and what that changed.
+    /// Result of the memory search for the call, and its effect.
     pub memory: Option<MemoryHits>,
-    /// What the offer for the same promised before, where the price has moved away from it.
+    /// Expected outcome of an earlier offer for the same trade, which failed because the price moved.
     pub before: Option<SafeText>,
-    /// Whether it has taken longer than its budget.
+    /// True if the call has exceeded its time budget.
     pub overran: bool,
-    /// What draws it; absent where the beginning was missed.
+    /// Card that draws the call; `None` if its start was missed.
     pub card: Option<CallCard>,
 }
 
@@ -159,25 +159,26 @@ impl CallSeen {
         }
     }
 
-    /// The tool's name; empty where the beginning was missed.
+    /// Tool name; empty if the start event was missed.
     pub fn tool(&self) -> &str {
         self.start.as_ref().map_or("", |start| start.tool_name.as_ref())
     }
 
-    /// The order whose state the call asks for; `None` where it does anything else.
+    /// Order whose status the call queries; `None` for other calls.
     pub fn order_asked_about(&self) -> Option<B256> {
         let start = self.start.as_ref().filter(|_| self.tool() == ORDER_STATUS_TOOL)?;
         start.params.value().get("order_hash")?.as_str()?.parse().ok()
     }
 
-    /// Whether it is worth a row among the activity: it shows a card, asks to sign, has signed, or went wrong.
+    /// Returns true if the call gets a row in the activity: it has a card, an approval request, a transaction or an
+    /// error.
     pub fn is_activity(&self) -> bool {
         let card = self.end.as_ref().is_some_and(|end| end.card.is_some());
         let asks = self.offer.is_some() || self.asked.is_some() || !self.checks.is_empty();
         card || asks || !self.transactions.is_empty() || self.error.is_some()
     }
 
-    /// How it stands.
+    /// Current status of the call.
     pub fn standing(&self) -> Standing {
         let outcome = self.resolved.as_ref().map(|resolved| resolved.outcome);
         let in_flight = self.transactions.iter().any(|(_, update)| match update.state {
@@ -205,7 +206,7 @@ impl CallSeen {
         match (outcome, &self.error) {
             (Some(ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted), _) => Standing::Refused,
             (Some(ApprovalOutcome::Lapsed), _) => Standing::Lapsed,
-            // As its card says it, and what else is a denial.
+            // A denial, as the card classifies it.
             (_, Some(error))
                 if error.error_code.is_denial() || Status::of_error(error.error_code) == Status::Blocked =>
             {

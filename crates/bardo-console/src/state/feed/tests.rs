@@ -1,4 +1,4 @@
-//! What many events leave behind: every card that is kept is whole, and no more is kept than there may be.
+//! Tests of the feed under many events: every kept card is complete, and the limits are kept.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use bardo_base::fabric::{
 use bardo_base::id::GolemId;
 use bardo_base::model::CardKind;
 
-/// Events of one call: start, a step, three words on its transaction, verified, end.
+/// Events per call: start, step, three transaction updates, verification, end.
 const EACH: u64 = 7;
 
 fn events(call: u64) -> Vec<Arc<Event>> {
@@ -61,7 +61,7 @@ fn events(call: u64) -> Vec<Arc<Event>> {
 
 #[test]
 fn many_events_lose_no_card_and_keep_no_more_than_there_may_be() {
-    // A million by flag; the rest of them would show nothing that these do not.
+    // A million events if `BARDO_LONG` is set; fewer show the same.
     let calls = if std::env::var_os("BARDO_LONG").is_some() { 1_000_000 / EACH } else { 20_000 };
     let mut feed = Feed::default();
     for call in 0..calls {
@@ -126,7 +126,7 @@ fn what_can_still_take_money_is_kept_however_much_has_ended() {
         let kind = EventKind::OrderUpdate(Box::new(order));
         feed.take(&Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: None, kind }));
     };
-    // A thousand open ones first, then twice as many ended ones as are kept.
+    // A thousand open orders first, then twice as many ended ones as are kept.
     (1..=1_000).for_each(|seq| tell(seq, OrderStatus::Open));
     let ended = 1_001..1_001 + 2 * ORDERS_KEPT as u64;
     ended.clone().for_each(|seq| tell(seq, OrderStatus::Filled));
@@ -138,7 +138,7 @@ fn what_can_still_take_money_is_kept_however_much_has_ended() {
     assert_eq!(past.first(), Some(&(1_700_000_000_000 + ended.end - ORDERS_KEPT as u64)), "and the newest of them");
 }
 
-/// One event at a time, of no call.
+/// Applies one event that belongs to no call.
 fn told(feed: &mut Feed, at: u64, kind: EventKind) {
     let seq = feed.last + 1;
     feed.take(&Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: None, kind }));
@@ -203,7 +203,7 @@ fn a_swap_is_a_trade_and_an_approval_is_none() {
         );
         assert!(told_of(&mut trades, ids[call], ended(true, bps)));
     }
-    // One that was only rehearsed, and one that reverted, which the chain has a word on too.
+    // A call that was only simulated, and one that reverted, which the chain also reports on.
     for (call, seen, success) in [(4, false, true), (5, true, false)] {
         told_of(&mut trades, ids[call], begun("uniswap_execute_swap"));
         if seen {
@@ -219,7 +219,7 @@ fn an_auction_counts_when_it_is_filled_and_a_bridge_when_it_is_delivered_each_on
     let mut trades = Trades::default();
     let ids: Vec<CallId> = (0..6).map(CallId::new).collect();
     let mut order = samples::order(DecayUnit::Seconds);
-    // A swap that goes to auction allows the token first: that is no trade.
+    // A swap that goes to auction first approves the token; that is not a trade.
     told_of(&mut trades, ids[1], begun("uniswap_execute_swap"));
     told_of(&mut trades, ids[1], agreed());
     assert!(!told_of(&mut trades, ids[1], EventKind::OrderUpdate(Box::new(order.clone()))));
@@ -238,7 +238,7 @@ fn an_auction_counts_when_it_is_filled_and_a_bridge_when_it_is_delivered_each_on
     let mut intent = samples::intent();
     assert!(!told_of(&mut trades, ids[2], EventKind::IntentUpdate(Box::new(intent.clone()))));
     intent.status = IntentStatus::Filled;
-    // 499.31 were expected: 4.9931 less are 1 %.
+    // 499.31 were expected; 4.9931 less is 1 %.
     intent.amount_out = Some("494.3169".to_owned());
     assert!(told_of(&mut trades, ids[2], EventKind::IntentUpdate(Box::new(intent.clone()))));
     assert!(!told_of(&mut trades, ids[2], EventKind::IntentUpdate(Box::new(intent))));
@@ -267,7 +267,7 @@ fn a_history_draws_the_curve_of_worth_once_and_keeps_what_is_older_than_it() {
     let all: Vec<_> = (1..=6).map(|number| vitals(number, number * 10_000)).collect();
     let mut feed = Feed::default();
     all.iter().for_each(|event| feed.take(event));
-    // The ring no longer has the first two.
+    // The ring has dropped the first two events.
     feed.take_history(&all[2..], 6);
     let times: Vec<u64> = feed.equity.iter().map(|(at, _)| *at).collect();
     assert_eq!(times, [10_000, 20_000, 30_000, 40_000, 50_000, 60_000]);
@@ -293,7 +293,7 @@ fn that_events_were_missed_is_told_at_once_and_stays_told_when_they_are_looked_u
         Arc::new(Event { seq, at: seq * 1_000, golem_id: GolemId::operator(), call_id: None, kind })
     };
     feed.take(&phase(1));
-    // The gap bears the number of the last event that was missed.
+    // The gap has the number of the last missed event.
     feed.take(&gap(4, 3));
     assert_eq!(feed.missed, 3);
     let missed = (4, "fabric:gap", "screen missed 3 events (nothing lost)".to_owned());
@@ -334,7 +334,7 @@ fn a_day_of_points_is_kept_from_its_beginning_and_the_newest_are_kept_whole() {
     assert_eq!(feed.prices.back().map(|(at, _)| *at), Some((points - 1) * PRICE_MILLIS));
     let times: Vec<u64> = feed.prices.iter().map(|(at, _)| *at).collect();
     assert!(times.is_sorted());
-    // A quarter of an hour has all of its points, and no hour of the day has none.
+    // The last quarter of an hour keeps all of its points, and every hour of the day keeps some.
     let quarter = times.iter().filter(|at| **at >= day - 900_000).count();
     assert_eq!(quarter as u64, 900_000 / PRICE_MILLIS);
     for hour in 0..24_u64 {
@@ -349,7 +349,7 @@ fn event_of(seq: u64, call: u64, kind: EventKind) -> Arc<Event> {
     Arc::new(Event { seq, at, golem_id, call_id: Some(numbered(call)), kind })
 }
 
-/// The id of a call, in the order of the numbers.
+/// Call id that sorts by its number.
 fn numbered(call: u64) -> CallId {
     format!("01HF7YAT02{call:016}").parse().unwrap()
 }
@@ -374,14 +374,14 @@ fn what_asks_how_an_order_stands_is_told_in_the_row_of_that_order() {
     let order = samples::order(DecayUnit::Seconds);
     let asks = json!({ "order_hash": order.order_hash.to_string() });
     let card = || Some(Card { widget: CardKind::Order, data: json!({}), hints: None });
-    // Asked about before its own row is known, as by another process: the newest query is its row.
+    // Queried before its own row is known, as by another process: the newest query is its row.
     for (seq, call) in [(1, 1), (3, 2)] {
         feed.take(&event_of(seq, call, started("uniswap_get_uniswapx_order_status", &asks)));
         feed.take(&event_of(seq + 1, call, over(true, card())));
     }
     let rows: Vec<CallId> = feed.activity().map(|call| call.call_id).collect();
     assert_eq!(rows, [numbered(2)]);
-    // Placed here: one row, which says whatever any query heard.
+    // Placed here: one row, which shows the result of every query.
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.5", "chain": "ethereum" });
     feed.take(&event_of(10, 10, started("uniswap_submit_uniswapx_order", &params)));
     feed.take(&event_of(11, 10, EventKind::OrderUpdate(Box::new(order.clone()))));
@@ -420,7 +420,7 @@ fn a_quote_that_a_form_asks_for_is_no_activity_and_half_a_form_is_no_failure() {
             feed.set_aside(call_id);
         }
         assert_eq!((feed.activity().count(), feed.counts.failed), (0, 0), "{known_before}");
-        // The same, asked for by anyone else, failed.
+        // The same call from anyone else counts as a failure.
         feed.take(&event_of(4, 2, started("uniswap_get_quote", &typed)));
         feed.take(&event_of(5, 2, failed(ErrorCode::ValidationFailed)));
         feed.take(&event_of(6, 2, over(false, None)));

@@ -1,4 +1,4 @@
-//! What a click, the wheel and a paste do: where something is drawn as a key, a click on it is that key.
+//! Handling of clicks, the wheel and pastes. A click on a drawn key acts as that key.
 
 use ratatui::layout::Position;
 
@@ -33,7 +33,7 @@ impl State {
             decision.mark_one(one, now);
             return Vec::new();
         }
-        // In a dialog, and in the hint line, whatever is drawn as a key is that key.
+        // In a dialog and in the hint line, a click on a drawn key acts as that key.
         let in_hints = at.y.saturating_add(1) == self.size.height;
         if !self.layers.is_empty() || in_hints || self.booting() {
             return match crate::view::key_at(self, at) {

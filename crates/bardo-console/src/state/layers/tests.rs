@@ -1,4 +1,4 @@
-//! What a key, a paste or a click must not do: typed ahead, meant for something else, or where nothing can be changed.
+//! Tests of input that must have no effect: typed ahead, meant for another layer, or in read-only mode.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use bardo_session::handle::{News, Sent};
 use bardo_session::market::{BlockRow, ChainIdentity, ChainSnapshot, Network, Update};
 use bardo_session::questions::{About, AnswerKind, Offered, OperatorAnswer, Question, QuestionKey};
 
-/// Later than any guard.
+/// Time beyond any guard time, in milliseconds.
 const CALM: u64 = 2_000;
 
 fn news(state: &mut State, news: News) {
     state.update(Input::News(Box::new(news)));
 }
 
-/// A console on a chain that runs.
+/// Console on a chain with blocks.
 fn console() -> State {
     let mut state = State::new(Size { width: 120, height: 40 }, 1_700_000_000_000, true);
     let chain = ChainIdentity { name: SafeText::clean("ethereum", 20), id: 31_337, interval_millis: Some(2_000) };
@@ -35,7 +35,7 @@ fn console() -> State {
     state
 }
 
-/// The same with a question open, drawn, and long enough before the reader.
+/// Console with an open approval request that was drawn, past its guard time.
 fn deciding() -> State {
     let mut state = console();
     let question = Question {
@@ -83,7 +83,7 @@ fn enter() -> Key {
     Key::plain(KeyCode::Enter)
 }
 
-/// The commands among what is to be done outside.
+/// Commands among the effects.
 fn sent(effects: &[Effect]) -> Vec<Command> {
     let command = |effect: &Effect| match effect {
         Effect::Send(Sent { command, .. }) => Some(command.clone()),
@@ -107,13 +107,13 @@ fn a_hold_is_sent_at_once_whatever_has_the_keys_and_what_was_typed_ahead_does_no
     for key in [enter(), Key::char('x'), Key::plain(KeyCode::Esc)] {
         assert!(press(&mut state, key).is_empty(), "{key:?}");
     }
-    // What only clears an input, or closes a layer, releases nothing.
+    // Keys that only clear a text or close a layer release nothing.
     wait(&mut state, CALM);
     assert!(press(&mut state, control('c')).is_empty());
     assert!(matches!(state.layers.last(), Some(Layer::Hold { .. })));
     let done = sent(&press(&mut state, enter()));
     assert!(matches!(done[..], [Command::Raise { level: StopLevel::Halt, .. }]), "{done:?}");
-    // In a decision's text as well.
+    // The stop also works in the text field of an approval dialog.
     let mut state = deciding();
     press(&mut state, Key::char('r'));
     assert_eq!(state.context(), Context::Typing);
@@ -127,7 +127,7 @@ fn a_yes_typed_ahead_confirms_nothing() {
     let command = Box::new(Command::RevokeGrant { number: 1 });
     let title = SafeText::clean("Revoke?", 20);
     state.layers.push(Layer::Confirm { title, command, since, picked: false });
-    // Typed ahead, and too soon after another key, it picks nothing; and Enter alone does nothing.
+    // A key typed ahead or too soon after another chooses nothing, and Enter alone confirms nothing.
     for calm in [0, GUARD_MILLIS - 1] {
         wait(&mut state, calm);
         assert!(press(&mut state, Key::char('y')).is_empty());
@@ -158,7 +158,7 @@ fn leaving_with_orders_cancelled_takes_a_letter_and_enter_and_no_key_typed_ahead
     assert!(press(&mut state, enter()).is_empty(), "nothing is picked");
     wait(&mut state, CALM);
     assert!(press(&mut state, Key::char('c')).is_empty(), "a letter alone cancels nothing");
-    // A key that means nothing, and a paste, guard it anew.
+    // A key without a meaning and a paste restart the guard time.
     for input in [Input::Key(Key::plain(KeyCode::F(9))), Input::Paste(SafeText::clean("\n", 2))] {
         wait(&mut state, CALM);
         state.update(input);
@@ -208,7 +208,7 @@ fn a_decision_below_another_dialog_is_not_before_the_reader() {
     state.update(Input::Drawn);
     wait(&mut state, CALM);
     press(&mut state, Key::plain(KeyCode::Esc));
-    // It is on the screen again, and has not been drawn since: nothing is taken before it is.
+    // The dialog is visible again but not drawn yet, so it accepts nothing.
     wait(&mut state, CALM);
     press(&mut state, Key::char('r'));
     assert_eq!(picked(&state), None);
@@ -236,7 +236,7 @@ fn a_letter_that_a_text_does_not_take_is_no_key_of_the_page() {
     let mut state = console();
     press(&mut state, Key::char('3'));
     press(&mut state, Key::char('/'));
-    // The filter takes so many letters; what is typed beyond them leaves nothing, and leaves not the screen.
+    // Letters beyond the maximum length of the filter neither leave the screen nor act as commands.
     for letter in std::iter::repeat_n('x', 80).chain(['q', '1', 'p']) {
         assert!(press(&mut state, Key::char(letter)).is_empty(), "{letter}");
     }
@@ -272,14 +272,14 @@ fn while_it_leaves_nothing_new_begins_and_where_it_may_not_suspend_it_says_so() 
     }
 }
 
-/// Whether leaving was asked for.
+/// Returns true if the effects ask the session to end.
 fn leaves(effects: &[Effect]) -> bool {
     matches!(sent(effects)[..], [Command::Leave(_)])
 }
 
 #[test]
 fn q_goes_back_as_long_as_there_is_anything_to_go_back_from_and_then_leaves() {
-    // A zoom; a filter; a layer.
+    // A zoom, a filter, a layer.
     let before: [&[Key]; 4] = [
         &[Key::char('z')],
         &[Key::char('3'), Key::char('/'), Key::char('x'), enter()],
@@ -293,7 +293,7 @@ fn q_goes_back_as_long_as_there_is_anything_to_go_back_from_and_then_leaves() {
         assert!(state.layers.is_empty() && !state.leaving, "{keys:?}");
         assert!(leaves(&press(&mut state, Key::char('q'))), "{keys:?}");
     }
-    // Where it is text it is text.
+    // In a text field, the key is text.
     let mut state = console();
     for key in [Key::char('3'), Key::char('/'), Key::char('q')] {
         assert!(!leaves(&press(&mut state, key)));
@@ -314,7 +314,7 @@ fn ctrl_c_clears_what_is_typed_then_closes_what_takes_it_and_asks_only_at_the_ba
     assert!(!typing(&state) && state.layers.is_empty());
     press(&mut state, control('c'));
     assert!(quits(&state));
-    // The palette and the prompt the same.
+    // The palette and the prompt behave the same.
     for opens in [control('p'), Key::char(':')] {
         let mut state = console();
         press(&mut state, opens);
@@ -347,7 +347,7 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
         state.layers.push(Layer::Story(Box::new(Story::new(CallId::new(1)))));
         state
     };
-    // Each with a key that would do something, and whether it does that only when it was looked at.
+    // Each dialog with a key that would act in it.
     let dialogs: [(Context, State, Key); 5] = [
         (Context::Decision, deciding(), Key::char('r')),
         (Context::Hold, after(control('x')), enter()),
@@ -363,13 +363,13 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
             assert!(state.rows(context).any(|row| row.context == context && row.keys.contains(&key)), "{context:?}");
             state.update(Input::Drawn);
             wait(&mut state, CALM);
-            // Nothing of what lies below is done from here.
+            // Keys do not act on the layer below.
             for any in [key, enter(), Key::char('y'), Key::char('f'), Key::char('a')] {
                 assert!(press(&mut state, any).is_empty(), "{context:?} {any}");
             }
             press(&mut state, Key::plain(KeyCode::Esc));
             assert_eq!(state.context(), context);
-            // What is before the reader again takes a while to be read.
+            // The layer that became visible has a new guard time.
             assert!(press(&mut state, key).is_empty(), "{context:?}");
             let picked = match state.layers.last() {
                 Some(Layer::Decision(decision)) => decision.picked.is_some(),
@@ -406,7 +406,7 @@ fn what_a_hold_covered_is_before_the_reader_anew_however_the_hold_ends() {
             wait(&mut state, CALM);
             assert!(press(&mut state, Key::char(letter)).is_empty(), "{name}");
             wait(&mut state, CALM);
-            // No picture comes between: what was drawn of it is what was drawn before.
+            // No frame comes between, so the last drawing is the old one.
             if let Some(ends) = ends {
                 press(&mut state, control('x'));
                 wait(&mut state, CALM);
@@ -441,7 +441,7 @@ fn what_a_story_or_the_question_before_leaving_covered_is_before_the_reader_anew
     }
 }
 
-/// What an operator may type as a reason: every letter is a command somewhere.
+/// Rejection reason in which every letter is a command somewhere.
 const REASON: &str = "place an exit first, then halt. quit zap";
 
 #[test]
@@ -454,7 +454,7 @@ fn a_decision_that_ends_while_a_reason_is_typed_stays_and_swallows_every_key() {
     }
     news(&mut state, News::Questions(Arc::new(vec![])));
     let (screen, frozen) = (state.screen, state.frozen.is_some());
-    // The keys that were under way: letters, the Enter that would have sent them, and letters again.
+    // Keys that were still coming: letters, the Enter that would have sent them, and more letters.
     for key in REASON.chars().map(Key::char).chain([enter()]).chain(REASON.chars().map(Key::char)) {
         assert!(press(&mut state, key).is_empty(), "{key} did something");
         assert_eq!(state.context(), Context::Ended, "{key} closed the dialog");
@@ -463,7 +463,7 @@ fn a_decision_that_ends_while_a_reason_is_typed_stays_and_swallows_every_key() {
     let Some(Layer::Decision(decision)) = state.layers.last() else { panic!("the dialog is gone") };
     let typed = decision.form.as_ref().map(|form| form.fields[0].1.text().to_owned());
     assert_eq!(typed.as_deref(), Some("gas is hi"), "what was typed is lost");
-    // Neither Enter nor Esc closes it before it stood untouched for the guard's time; the stop works at once.
+    // Neither Enter nor Esc closes the dialog within the guard time; the stop works at once.
     assert!(press(&mut state, Key::plain(KeyCode::Esc)).is_empty());
     assert_eq!(state.context(), Context::Ended);
     assert!(!press(&mut state, control('x')).is_empty(), "Ctrl-X holds in every layer");
@@ -489,7 +489,7 @@ fn a_decision_that_has_ended_cannot_be_answered_even_when_its_number_comes_back(
     assert!(state.layers.is_empty());
 }
 
-/// What is on the screen.
+/// Text of the screen as drawn.
 fn screen(state: &State) -> String {
     let theme = crate::theme::Theme::load("dark", None).unwrap().0;
     let area = ratatui::layout::Rect::new(0, 0, state.size.width, state.size.height);
@@ -500,7 +500,7 @@ fn screen(state: &State) -> String {
     rows.map(row).collect::<Vec<_>>().join("\n")
 }
 
-/// An action by hand, held for a minute from now.
+/// Approval request about a manual action, held for a minute from now.
 fn held(state: &State) -> Question {
     let sample = crate::widgets::samples::question();
     let About::Action(mut action) = sample.about else { panic!("{:?}", sample.about) };
@@ -518,7 +518,7 @@ fn held(state: &State) -> Question {
     }
 }
 
-/// A console with an action by hand held and its decision open, drawn, and long enough before the reader.
+/// Console with a held manual action whose approval dialog is open, drawn, and past its guard time.
 fn offered() -> (State, Question) {
     let mut state = console();
     let question = held(&state);
@@ -550,7 +550,7 @@ fn an_action_by_hand_is_decided_in_the_agents_dialog_by_the_agents_keys() {
         matches!(&done[..], [Command::Answer { key, answer: OperatorAnswer::Once, .. }] if *key == question.key),
         "{done:?}"
     );
-    // Once the session has begun to do it, nothing is held here any more.
+    // Once the session has begun the execution, the offer is not held here any more.
     news(&mut state, News::Began { ticket: 7, call_id: CallId::new(1) });
     assert!(state.offer.is_none());
 }
@@ -571,7 +571,7 @@ fn an_action_by_hand_whose_time_is_over_looks_so_and_swallows_keys() {
         assert_eq!(state.context(), Context::Ended);
     }
     assert!(state.offer.is_none());
-    // It cannot be opened again.
+    // The offer cannot be opened again.
     wait(&mut state, CALM);
     press(&mut state, enter());
     state.open_offer();
@@ -594,7 +594,7 @@ fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_
             assert!(shown.contains(words), "{words}\n{shown}");
         }
     }
-    // Questions of the agent come and go beside it.
+    // Requests of the agent come and go beside it.
     let other = Question { number: 4, ..crate::widgets::samples::question() };
     for (questions, waiting) in [(vec![other], 2), (vec![], 1)] {
         news(&mut state, News::Questions(Arc::new(questions)));
@@ -630,7 +630,7 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
         Some(Layer::Decision(decision)) => decision.unseen(),
         other => panic!("{other:?}"),
     };
-    // What leaves, what comes at worst, who may take it, who is called and receives, both clocks, and every answer.
+    // Outgoing amount, worst-case result, spender, called and receiving addresses, both deadlines, and every answer.
     let first = screen(&state);
     for words in [
         "$2,047.53",
@@ -647,7 +647,7 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
     ] {
         assert!(first.contains(words), "{words}\n{first}");
     }
-    // The rest is a page or two further, and no approval counts before it was there.
+    // The rest is on later pages, and no approval is accepted before it was shown.
     assert!(unseen(&state).is_some_and(|lines| lines > 0));
     wait(&mut state, CALM);
     press(&mut state, Key::char('a'));
@@ -662,7 +662,7 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
     for words in ["9 checks passed", "own UNI price $7.83", "✓ policy contract", "in address book: ", "the wallet"] {
         assert!(rest.contains(words), "{words}\n{rest}");
     }
-    // Full screen has the long form, more of it at once, and its lines are others than those that were seen.
+    // Full screen shows the long form, whose lines differ from those already seen.
     press(&mut state, Key::char('z'));
     state.update(Input::Drawn);
     assert!(unseen(&state).is_some_and(|lines| lines > 0));
@@ -699,7 +699,7 @@ fn ctrl_c_in_the_question_about_leaving_leaves_but_not_typed_ahead() {
     assert!(matches!(done[..], [Command::Leave(LeaveMode::Finish)]), "{done:?}");
 }
 
-/// News of one event of the agent's, now.
+/// Input with one event of the agent, at the current time.
 fn event(state: &State, kind: bardo_base::fabric::EventKind) -> Input {
     let event = bardo_base::fabric::Event {
         seq: state.feed.last + 1,
@@ -762,7 +762,7 @@ fn no_letter_is_offered_as_a_key_while_letters_are_text() {
         }
         press(&mut state, Key::plain(KeyCode::Esc));
         assert!(screen(&state).contains("a decide"));
-        // In a decision's own text as well.
+        // Also in the text field of an approval dialog.
         press(&mut state, Key::char('a'));
         state.update(Input::Drawn);
         wait(&mut state, CALM);

@@ -1,4 +1,4 @@
-//! What waits for an answer: that it stands there whole, with its time and its figures.
+//! Tests of waiting requests: shown completely, with their time and figures.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn an_offer_that_the_price_left_is_told_beside_the_next() {
     key(&mut state, 'a');
     let words = shown(&state);
     assert!(words.contains("Before         Swap 0.36 WETH for at least 1220.12 USDC (no longer"), "{words}");
-    // Another trade is held against nothing.
+    // A different trade is not linked to an earlier offer.
     let other = json!({ "token_in": "UNI", "token_out": "USDC", "amount": "1", "chain": "ethereum" });
     tell(&mut state, Some(CallId::new(3)), vec![start("uniswap_execute_swap", other), offer("7")]);
     assert!(state.feed.calls.back().is_some_and(|call| call.before.is_none()));

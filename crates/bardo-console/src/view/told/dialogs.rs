@@ -1,4 +1,4 @@
-//! What lies above the page, and the keys of it: leaving, holding, revoking, the palette, the help.
+//! Tests of layers above the page and their keys: leaving, hold, revocation, palette, help.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn a_transaction_that_is_out_is_in_flight() {
         let words = shown(&state);
         assert!(words.contains("· Swap 0.25 WETH → USDC, ") && !words.contains("nothing is in flight"), "{words}");
     }
-    // A call that ended without knowing leaves its transaction out there.
+    // A call that ended without a known result leaves its transaction open.
     let mut state = running(120, 40, &text("Selling."));
     let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card: None };
     let kinds =
@@ -54,7 +54,7 @@ fn the_bare_word_scenario_opens_the_palette_and_restart_plays_the_show_again() {
     }
     assert_eq!(played(state.update(Input::Key(Key::plain(KeyCode::Enter)))), Some("price-moved".to_owned()));
     assert_eq!(played(typed(&mut state, "restart")), Some("price-moved".to_owned()));
-    // A show that began by itself is known by its lines.
+    // A scenario that started by itself is known from its captions.
     let mut state = running(120, 40, &text("Selling."));
     let caption = Caption { show: text("first-tour"), text: text("Look."), at_seconds: 0 };
     tell(&mut state, None, vec![EventKind::Caption(caption)]);
@@ -69,7 +69,7 @@ fn the_help_lists_a_key_only_where_it_does_something() {
         state.update(Input::Key(Key::char(screen.digit())));
         for action in [Action::NextPanel, Action::NextMatch, Action::Zoom, Action::Follow, Action::Explorer] {
             assert_eq!(listed(&state, action), screen.does(action), "{screen:?} {action:?}");
-            // What is not listed means nothing to the screen either.
+            // The screen does not handle actions that are not listed.
             if !screen.does(action) {
                 let body = state.body();
                 let mut screens = std::mem::take(&mut state.screens);
@@ -88,8 +88,7 @@ fn the_help_lists_a_key_only_where_it_does_something() {
     assert!(listed(&state, Action::ReplayStep));
 }
 
-/// In a recording nothing can be stopped, decided, cancelled or checked; a console that watches stops, and changes nothing
-/// else.
+/// A recording offers no keys to stop, approve, cancel or verify. Read-only mode offers the stop, and no other change.
 #[test]
 fn a_recording_and_a_console_that_watches_offer_no_key_that_does_nothing() {
     let acts = [Action::Hold, Action::Decide, Action::Verify, Action::CancelSelected, Action::Pause];
@@ -153,7 +152,7 @@ fn at_forty_columns_a_stop_and_a_decision_both_stand_and_no_answer_is_cut() {
         let word = super::super::header::stop_word(level);
         assert!(first.contains(word) && first.contains("‼ 1") && first.contains("(a)"), "{level:?}: {first}");
         assert!(first.contains("PLAY MONEY"), "{first}");
-        // A frozen view gives its place up before a stop does.
+        // The frozen mark gives way before a stop does.
         key(&mut state, ' ');
         let first = drawn(&state).remove(0);
         assert!(first.contains(word) && first.contains("‼ 1"), "{level:?}: {first}");
@@ -166,7 +165,7 @@ fn at_forty_columns_a_stop_and_a_decision_both_stand_and_no_answer_is_cut() {
     }
 }
 
-/// A standing approval that is to be revoked: the question is open, and long enough before the reader.
+/// Console with an open dialog that revokes a standing approval, past its guard time.
 pub(in crate::view) fn revoking(width: u16, height: u16) -> State {
     let mut state = running(width, height, &text("Selling."));
     news(&mut state, News::Snapshot(Arc::new(Snapshot { grants: vec![grant("380")], ..snapshot() })));
@@ -191,7 +190,7 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
         words.contains("Revoke the standing approval for Swap?") && words.contains("Nothing is picked."),
         "{words}"
     );
-    // Each key a while after the one before, which guards the question anew.
+    // Presses a key after the guard time, which each key restarts.
     let calmly = |state: &mut State, pressed: Key| {
         state.update(Input::Time(state.now_millis + 1_000));
         revoked(state.update(Input::Key(pressed)))
@@ -201,7 +200,7 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     assert!(shown(&state).contains("Picked: yes"), "{}", shown(&state));
     let done = calmly(&mut state, Key::plain(KeyCode::Enter));
     assert_eq!(done, Some(Command::RevokeGrant { number: 4 }));
-    // Where one only watches it is not even asked.
+    // In read-only mode, the dialog is not opened.
     let mut state = revoking(120, 40);
     state.update(Input::Key(Key::plain(KeyCode::Esc)));
     state.watch_only = true;
@@ -209,7 +208,7 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     assert!(state.layers.is_empty() && shown(&state).contains("only watches"), "{}", shown(&state));
 }
 
-/// A question of a screen's own, about an allowance: its yes is picked, and could be done now.
+/// Console with a screen's own dialog about an allowance, with the revocation chosen and past the guard time.
 fn picked_to_take_back() -> State {
     let mut state = running(120, 40, &text("Selling."));
     let row = AllowanceNow {
@@ -243,7 +242,7 @@ fn calm(state: &mut State) {
     state.update(Input::Time(state.now_millis + 2_000));
 }
 
-/// A click on the first cell at the top of the screen that is what is looked for.
+/// Clicks on the first position in the top lines that satisfies `wanted`.
 fn click_where(state: &mut State, wanted: impl Fn(&State, Position) -> bool) {
     let places = (0..2).flat_map(|y| (0..state.size.width).map(move |x| Position { x, y }));
     let Position { x: column, y: row } = { places }.find(|at| wanted(state, *at)).unwrap();

@@ -1,4 +1,4 @@
-//! What happened: lines, alerts, stories, the summary of an absence, the file of trades.
+//! Tests of event lines, alerts, call details, the absence summary, and the CSV of trades.
 
 use super::*;
 
@@ -104,7 +104,7 @@ fn four_fifths_of_any_cap_is_an_alert_once() {
     assert_eq!(full(&mut state, &|next| next.grants = vec![grant("101")]), [""; 0]);
     let used = full(&mut state, &|next| next.grants = vec![grant("99")]);
     assert_eq!(used, ["more than 80 % of standing approval 4 is used"]);
-    // Its whole scope stands on the audit screen.
+    // The audit screen shows the full scope.
     let mut next = snapshot();
     next.grants = vec![grant("380")];
     news(&mut state, News::Snapshot(Arc::new(next)));
@@ -179,7 +179,7 @@ fn a_gap_in_the_log_is_a_line_of_its_own_that_the_keys_go_past() {
     };
     let gap = event(12, EventKind::FabricGap(FabricGap { missed: 2, first: 11 }));
     news(&mut state, News::Events(vec![now(10), gap]));
-    // What was missed has been looked up: the last of it has the number that the gap bears.
+    // The missed events have been queried; the last one has the number of the gap.
     state.feed.take_history(&[now(10), now(11), now(12), now(13)], 13);
     key(&mut state, '8');
     let under = |state: &State| {

@@ -1,4 +1,4 @@
-//! What the pages say: of the Golem, of a recording, of what is not known yet.
+//! Tests of page texts: the Golem, recordings, and missing data.
 
 use super::*;
 
@@ -179,7 +179,7 @@ fn before_there_is_a_block_nothing_is_said_of_money_that_is_not_known() {
 
 #[test]
 fn a_place_that_the_terminal_does_not_have_presses_nothing() {
-    // Column 0 of a terminal that counts from 1 is read as the last one of all.
+    // Terminals that count from 1 can report column 0, which is parsed as the largest number.
     for (column, row) in [(u16::MAX, 0), (0, u16::MAX), (u16::MAX, u16::MAX), (120, 5), (5, 40)] {
         for screen in ScreenId::ALL {
             let mut state = running(120, 40, &text("Selling."));

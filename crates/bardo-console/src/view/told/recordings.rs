@@ -1,9 +1,9 @@
-//! Recordings of earlier versions: what they show stays as it was when they were made.
+//! Tests of recordings from earlier versions, which must be shown as they were when made.
 
 use super::*;
 
-/// A run of version 2 of the journal: swaps that the operator allows and that the price overtakes, and, from another run,
-/// refusals by several rules and a sale under a stop.
+/// Journal of version 2. One run has swaps that the operator approves and that the price overtakes. Another has
+/// rejections by several rules and a sale under a stop.
 const VERSION_2: &str = include_str!("../../../../../tests/fixtures/recordings/version-2.jsonl");
 
 fn events(recording: &str) -> Vec<Event> {

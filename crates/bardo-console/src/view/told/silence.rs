@@ -1,10 +1,10 @@
-//! What time does to what is shown: questions that silence lets pass, views that stand still, absences, and what is told
-//! of although nobody was asked.
+//! Tests of the effect of time: requests that pass without an answer, frozen views, absences, and notifications about
+//! calls without approval.
 
 use super::*;
 use crate::view::pictures::lively;
 
-/// A question that goes ahead in twelve seconds, unless somebody says no.
+/// Approval request that passes in twelve seconds unless it is rejected.
 fn passing(state: &State) -> News {
     let mut asked = question(&text("Buy UNI"));
     asked.passes_by_itself = true;
@@ -13,7 +13,7 @@ fn passing(state: &State) -> News {
     News::Questions(Arc::new(vec![asked]))
 }
 
-/// All that is drawn as one text, whatever line it stands in.
+/// Screen as one text without line breaks.
 fn flowing(state: &State) -> String {
     let rows = drawn(state);
     let bare = rows.iter().map(|row| row.trim_matches(|edge: char| edge.is_whitespace() || "│┌└".contains(edge)));
@@ -47,7 +47,7 @@ fn that_silence_lets_it_pass_is_said_wherever_the_question_stands() {
             assert!(said.contains(&format!("later: it goes {when} unless you refuse")), "{said}");
         }
     }
-    // Simulated again, its end is told all the same.
+    // A new simulation does not hide the deadline.
     let mut state = running(120, 50, &text("Selling."));
     let asked = passing(&state);
     let News::Questions(questions) = asked else { panic!() };
@@ -98,7 +98,7 @@ fn a_view_that_stands_still_moves_in_nothing_but_the_header_and_what_waits() {
     state.update(Input::Time(state.now_millis + 60_000));
     let words = body(&state);
     assert!(!words.contains("$4,800"), "{words}");
-    // The line of the prompt is not among these.
+    // The prompt line is not part of the body.
     assert_eq!(words, before);
     assert!(drawn(&state)[1].contains("$31,000"), "the header lives: {}", drawn(&state)[1]);
     let asked = passing(&state);
@@ -107,12 +107,12 @@ fn a_view_that_stands_still_moves_in_nothing_but_the_header_and_what_waits() {
     let first = told(&state);
     state.update(Input::Time(state.now_millis + 5_000));
     assert!(first.is_some() && told(&state).is_some() && first != told(&state), "{first:?}");
-    // What the operator does from here is followed all the same.
+    // The operator's own actions are followed in a frozen view.
     let begun = start("uniswap_execute_swap", samples::swap_params());
     tell(&mut state, Some(CallId::new(77)), vec![begun]);
     let call = state.feed.calls.back().map(|call| call.call_id).unwrap();
     assert!(state.known().feed.call(call).is_none() && state.known().live_feed.call(call).is_some());
-    // On it goes.
+    // The view follows again.
     key(&mut state, ' ');
     assert!(body(&state).contains("$4,800"), "{}", body(&state));
 }
@@ -136,7 +136,7 @@ fn an_absence_is_told_on_small_terminals_too() {
         assert_eq!((state.screen, state.layers.len()), (ScreenId::Logs, 0), "{width}×{height}");
         key(&mut state, '1');
         assert!(!shown(&state).contains("While you were away"), "{}", shown(&state));
-        // Esc puts it away as well.
+        // Esc dismisses it as well.
         leave(&mut state);
         assert!(shown(&state).contains("While you were away"));
         state.update(Input::Key(Key::plain(KeyCode::Esc)));
@@ -173,7 +173,7 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
         assert_eq!(alerts, usize::from(told), "{notify} {success}: {:?}", state.alerts);
         assert_eq!(shown(&state).contains(words), told);
     }
-    // By its own word, whatever card it has: only what is done is told as done.
+    // The end state decides, whatever the card is: only a completed call is reported as done.
     for (tool, params, said, told) in [
         ("uniswap_execute_swap", samples::swap_params(), EndState::Done, Some("done without asking you, as ")),
         (
@@ -201,7 +201,7 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
             None => assert!(alerts.is_empty(), "{said:?}: {alerts:?}"),
         }
     }
-    // Rehearsed, nothing was done: in an old journal only the card says so.
+    // A simulation is not reported; in an old journal only the card says so.
     let mut state = running(120, 40, &text("Selling."));
     let card = Card {
         widget: bardo_base::model::CardKind::Swap,
@@ -241,7 +241,7 @@ fn events_are_told_in_words_with_no_code_and_no_second_hash() {
     for raw in ["SAFETY_", "0x5151", "max_daily", "the permit"] {
         assert!(!words.contains(raw), "{raw}\n{words}");
     }
-    // The log has the code behind the words, and finds the line by it.
+    // The log shows the error code, and its filter finds the line by it.
     let code = ErrorCode::SafetySpendingLimitExceeded.as_str();
     state.size = ratatui::layout::Size { width: 200, height: 40 };
     key(&mut state, '8');

@@ -1,5 +1,5 @@
-//! What a decision says, row by row: what changes, where it goes, the checks; a policy's change; the calls as they would be
-//! signed; and a question in a line, for lists.
+//! Rows of the approval dialog: balance changes, destinations, checks, policy changes, and raw calls. Also one-line
+//! forms of a request for lists.
 
 use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below, places};
 use crate::format::{grouped, time_of_day};
@@ -20,7 +20,7 @@ fn section(rows: &mut Vec<Row>, words: String) {
     rows.push(Row::new(words, Role::Title));
 }
 
-/// The words of a row that is a heading.
+/// Text of a row that is a heading; `None` for other rows.
 pub(super) fn heading(row: &Row) -> Option<&str> {
     match row.left.as_slice() {
         [(words, Role::Title)] if row.right.is_empty() => Some(words),
@@ -56,7 +56,7 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
     rows
 }
 
-/// What a field was and is to be: dollars with their sign, the rest as the file has it.
+/// Old and new value of a policy field. Dollar fields get a `$`; others are shown as in the file.
 fn policy_change(change: &PolicyChange) -> String {
     let told = |value: &str| {
         let bare = value.trim_matches('"');
@@ -67,7 +67,7 @@ fn policy_change(change: &PolicyChange) -> String {
     format!("{} → {}", told(change.from.as_str()), told(change.to.as_str()))
 }
 
-/// What a question asks, in a line: of a policy, its change in words.
+/// Title of a request in one line. For a single policy change, the change itself.
 pub(super) fn asked(question: &Question, places: usize) -> String {
     match &question.about {
         About::Policy(policy) => match policy.changes.as_slice() {
@@ -91,7 +91,7 @@ fn policy_rows(rows: &mut Vec<Row>, policy: &PolicyAsked) {
     }
 }
 
-/// What must be read, each with its mark; it comes first, since a small screen shows that.
+/// Rows of the warnings that must be read, with their read marks. They come first, so that a small screen shows them.
 fn to_read_rows(rows: &mut Vec<Row>, question: &Question, decision: &Decision) {
     if question.to_read.is_empty() {
         return;
@@ -105,7 +105,7 @@ fn to_read_rows(rows: &mut Vec<Row>, question: &Question, decision: &Decision) {
     }
 }
 
-/// Balances before and after.
+/// Rows of the balances before and after.
 fn balance_rows(rows: &mut Vec<Row>, changes: &[Change], places: usize) {
     let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
     let short = |figure: &str| readable(figure, places);
@@ -127,7 +127,7 @@ fn balance_rows(rows: &mut Vec<Row>, changes: &[Change], places: usize) {
     }
 }
 
-/// The balances that move, and what arrives on another chain.
+/// Rows of the balances that change, and of the arrival on another chain.
 fn change_rows(rows: &mut Vec<Row>, action: &ActionAsked, with_gas: bool, places: usize) {
     let changes: Vec<Change> = action.changes.iter().filter(|change| with_gas || !change.gas).cloned().collect();
     balance_rows(rows, &changes, places);
@@ -146,7 +146,7 @@ fn change_rows(rows: &mut Vec<Row>, action: &ActionAsked, with_gas: bool, places
     }
 }
 
-/// What others may take afterwards, and for what.
+/// Rows of the allowances after the action.
 fn allowance_rows(rows: &mut Vec<Row>, action: &ActionAsked, places: usize) {
     let short = |figure: &str| readable(figure, places);
     for after in &action.allowances {
@@ -178,8 +178,8 @@ fn allowance_rows(rows: &mut Vec<Row>, action: &ActionAsked, places: usize) {
     }
 }
 
-/// A moment as a time of day, and never as an age: an age grows, breaks the lines elsewhere, and what was read would
-/// count as unread.
+/// Time of day of a timestamp in milliseconds. An age would grow, change the wrapping, and make seen lines count as
+/// unseen.
 fn at(millis: u64) -> String {
     time_of_day(millis / 1_000)
 }
@@ -187,14 +187,14 @@ fn at(millis: u64) -> String {
 fn nothing_else_row(action: &ActionAsked) -> Row {
     match &action.nothing_else {
         Ok(()) => Row::new("Nothing else moves ✓", Role::StateGood),
-        // It is among what must be read.
+        // The same text is among the warnings that must be read.
         Err(why) => {
             Row::new("Whether nothing else moves is not known: ", Role::StateCare).then(why.as_str(), Role::StateCare)
         }
     }
 }
 
-/// What it costs against the market.
+/// Row of the expected and worst-case cost against the market; `None` if neither is known.
 fn cost_row(action: &ActionAsked) -> Option<Row> {
     let mut costs = Row::default();
     if let Some((lost, bps)) = &action.costs.expected_loss {
@@ -208,7 +208,8 @@ fn cost_row(action: &ActionAsked) -> Option<Row> {
     (!costs.left.is_empty()).then_some(costs)
 }
 
-/// What of the limits it uses up: for a fair exit what it may lose, for all else what leaves; gas at its most.
+/// Row of the amount that counts toward the limits: the possible loss of a fair exit, else the outgoing value, each
+/// with the maximum gas cost.
 fn counted_row(action: &ActionAsked) -> Row {
     let counts = action.costs.counted.unwrap_or(action.costs.spent);
     let why = if counts < action.costs.spent { ", as a fair exit: what it may lose" } else { "" };
@@ -226,9 +227,9 @@ const fn part_word(part: Part) -> &'static str {
     }
 }
 
-/// The same rows for a small screen: first the shortest form of all that an answer hangs on, which is what moves and at
-/// worst, who may take what, who is called and receives with whole addresses, and every check that did not pass; then the
-/// rest. Nothing is left out, and all of it must be on the screen before an approval.
+/// Body for a small screen. First come the short forms of everything that matters for the answer: amounts with their
+/// worst case, allowances, called and receiving addresses in full, and failed checks. The rest follows. Nothing is left
+/// out, and all of it must have been on the screen before an approval.
 pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
     let About::Action(action) = &question.about else { return body(question, decision, columns) };
     let mut rows = Vec::new();
@@ -236,7 +237,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
     let simulated = format!("block #{} {}", grouped(&action.block.to_string()), at(action.valid_since));
     section(&mut rows, format!("What changes · {simulated}"));
     change_rows(&mut rows, action, false, PLACES);
-    // Which message is signed inside which call: its first line names its type and who verifies it.
+    // The first line of each signed message has its type and its verifier.
     for signs in action.raw.iter().filter_map(|call| call.signs.first()) {
         rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
     }
@@ -272,7 +273,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
     rows
 }
 
-/// What the short form leaves for below it.
+/// Rows that the short form leaves out.
 fn detail_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
     let quoted = action.quoted_at.map(|at| format!(" · quoted {}", self::at(at))).unwrap_or_default();
     section(rows, format!("Details{quoted}"));
@@ -314,7 +315,7 @@ fn detail_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
     }
 }
 
-/// Every check with its figure; a mark and its word stay together.
+/// Rows of all checks with their figures. A mark stays with its word.
 fn check_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
     let mut row = Row::default();
     for check in &action.checks {
@@ -324,7 +325,7 @@ fn check_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
             CheckOutcome::Blocked => ("✕", Role::StateBad),
         };
         let name = check_word(check.check);
-        // The figure where it says more than the name.
+        // The figure replaces the name where it says more.
         let figure = figure_of(&check.finding);
         let word = match (check.check, figure) {
             (Check::SpendingLimit, Some(figure)) => format!("{figure}  "),
@@ -339,7 +340,7 @@ fn check_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
     rows.push(row);
 }
 
-/// Why one token may have two prices here, where it may.
+/// Row that explains why a token may have two prices, if both directions are priced.
 fn price_row(action: &ActionAsked) -> Option<Row> {
     let priced = |sign: char| {
         action.changes.iter().any(|change| !change.gas && change.dollars.is_some() && change.expected.starts_with(sign))
@@ -348,7 +349,7 @@ fn price_row(action: &ActionAsked) -> Option<Row> {
     (priced('−') && priced('+')).then(|| Row::new(words, Role::TextDim))
 }
 
-/// What a standing approval would let pass, before it is given.
+/// Rows of the scope of a standing approval, before it is given.
 pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionAsked) -> Vec<Row> {
     let Some(scope) = &action.similar else { return Vec::new() };
     let joined = |all: &[SafeText]| match all {
@@ -380,12 +381,12 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionAsked) -> Vec<
 
 fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, decision: &Decision, columns: usize) {
     to_read_rows(rows, question, decision);
-    // When both were made that the figures rest on.
+    // Block and time of the simulation, and time of the quote, on which the figures are based.
     let simulated = format!("simulated on block #{}, {}", grouped(&action.block.to_string()), at(action.valid_since));
     let quoted = action.quoted_at.map(|at| format!(" · quoted {}", self::at(at))).unwrap_or_default();
     section(rows, format!("What changes · {simulated}{quoted}"));
     change_rows(rows, action, true, places(decision));
-    // Every field of every message that is signed beside the transactions.
+    // Every field of every message that is signed besides the transactions.
     for signs in action.raw.iter().flat_map(|call| &call.signs) {
         rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
     }
@@ -453,10 +454,10 @@ pub(super) fn raw(question: &Question) -> Vec<Row> {
     rows
 }
 
-/// Digits after the point where a figure is one of many.
+/// Digits after the decimal point in a list.
 const SHORT: usize = 4;
 
-/// A question in a few words: what is paid and for what, where it is a trade.
+/// Short description of a request: for a trade, what is paid and received.
 pub fn question_brief(question: &Question) -> String {
     if let About::Action(action) = &question.about
         && let Some((amount, from)) = &action.amount
@@ -467,7 +468,8 @@ pub fn question_brief(question: &Question) -> String {
     asked(question, SHORT)
 }
 
-/// What becomes of a question at its end, in so many columns: that silence lets it pass is said in every length.
+/// Deadline of a request, at most `columns` wide if possible. Every length says if the request passes without an
+/// answer.
 pub fn ends_words(ends: u64, passes_by_itself: bool, now: Moment, columns: usize) -> String {
     let seconds = ends.saturating_sub(now.millis) / 1000;
     let left = if now.motion { format!("{}:{:02}", seconds / 60, seconds % 60) } else { time_of_day(ends / 1000) };
@@ -484,7 +486,7 @@ pub fn ends_words(ends: u64, passes_by_itself: bool, now: Moment, columns: usize
     told.iter().find(|words| width_of(words) <= columns).unwrap_or(shortest).clone()
 }
 
-/// The line of a decision among others, of so many columns: used by lists of questions.
+/// Line of a request in a list of this width: left and right end.
 pub fn question_line(question: &Question, now: Moment, columns: usize) -> (Vec<Piece>, Vec<Piece>) {
     let mut left = vec![(asked(question, SHORT), Role::Text)];
     if let Some(value) = question.value {
@@ -492,7 +494,7 @@ pub fn question_line(question: &Question, now: Moment, columns: usize) -> (Vec<P
     }
     let right = match question.ends_at {
         None => vec![("no limit".to_owned(), Role::TextDim)],
-        // What is asked keeps half of the line.
+        // The description keeps half of the line.
         Some(at) => vec![(ends_words(at, question.passes_by_itself, now, columns / 2), Role::StateCare)],
     };
     (left, right)

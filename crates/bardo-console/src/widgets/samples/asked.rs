@@ -1,4 +1,4 @@
-//! Questions to the operator in every state of their dialog: for tests, the gallery and pictures.
+//! Samples of approval requests in every state of their dialog, for tests, the gallery and snapshots.
 
 use super::*;
 use crate::keymap::Action;
@@ -14,7 +14,7 @@ use bardo_session::questions::{
     PolicyAsked, PolicyChange, Question, QuestionKey, RawCall, SimilarScope, ToRead,
 };
 
-/// When the samples are looked at first.
+/// Time at which the samples are first drawn.
 const LOOKED: u64 = START_MILLIS;
 
 fn dollars(figure: &str) -> Usd {
@@ -135,7 +135,7 @@ fn action() -> ActionAsked {
     }
 }
 
-/// A question whether to swap.
+/// Approval request about a swap.
 pub fn question() -> Question {
     Question {
         key: QuestionKey::Own(1),
@@ -165,7 +165,7 @@ pub fn question() -> Question {
     }
 }
 
-/// A check that warns is to be read, too: so it is where questions are made.
+/// Failed checks are warnings to read as well, as where requests are built.
 fn to_read() -> Question {
     let action = ActionAsked { checks: checks(CheckOutcome::Warned), ..action() };
     let warns = action.checks.iter().find(|check| check.outcome == CheckOutcome::Warned).cloned();
@@ -191,7 +191,7 @@ fn about(title: &str, about: About) -> Question {
     }
 }
 
-/// One that has been looked at for a while, all of it.
+/// Dialog that was drawn completely, past its guard time.
 fn looked(question: &Question) -> Decision {
     let mut decision = Decision::new(question.number, LOOKED);
     decision.follow(question);
@@ -199,7 +199,7 @@ fn looked(question: &Question) -> Decision {
     decision
 }
 
-/// The same after some keys.
+/// Dialog after some actions.
 fn after(question: &Question, actions: &[Action]) -> Decision {
     let mut decision = looked(question);
     for (at, action) in (1..).zip(actions) {
@@ -208,7 +208,7 @@ fn after(question: &Question, actions: &[Action]) -> Decision {
     decision
 }
 
-/// The same once its question has ended, with what had been typed.
+/// Dialog after its request ended, with typed text.
 fn ended(mut decision: Decision, typed: &str) -> Decision {
     if let Some((_, field)) = decision.form.as_mut().and_then(|form| form.fields.first_mut()) {
         *field = Field::holding(typed);
@@ -217,13 +217,13 @@ fn ended(mut decision: Decision, typed: &str) -> Decision {
     decision
 }
 
-/// How the question of a sample ended, as an event says it.
+/// Resolution event of a sample's request; `None` if it still waits.
 pub fn outcome(state: &str) -> Option<ApprovalResolved> {
     let outcome = (state == "lapsed while typing").then_some(ApprovalOutcome::Lapsed)?;
     Some(ApprovalResolved { permit_id: permit(), outcome, reason: None })
 }
 
-/// A dialog in each of its states.
+/// Approval dialogs, one per state.
 pub fn decisions() -> Vec<(&'static str, Decision)> {
     use Action::{MarkRead, Pick, RawCall as ShowRaw};
     let asked = question();

@@ -1,8 +1,8 @@
-//! What others settle, in every state: auction orders and bridge orders.
+//! Samples of what others settle, in every state: auction orders and bridge orders.
 
 use super::*;
 
-/// An auction order over `unit`, without a fill.
+/// Auction order over `unit`, without a fill.
 pub fn order(unit: DecayUnit) -> OrderUpdate {
     let (points, position, current, kind) = match unit {
         DecayUnit::Seconds => (
@@ -63,7 +63,7 @@ pub fn order(unit: DecayUnit) -> OrderUpdate {
     }
 }
 
-/// An order in each of its states.
+/// Auction orders, one per state.
 pub fn orders() -> Vec<(&'static str, OrderModel)> {
     let at = START_MILLIS - 40_000;
     let known = |change: &dyn Fn(&mut OrderUpdate)| {
@@ -84,7 +84,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
     let mut looked = OrderModel::asked(Call::asked(START_MILLIS, "uniswap_get_uniswapx_order_status", asked_of));
     let told = json!({"order": order(DecayUnit::Seconds)});
     looked.fold(START_MILLIS + 11, &end(true, 11, CardKind::Order, Value::Null, told));
-    // A swap that prefers an auction: its call says why it goes by one.
+    // A swap that prefers an auction: its call contains the reasons.
     let mut by_swap =
         CallCard::Swap(Box::new(SwapModel::asked(START_MILLIS, "uniswap_execute_swap", swap_params(), &[] as &[&str])));
     by_swap.fold(START_MILLIS + 9, &EventKind::OrderUpdate(Box::new(order(DecayUnit::Wei))));
@@ -167,7 +167,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
     ]
 }
 
-/// A bridge order on its way.
+/// Bridge order that is being filled.
 pub fn intent() -> IntentUpdate {
     let bid = |seed: u8, name: &str, amount: &str, seconds, chosen| Bid {
         filler: Address::repeat_byte(seed),
@@ -206,7 +206,7 @@ pub fn intent() -> IntentUpdate {
     }
 }
 
-/// A bridge order in each of its states.
+/// Bridge orders, one per state.
 pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
     let known = |change: &dyn Fn(&mut IntentUpdate)| {
         let mut update = intent();

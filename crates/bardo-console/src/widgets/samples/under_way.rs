@@ -1,9 +1,8 @@
-//! What a rule, the operator or time stands against, and what is under way: the states that every card that signs can be
-//! in before it has anything of its own to tell.
+//! Samples of states before a card has its own content: blocked, rejected, lapsed, or still running.
 
 use super::*;
 
-/// A call after what begins it: in so many of the states that come before its own answer.
+/// Card of a requested call in each of the `wanted` states.
 fn states<M: Clone>(
     asked: &M,
     fold: impl Fn(&mut M, u64, &EventKind),
@@ -56,7 +55,7 @@ fn states<M: Clone>(
     wanted.iter().map(state).collect()
 }
 
-/// Allowances that are asked for, and not there yet or never.
+/// Requested allowances that are not set yet, or never will be.
 pub fn allowances() -> Vec<(&'static str, AllowanceModel)> {
     let params = json!({"token": "WETH", "chain": "ethereum", "amount": "250"});
     let asked = AllowanceModel::asked(START_MILLIS, "token_approve", params);
@@ -64,13 +63,13 @@ pub fn allowances() -> Vec<(&'static str, AllowanceModel)> {
     states(&asked, AllowanceModel::fold, &wanted)
 }
 
-/// Auctions that are asked for, and handed in to nobody.
+/// Requested auctions that were not submitted.
 pub fn orders() -> Vec<(&'static str, OrderModel)> {
     let asked = OrderModel::asked(Call::asked(START_MILLIS, "uniswap_submit_uniswapx_order", swap_params()));
     states(&asked, OrderModel::fold, &["waiting", "goes ahead", "refused", "lapsed"])
 }
 
-/// Bridge orders that are asked for, and signed by nobody.
+/// Requested bridge orders that were not signed.
 pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
     let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "500", "source_chain": "ethereum",
         "destination_chain": "base"});
@@ -78,7 +77,7 @@ pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
     states(&asked, BridgeModel::fold, &["waiting", "goes ahead", "blocked", "refused", "lapsed"])
 }
 
-/// A transfer, and the cancelling of an order: they sign, and have no card of their own.
+/// A transfer and an order cancellation, which sign but have no card of their own.
 pub fn plains() -> Vec<(&'static str, PlainModel)> {
     let params =
         json!({"token": "USDC", "amount": "120", "to": Address::repeat_byte(0xab).to_string(), "chain": "ethereum"});

@@ -1,4 +1,4 @@
-//! How the events of a call become the steps of its card.
+//! Application of a call's events to the steps of a swap card.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use bardo_base::fabric::{CheckOutcome, EventKind, TxState, TxUpdate};
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
 
-/// What a step's name is about. The names are the documents'; the events that tell of them are the pipeline's.
+/// Subject of a step, derived from its name. The documents define the names; the pipeline emits the matching events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum About {
     Simulate,
@@ -38,7 +38,7 @@ pub(super) fn about(name: &str) -> About {
 }
 
 impl SwapModel {
-    /// Takes in one event of its call.
+    /// Applies an event of its call.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         self.call.fold(at, kind);
         match kind {

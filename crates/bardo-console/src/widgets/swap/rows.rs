@@ -1,4 +1,4 @@
-//! What a swap's card has to say, row by row: checks, steps, what moved, what it came to, whether the chain agrees.
+//! Rows of a swap card: checks, steps, balance changes, comparison with the quote, verification.
 
 use super::folding::{About, about};
 use super::{Offer, Step, StepState, SwapModel, SwapResult};
@@ -17,7 +17,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 
 impl SwapModel {
-    /// What is paid and what comes at least; where the offer does not say that apart, the offer's own sentence.
+    /// Row of the amount paid and the minimum received. If the offer has no structured minimum, its own sentence.
     pub(super) fn terms(&self, offer: &Offer) -> Row {
         let (paid, symbol) = (paid(self.call.param("amount").as_str()), self.call.param("token_in"));
         let Some(least) = offer.least.as_ref().filter(|_| !paid.is_empty()) else {
@@ -33,7 +33,7 @@ impl SwapModel {
         row.then("   get at least ", Role::TextDim).then(least, Role::TextStrong)
     }
 
-    /// What was promised before and what is now, one under the other, where the price moved in between.
+    /// Rows of the earlier and the current offer, if the price moved between them.
     pub(super) fn moved_rows(&self) -> Vec<Row> {
         let own = self.offer.as_ref().map(|offer| &offer.expected);
         let (was, is) = match (&self.before, &self.after) {
@@ -52,7 +52,7 @@ impl SwapModel {
         rows
     }
 
-    /// Whether it ended because the offer no longer held.
+    /// Returns true if the call ended because its offer was no longer valid.
     fn price_moved(&self) -> bool {
         self.call.failure.as_ref().is_some_and(|failure| failure.code == ErrorCode::PermitMismatch)
     }
@@ -62,7 +62,7 @@ impl SwapModel {
         (self.checks.len(), count(CheckOutcome::Warned), count(CheckOutcome::Blocked))
     }
 
-    /// The steps in one line: `✓ checks 9  ✓ simulate  ▸ confirm`.
+    /// Steps in one line, such as `✓ checks 9  ✓ simulate  ▸ confirm`.
     pub(super) fn step_pieces(&self) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let (all, _, blocked) = self.check_counts();
@@ -165,7 +165,7 @@ impl SwapModel {
         rows
     }
 
-    /// What came, held against the quote; the floor; gas.
+    /// Row that compares the received amount with the quote, with the minimum and the gas.
     pub(super) fn comparison(&self, result: &SwapResult) -> Row {
         let mut row = Row::default();
         let quoted = result.quoted_out.as_ref();
@@ -224,7 +224,7 @@ fn step_mark(state: StepState) -> (&'static str, Role) {
     }
 }
 
-/// The difference between two numerals, with its sign.
+/// Difference between two numbers, with its sign; empty if they cannot be compared.
 fn change_words(before: &str, after: &str) -> String {
     let (Some(before), Some(after)) = (decimal(before), decimal(after)) else {
         return String::new();

@@ -1,8 +1,8 @@
-//! Hostile words in every place of every card.
+//! Tests with hostile text at every place of every card.
 
 use super::*;
 
-/// A card with `word` wherever outside text can stand.
+/// Cards with `word` wherever outside text can appear.
 fn poisoned(word: &str) -> Vec<CallCard> {
     let text = SafeText::clean(word, 400);
     let params = json!({"token_in": word, "token_out": word, "amount": word, "token": word, "chain": word});

@@ -1,4 +1,4 @@
-//! Calls as they go: what is told of a swap, a quote and an order while they change.
+//! Tests of running calls: the content of swap, quote and order cards while they change.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn money_is_never_said_to_be_safe_once_it_may_have_left() {
         let swap = swap_of(vec![tx(1, 1, TxState::Signed), tx(1, 1, state)]);
         assert!(!swap.money().contains("in your wallet"), "{state:?}: {}", swap.money());
     }
-    // It ended badly after it was sent: what the chain last said counts, not that the call is over.
+    // The call failed after the transaction was sent: the chain's last state counts, not the end of the call.
     let mut events = vec![tx(1, 1, TxState::Sent)];
     events.push(EventKind::ToolError(ToolFailed {
         error_code: ErrorCode::ExecutionTxTimeout,

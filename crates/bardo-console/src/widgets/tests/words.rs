@@ -1,13 +1,13 @@
-//! What the cards say: nothing twice, nothing of what is over, nothing as the code says it.
+//! Tests of the cards' texts: no repetition, no outdated content, no code names.
 
 use super::*;
 
-/// What a card says in one line, and the mark it begins with.
+/// One-line form of a card, with its mark.
 fn line_of(widget: &str, state: &str, width: u16) -> String {
     text_of(&drawn(&card(widget, state), width, 1))
 }
 
-/// What a card says in full, in one string, its lines' breaks gone.
+/// Full card as one text.
 fn told(widget: &str, state: &str) -> String {
     card(widget, state)
         .full(NOW, 200)
@@ -85,7 +85,7 @@ fn a_bridge_whose_delivery_is_not_on_the_other_chain_is_not_said_to_be_delivered
     for width in [40, 60, 80, 120] {
         for height in [1, 5, 30] {
             let text = text_of(&drawn(&card("bridge", "unseen"), width, height));
-            // A single line may have room for the beginning only, which says enough.
+            // A single line may have room only for the beginning, which suffices.
             let words = if height == 1 { "NOT S" } else { "NOT SEEN THERE" };
             assert!(text.contains(words), "{width}x{height}\n{text}");
             let said = text.to_lowercase();
@@ -118,7 +118,7 @@ fn what_a_confirmed_transaction_moved_is_in_the_wallet_no_more() {
         for (state, leg, of, words) in [
             (TxState::Sent, 1, 1, "sent, not confirmed".to_owned()),
             (TxState::Confirmed, 1, 1, format!("{moved}{compared}")),
-            // What only prepared it moved nothing.
+            // A preparing transaction has moved no money.
             (TxState::Confirmed, 1, 2, before.to_owned()),
             (TxState::Confirmed, 2, 2, format!("{moved}{compared}")),
             (TxState::Reverted, 1, 1, before.to_owned()),

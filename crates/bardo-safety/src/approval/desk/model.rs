@@ -1,5 +1,5 @@
-//! Standing approvals against a small model of them: histories of actions that are the granted one or differ from it in
-//! one thing, of time that passes, and of what ends a standing approval.
+//! Model test of standing approvals. Each history mixes actions that match the approved one or differ in one property,
+//! time that passes, and events that end a standing approval.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -15,7 +15,7 @@ use bardo_base::clock::SimulatedClock;
 use bardo_base::id::GolemId;
 use bardo_base::model::CapabilityTier;
 
-/// In what an action differs from the one the standing approval was given with.
+/// Properties in which an action can differ from the approved one.
 const DIFFERENCES: [&str; 16] = [
     "nothing",
     "golem",
@@ -92,7 +92,7 @@ async fn standing_approvals_agree_with_a_small_model_of_them() {
         let ticket = desk.ask(Arc::clone(&asked));
         let similar = Answer::Similar { millis: seconds * 1_000, total: usd(total) };
         let given = desk.answer(asked.permit.permit_id, similar).is_ok();
-        // The model: some actions are never granted, and a total covers at least the first.
+        // Model: some actions never get a standing approval, and the total must cover at least the first action.
         let may = !["authority", "first paid", "first allowed", "hot lane", "allowance left"].contains(&difference)
             && total >= first;
         assert_eq!(given, may, "history {history}: {difference}, {first} of {total}");

@@ -1,4 +1,4 @@
-//! One question as whoever asked it holds it: waiting for what happens next, and what is put on record of it.
+//! One approval request from the requester's side: waiting for the outcome and recording it in the audit log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,18 +18,18 @@ use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
-/// Waits until the clock shows `moment`, in milliseconds since the Unix epoch.
+/// Waits until the wall clock reaches `moment`, in milliseconds since the Unix epoch.
 async fn reaches(clock: &dyn Clock, moment: u64) {
     while let Some(left) = moment.checked_sub(clock.now_millis()).filter(|left| *left > 0) {
         clock.pause(Duration::from_millis(left)).await;
     }
 }
 
-/// The longest pause between two looks at both clocks: one that was set forward and back again holds nothing up for long.
+/// Limit of the pause between two reads of both clocks, so that a clock set forward and back again delays little.
 const LOOK_AT_CLOCKS: Duration = Duration::from_secs(1);
 
-/// Waits until the clock shows `moment` and its steady scale `steady`. Setting a machine's clock forward makes nothing
-/// pass that somebody was given the time to refuse.
+/// Waits until the wall clock reaches `moment` and the monotonic clock reaches `steady`. Setting the wall clock forward
+/// must not shorten the time in which the operator can object.
 async fn reaches_both(clock: &dyn Clock, moment: u64, steady: u64) {
     loop {
         let left = moment.saturating_sub(clock.now_millis()).max(steady.saturating_sub(clock.steady_millis()));
@@ -40,47 +40,46 @@ async fn reaches_both(clock: &dyn Clock, moment: u64, steady: u64) {
     }
 }
 
-/// The most previews of one question that are compared with the next one.
+/// Number of shown previews of one request that are compared with the next one.
 const MOST_SHOWN: usize = 64;
 
-/// One open question, for whoever asked it. Dropped, the question is withdrawn.
+/// One open approval request. Dropping the ticket withdraws the request.
 #[must_use = "a ticket that is dropped withdraws its question"]
 pub struct Ticket {
     pub(super) desk: ApprovalDesk,
     pub(super) number: u64,
     pub(super) preview: Arc<Preview>,
-    /// Previews that were shown since the last one that was worse: an operator may have read any of them.
+    /// Previews shown since the last change for the worse. The operator may have read any of them.
     pub(super) shown: Vec<Arc<Preview>>,
-    /// Previews that were shown before the first worsening that has not been made good; empty while nothing counts as
-    /// worse.
+    /// Previews shown before the first change for the worse that still applies; empty while none does.
     pub(super) better: Vec<Arc<Preview>>,
     pub(super) answered: oneshot::Receiver<Answered>,
     pub(super) ends: Instant,
-    /// The same by the clock, in milliseconds since the Unix epoch.
+    /// The end by the wall clock, in milliseconds since the Unix epoch.
     pub(super) ends_at: u64,
-    /// The same by the clock's steady scale.
+    /// The end by the monotonic clock of [`Clock`], in milliseconds.
     pub(super) ends_steady: u64,
-    /// How long is waited in all.
+    /// Length of the whole wait.
     pub(super) wait: Duration,
     pub(super) passes_by_itself: bool,
-    /// Whether the waiting was over when its permit was found to be as well: then it begins anew.
+    /// True if the wait ended when the permit had expired as well. Then the wait starts again with the next permit.
     pub(super) begins_anew: bool,
     pub(super) over: bool,
-    /// Why the operator is not asked.
+    /// Limit that kept the request from being queued; `None` for a queued request.
     pub(super) refused: Option<AskRefused>,
-    /// Whether the question is on the trail.
+    /// True once recording the request in the audit log was attempted.
     pub(super) told: bool,
-    /// For how long and up to how much the yes stands, where it does, and the number of what stands.
+    /// Standing approval of the answer: lifetime in milliseconds, total, and number.
     pub(super) similar: Option<(u64, Usd, Option<u64>)>,
-    /// The permits under which the same was asked before.
+    /// Expired permits under which the same action was requested before.
     pub(super) earlier: Vec<PermitId>,
-    /// What was said while it was being simulated again.
+    /// Answer that arrived during another simulation.
     pub(super) heard: Option<Answered>,
 }
 
 impl Ticket {
-    /// Waits for what happens next. After [`Decision::PermitExpired`] the question is still open:
-    /// [`Self::replace`] it and wait again. Any other decision ends it.
+    /// Waits for the outcome. After [`Decision::PermitExpired`] the request is still open: call [`Self::replace`] and
+    /// wait again. Every other decision closes it.
     pub async fn decision(&mut self) -> Decision {
         if let Some(refused) = &self.refused {
             return Decision::NotAsked(refused.clone());
@@ -103,7 +102,8 @@ impl Ticket {
         let decision = tokio::select! {
             biased;
             answered = &mut self.answered => self.taken(answered.ok()),
-            // Where silence is a yes, both clocks must have come to the end; where it is none, one is enough.
+            // An action that proceeds without an answer must wait for both clocks. A request that lapses ends with
+            // either clock.
             () = reaches_both(&*clock, self.ends_at, self.ends_steady), if passes => self.timed_out(),
             () = reaches(&*clock, self.ends_at.min(expires_at)), if !passes => match self.ends_at <= expires_at {
                 true => self.timed_out(),
@@ -116,17 +116,18 @@ impl Ticket {
         self.conclude(decision).await
     }
 
-    /// What was said against it since its permit ran out, for whoever cannot ask it anew. That ends the question.
+    /// Returns a rejection, edit or withdrawal that arrived since the permit expired, for a caller that cannot renew
+    /// the request. Such an answer closes the request; otherwise returns `None`.
     pub async fn refused_meanwhile(&mut self) -> Option<Decision> {
         let said = self.hear().filter(|said| !said.says_yes())?;
         let decision = self.taken(Some(said));
         Some(self.conclude(decision).await)
     }
 
-    /// Puts a decision on record and ends the question with it.
+    /// Records a decision in the audit log, then closes the request.
     async fn conclude(&mut self, decision: Decision) -> Decision {
         let Some(outcome) = self.outcome(&decision) else { return decision };
-        // On disk before anybody acts on it.
+        // The record must be on disk before anyone acts on the decision.
         let recorded = self.record(self.answer(outcome, &decision)).await;
         let (outcome, decision) = match recorded {
             Ok(()) => (outcome, decision),
@@ -139,7 +140,7 @@ impl Ticket {
         decision
     }
 
-    /// What has been said, if anything has; from then on nobody can say anything to this permit.
+    /// Returns the answer that arrived, if any, and accepts no later answer for this permit.
     fn hear(&mut self) -> Option<Answered> {
         if let Some(heard) = self.heard.take() {
             return Some(heard);
@@ -148,11 +149,11 @@ impl Ticket {
         if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
             open.answer = None;
         }
-        // Whatever was said was said under this lock.
+        // Answers are sent under the lock that is held here.
         self.answered.try_recv().ok()
     }
 
-    /// How the question ended; `None` where it goes on.
+    /// Outcome of the request; `None` if the decision does not close it.
     fn outcome(&self, decision: &Decision) -> Option<ApprovalOutcome> {
         Some(match decision {
             Decision::Approved(_) if self.similar.is_some() => ApprovalOutcome::ApprovedSimilar,
@@ -174,7 +175,7 @@ impl Ticket {
     }
 
     fn note(&self, kind: Kind, mut body: Value) -> Note {
-        // The trail is the real ledger's: an approval that let nothing be signed must not read as one that did.
+        // Paper trading shares the audit log: mark its approvals, which permit no signature.
         if let (true, Some(body)) = (self.preview.paper, body.as_object_mut()) {
             body.insert("paper".to_owned(), Value::Bool(true));
         }
@@ -235,30 +236,31 @@ impl Ticket {
             self.begins_anew = true;
             return Decision::PermitExpired;
         }
-        // Said in the same moment: it was said before the time was over.
+        // An answer at the same moment takes precedence over the timeout.
         if let Some(said) = self.hear() {
             return self.taken(Some(said));
         }
         if passes { Decision::Approved(self.yes(Said::Waited)) } else { Decision::Lapsed }
     }
 
-    /// Asks the same anew under a new permit, with what has changed. Until when is waited stays, unless the waiting was
-    /// over with the old permit: nobody could have seen what would pass then, so it begins anew. A no that was said since
-    /// the old permit ran out is what [`Self::decision`] answers next; then nothing is asked anew.
+    /// Renews the request under a new permit and records what became worse. The end of the wait stays the same, except
+    /// if the wait ended together with the old permit: then it starts again, since the operator could not see the new
+    /// preview. If a rejection arrived since the old permit expired, nothing is renewed and [`Self::decision`] returns
+    /// the rejection.
     pub fn replace(&mut self, preview: Arc<Preview>) {
         match self.hear() {
             Some(said) if !said.says_yes() => {
                 self.heard = Some(said);
                 return;
             }
-            // A yes was to the old permit, and to figures that are no longer these.
+            // An approval applies to the old permit and its figures only.
             Some(said) => self.forget(&said),
             None => {}
         }
         let shown_before = self.shown.clone();
         let worse = self.worse(&preview);
-        // What is as good again as all that was shown before it became worse is not worse any more. Where it became worse
-        // step by step, being as good as at one of the steps is not enough.
+        // A change for the worse is recovered when the preview is as good as each one shown before it. After several
+        // steps down, matching an intermediate step is not enough.
         let is_as_good = |before: &Arc<Preview>| worsenings(before, &preview).is_empty();
         let recovered = !self.better.is_empty() && self.better.iter().all(is_as_good);
         if !worse.is_empty() {
@@ -269,7 +271,7 @@ impl Ticket {
             self.better.clear();
         }
         let reasons = asked_because(&preview.needs);
-        // A question that was a delay and now needs a yes no longer passes by itself.
+        // A delay that became an approval no longer proceeds without an answer.
         if matches!(preview.needs, ApprovalNeed::Approval { .. }) {
             self.passes_by_itself = false;
         }
@@ -301,12 +303,12 @@ impl Ticket {
         self.desk.announce(&preview, reasons, ends_at, self.passes_by_itself);
     }
 
-    /// What is worse in a new preview than in the last one; where nothing is, than in one that was shown before it. A
-    /// worse one begins the comparison anew.
+    /// Returns what became worse since the last shown preview, or else since an earlier one. A change for the worse
+    /// restarts the list of shown previews.
     fn worse(&mut self, preview: &Arc<Preview>) -> Vec<Worsening> {
         let mut worse = self.shown.iter().rev().map(|shown| worsenings(shown, preview));
         let worse = worse.find(|worse| !worse.is_empty()).unwrap_or_default();
-        // More than this cannot be compared in reasonable time, and so is read anew.
+        // Limits the cost of the comparison; the operator has to view the action again.
         let full = self.shown.len() >= MOST_SHOWN;
         if !worse.is_empty() || full {
             self.shown.clear();
@@ -325,14 +327,14 @@ impl Ticket {
         self.ends_steady = clock.steady_millis().saturating_add(millis);
     }
 
-    /// Forgets the standing approval of a yes that comes to nothing.
+    /// Drops the standing approval of an answer that takes no effect.
     fn forget(&self, said: &Answered) {
         if let Answered::Answer(_, Some(number)) = said {
             self.desk.state().settle_grant(*number, false);
         }
     }
 
-    /// Counts how it ended towards what the agent may ask next.
+    /// Counts the outcome in the limits on the agent's requests.
     fn count(&self, outcome: ApprovalOutcome) {
         let now = self.desk.inner.clock.steady_millis();
         let limits = &mut self.desk.state().limits;
@@ -348,7 +350,7 @@ impl Ticket {
         self.over = true;
         self.count(outcome);
         if let Some((_, _, Some(number))) = self.similar {
-            // Where its yes is on record it stands by now.
+            // Does nothing if the approval was recorded, since the standing approval is active then.
             self.desk.state().settle_grant(number, false);
         }
         self.desk.remove(self.number);
@@ -375,7 +377,7 @@ impl Drop for Ticket {
     }
 }
 
-/// An answer that left no record is none.
+/// Decision in place of one that could not be recorded, and is therefore invalid.
 fn unrecorded(error: &AuditError) -> Decision {
     let reason = format!("it could not be put on the audit trail: {error}");
     Decision::Withdrawn { reason: SafeText::clean(&reason, MAX_REASON) }

@@ -1,4 +1,4 @@
-//! Each change for the worse by itself, and everything that moves by itself while an operator reads.
+//! Every kind of change for the worse on its own, and every change that is expected while an operator reads.
 
 use alloy::primitives::{B256, U160};
 use bardo_base::fabric::Finding;
@@ -16,10 +16,10 @@ use bardo_abi::permit2::typed::{PermitDetails, PermitSingle};
 use bardo_base::error::ErrorCode;
 use bardo_base::model::Phase;
 
-/// When the first simulation was made, in milliseconds since the Unix epoch, and the next one a minute later.
+/// Time of the first simulation, in milliseconds since the Unix epoch; the next one is a minute later.
 const FIRST: u64 = 1_700_000_000_000;
 const NEXT: u64 = FIRST + 60_000;
-/// How long its signature can be used, in seconds.
+/// Lifetime of the swap's signature, in seconds.
 const USABLE: u64 = 300;
 
 fn weth() -> Token {
@@ -30,12 +30,12 @@ fn usdc() -> Token {
     sample::token(Address::repeat_byte(21), "USDC", 6)
 }
 
-/// A whole amount in raw units.
+/// Converts a whole amount into raw units.
 fn raw(whole: u64, decimals: u8) -> U256 {
     U256::from(whole) * U256::from(10).pow(U256::from(decimals))
 }
 
-/// One WETH for at least 3,000 USDC with a signature for Permit2, proposed at this time.
+/// A swap of one WETH for at least 3,000 USDC with a Permit2 signature, proposed at `at`.
 fn swap(at: u64) -> Proposal {
     let spender = Address::repeat_byte(66);
     let expires_at = at / 1_000 + USABLE;
@@ -60,7 +60,7 @@ fn swap(at: u64) -> Proposal {
     proposal
 }
 
-/// Its preview at this time, counted as 3,010 dollars.
+/// The preview of `proposal` at `at`, valued at 3,010 dollars.
 fn of(proposal: Proposal, at: u64) -> Preview {
     let passed = |check| Verdict::passed(check, Finding::said("as it should be"));
     let above = |value: u64| {
@@ -85,14 +85,14 @@ fn words(found: &[Worsening]) -> Vec<String> {
     found.iter().map(|one| one.words().to_string()).collect()
 }
 
-/// A change of the second preview, and what is to be said of it.
+/// Name, change of the second proposal, change of its preview, and the expected report.
 type Case = (&'static str, fn(&mut Proposal), fn(&mut Preview), &'static [&'static str]);
 
 fn as_is(_: &mut Proposal) {}
 
 fn same(_: &mut Preview) {}
 
-/// Permit2's message inside the first leg.
+/// The Permit2 message inside the first call.
 fn permit_of(proposal: &mut Proposal) -> &mut PermitSingle {
     match &mut proposal.legs[0].slots[0].message {
         TypedMessage::Permit2Allowance { permit, .. } => permit,
@@ -315,7 +315,7 @@ fn what_cannot_be_compared_counts_as_worse() {
         look(&mut now);
         assert!(!worsenings(&first(), &now).is_empty(), "{name}");
     }
-    // An opinion that is gone, and a phase that tightens nothing of the action itself.
+    // A lost agreement of the guardian is worse; a new phase alone is not.
     let opinion = Opinion { agrees: true, why: SafeText::default(), left_to_operator: false };
     let agreed = Preview { opinion: Some(opinion), ..first() };
     assert!(!worsenings(&agreed, &of(swap(NEXT), NEXT)).is_empty());

@@ -1,4 +1,4 @@
-//! What a case is made of, and how it is put before the checks.
+//! Generated cases, and their conversion into inputs of the checks.
 
 use std::collections::BTreeMap;
 
@@ -34,11 +34,11 @@ pub(super) const STRANGER: Address = address!("000000000000000000000000000000000
 pub(super) const LISTED: Address = address!("0000000000000000000000000000000000000201");
 pub(super) const OTHER: Address = address!("0000000000000000000000000000000000000202");
 const EXECUTE: [u8; 4] = hex!("3593564c");
-/// Friday, 15 January 2027, eight o'clock by UTC.
+/// Friday, 15 January 2027, 08:00 UTC, in milliseconds since the Unix epoch.
 const NOW: u64 = 1_800_000_000_000;
 const HOUR: u64 = 3_600_000;
 
-/// What a case is made of, in plain figures. Dollars are whole.
+/// One case in plain figures, in whole dollars.
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     // The policy.
@@ -50,7 +50,7 @@ pub(super) struct Case {
     pub token_once: Option<u64>,
     pub token_day: Option<u64>,
     pub position: Option<u64>,
-    /// The most of a holding that only pools price, and the most that such holdings count to the equity.
+    /// Limit for a holding that only pools price, and for the share of such holdings in the equity.
     pub unfed_most: Option<u64>,
     pub gas_most: Option<u64>,
     pub gwei_most: Option<u64>,
@@ -70,46 +70,46 @@ pub(super) struct Case {
     pub calls_most: u32,
     pub cooldown: u64,
     pub stop_loss: u32,
-    /// From which day to which of the week, Monday being 0, and from which hour to which of the day.
+    /// First and last weekday, Monday being 0, and first and last hour of the day.
     pub hours: Option<(u64, u64, u64, u64)>,
     pub slippage_most: u32,
     pub impact_most: u32,
     pub loss_most: u32,
-    /// In seconds.
+    /// Maximum quote age in seconds.
     pub quote_most: u64,
-    /// Other figures for the phase than the preset's.
+    /// Overrides of the preset's figures for the phase.
     pub figures: Option<Figures>,
-    // The standing.
+    // Usage of the limits.
     pub spent: [u64; 3],
     pub token_spent: u64,
     pub token_moved: u64,
     pub coming: u64,
     pub trades: u32,
-    /// Revocations of the last hour, and the most that may be.
+    /// Number of revocations in the last hour, and their limit.
     pub revocations: u32,
     pub revocations_most: u32,
-    /// Dollars of gas that the revocations of a day cost.
+    /// Gas cost of a day's revocations, in dollars.
     pub revocations_day: u64,
-    /// Dollars that exits of Golems have sold in a day.
+    /// Exit sales of agents within a day, in dollars.
     pub exits_day: u64,
-    /// Whether the operator's own hand acts.
+    /// True if the operator acts, not an agent.
     pub by_hand: bool,
     pub calls: u32,
     pub last_trade_ago: Option<u64>,
     pub breaker: u8,
     pub high_water: u64,
     pub ledger: bool,
-    /// Whether what is sold is in a recorded liquidation plan.
+    /// True if the sold token is in a recorded liquidation plan.
     pub planned: bool,
     // The action.
-    /// Minutes since Friday, eight o'clock.
+    /// Minutes since Friday, 08:00.
     pub minute: u64,
     pub trade: Option<Traded>,
-    /// The least that comes in, by every price.
+    /// Guaranteed inflow at the least favourable prices, in dollars.
     pub received: u64,
-    /// What goes out and comes in by the prices that do not lag.
+    /// Outflow and inflow by the prices that do not lag, in dollars.
     pub present: Option<(u64, u64)>,
-    /// Whether it does nothing but leave positions.
+    /// True if the action is only an exit.
     pub leaves: bool,
     pub phase: Phase,
     pub stop: Option<StopLevel>,
@@ -127,12 +127,12 @@ pub(super) struct Case {
     pub equity: Option<u64>,
     pub held: u64,
     pub sold_percent: u64,
-    /// Whether only pools price what is bought, and what such holdings are worth by them.
+    /// True if only pools price the bought token.
     pub unfed: bool,
     pub by_pools: u64,
 }
 
-/// What a phase leaves of the policy; shares in hundredths of a percent.
+/// Figures of a phase; shares in basis points.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figures {
     pub size: u64,
@@ -142,27 +142,27 @@ pub(super) struct Figures {
     pub share: u64,
 }
 
-/// A trade of a thousand for ten thousand; shares in hundredths of a percent.
+/// A trade of 1,000 for 10,000 raw units; shares in basis points.
 #[derive(Debug, Clone)]
 pub(super) struct Traded {
     pub slippage: u32,
     pub impact: u32,
-    /// The impact rounded down, where `impact` is rounded up.
+    /// Price impact rounded down; `impact` is rounded up.
     pub reached: u32,
-    /// Milliseconds since the quote was made; below zero for one from the future.
+    /// Milliseconds since the quote; negative for a quote from the future.
     pub age: i64,
-    /// Seconds until it must be done.
+    /// Seconds until the deadline.
     pub deadline: i64,
-    /// Whether the amount that comes out is the one that was asked for.
+    /// True for an exact-output trade.
     pub exact: bool,
-    /// How much more comes out at least than the quote less the slippage.
+    /// Difference between the least output and the quote less the slippage.
     pub more: i64,
     pub nothing_in: bool,
     pub nothing_out: bool,
 }
 
 impl Traded {
-    /// The least that comes out.
+    /// Least output of the trade, in raw units.
     fn least(&self) -> i64 {
         let promised = if self.exact { 10_000 } else { 10_000 - i64::from(self.slippage) };
         if self.nothing_out { 0 } else { promised + self.more }
@@ -389,7 +389,7 @@ impl Case {
         NOW + self.minute * 60_000
     }
 
-    /// Which contract is called and by which function.
+    /// Contract and calldata of the main call.
     fn call(&self) -> (Address, Bytes) {
         match self.target {
             0 => (STRANGER, Bytes::from_static(&EXECUTE)),
@@ -400,7 +400,7 @@ impl Case {
         }
     }
 
-    /// Kind of allowance: spender, amount, expiry in seconds from now.
+    /// Allowance of the case: spender, amount, expiry in seconds from now.
     fn allowance(&self) -> Option<(Address, U256, Option<u64>)> {
         match self.allowance {
             0 => Some((PERMIT2, U256::from(5), None)),

@@ -1,12 +1,12 @@
-//! What a refusal tells: for each rule one case that it alone breaks, with its limit, the value that broke it and what
-//! would pass, worked out here by hand.
+//! Exact refusals: one case per rule that violates only this rule, with its limit, value and passing value computed by
+//! hand.
 
 use super::case::{Case, FRIEND, Figures, LISTED, ME, OTHER, PERMIT2, ROUTER, STRANGER, Traded};
 use bardo_base::error::ErrorCode;
 use bardo_base::model::{ActionClass, Phase, StopLevel};
 
-/// A swap of 100 dollars for 99 at least, with 2 dollars of gas at 20 gwei, on a Friday at eight; 50 dollars of what is
-/// wanted are held, and 1,000 in all. Nothing stands against it.
+/// A swap of 100 dollars for at least 99, with 2 dollars of gas at 20 gwei, on a Friday at 08:00. The account holds 50
+/// dollars of the bought token, and 1,000 in total. No check blocks it.
 fn plain() -> Case {
     Case {
         single: None,
@@ -84,7 +84,7 @@ fn plain() -> Case {
     }
 }
 
-/// A thousand for ten thousand by the quote, and for 9,950 at least.
+/// A trade of 1,000 for a quoted 10,000 and at least 9,950.
 fn traded() -> Traded {
     Traded {
         slippage: 50,
@@ -99,7 +99,7 @@ fn traded() -> Traded {
     }
 }
 
-/// Holds what stands against the changed case against what should, each as `rule | limit | value | what would pass`.
+/// Compares the violations of the changed case with `expected`, each as `rule | limit | value | what would pass`.
 fn refused(change: impl FnOnce(&mut Case), code: ErrorCode, expected: &[&str]) {
     let mut case = plain();
     change(&mut case);
@@ -114,7 +114,7 @@ fn refused(change: impl FnOnce(&mut Case), code: ErrorCode, expected: &[&str]) {
     assert_eq!(codes.first(), Some(&code), "{told:?}");
 }
 
-/// The same of a trade.
+/// Like [`refused`], for a changed trade.
 fn traded_badly(change: impl FnOnce(&mut Traded), expected: &str) {
     refused(|case| change(case.trade.as_mut().unwrap()), ErrorCode::SafetySlippage, &[expected]);
 }
@@ -159,8 +159,8 @@ fn a_phase_tells_its_classes_and_its_share() {
              no allowance | new-position | selling what is held for a stable coin or the chain's own coin",
         ],
     );
-    // A quarter of a hundred is 25. Of what was a hundred and forty before 40 of it went out, a quarter is 35: ten units
-    // are worth 100 dollars, and 400 dollars have gone.
+    // A quarter of 100 is 25. Ten units are worth 100 dollars, so the 400 dollars that left are 40 units: a quarter of
+    // 140 is 35.
     let sells = |case: &mut Case, percent| {
         (case.class, case.reduce_only) = (ActionClass::DecreasePosition, true);
         (case.phase, case.sold_percent) = (Phase::Survival, percent);
@@ -235,13 +235,13 @@ fn a_cap_tells_what_is_left_of_it() {
     let over = |change: &dyn Fn(&mut Case), expected: &str| {
         refused(|case| change(case), ErrorCode::SafetySpendingLimitExceeded, &[expected]);
     };
-    // 100 and 2 of gas.
+    // 100, and 2 of gas.
     over(&|case| case.single = Some(100), "max_single_trade_usd | $100.00 in one action | $102.00 | at most $100.00");
     over(
         &|case| case.per_transaction = Some(101),
         "spending_limits.per_transaction | $101.00 in one action | $102.00 | at most $101.00",
     );
-    // Two limits on one action are one violation, by the lower of them.
+    // Two limits on one action give one violation, of the lower limit.
     over(
         &|case| (case.single, case.per_transaction) = (Some(100), Some(100)),
         "max_single_trade_usd | $100.00 in one action | $102.00 | at most $100.00",
@@ -275,7 +275,7 @@ fn a_cap_tells_what_is_left_of_it() {
         "max_monthly_spend_usd | $1,500.00 in any 30 days | $102.00 on top of $1,450.00 already spent or reserved | at \
          most $50.00 now",
     );
-    // Gas is another token's.
+    // Gas counts against another token's cap.
     over(
         &|case| case.token_once = Some(60),
         &format!(
@@ -288,12 +288,12 @@ fn a_cap_tells_what_is_left_of_it() {
             "token_caps.31337:{LISTED} | $200.00 in any 24 hours | $100.00 on top of $150.00 | at most $50.00 of this token now"
         ),
     );
-    // 50 are held, 40 are on their way, and 100 come.
+    // 50 held, 40 in open orders, and 100 from this action.
     over(
         &|case| (case.position, case.coming) = (Some(189), 40),
         "max_position_size_usd | $189 | $190 of GOOD held afterwards | at most $189",
     );
-    // The same of a token that only pools price; one with a feed has no such limit.
+    // Also for a token that only pools price; a token with a feed has no such limit.
     over(
         &|case| (case.unfed, case.unfed_most, case.coming) = (true, Some(189), 40),
         "max_unfed_usd | $189 | $190 of GOOD held afterwards | at most $189",
@@ -339,7 +339,7 @@ fn a_rate_tells_when_it_would_pass() {
     let often = |change: &dyn Fn(&mut Case), expected: &str| {
         refused(|case| change(case), ErrorCode::SafetyRateLimited, &[expected]);
     };
-    // The oldest of them leaves the window in an hour.
+    // The oldest trade leaves the window in an hour.
     often(
         &|case| case.trades = 10,
         "max_trades_per_hour | 10 in any 60 minutes | 10 were made | the next one in 3600 s, or an exit now",
@@ -357,7 +357,7 @@ fn a_rate_tells_when_it_would_pass() {
         &|case| case.last_trade_ago = Some(45),
         "cooldown_seconds | 60 s between trades | 45 s after the last one | the same in 15 s, or an exit now",
     );
-    // From Friday at eight to Monday at nine: three days and an hour, 73 · 3,600 s; half an hour later, 1,800 s less.
+    // From Friday 08:00 to Monday 09:00: three days and an hour, 73 · 3,600 s; half an hour later, 1,800 s less.
     often(&|case| case.hours = Some((0, 0, 9, 10)), "active_hours | Mon 09:00-10:00 UTC | now | the same in 262800 s");
     often(
         &|case| (case.hours, case.minute) = (Some((0, 0, 9, 10)), 30),
@@ -376,13 +376,13 @@ fn a_loss_tells_where_it_stops() {
         "stop_loss_pct | 10 % below the highest, $1,000.00: stops at $900.00 | $900.00 | exits, until the portfolio has \
          recovered or the operator sets a new mark",
     );
-    // What only pools price counts up to its limit: of 200 beside 800 the half.
+    // Holdings that only pools price count up to their limit: of 200 beside 800, half.
     lost(
         &|case| (case.equity, case.by_pools, case.unfed_most) = (Some(800), 200, Some(100)),
         "stop_loss_pct | 10 % below the highest, $1,000.00: stops at $900.00 | $900.00 | exits, until the portfolio has \
          recovered or the operator sets a new mark",
     );
-    // It closes in a millisecond, which is within a second.
+    // The cool-off ends in a millisecond, rounded up to a second.
     lost(
         &|case| case.breaker = 0,
         "max_consecutive_failures | 3 in a row | 3 in a row | one trial in 1 s, or an exit now",
@@ -396,7 +396,7 @@ fn a_loss_tells_where_it_stops() {
 
 #[test]
 fn a_trade_tells_what_would_be_enough() {
-    // The worst case of a slippage is a loss as large, which is let pass here.
+    // A slippage above its limit alone: the loss limit here allows the same loss.
     traded_badly(|trade| trade.slippage = 101, "max_slippage_bps | at most 100 bps | 101 bps | 100 bps or less");
     traded_badly(
         |trade| trade.impact = 101,
@@ -424,7 +424,7 @@ fn a_trade_tells_what_would_be_enough() {
          (0x0000000000000000000000000000000000000201) in, at least 0.00000000000000995 GOOD \
          (0x0000000000000000000000000000000000000202) out | a trade with a least output above zero",
     );
-    // 10,000 less half a hundredth is 9,950.
+    // 10,000 less 50 basis points is 9,950.
     traded_badly(
         |trade| trade.more = -1,
         "min_out | at least 0.00000000000000995 GOOD (0x0000000000000000000000000000000000000202), the quote less 50 bps \
@@ -437,7 +437,7 @@ fn a_trade_tells_what_would_be_enough() {
         "max_quote_age_seconds | at most 30 s | made after now, by this machine's clock | a new quote",
     );
     traded_badly(|trade| trade.deadline = -3, "deadline | a time to come | 3 s ago by the chain's time | a new quote");
-    // 98 of 100 are to be certain.
+    // 98 of 100 must be guaranteed.
     refused(
         |case| case.received = 97,
         ErrorCode::SafetySlippage,

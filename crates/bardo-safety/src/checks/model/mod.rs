@@ -1,5 +1,5 @@
-//! The checks of the operator against a small model of themselves, rule by rule: what a case is made of is in `case`, what
-//! should stand against it in `obvious`.
+//! Compares the operator's checks with a small model of them, rule by rule: `case` generates cases, `obvious` computes
+//! the expected violations.
 
 mod case;
 mod exact;
@@ -55,7 +55,7 @@ fn the_checks_agree_with_a_small_model_of_themselves() {
         let asks = verdicts.iter().any(|verdict| !verdict.asks.is_empty());
         assert_eq!(asks, case.asks(), "case {number}: {case:#?}\n{verdicts:#?}");
         for one in verdicts {
-            // Who is blocked is told by which rule, against what, and what would pass.
+            // A blocked caller gets the rule, the limit, the value and a value that would pass.
             assert_eq!(one.blocks(), !one.violations().is_empty(), "{one:?}");
             assert_eq!(one.blocks(), one.code.is_some(), "{one:?}");
             let whole = |one: &Violation| ![&one.limit, &one.value, &one.would_pass].iter().any(|text| text.is_empty());
@@ -66,7 +66,7 @@ fn the_checks_agree_with_a_small_model_of_themselves() {
         asked += usize::from(asks);
         found.into_iter().for_each(|(_, rule)| *rules.entry(rule).or_default() += 1);
     }
-    // The cases are worth something: each check and each rule blocks some, something is asked and something passes.
+    // The cases have coverage: each check and each rule blocks some, some ask for approval and some pass.
     assert!(passed > 50 && asked > 500, "{passed} passed, {asked} asked");
     assert_eq!(checks.len(), 7, "{checks:?}");
     assert!(checks.values().all(|blocked| (count / 50..count).contains(blocked)), "{checks:?}");

@@ -1,16 +1,16 @@
-//! What should stand against a case: plain comparisons of whole figures, written from the rules' descriptions and sharing
-//! no code with them.
+//! Expected violations of a case: plain comparisons of whole figures, written from the descriptions of the rules. It
+//! shares no code with the checks.
 
 use super::case::{Case, Figures, LISTED};
 use bardo_base::model::{ActionClass, Check, Phase, StopLevel};
 
-/// How many rules can be broken: the stop; three phases by their matrix, all five by exits and by shares; nine lists; price
-/// and ledger; six caps in dollars (one of them a token's), two on a position, two on gas and three on allowances; five on how
-/// often; two on losses; six on trades.
+/// Number of rules that cases can violate: the stop; three phases by their matrix, five by `exit_only` and five by
+/// position share; nine lists; price and ledger; six caps in dollars (one of them a token's), two on a position, two on
+/// gas and three on allowances; five on rates; two on losses; six on trades.
 pub(super) const RULES: usize = 1 + 3 + 5 + 5 + 9 + 2 + 6 + 2 + 2 + 3 + 5 + 2 + 6;
 
 impl Case {
-    /// Every rule that stands against it, as often as it does.
+    /// Returns every expected violation, with repetitions.
     pub(super) fn broken(&self) -> Vec<(Check, String)> {
         let mut broken = Vec::new();
         self.halt(&mut broken);
@@ -39,7 +39,7 @@ impl Case {
         if self.takes_back {
             return;
         }
-        // The matrix, as how many of the five phases let a class pass. A part of a recorded plan closes.
+        // The matrix, as the number of phases that let a class pass. A sale under a recorded plan counts as closing.
         let part = self.planned && self.ledger && self.reduce_only && self.sold_percent > 0;
         let phases = match self.class {
             ActionClass::DecreasePosition if part => 5,
@@ -56,7 +56,7 @@ impl Case {
         let exits_only = figures.exits_only && !self.reduce_only && self.class != ActionClass::ReadOnly;
         add(broken, Check::PhaseGate, &format!("phases.{table}.exit_only"), exits_only);
 
-        // A hundred units were held. What went out within the day counts to the position: ten units are worth `out`.
+        // A hundred units were held. Units that left within the day count to the position: ten units are worth `out`.
         let gone = match (self.out, self.ledger) {
             (Some(out), true) if out > 0 => 10 * self.token_moved / out,
             _ => 0,
@@ -69,7 +69,7 @@ impl Case {
         Phase::ALL.iter().position(|phase| *phase == self.phase).unwrap()
     }
 
-    /// What the phase leaves: the policy's own figures, or the guidelines'.
+    /// Figures of the phase: the policy's own, or the defaults.
     fn figures(&self) -> Figures {
         let all = Figures { size: 10_000, slippage: 10_000, impact: 10_000, exits_only: false, share: 10_000 };
         self.figures.unwrap_or(match self.number() {
@@ -101,8 +101,8 @@ impl Case {
             _ => !self.recipient_is_me,
         };
         unlisted("allowed_recipients", !recipient);
-        // The router is called from 4 on, by its own function; 1 is another of its functions, 2 half of one and 3 none;
-        // 0 is a stranger.
+        // Targets: from 4, the router's `execute`; 1 is another of its functions, 2 half a selector, 3 no function, and
+        // 0 an unknown contract.
         let called = match (self.target, self.contracts) {
             (2 | 3, _) => false,
             (_, "all") => true,
@@ -124,7 +124,7 @@ impl Case {
         self.reduce_only || self.takes_back
     }
 
-    /// Whether what it wants of the limits cannot be told.
+    /// True if the case's demands on the limits are not known.
     fn untold(&self) -> bool {
         self.out.is_none() || (self.equity.is_none() && !self.exempt())
     }
@@ -157,18 +157,18 @@ impl Case {
         over("max_allowance_seconds", self.allowance == 3);
     }
 
-    /// The caps in dollars that it exceeds. Of an exit only what it may lose counts, beside gas and allowances.
+    /// Returns the caps in dollars that the case exceeds. An exit counts with its possible loss, gas and allowances.
     fn caps(&self, out: u64) -> Vec<String> {
         let above = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value > limit);
-        // The phase makes the limits of one action smaller, but not for exits.
+        // The phase reduces the limits of one action, except for exits.
         let size = if self.reduce_only { 10_000 } else { self.figures().size };
         let once = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value * 10_000 > limit * size);
         let counted = if self.reduce_only { self.counted(out) } else { out };
         let spend = counted + self.gas + self.left_over;
-        // Gas is paid in another token.
+        // Gas counts against another token's cap.
         let of_it = counted + self.left_over;
         let token = format!("token_caps.31337:{LISTED}");
-        // Of two limits on one action only the lower is reported.
+        // Only the lower of two limits on one action is reported.
         let lower = self.per_transaction.is_some_and(|most| self.single.is_none_or(|single| most < single));
         let caps = [
             ("max_single_trade_usd", !lower && once(self.single, spend)),
@@ -182,7 +182,7 @@ impl Case {
         caps.iter().filter(|(_, exceeded)| *exceeded).map(|(rule, _)| (*rule).to_owned()).collect()
     }
 
-    /// What an exit may lose.
+    /// Possible loss of an exit, in dollars.
     fn counted(&self, out: u64) -> u64 {
         match self.present {
             None => out.saturating_sub(self.received),
@@ -200,7 +200,7 @@ impl Case {
         over("max_gas_usd", self.too_much_revoked() && !self.by_hand);
         over("max_tool_calls_per_minute", self.calls > self.calls_most);
         over("cooldown_seconds", !self.exempt() && self.last_trade_ago.is_some_and(|ago| ago < self.cooldown));
-        // Hours are counted from Friday, eight o'clock, the 104th hour of a week.
+        // Hours count from Friday, 08:00, the 104th hour of a week.
         let hour = (4 * 24 + 8 + self.minute / 60) % (7 * 24);
         let closed = self.hours.is_some_and(|(first, last, from, to)| {
             !((first..=last).contains(&(hour / 24)) && (from..to).contains(&(hour % 24)))
@@ -216,8 +216,8 @@ impl Case {
         self.takes_back && self.revocations >= self.revocations_most
     }
 
-    /// Whether a day's revocations, with this one, cost more than five times what one action may. What cannot be told is
-    /// blocked elsewhere.
+    /// True if a day's revocations, with this one, cost more than five times the gas limit of one action. Unknown
+    /// values are blocked elsewhere.
     fn too_much_revoked(&self) -> bool {
         let cost = |out: u64| self.revocations_day + out + self.left_over + self.gas;
         self.takes_back
@@ -228,7 +228,7 @@ impl Case {
             })
     }
 
-    /// Whether a Golem's exits of a day, with this one, sell in full more than may be spent in a day.
+    /// True if an agent's exits of a day, with this one, sell more than the daily spending limit.
     fn too_much_sold(&self) -> bool {
         let most = self.day;
         self.reduce_only
@@ -269,26 +269,26 @@ impl Case {
         over("max_loss_bps", self.exchanges() && (self.out.is_none() || !self.fair() && !self.fair_by_now()));
     }
 
-    /// Whether something is given for something.
+    /// True if tokens are exchanged.
     fn exchanges(&self) -> bool {
         self.trade.is_some() || self.recipient_is_me
     }
 
-    /// Whether no more is lost than may be, by every price.
+    /// True if the loss is within the limit at every price.
     fn fair(&self) -> bool {
         let kept = 10_000 - u64::from(self.loss_most);
         self.out.is_some_and(|out| self.received * 10_000 >= out * kept)
     }
 
-    /// Whether a position is left, and no more is lost by the prices that do not lag.
+    /// True if the case is an exit and its loss is within the limit by the prices that do not lag.
     fn fair_by_now(&self) -> bool {
         let kept = 10_000 - u64::from(self.loss_most);
         self.leaves && self.present.is_some_and(|(given, received)| received * 10_000 >= given * kept)
     }
 
-    /// Whether the operator must agree, by a check that has nothing else against it: a position is left at a fair price of
-    /// now that is more than a quarter below the mean; an exit exceeds caps, or an agent's exit the rate of trades; the
-    /// operator's own hand revokes more often than the policy's rate.
+    /// True if the operator must approve, because a check that does not block asks for it: an exit at a fair current
+    /// price more than a quarter below the mean; an exit above the caps, or an agent's exit above the rate of trades;
+    /// the operator's own revocations above the policy's rate.
     pub(super) fn asks(&self) -> bool {
         let steep = self.out.is_some_and(|out| self.received * 4 < out * 3);
         let below = self.exchanges() && !self.fair() && steep;

@@ -1,4 +1,4 @@
-//! Each figure of a trade and its bound.
+//! Tests of each bound on a trade's figures.
 
 use alloy::primitives::{Address, Bytes};
 
@@ -25,7 +25,7 @@ fn limits() -> SlippageLimits {
     }
 }
 
-/// A trade of 1,000 for 990 at least, quoted now at 1,000 with a slippage of a hundredth.
+/// A trade of 1,000 for at least 990, quoted now at 1,000 with a slippage of one percent.
 fn trade() -> Trade {
     let (given, wanted) = (Address::repeat_byte(2), Address::repeat_byte(3));
     Trade {
@@ -54,7 +54,7 @@ fn framed(trade: Option<Trade>) -> Framed {
     Framed::new(sample::frame(proposal)).unwrap()
 }
 
-/// A thousand dollars out for so many.
+/// Facts of an exchange of 1,000 dollars for `received`.
 fn facts(received: Result<&str, Doubt>) -> Facts {
     let dollars = |text: &str| text.parse::<Usd>().unwrap();
     let of = trade();
@@ -85,7 +85,7 @@ fn each_figure_of_a_trade_has_its_bound() {
     assert_eq!(rules(&sound), Vec::<&str>::new(), "{}", sound.detail());
     type Spoilt = (&'static str, fn(&mut Trade));
     let spoilt: &[Spoilt] = &[
-        // A slippage above the limit promises less, and then less is enough.
+        // A slippage above the limit also lowers the least output, which then passes.
         ("max_slippage_bps", |one| one.slippage = BasisPoints::new(101).unwrap()),
         ("max_price_impact_bps", |one| one.price_impact = BasisPoints::new(101).unwrap()),
         ("min_out", |one| one.min_out = U256::from(989)),
@@ -116,7 +116,7 @@ fn each_figure_of_a_trade_has_its_bound() {
 
 #[test]
 fn whatever_exchanges_is_held_to_its_value_and_an_unknown_one_is_none() {
-    // 1,000 dollars less a hundredth are 990.
+    // 1,000 dollars less one percent are 990.
     for trade in [Some(trade()), None] {
         let one = framed(trade);
         assert!(rules(&check(&one, &facts(Ok("990")), &limits())).is_empty());

@@ -1,4 +1,4 @@
-//! When an exchange is fair, and what a phase takes.
+//! Tests of fair exchanges, and of the slippage and impact that each phase allows.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn usd(text: &str) -> Usd {
     text.parse().unwrap()
 }
 
-/// An exchange: given and received by all witnesses, and by those of just now.
+/// An exchange: dollars given and received by all price sources, and by the current ones.
 fn exchange(all: (&str, &str), now: Option<(&str, &str)>) -> Values {
     let text = SafeText::clean("WETH", 20);
     let id = TokenId::Erc20(Address::ZERO);
@@ -29,7 +29,7 @@ fn exchange(all: (&str, &str), now: Option<(&str, &str)>) -> Values {
     }
 }
 
-/// By 2 %: passes wholly, passes as an exit, asks, or is refused.
+/// Judges with a limit of 2 %: passes by all sources, passes as an exit, asks for approval, or is refused.
 fn judged(values: &Values, leaves: bool) -> &'static str {
     match fair(values, leaves, BasisPoints::new(200).unwrap()) {
         Ok(Fair::Wholly) => "wholly",
@@ -42,16 +42,16 @@ fn judged(values: &Values, leaves: bool) -> &'static str {
 
 #[test]
 fn a_position_is_left_at_the_price_of_now_and_entered_at_every_price() {
-    // The mean says 1,000 and the market 900: nine tenths, where 98 % are needed.
+    // The mean gives 1,000 and the market 900: nine tenths, where 98 % are needed.
     let fallen = exchange(("1000", "899"), Some(("900", "899")));
     assert_eq!(judged(&fallen, false), "refused", "an entry is held to every witness");
     assert_eq!(judged(&fallen, true), "now");
-    // A pool that is bent under a feed that is well: 882 of 900 are needed, 881.99 are there.
+    // A manipulated pool below a correct feed: of 900, 882 are needed and 881.99 are there.
     assert_eq!(judged(&exchange(("1000", "881.99"), Some(("900", "881.99"))), true), "refused");
     assert_eq!(judged(&exchange(("1000", "882"), Some(("900", "882"))), true), "now");
-    // Without a witness of now, or with one that cannot be told, nothing is eased.
+    // Without a current price source, or with an unknown one, the limit is not eased.
     assert_eq!(judged(&exchange(("1000", "899"), None), true), "refused");
-    // Where all agree nothing changes.
+    // If all price sources agree, nothing changes.
     for leaves in [false, true] {
         assert_eq!(judged(&exchange(("1000", "980"), None), leaves), "wholly");
         assert_eq!(judged(&exchange(("1000", "979.99"), Some(("1000", "979.99"))), leaves), "refused");
@@ -60,15 +60,15 @@ fn a_position_is_left_at_the_price_of_now_and_entered_at_every_price() {
 
 #[test]
 fn a_straying_pool_keeps_no_position_locked() {
-    // Other pools say 5,000 in every window; the feed and the pools that are traded in say 1,000.
+    // Other pools give 5,000 in every window; the feed and the traded pools give 1,000.
     let stray = exchange(("5000", "995"), Some(("5000", "995")));
     assert_eq!(judged(&stray, true), "refused", "without a feed nothing outvotes them");
     let by_feed = Some(Exchange { given: usd("1000"), received: usd("995") });
     let one = Values { by_feed, ..stray };
     assert_eq!((judged(&one, true), judged(&one, false)), ("by feed", "refused"));
-    // Several pools that contradict the feed: the operator decides, and nothing is refused.
+    // Several pools contradict the feed: the operator decides, and nothing is refused.
     assert_eq!(judged(&Values { several_pools: true, ..one.clone() }, true), "asks");
-    // What loses by the feed as well stays refused.
+    // A loss by the feed as well stays refused.
     let by_feed = Some(Exchange { given: usd("1000"), received: usd("979.99") });
     assert_eq!(judged(&Values { by_feed, ..one }, true), "refused");
 }
@@ -77,7 +77,7 @@ fn a_straying_pool_keeps_no_position_locked() {
 fn an_exit_far_below_the_only_pool_that_the_feed_outvotes_asks() {
     let sold = Address::ZERO;
     let disputed = |token, feed: &str, pool: &str| PriceConcern::Disputed { token, feed: usd(feed), pool: usd(pool) };
-    // The feed counts, and by it the exchange is fair; the one other pool shows more.
+    // By the feed, which counts, the exchange is fair; the only other pool shows a higher price.
     let by_feed = exchange(("1000", "995"), None);
     let with = |concern| Values { concerns: vec![concern], ..by_feed.clone() };
     assert_eq!(
@@ -87,7 +87,7 @@ fn an_exit_far_below_the_only_pool_that_the_feed_outvotes_asks() {
     );
     let below = with(disputed(sold, "0.7499", "1"));
     assert_eq!(judged(&below, true), "asks");
-    // An entry asks by its own rule, and a token that comes in is no sale below its pool.
+    // Entries ask by a rule of their own, and an incoming token is not sold below its pool.
     assert_eq!(judged(&below, false), "wholly");
     assert_eq!(judged(&with(disputed(Address::with_last_byte(9), "0.5", "1")), true), "wholly");
     assert_eq!(judged(&with(PriceConcern::NoFeed { token: sold }), true), "wholly");
@@ -96,14 +96,15 @@ fn an_exit_far_below_the_only_pool_that_the_feed_outvotes_asks() {
 #[test]
 fn a_quote_above_every_witness_is_reported_as_such_and_not_as_a_loss() {
     let rule = |values: &Values| fair(values, false, BasisPoints::new(200).unwrap()).unwrap_err();
-    // 1,000 are given by the witnesses and 1,090 promised: what is given counts at what the quote makes of it.
+    // The price sources give 1,000, and the quote promises 1,090 for it. The given amount counts at what the quote
+    // makes of it.
     let lure = exchange(("1090", "1000"), None);
     assert_eq!(rule(&lure).rule, "max_loss_bps");
     let lure = Values { unquoted: Some(Exchange { given: usd("1000"), received: usd("1085") }), ..lure };
     let found = rule(&lure);
     assert_eq!(found.rule, "quote_above_witnesses");
     assert!(found.value.as_str().contains("$1085.00") && found.value.as_str().contains("$1000.00"), "{found:?}");
-    // A real loss is one.
+    // A real loss stays a loss.
     let loss = Values { unquoted: Some(Exchange { given: usd("1000"), received: usd("979") }), ..lure };
     assert_eq!(rule(&loss).rule, "max_loss_bps");
 }
@@ -124,12 +125,12 @@ fn token(number: u8) -> Token {
     Token { id, symbol: text.clone(), name: text, decimals: 18, listed: true }
 }
 
-/// Which rules stand against a trade of so much slippage and impact (in millionths) under a policy in a phase.
+/// Returns the rules that block a trade with this slippage and impact (in millionths) under a policy in a phase.
 fn against(policy: &Policy, phase: Phase, slippage: u32, impact: u32) -> Vec<String> {
     changed(policy, phase, (slippage, impact), |_| {})
 }
 
-/// The same after a change of the trade. It is the hundredth second, and quotes may be half a minute old.
+/// Like [`against`], after a change of the trade. The time is second 100, and quotes may be 30 s old.
 fn changed(policy: &Policy, phase: Phase, (slippage, impact): (u32, u32), change: impl Fn(&mut Trade)) -> Vec<String> {
     let limits = SlippageLimits { max_quote_age: 30_000, ..policy.slippage(phase) };
     let points = |points: u32| BasisPoints::new(points).unwrap();
@@ -139,7 +140,7 @@ fn changed(policy: &Policy, phase: Phase, (slippage, impact): (u32, u32), change
         token_out: token(2),
         amount_in: U256::from(1),
         expected_out: expected,
-        // Of ten million a basis point is a thousand.
+        // A basis point of ten million is a thousand.
         min_out: expected - U256::from(1_000 * slippage),
         slippage: points(slippage),
         price_impact: points(impact.div_ceil(100)),
@@ -168,8 +169,8 @@ fn changed(policy: &Policy, phase: Phase, (slippage, impact): (u32, u32), change
 }
 
 proptest! {
-    /// The documents' figures: 30 bps and less than a percent when cautious, 200 bps when dying, and over all of
-    /// them the operator's own, here 250 bps and at most 2 %.
+    /// Figures of the source documents: 30 bps and less than one percent in Cautious, 200 bps in Terminal. The
+    /// operator's own limits apply on top: here 250 bps and at most 2 %.
     #[test]
     fn a_phase_takes_exactly_its_slippage_and_impact(
         phase in 0_usize..5,
@@ -204,7 +205,7 @@ fn a_quote_is_of_now_and_a_trade_promises_what_it_quoted() {
         (|trade| trade.amount_in = U256::ZERO, &["min_out"]),
         (|trade| (trade.expected_out, trade.min_out) = (U256::ZERO, U256::ZERO), &["min_out"]),
         (|trade| trade.min_out -= U256::from(1), &["min_out"]),
-        // What is wanted exactly is promised exactly.
+        // An exact output is promised exactly.
         (|trade| (trade.exact_output, trade.min_out) = (true, trade.expected_out), &[]),
         (|trade| trade.exact_output = true, &["min_out"]),
     ];

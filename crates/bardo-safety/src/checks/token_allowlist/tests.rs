@@ -1,5 +1,4 @@
-//! The lists where an order is signed for others to settle, and around calls that are wrapped or have no function. What
-//! `model` has of plain calls is not repeated here.
+//! Allowlists for orders, wrapped calls and calls without a function. `model` covers plain calls.
 
 use std::path::Path;
 
@@ -41,7 +40,7 @@ fn selectors_are_those_of_the_contracts() {
     assert_eq!(*TOKEN_SELECTORS, ["0x095ea7b3".parse::<FixedBytes<4>>().unwrap(), "0xa9059cbb".parse().unwrap()]);
 }
 
-/// A bridge of a listed token to a listed one on the other chain: nothing but a signature.
+/// A bridge order from a listed token to a listed one on the other chain, without transactions.
 fn bridge() -> Frame {
     let intent = intents::Intent {
         origin_settler: SETTLER,
@@ -79,14 +78,14 @@ fn bridge() -> Frame {
     Frame { order: Some(FramedOrder { message, signer: ME }), ..sample::frame(proposal) }
 }
 
-/// A call of the router in the book that gives a listed token.
+/// A call of the router in the address book that spends a listed token.
 fn call() -> Frame {
     let mut proposal = sample::proposal(ME, Intent::Swap, sample::leg(SETTLER, vec![0x35, 0x93, 0x56, 0x4c]));
     proposal.outflows = vec![Flow { token: sample::token(GIVEN, "IN", 6), amount: U256::from(5) }];
     sample::frame(proposal)
 }
 
-/// The rules broken under the demo's policy with these lines over it, and the code.
+/// Returns the violated rules under the demo policy with these extra lines, and the error code.
 fn broken(frame: Frame, book: &[(&str, Address)], policy: &str) -> (Vec<String>, Option<ErrorCode>) {
     let mut known = AddressBook::default();
     for (name, at) in book {
@@ -129,7 +128,7 @@ fn an_orders_settler_and_what_arrives_are_on_their_lists() {
     assert_eq!(broken(unlisted, &BRIDGES, ""), only("allowed_tokens", no_token));
     let protocols = "allowed_protocols = [\"uniswap\"]";
     assert_eq!(broken(bridge(), &BRIDGES, protocols), only("allowed_protocols", not));
-    // Another contract than the book's settles it: neither known nor let take anything.
+    // The settler differs from the address book's, so it is neither a known contract nor a known spender.
     let elsewhere = [("originSettler", STRANGER), ("permit2", PERMIT2)];
     assert_eq!(
         broken(bridge(), &elsewhere, ""),
@@ -186,14 +185,14 @@ fn a_function_is_one_of_the_list_and_named_whole() {
     assert_eq!(broken(calling(unknown), &ROUTES, "").0, ["allowed_contracts"], "no function of the book");
     for policy in [whole.as_str(), one.as_str(), "allowed_contracts = \"all\""] {
         assert_eq!(broken(calling(unknown), &ROUTES, policy), (vec![], None), "{policy}");
-        // Three bytes are no function, whatever is allowed.
+        // Three bytes are not a function selector, whatever is allowed.
         assert_eq!(broken(calling(cut), &ROUTES, policy).0, ["allowed_contracts"], "{policy}");
     }
-    // A list that names another function lets this one be none of it.
+    // A list with another function does not include this one.
     assert_eq!(broken(call(), &ROUTES, &one).0, ["allowed_contracts"]);
 }
 
-/// An allowance of five for `spender`, granted by a tool without roles of its own.
+/// An allowance of five for `spender`, by a tool without spender roles.
 fn allowance(spender: Address) -> Frame {
     let call = Erc20::approveCall { spender, value: U256::from(5) };
     let mut proposal = sample::proposal(ME, Intent::Approve, sample::leg(GIVEN, call.abi_encode()));
@@ -208,7 +207,7 @@ fn allowance(spender: Address) -> Frame {
 
 #[test]
 fn of_every_book_only_roles_that_take_tokens_get_an_allowance() {
-    // Written out by hand, from what each contract does with tokens.
+    // Written by hand, from what each contract does with tokens.
     let takes = [
         "permit2",
         "universalRouter",
@@ -227,7 +226,7 @@ fn of_every_book_only_roles_that_take_tokens_get_an_allowance() {
             let entry = [(contract.key(), at)];
             let book: Vec<(&str, Address)> = entry.iter().map(|(key, at)| (key.as_str(), *at)).collect();
             let expected = takes.contains(&contract.key().as_str());
-            // Neither a list nor "all" allows what must not take.
+            // Neither a list nor "all" allows a contract that must not take tokens.
             for policy in ["", "allowed_spenders = \"all\""] {
                 let (rules, _) = broken(allowance(at), &book, policy);
                 assert_eq!(rules.is_empty(), expected, "{} on {}: {rules:?}", contract.key(), network.name);
@@ -236,7 +235,7 @@ fn of_every_book_only_roles_that_take_tokens_get_an_allowance() {
             let listed = format!("preset = \"demo\"\nallowed_spenders = [\"{at}\"]");
             let signs = ["v2DutchReactor", "v3DutchReactor", "priorityReactor", "dutchReactor", "originSettler"];
             let loads = parse(&listed, Path::new("listed.toml")).is_ok();
-            // Some addresses hold one contract on one chain and another elsewhere; a list names no chain.
+            // Some addresses hold different contracts on different chains, and a list names no chain.
             let elsewhere = named().iter().any(|other| {
                 let mut roles = other.book.contracts().filter(|(_, there)| *there == at).map(|(role, _)| role.key());
                 roles.any(|role| takes.contains(&role.as_str()) || signs.contains(&role.as_str()))

@@ -1,47 +1,47 @@
-//! The limits of a session key, as caveats: a closed list, so that nothing a delegation allows is unknown here. Each is
-//! encoded as its enforcer reads it, and read back from a delegation that somebody else has made.
+//! Limits of a session key, as caveats. The list is closed, so that every permission of a delegation is known here.
+//! Each limit is encoded in the format of its enforcer, and decoded from delegations made elsewhere.
 
 use alloy::primitives::{Address, Bytes, U256};
 
 use bardo_abi::delegation::Caveat;
 use golem_chain::network::{AddressBook, Contract};
 
-/// The longest list of targets or methods.
+/// Maximum length of a list of targets or methods.
 const LONGEST_LIST: usize = 64;
 
-/// What a session key may do at most.
+/// Limit on the calls of a session key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Limit {
-    /// Only these contracts are called.
+    /// Only these contracts may be called.
     Targets(Vec<Address>),
-    /// Only these functions are called; a call without data is none of them.
+    /// Only these functions may be called. A call without data matches none of them.
     Methods(Vec<[u8; 4]>),
-    /// At most this much of the chain's coin goes along with a call, in wei.
+    /// Maximum native token value of one call, in wei.
     Value(U256),
-    /// Only within these seconds since the Unix epoch, both exclusive; zero is no bound.
+    /// Valid only between two times, both exclusive, in seconds since the Unix epoch; zero means no bound.
     Time {
-        /// After.
+        /// Start of the period, exclusive.
         after: u64,
-        /// Before.
+        /// End of the period, exclusive.
         before: u64,
     },
-    /// At most so many calls, ever.
+    /// Maximum number of calls in total.
     Calls(u64),
-    /// The owner loses at most this much of a token in one call, in raw units, whatever the call does: by balance, so that a
-    /// swap counts as a transfer does.
+    /// Maximum loss of a token by the owner in one call, in raw units. The enforcer compares balances, so a swap counts
+    /// like a transfer.
     TokenLoss {
-        /// Which token.
+        /// Address of the token.
         token: Address,
-        /// Whose balance is watched.
+        /// Account whose balance is compared.
         owner: Address,
-        /// How much.
+        /// Maximum loss, in raw units.
         amount: U256,
     },
-    /// Whatever the owner's policy contract lets through, by the rules that the owner keeps there.
+    /// Every call must pass the owner's policy contract, by the rules stored there.
     PolicyCage,
 }
 
-/// Where the enforcers stand on one chain.
+/// Addresses of the enforcer contracts on one chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Enforcers {
     targets: Address,
@@ -50,37 +50,37 @@ pub struct Enforcers {
     time: Address,
     calls: Address,
     token_loss: Address,
-    /// The policy contract, which not every chain has.
+    /// Policy contract; `None` if the chain has none.
     cage: Option<Address>,
 }
 
-/// The limits of one delegation.
+/// All limits of one delegation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits(Vec<Limit>);
 
-/// Why a call or a delegation is beyond what is allowed or known.
+/// Reason for which a call or delegation is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitsError {
-    /// The chain's book has no address for an enforcer.
+    /// The chain's address book lacks an enforcer.
     #[error("the address book of this chain has no `{0}`: delegations cannot be used on it")]
     NoEnforcer(&'static str),
-    /// A caveat of an enforcer that is not known here.
+    /// A caveat has an unknown enforcer.
     #[error(
         "caveat {at} is enforced by {enforcer}, which is none of the known enforcers: nobody here could tell what it allows"
     )]
     Unknown {
-        /// Which, from 0.
+        /// Index of the caveat, from 0.
         at: usize,
-        /// Its enforcer.
+        /// Address of the enforcer.
         enforcer: Address,
     },
-    /// A caveat whose terms do not have the form its enforcer reads.
+    /// The terms of a caveat do not have its enforcer's format.
     #[error("the terms of caveat {at} do not have the form its enforcer reads")]
     Terms {
-        /// Which, from 0.
+        /// Index of the caveat, from 0.
         at: usize,
     },
-    /// No list of targets, or no end.
+    /// The delegation has no list of targets, or no end.
     #[error("the delegation has no {0}: a session key without one could do anything for ever")]
     Unlimited(&'static str),
     /// The call's target is not on the list.
@@ -89,21 +89,21 @@ pub enum LimitsError {
     /// The call's function is not on the list.
     #[error("the session key may not call this function: its delegation lists others")]
     Method,
-    /// Too much of the chain's coin.
+    /// The call transfers too much of the native token.
     #[error("the session key may send {most} wei along with a call, not {value}")]
     Value {
-        /// The limit.
+        /// Maximum value, in wei.
         most: U256,
-        /// What was to be sent.
+        /// Value of the call, in wei.
         value: U256,
     },
 }
 
 impl Enforcers {
-    /// The enforcers of a chain.
+    /// Reads the enforcers from a chain's address book.
     ///
     /// # Errors
-    /// [`LimitsError::NoEnforcer`].
+    /// [`LimitsError::NoEnforcer`] if one is missing.
     pub fn of(book: &AddressBook) -> Result<Self, LimitsError> {
         let find = |key: &'static str| {
             let found = book.others().find(|(name, _)| *name == key);
@@ -131,11 +131,11 @@ impl Enforcers {
             }
             Limit::Calls(most) => (self.calls, U256::from(*most).to_be_bytes_vec()),
             Limit::TokenLoss { token, owner, amount } => {
-                // One first: the balance may fall, by so much at most.
+                // The leading 1 selects a limit on the decrease of the balance.
                 let packed = [&[1][..], token.as_slice(), owner.as_slice(), &amount.to_be_bytes::<32>()];
                 (self.token_loss, packed.concat())
             }
-            // Its rules are in the contract, not in the terms.
+            // The rules are in the contract, not in the terms.
             Limit::PolicyCage => (self.cage.ok_or(LimitsError::NoEnforcer("policyCage"))?, Vec::new()),
         };
         Ok(Caveat { enforcer, terms: Bytes::from(terms), args: Bytes::new() })
@@ -163,7 +163,7 @@ impl Enforcers {
             enforcer if enforcer == self.time => {
                 let both = word()?;
                 let (after, before): (U256, U256) = (both >> 128, both & U256::from(u128::MAX));
-                // Seconds beyond 64 bits lie beyond every clock.
+                // Times beyond 64 bits are never reached.
                 Limit::Time { after: after.saturating_to(), before: before.saturating_to() }
             }
             enforcer if enforcer == self.token_loss => {
@@ -189,10 +189,10 @@ impl Enforcers {
 }
 
 impl Limits {
-    /// Limits that leave nothing open: they name the contracts that may be called, and an end.
+    /// Creates a list of limits that contains at least a list of targets and an end.
     ///
     /// # Errors
-    /// [`LimitsError::Unlimited`].
+    /// [`LimitsError::Unlimited`] if one of the two is missing.
     pub fn new(limits: Vec<Limit>) -> Result<Self, LimitsError> {
         if !limits.iter().any(|limit| matches!(limit, Limit::Targets(_))) {
             return Err(LimitsError::Unlimited("list of contracts"));
@@ -203,30 +203,30 @@ impl Limits {
         Ok(Self(limits))
     }
 
-    /// Each of them.
+    /// Returns all limits of the delegation.
     pub fn all(&self) -> &[Limit] {
         &self.0
     }
 
-    /// As caveats of a delegation.
+    /// Encodes the limits as caveats of a delegation.
     ///
     /// # Errors
-    /// [`LimitsError::NoEnforcer`] for one that this chain has no contract for.
+    /// [`LimitsError::NoEnforcer`] if the chain has no contract for one of them.
     pub(super) fn encode(&self, enforcers: &Enforcers) -> Result<Vec<Caveat>, LimitsError> {
         self.0.iter().map(|limit| enforcers.encode(limit)).collect()
     }
 
-    /// Those of a delegation, every one of them understood.
+    /// Decodes the caveats of a delegation, all of which must be known.
     pub(super) fn decode(caveats: &[Caveat], enforcers: &Enforcers) -> Result<Self, LimitsError> {
         let limits = caveats.iter().enumerate().map(|(at, caveat)| enforcers.decode(at, caveat));
         Self::new(limits.collect::<Result<_, _>>()?)
     }
 
-    /// Whether a call would pass the limits that can be told from it alone. What depends on the chain (time, count, balances)
-    /// the simulation tells, and the enforcers have the last word on all of it.
+    /// Checks a call against the limits that depend on the call alone. The simulation covers those that depend on the
+    /// chain (time, count, balances), and the enforcers finally decide on all of them.
     ///
     /// # Errors
-    /// The first limit that stands against it.
+    /// The first limit that the call violates.
     pub fn lets_through(&self, to: Address, value: U256, data: &[u8]) -> Result<(), LimitsError> {
         for limit in &self.0 {
             match limit {

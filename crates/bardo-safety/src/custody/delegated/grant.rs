@@ -1,5 +1,5 @@
-//! A delegation that an owner has signed for a session key, read with suspicion: every caveat understood, the signature the
-//! owner's, and, before use, the chain as the delegation supposes it.
+//! Delegation that an owner has signed for a session key, validated before use: every caveat must be known, the
+//! signature must be the owner's, and the chain's state must match.
 
 use alloy::primitives::{Address, B256, Bytes, Signature, U256, address, b256};
 use alloy::providers::Provider as _;
@@ -11,16 +11,16 @@ use bardo_base::signer::signer_of;
 use golem_chain::network::{Contract, Network};
 use golem_chain::provider::{ChainClient, ProviderError};
 
-/// Says that the delegator itself is the authority, not another delegation.
+/// Authority value of a delegation that comes from the delegator itself, not from another delegation.
 const ROOT: B256 = b256!("0xffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff");
 
-/// Stands for "whoever": never accepted here as a session key.
+/// Delegate value that permits anyone to use the delegation; rejected here.
 const ANYONE: Address = address!("0x0000000000000000000000000000000000000a11");
 
-/// What an account's code begins with that has delegated by [EIP-7702](https://eips.ethereum.org/EIPS/eip-7702).
+/// Prefix of the code of an account that has delegated by [EIP-7702](https://eips.ethereum.org/EIPS/eip-7702).
 const DESIGNATOR: [u8; 3] = [0xef, 0x01, 0x00];
 
-/// An owner's leave for a session key.
+/// Valid delegation from an owner to a session key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
     chain_id: u64,
@@ -30,71 +30,71 @@ pub struct Grant {
     limits: Limits,
 }
 
-/// Why a delegation is not a grant that is used here.
+/// Reason for which a delegation is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
-    /// The chain's book lacks the framework.
+    /// The chain's address book lacks the delegation framework.
     #[error("the address book of {0} has no delegation framework")]
     NoFramework(String),
-    /// It is for another session key.
+    /// The delegation is for another session key.
     #[error("the delegation is for {granted}, and this session key is {own}")]
     OtherSession {
-        /// In the delegation.
+        /// Delegate in the delegation.
         granted: Address,
-        /// Of the key.
+        /// Address of the session key.
         own: Address,
     },
-    /// Anybody could use it, or it hangs on another delegation.
+    /// Anyone could use the delegation, or it depends on another delegation.
     #[error("the delegation is not one from the owner to one session key: {0}")]
     Shape(&'static str),
-    /// Its limits are missing or not understood.
+    /// The limits are missing or unknown.
     #[error(transparent)]
     Limits(#[from] LimitsError),
-    /// It is not the owner's signature.
+    /// The signature is not the owner's.
     #[error("the delegation is not signed by its owner {0}")]
     Signature(Address),
 }
 
-/// Why a grant cannot be used on the chain as it is.
+/// Reason for which a grant cannot be used with the chain's current state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
-    /// The owner's account does not have the framework's code.
+    /// The owner's account does not delegate to the framework's code.
     #[error(
         "{owner} has not delegated its account to {implementation}: the owner has to sign that authorisation first"
     )]
     NoDelegator {
-        /// The owner.
+        /// Owner of the delegating account.
         owner: Address,
-        /// What its code should point to.
+        /// Contract that the account's code should point to.
         implementation: Address,
     },
-    /// The code it has knows another manager.
+    /// The account's code uses another manager.
     #[error("the code of {owner} obeys {found}, not the manager {manager}")]
     OtherManager {
-        /// The owner.
+        /// Owner of the delegating account.
         owner: Address,
-        /// Whom it obeys.
+        /// Manager that the code uses.
         found: Address,
-        /// Whom it should.
+        /// Manager that the grant expects.
         manager: Address,
     },
-    /// The owner has revoked it.
+    /// The owner has revoked the delegation.
     #[error("the owner has revoked this delegation")]
     Revoked,
-    /// The manager has been stopped by whoever owns it.
+    /// The manager contract is paused by its owner.
     #[error("the delegation manager is paused: nothing can be done through it now")]
     Paused,
-    /// The chain did not tell.
+    /// The chain could not be read.
     #[error(transparent)]
     Provider(#[from] ProviderError),
 }
 
 impl Grant {
-    /// A delegation for `session` to act as `owner`, not yet signed: what an owner's wallet is asked to sign, and its
-    /// digest. `salt` tells it from others with the same limits.
+    /// Creates an unsigned delegation for `session` to act as `owner`, and the digest that the owner's wallet signs.
+    /// `salt` distinguishes it from others with the same limits.
     ///
     /// # Errors
-    /// [`GrantError::NoFramework`], [`GrantError::Limits`].
+    /// [`GrantError::NoFramework`] or [`GrantError::Limits`] if the chain's address book lacks a contract.
     pub fn draft(
         network: &Network,
         owner: Address,
@@ -110,10 +110,10 @@ impl Grant {
         Ok((delegation, digest))
     }
 
-    /// A delegation that was signed elsewhere, if everything about it is understood.
+    /// Validates a delegation that was signed elsewhere.
     ///
     /// # Errors
-    /// [`GrantError`].
+    /// [`GrantError`] if its form, a caveat or the signature is not accepted.
     pub fn read(network: &Network, delegation: Delegation) -> Result<Self, GrantError> {
         let (manager, implementation) = framework(network)?;
         let limits = Limits::decode(&delegation.caveats, &Enforcers::of(&network.book)?)?;
@@ -126,48 +126,48 @@ impl Grant {
         let unsigned = GrantError::Signature(delegation.delegator);
         let signature = Signature::try_from(delegation.signature.as_ref()).map_err(|_| unsigned.clone())?;
         let digest = digest(&delegation, manager, network.chain_id);
-        // The framework refuses the upper half of `s`, which recovers as well.
+        // The framework rejects signatures with a high `s`, which would recover as well.
         if signer_of(&signature, &digest) != Some(delegation.delegator) || signature.normalize_s().is_some() {
             return Err(unsigned);
         }
         Ok(Self { chain_id: network.chain_id, manager, implementation, delegation, limits })
     }
 
-    /// EIP-155 id of the chain it holds on.
+    /// Returns the EIP-155 id of the chain that the grant is for.
     pub fn chain_id(&self) -> u64 {
         self.chain_id
     }
 
-    /// Whose account is acted for.
+    /// Returns the owner, whose account the session key acts for.
     pub fn owner(&self) -> Address {
         self.delegation.delegator
     }
 
-    /// Whose key acts.
+    /// Returns the address of the session key.
     pub fn session(&self) -> Address {
         self.delegation.delegate
     }
 
-    /// The framework's manager, which is what the session key calls.
+    /// Returns the address of the delegation manager, which the session key calls.
     pub fn manager(&self) -> Address {
         self.manager
     }
 
-    /// Its limits.
+    /// Returns the limits of the delegation.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The delegation itself.
+    /// Returns the signed delegation.
     pub fn delegation(&self) -> &Delegation {
         &self.delegation
     }
 
-    /// Whether the chain is as the grant supposes: the owner's account is a delegator of this manager, and nobody has revoked
-    /// or stopped it.
+    /// Checks that the chain's state matches the grant: the owner's account delegates to this framework and manager,
+    /// the manager is not paused, and the delegation is not revoked.
     ///
     /// # Errors
-    /// [`NotReady`].
+    /// [`NotReady`] if one of these does not hold or the chain cannot be read.
     pub async fn check(&self, client: &ChainClient) -> Result<(), NotReady> {
         let (owner, provider) = (self.owner(), client.provider());
         let code = provider.get_code_at(owner).await.map_err(ProviderError::from)?;
@@ -203,12 +203,12 @@ fn framework(network: &Network) -> Result<(Address, Address), GrantError> {
     Ok((find(Contract::DelegationManager)?, find(Contract::Eip7702Delegator)?))
 }
 
-/// The hash the manager knows a delegation by.
+/// Returns the hash by which the manager identifies a delegation.
 pub(super) fn hash_of(delegation: &Delegation) -> B256 {
     as_signed(delegation).eip712_hash_struct()
 }
 
-/// The hash an owner signs.
+/// Returns the hash that an owner signs.
 fn digest(delegation: &Delegation, manager: Address, chain_id: u64) -> B256 {
     as_signed(delegation).eip712_signing_hash(&domain(manager, chain_id))
 }

@@ -1,12 +1,13 @@
-//! A session key that acts for an owner. The owner's account has the delegation framework's code (EIP-7702) and has signed a
-//! delegation to the session key; every leg is framed as a call to the framework's manager, which checks the caveats and
-//! makes the owner's account do it. The session key pays for gas and can do nothing that the caveats do not let through,
-//! whoever has it.
+//! Session key that acts for an owner. The owner's account has the delegation framework's code (EIP-7702), and the
+//! owner has signed a delegation to the session key. Each transaction calls the framework's manager, which checks the
+//! caveats and makes the owner's account execute the call. The session key pays for gas. It can do only what the
+//! caveats permit, even if it is stolen.
 //!
-//! Caveats bind calls, not signatures: a leg that needs a typed message signed is not framed, because only the owner's own
-//! key could sign it.
+//! Caveats restrict calls, not signatures. A transaction that needs a signed typed message is rejected, because only
+//! the owner's own key could sign it.
 //!
-//! Not here: making the owner's account a delegator, and giving or revoking delegations (the owner's own wallet does).
+//! Not here: making the owner's account a delegator, and granting or revoking delegations (the owner's own wallet does
+//! that).
 
 mod caveats;
 mod grant;
@@ -29,30 +30,30 @@ use golem_chain::signed::Signed;
 pub use caveats::{Enforcers, Limit, Limits, LimitsError};
 pub use grant::{Grant, GrantError, NotReady};
 
-/// ERC-7579's mode of one call that reverts when it fails.
+/// ERC-7579 execution mode: a single call that reverts on failure.
 const SINGLE: B256 = B256::ZERO;
 
-/// Gas of the manager around a call, without caveats: signature, two hooks' loops, events.
+/// Gas of the manager around a call, without caveats: signature, two loops over the hooks, events.
 const REDEEM_GAS: u64 = 120_000;
 
-/// Gas of one caveat's hooks; those that read balances take the most.
+/// Gas of one caveat's hooks; those that read balances use the most.
 const CAVEAT_GAS: u64 = 60_000;
 
-/// Gas of the policy contract's hooks: it keeps balances and prices of up to about eight assets from before to
-/// after the call.
+/// Gas of the policy contract's hooks, which keep balances and prices of up to about eight assets from before to after
+/// the call.
 const CAGE_GAS: u64 = 1_000_000;
 
-/// An owner's account, worked through a session key.
+/// Owner's account, operated through a session key.
 pub struct DelegatedAccount {
     session: LocalAccount,
     grant: Grant,
 }
 
 impl DelegatedAccount {
-    /// The account of the grant's owner, for the holder of its session key.
+    /// Creates the account of the grant's owner, for the holder of the session key.
     ///
     /// # Errors
-    /// [`GrantError::OtherSession`] if the grant is another key's.
+    /// [`GrantError::OtherSession`] if the grant is for another session key.
     pub fn new(session: LocalAccount, grant: Grant) -> Result<Self, GrantError> {
         let own = session.address();
         if grant.session() != own {
@@ -61,12 +62,12 @@ impl DelegatedAccount {
         Ok(Self { session, grant })
     }
 
-    /// What it was granted.
+    /// Returns the grant that the account acts under.
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// One leg as the manager is told of it.
+    /// Converts a proposed transaction into a call of the manager.
     fn wrap(&self, index: usize, leg: &Leg) -> Result<FramedLeg, FrameError> {
         if !leg.slots.is_empty() {
             return Err(FrameError::Unsupported(
@@ -93,7 +94,7 @@ impl DelegatedAccount {
             purpose: leg.purpose,
             from: self.session.address(),
             to: self.grant.manager(),
-            // What is sent along comes from the owner's balance, not from the session key's.
+            // The value comes from the owner's balance, not from the session key's.
             value: U256::ZERO,
             data: Bytes::from(call.abi_encode()),
             gas_limit: with_margin(leg.gas_limit.saturating_add(around)),
@@ -145,7 +146,7 @@ impl Account for DelegatedAccount {
     }
 
     fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
-        // What is signed is a plain transaction of the session key's.
+        // The signed transaction is a plain one of the session key.
         self.session.sign(capability)
     }
 }

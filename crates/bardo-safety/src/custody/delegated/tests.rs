@@ -1,4 +1,4 @@
-//! The framework's real contracts on the devnet: what a session key can do for its owner, and what it cannot.
+//! The framework's real contracts on the devnet: what a session key can and cannot do for its owner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use golem_chain::sender::{self, Route, Sender, SenderRules, TxState, WaitRules};
 
 const USDC: u64 = 1_000_000;
 
-/// An owner with the framework's code, a session key with some ether, and the devnet they are on.
+/// A devnet with an owner that has the framework's code, and a session key with some ether.
 struct World {
     _sandbox: Sandbox,
     _folder: tempfile::TempDir,
@@ -68,10 +68,10 @@ impl World {
         self.client.network()
     }
 
-    /// A transaction of the owner's own wallet, which also points its account at the framework's code.
+    /// Sends a transaction from the owner's wallet, which also delegates its account to the framework's code.
     async fn as_owner(&self, to: Address, value: U256, data: Bytes) {
         let (owner, chain_id) = (self.owner.address(), self.client.chain_id());
-        // An authorisation takes a nonce of its own, beside its transaction's.
+        // An authorisation uses a nonce of its own, next to that of its transaction.
         self.sender.reconcile(owner).await.unwrap();
         let nonce = self.client.provider().get_transaction_count(owner).await.unwrap();
         let implementation = self.network().book.contract(Contract::Eip7702Delegator).unwrap();
@@ -95,7 +95,7 @@ impl World {
         assert_eq!(self.deliver(signed).await, TxState::Included);
     }
 
-    /// Signs for the session key what `framed` says, and says how it ended.
+    /// Signs the payload with the session key, sends it, and returns the final state.
     async fn as_session(&self, framed: Framed) -> TxState {
         let nonce = self.client.provider().get_transaction_count(self.session.address()).await.unwrap();
         self.deliver(self.session.sign(&to_sign(framed, nonce)).unwrap()).await
@@ -111,7 +111,7 @@ impl World {
         self.sender.wait(hash, WaitRules { patience, resend: false }).await.unwrap().record.state
     }
 
-    /// Delegates with these limits, signed by the owner.
+    /// Creates a grant with these limits, signed by the owner.
     fn grant(&self, limits: Vec<Limit>) -> Grant {
         Grant::read(self.network(), self.delegation(limits)).unwrap()
     }
@@ -145,7 +145,7 @@ impl World {
         leg(self.usdc, U256::ZERO, call.abi_encode().into(), 80_000)
     }
 
-    /// Only USDC, only until 2100, and no more than 500 of it lost in one call.
+    /// Only USDC, only until 2100, and a loss of at most 500 USDC in one call.
     fn limits(&self) -> Vec<Limit> {
         vec![
             Limit::Targets(vec![self.usdc]),
@@ -163,11 +163,11 @@ async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() 
     assert_eq!((account.address(), account.kind()), (owner, AccountKind::Delegated));
     let not_yet = account.grant().check(&world.client).await.unwrap_err();
     assert!(matches!(not_yet, NotReady::NoDelegator { .. }), "{not_yet}");
-    // The owner makes its account a delegator, and gives the session key ether for gas.
+    // The owner makes its account a delegator and gives the session key ether for gas.
     world.as_owner(world.session.address(), U256::from(10).pow(U256::from(17)), Bytes::new()).await;
     assert_eq!(account.grant().check(&world.client).await, Ok(()));
 
-    // Within: the owner's money moves, the session key signs and pays.
+    // Within the limits: the owner's money moves, and the session key signs and pays for gas.
     let (friend, before) = (Address::repeat_byte(0x42), world.usdc_of(owner).await);
     let framed = world.frame(&account, world.transfer(friend, 400)).unwrap();
     let session = world.session.address();
@@ -178,10 +178,10 @@ async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() 
     assert_eq!(world.usdc_of(friend).await, U256::from(400 * USDC));
     assert_eq!(world.usdc_of(owner).await, before - U256::from(400 * USDC));
 
-    // Beyond what may be lost in one call: the chain itself refuses.
+    // Above the maximum loss of one call: the chain rejects it.
     let framed = world.frame(&account, world.transfer(friend, 501)).unwrap();
     assert_eq!(world.as_session(framed).await, TxState::Reverted);
-    // A contract that is not listed: told before, and refused by the chain if somebody tries all the same.
+    // A contract that is not listed is rejected locally, and by the chain if the call is sent anyway.
     let weth = world.network().book.contract(Contract::WrappedNative).unwrap();
     let elsewhere =
         leg(weth, U256::ZERO, Erc20::transferCall { to: friend, value: U256::ONE }.abi_encode().into(), 80_000);
@@ -191,12 +191,12 @@ async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() 
     assert_eq!(world.as_session(smuggled).await, TxState::Reverted);
     assert_eq!(world.usdc_of(friend).await, U256::from(400 * USDC), "nothing of that moved anything");
 
-    // Another key with the same delegation is nobody.
+    // Another key cannot use the delegation.
     let stranger = Key::new(&SecretKey::generate().unwrap()).unwrap();
     let other = DelegatedAccount::new(LocalAccount::locked(stranger.address()), world.grant(world.limits()));
     assert!(matches!(other, Err(GrantError::OtherSession { .. })), "{other:?}");
 
-    // The owner revokes, by its own account's code.
+    // The owner revokes the delegation through its own account's code.
     let revoke = bardo_abi::delegation::DelegationManager::disableDelegationCall {
         delegation: account.grant().delegation().clone(),
     };
@@ -207,7 +207,7 @@ async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() 
 }
 
 impl World {
-    /// A frame around a call that framing itself would have refused.
+    /// Builds a payload around a call that the account itself would reject.
     fn smuggle(&self, account: &DelegatedAccount, inner: &Leg) -> Framed {
         let call = DelegationManager::redeemDelegationsCall {
             permissionContexts: vec![vec![account.grant().delegation().clone()].abi_encode().into()],
@@ -288,7 +288,7 @@ async fn the_owners_policy_contract_judges_every_call_of_the_session_key() {
     ];
     let account = world.account(limits);
     let friend = Address::repeat_byte(0x42);
-    // An owner who has said nothing allows nothing.
+    // Without rules from the owner, nothing is allowed.
     let framed = world.frame(&account, world.transfer(friend, 1)).unwrap();
     assert_eq!(world.as_session(framed).await, TxState::Reverted);
     world.as_owner(cage, U256::ZERO, PolicyCage::configureCall { set }.abi_encode().into()).await;
@@ -320,7 +320,7 @@ async fn a_delegation_that_is_not_wholly_understood_is_none() {
     let read = |delegation: &Delegation| Grant::read(network, delegation.clone());
     assert_eq!(read(&good).unwrap().limits().all(), world.limits());
 
-    // The manager's own contract hashes it as it is hashed here: what the owner signs is what the chain checks.
+    // The manager's contract computes the same hash, so the owner signs what the chain verifies.
     let asked = DelegationManager::getDelegationHashCall { delegation: good.clone() }.abi_encode();
     let manager = network.book.contract(Contract::DelegationManager).unwrap();
     let request = alloy::rpc::types::TransactionRequest { to: Some(manager.into()), ..Default::default() };
@@ -336,10 +336,10 @@ async fn a_delegation_that_is_not_wholly_understood_is_none() {
         ("a wider list", |d| d.caveats[0].terms = [d.caveats[0].terms.as_ref(), &[9; 20]].concat().into()),
         ("another salt", |d| d.salt = U256::from(8)),
         ("no signature", |d| d.signature = Bytes::new()),
-        // It recovers to the owner as well, and the framework refuses it.
+        // This signature recovers to the owner as well, but the framework rejects it.
         ("the upper half of s", |d| {
             let signature = alloy::primitives::Signature::try_from(d.signature.as_ref()).unwrap();
-            // The order of secp256k1, by SEC 2.
+            // Group order of secp256k1, by SEC 2.
             let order =
                 alloy::primitives::uint!(0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141_U256);
             let mirrored = alloy::primitives::Signature::new(signature.r(), order - signature.s(), !signature.v());

@@ -1,6 +1,6 @@
-//! From a password to the bytes that encrypt a key, and the encryption itself: scrypt (or, in others' files, PBKDF2), then
-//! AES-128 in counter mode, then a keccak checksum over both
-//! ([web3 secret storage](https://ethereum.org/en/developers/docs/data-structures-and-encoding/web3-secret-storage/)).
+//! Key derivation from a password, and encryption of the key: scrypt (or PBKDF2 in files of other wallets), AES-128 in
+//! counter mode, and a keccak checksum ([web3 secret
+//! storage](https://ethereum.org/en/developers/docs/data-structures-and-encoding/web3-secret-storage/)).
 
 use aes::Aes128;
 use aes::cipher::{KeyIvInit as _, StreamCipher as _};
@@ -10,49 +10,49 @@ use zeroize::Zeroizing;
 
 use crate::custody::secret::Password;
 
-/// What our own files take: 2^18 rounds over blocks of 8, so 256 MiB.
+/// Parameters of new files: cost 2^18 and block size 8, which takes 256 MiB.
 pub(super) const OURS: Scrypt = Scrypt { log_n: 18, r: 8, p: 1 };
 
-/// The most memory a file may ask for, in bytes. Wallets ask for 256 MiB at most.
+/// Maximum memory that a file may require, in bytes. Wallets use 256 MiB at most.
 pub const MOST_MEMORY: u64 = 512 << 20;
 
-/// The most work a file may ask for: rounds of scrypt times block size times lanes, or rounds of PBKDF2.
+/// Maximum work that a file may require: scrypt cost × block size × parallelism, or PBKDF2 rounds.
 pub const MOST_ROUNDS: u64 = 1 << 24;
 
-/// The bytes that are derived: half encrypts, half authenticates.
+/// Number of derived bytes: one half encrypts, the other authenticates.
 const DERIVED: usize = 32;
 
 /// Parameters of scrypt ([RFC 7914](https://www.rfc-editor.org/rfc/rfc7914)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scrypt {
-    /// Binary logarithm of the cost.
+    /// Binary logarithm of the cost parameter N.
     pub(super) log_n: u8,
-    /// Block size.
+    /// Block size parameter r.
     pub(super) r: u32,
-    /// Lanes.
+    /// Parallelism parameter p.
     pub(super) p: u32,
 }
 
-/// How a password is stretched.
+/// Key derivation function with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stretching {
-    /// By memory.
+    /// scrypt, used for new files.
     Scrypt(Scrypt),
-    /// By rounds of HMAC-SHA-256; read, never written.
+    /// PBKDF2 with HMAC-SHA-256; read, never written.
     Pbkdf2 {
-        /// How many.
+        /// Number of rounds.
         rounds: u32,
     },
 }
 
-/// What a password and a salt give.
+/// Bytes derived from a password and a salt.
 pub(super) struct Derived(Zeroizing<[u8; DERIVED]>);
 
 impl Stretching {
-    /// Whether it is within what is done for a file.
+    /// Checks that the parameters are within the limits for a file.
     ///
     /// # Errors
-    /// What it asks too much of.
+    /// Description of the resource that is exceeded.
     pub(super) fn within_bounds(self) -> Result<(), &'static str> {
         match self {
             Self::Scrypt(Scrypt { log_n, r, p }) => {
@@ -71,7 +71,7 @@ impl Stretching {
         }
     }
 
-    /// Stretches a password. `None` for parameters that mean nothing.
+    /// Derives the key bytes from a password; `None` for invalid parameters.
     pub(super) fn derive(self, password: &Password, salt: &[u8]) -> Option<Derived> {
         let mut out = Zeroizing::new([0u8; DERIVED]);
         match self {
@@ -89,14 +89,14 @@ impl Stretching {
 }
 
 impl Derived {
-    /// Encrypts or decrypts in place: counter mode is its own inverse.
+    /// Encrypts or decrypts in place, since counter mode is its own inverse.
     pub(super) fn crypt(&self, iv: &[u8; 16], bytes: &mut [u8; 32]) {
         let mut key = Zeroizing::new([0u8; 16]);
         key.iter_mut().zip(self.0.iter()).for_each(|(to, from)| *to = *from);
         ctr::Ctr128BE::<Aes128>::new((&*key).into(), iv.into()).apply_keystream(bytes);
     }
 
-    /// The checksum that tells a wrong password.
+    /// Returns the checksum that detects a wrong password.
     pub(super) fn mac(&self, ciphertext: &[u8]) -> B256 {
         let mut hash = Keccak256::new();
         hash.update(self.second_half());
@@ -104,7 +104,7 @@ impl Derived {
         hash.finalize()
     }
 
-    /// A checksum over what our files say beside the key, which only who knows the password can make.
+    /// Returns a checksum over the additional fields of our files, which cannot be computed without the password.
     pub(super) fn seal(&self, said: &[&[u8]]) -> B256 {
         let mut hash = Keccak256::new();
         hash.update(b"bardo key file 1");

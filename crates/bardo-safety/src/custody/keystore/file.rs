@@ -1,5 +1,5 @@
-//! The form of a key file. What other wallets write is read; what we write they can read, with one member of ours beside
-//! theirs: the ledger the key belongs to, sealed with the password.
+//! Format of a key file. Files of other wallets are accepted, and other wallets can read ours. Ours contain one
+//! additional member: the ledger that the key belongs to, authenticated with the password.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ use crate::custody::secret::{Password, SecretError, SecretKey};
 use crate::custody::signing::Key;
 use bardo_base::text::SafeText;
 
-/// The longest salt that is read, in bytes.
+/// Maximum length of a salt, in bytes.
 const LONGEST_SALT: usize = 128;
 
-/// A key file, as far as it can be told without its password.
+/// Parsed key file, before decryption.
 #[derive(Debug)]
 pub(super) struct KeyFile {
     address: Option<Address>,
@@ -31,7 +31,7 @@ pub(super) struct KeyFile {
     bound: Option<(LedgerId, B256)>,
 }
 
-/// The file as JSON has it.
+/// JSON representation of a key file.
 #[derive(Serialize, Deserialize)]
 struct Written {
     version: u64,
@@ -41,7 +41,7 @@ struct Written {
     address: Option<String>,
     #[serde(alias = "Crypto")]
     crypto: WrittenCrypto,
-    /// Ours; other wallets pass over it.
+    /// Our additional member, which other wallets ignore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bardo: Option<WrittenBinding>,
 }
@@ -61,7 +61,7 @@ struct WrittenIv {
     iv: String,
 }
 
-/// Members of either function; which are needed depends on `kdf`.
+/// Parameters of both functions; `kdf` determines the required ones.
 #[derive(Default, Serialize, Deserialize)]
 struct WrittenKdf {
     dklen: u64,
@@ -84,7 +84,7 @@ struct WrittenBinding {
     seal: String,
 }
 
-/// A new file's text.
+/// Returns the text of a new file, encrypted with the password.
 pub(super) fn write(
     secret: &SecretKey,
     password: &Password,
@@ -124,7 +124,7 @@ pub(super) fn write(
 }
 
 impl KeyFile {
-    /// Reads a file's text; nothing in it is trusted.
+    /// Parses a file's text. None of its content is trusted.
     pub(super) fn parse(text: &str, path: &Path) -> Result<Self, KeystoreError> {
         let form = |reason: &str| KeystoreError::Form { path: path.to_owned(), reason: SafeText::clean(reason, 200) };
         let written: Written = serde_json::from_str(text).map_err(|error| form(&error.to_string()))?;
@@ -146,7 +146,7 @@ impl KeyFile {
                 if !n.is_power_of_two() || n < 2 {
                     return Err(form("its scrypt cost is no power of two"));
                 }
-                // At most 63.
+                // At most 63, so it fits.
                 let log_n = u8::try_from(n.trailing_zeros()).unwrap_or(u8::MAX);
                 let (r, p) = (kdf.r.ok_or_else(missing)?, kdf.p.ok_or_else(missing)?);
                 if r == 0 || p == 0 {
@@ -194,12 +194,12 @@ impl KeyFile {
         Ok(Self { address, stretching, salt, iv, ciphertext, mac, bound })
     }
 
-    /// Address and ledger, in the file's words; `None` for another wallet's file.
+    /// Returns the address and the ledger that the file claims; `None` for another wallet's file.
     pub(super) fn claims(&self) -> Option<(Address, &LedgerId)> {
         Some((self.address?, &self.bound.as_ref()?.0))
     }
 
-    /// The key, if the password is right and everything the file says of it is true.
+    /// Decrypts the key. Fails if the password is wrong, or if the claimed address or ledger does not match.
     pub(super) fn open(&self, password: &Password, path: &Path) -> Result<SecretKey, KeystoreError> {
         let wrong = || KeystoreError::Password { path: path.to_owned() };
         let derived = self.stretching.derive(password, &self.salt).ok_or_else(wrong)?;
@@ -230,7 +230,7 @@ fn random<const N: usize>() -> Result<[u8; N], SecretError> {
     Ok(bytes)
 }
 
-/// A random UUID, version 4 ([RFC 9562](https://www.rfc-editor.org/rfc/rfc9562#section-5.4)).
+/// Formats random bytes as a UUID, version 4 ([RFC 9562](https://www.rfc-editor.org/rfc/rfc9562#section-5.4)).
 fn uuid(random: [u8; 16]) -> String {
     let value = u128::from_be_bytes(random);
     let value = (value & !(0xf << 76) & !(0b11 << 62)) | (0x4 << 76) | (0b10 << 62);

@@ -1,4 +1,4 @@
-//! Files, names and modes: a key file is its owner's alone from creation, and comes into being whole.
+//! Creation, names and permissions of key files. A file is accessible to its owner only and appears complete.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -8,11 +8,11 @@ use super::{KeyName, KeystoreError};
 use bardo_base::regular_file;
 use bardo_base::text::SafeText;
 
-/// The largest key file that is read, in bytes. Real ones have some hundreds.
+/// Maximum size of a key file, in bytes. Real ones have a few hundred.
 const LARGEST_FILE: u64 = 64 << 10;
 
-/// Writes a file that was not there: under a name of its own first, whole and on disk, then under `path` in one step that
-/// fails if something is there.
+/// Creates a file, failing if it exists. The content is written and synced under a temporary name, then linked to
+/// `path` in one atomic step.
 pub(super) fn create(folder: &Path, path: &Path, bytes: &[u8], name: &KeyName) -> Result<(), KeystoreError> {
     let failed = |at: &Path, error: std::io::Error| file_error(at, &error);
     make_folder(folder).map_err(|error| failed(folder, error))?;
@@ -20,22 +20,22 @@ pub(super) fn create(folder: &Path, path: &Path, bytes: &[u8], name: &KeyName) -
     let draft = folder.join(format!(".{name}.{}.new", rand::random::<u64>()));
     let written = write_private(&draft, bytes)
         .map_err(|error| failed(&draft, error))
-        // A link is made only where nothing is, in one step; a rename would put itself over what is there.
+        // A hard link fails if the target exists; a rename would overwrite it.
         .and_then(|()| {
             fs::hard_link(&draft, path).map_err(|error| match error.kind() {
                 ErrorKind::AlreadyExists => KeystoreError::Exists { name: name.clone(), path: path.to_owned() },
                 _ => failed(path, error),
             })
         });
-    // Written or not, the draft has done its part.
+    // The draft is removed in either case.
     let removed = fs::remove_file(&draft);
     written?;
     removed.map_err(|error| failed(&draft, error))?;
-    // The entry in the folder, too, has to be on disk before anybody sends money to the address.
+    // Sync the directory entry as well: the file must be durable before anyone sends money to the address.
     fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed(folder, error))
 }
 
-/// A file's text, up to the largest size.
+/// Reads a file's text, up to [`LARGEST_FILE`].
 pub(super) fn read(path: &Path) -> Result<String, KeystoreError> {
     let failed = |error: std::io::Error| file_error(path, &error);
     regular_file::read_text(path, LARGEST_FILE).map_err(|error| match error.kind() {
@@ -46,7 +46,7 @@ pub(super) fn read(path: &Path) -> Result<String, KeystoreError> {
     })
 }
 
-/// The names of the keys in a folder, sorted.
+/// Returns the names of the keys in a folder, sorted; empty if the folder does not exist.
 pub(super) fn names(folder: &Path) -> Result<Vec<KeyName>, KeystoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -65,7 +65,7 @@ pub(super) fn names(folder: &Path) -> Result<Vec<KeyName>, KeystoreError> {
     Ok(names)
 }
 
-/// Whether nobody but the owner can read the file or put another in its place.
+/// Checks that only the owner can read or replace the file.
 pub(super) fn only_the_owner(folder: &Path, path: &Path) -> Result<(), KeystoreError> {
     only_the_owner_of(folder, 0o700)?;
     only_the_owner_of(path, 0o600)
@@ -75,7 +75,7 @@ pub(super) fn only_the_owner(folder: &Path, path: &Path) -> Result<(), KeystoreE
 fn only_the_owner_of(path: &Path, right: u32) -> Result<(), KeystoreError> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = fs::metadata(path).map_err(|error| file_error(path, &error))?.permissions().mode() & 0o777;
-    // A folder that others can list gives nothing away; one that they can write to does.
+    // Others may list the folder, but must not write to it.
     let forbidden = if right == 0o700 { 0o022 } else { 0o077 };
     if mode & forbidden != 0 {
         return Err(KeystoreError::Mode { path: path.to_owned(), mode, right });
@@ -85,7 +85,7 @@ fn only_the_owner_of(path: &Path, right: u32) -> Result<(), KeystoreError> {
 
 #[cfg(not(unix))]
 fn only_the_owner_of(_: &Path, _: u32) -> Result<(), KeystoreError> {
-    // Elsewhere a user's folders are the user's by default.
+    // On other systems, a user's folders are private by default.
     Ok(())
 }
 

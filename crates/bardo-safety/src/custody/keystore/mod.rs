@@ -1,12 +1,14 @@
-//! Keys at rest: one encrypted file each, in a folder of their own, in the form that other wallets read (web3 secret
-//! storage, version 3). A file is made for its owner's eyes from the first byte, whole or not at all, and never over
+//! Encrypted key files, one per key, in a folder of their own, in a format that other wallets can read (web3 secret
+//! storage, version 3). A file is private from its creation, appears complete or not at all, and never overwrites
 //! another.
+//!
+//! | file | contents |
 //!
 //! | file | holds |
 //! |---|---|
-//! | `file` | the form of a key file, with what of it is believed |
-//! | `cipher` | from a password to a key and back |
-//! | `folder` | files, names, modes |
+//! | `file` | format and validation of a key file |
+//! | `cipher` | key derivation and encryption |
+//! | `folder` | creation, names and permissions of files |
 
 mod cipher;
 mod file;
@@ -28,150 +30,151 @@ use bardo_base::text::SafeText;
 
 pub use cipher::{MOST_MEMORY, MOST_ROUNDS};
 
-/// The longest name of a key, in characters.
+/// Maximum length of a key's name, in characters.
 const LONGEST_NAME: usize = 40;
 
-/// The name of a key: letters, digits, `-` and `_`. Also its file's, so nothing in it can lead to another folder.
+/// Name of a key: letters, digits, `-` and `_`. It is also the file's name, so it cannot lead to another folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName(String);
 
-/// A folder of key files.
+/// Folder with key files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keystore {
     folder: PathBuf,
 }
 
-/// A key file as it can be told without its password. The address is the file's own claim until it is opened.
+/// Key file as listed without its password. The address is only the file's claim until it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyEntry {
-    /// Its name.
+    /// Name of the key.
     pub name: KeyName,
-    /// The file.
+    /// Path of the key file.
     pub path: PathBuf,
-    /// Whose key the file says it is.
+    /// Address that the file claims.
     pub address: Address,
-    /// The ledger it belongs to.
+    /// Ledger that the key belongs to.
     pub ledger: LedgerId,
 }
 
-/// A file of the folder, whether or not it can be used.
+/// Key file of the folder, usable or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name.
+    /// Name of the key.
     pub name: KeyName,
-    /// What it says, or why it cannot be used.
+    /// The file's claims, or the reason for which it cannot be used.
     pub entry: Result<KeyEntry, KeystoreError>,
 }
 
-/// Why a key file cannot be made, read or used.
+/// Reason for which a key file cannot be created, read or used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeystoreError {
-    /// Not a name.
+    /// The text is not a valid key name.
     #[error("`{0}` is no name for a key: take 1 to 40 letters, digits, `-` or `_`")]
     Name(SafeText),
-    /// A key of that name is there.
+    /// A key of this name exists already.
     #[error("there is a key called `{name}` already ({path}); it stays as it is: choose another name")]
     Exists {
-        /// The name.
+        /// Name of the key.
         name: KeyName,
-        /// Its file.
+        /// Path of the existing file.
         path: PathBuf,
     },
-    /// No key of that name.
+    /// There is no key of this name.
     #[error("there is no key called `{name}`{}; `bardo keys list` lists them", there_is(.known))]
     NotFound {
-        /// The name.
+        /// Name of the key.
         name: KeyName,
-        /// The names there are.
+        /// Names of the existing keys.
         known: Vec<KeyName>,
     },
-    /// The system refused.
+    /// A file operation failed.
     #[error("{path}: {reason}")]
     File {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error message of the operating system.
         reason: SafeText,
     },
-    /// Others could read or replace it.
+    /// The permissions let others read or replace the file.
     #[error(
         "{path} can be reached by others (mode {mode:o}): run `chmod {right:o} {path}`, and think about who may have copied it"
     )]
     Mode {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Its mode.
+        /// Current permission bits.
         mode: u32,
-        /// What the mode should be.
+        /// Required permission bits.
         right: u32,
     },
-    /// Not a key file, or not one of version 3.
+    /// The file is not a key file of version 3.
     #[error("{path} is no key file that can be read: {reason}")]
     Form {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the fault.
         reason: SafeText,
     },
-    /// Opening it would take more memory or time than any wallet asks for.
+    /// Decryption would take more memory or time than the limits allow.
     #[error("{path} asks for {what}, more than any wallet does: it is not opened")]
     TooCostly {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it asks for.
+        /// Resource that exceeds the limits.
         what: &'static str,
     },
-    /// The password is not the one, or the file was changed.
+    /// The password is wrong, or the file was changed.
     #[error("{path} does not open: the password is wrong, or the file was changed")]
     Password {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The key inside is not the one the file claims.
+    /// The key in the file does not match the claimed address.
     #[error("{path} holds the key of {found} and says it is {claimed}'s: somebody has changed it; do not use it")]
     OtherKey {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Of the key inside.
+        /// Address of the key in the file.
         found: Address,
-        /// In the file's words.
+        /// Address that the file claims.
         claimed: Address,
     },
-    /// Another wallet's file, which belongs to no ledger.
+    /// The file is another wallet's and belongs to no ledger.
     #[error("{path} belongs to no ledger: bring it in with `bardo keys import NAME --keystore {path}`")]
     Unbound {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// It belongs to another ledger.
+    /// The key belongs to another ledger.
     #[error(
         "the key `{name}` belongs to ledger {own}, and this is ledger {found}: one key is counted in one ledger, or its limits \
          would hold twice over; use its own data folder, or import the key here and delete it there"
     )]
     OtherLedger {
-        /// The key.
+        /// Name of the key.
         name: KeyName,
-        /// The ledger it belongs to.
+        /// Ledger that the key belongs to.
         own: LedgerId,
-        /// The one it was to be used with.
+        /// Ledger that it was to be used with.
         found: LedgerId,
     },
-    /// The secret itself is none.
+    /// The secret or the new password is invalid.
     #[error(transparent)]
     Secret(#[from] SecretError),
 }
 
 impl Keystore {
-    /// The key files in `folder`, which need not be there yet.
+    /// Creates a keystore for `folder`, which need not exist yet.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// Encrypts a key into a new file, bound to `ledger`. Takes about half a second and 256 MiB on purpose.
+    /// Encrypts a key into a new file, bound to `ledger`. The key derivation deliberately takes about half a second and
+    /// 256 MiB.
     ///
     /// # Errors
-    /// [`KeystoreError::Exists`]; [`SecretError::ShortPassword`]; [`KeystoreError::File`] if the file could not be made,
-    /// of which then nothing is left.
+    /// [`KeystoreError::Exists`], [`SecretError::ShortPassword`], or [`KeystoreError::File`] if the file could not be
+    /// created; no incomplete key file is left then.
     pub fn create(
         &self,
         name: &KeyName,
@@ -181,7 +184,7 @@ impl Keystore {
     ) -> Result<KeyEntry, KeystoreError> {
         let password = for_a_new_key(password.clone())?;
         let path = self.path(name);
-        // Before the work; the creation itself decides.
+        // Checked early to save work; the creation itself decides.
         if path.exists() {
             return Err(KeystoreError::Exists { name: name.clone(), path });
         }
@@ -192,30 +195,30 @@ impl Keystore {
         Ok(KeyEntry { name: name.clone(), path, address, ledger: ledger.clone() })
     }
 
-    /// Every file in the folder that looks like a key, by name; those that cannot be read say why.
+    /// Returns every key file in the folder, sorted by name. A file that cannot be used is listed with the error.
     ///
     /// # Errors
-    /// [`KeystoreError::File`] if the folder cannot be read. One that is not there holds nothing.
+    /// [`KeystoreError::File`] if the folder cannot be read. A missing folder is empty.
     pub fn list(&self) -> Result<Vec<Listed>, KeystoreError> {
         let names = folder::names(&self.folder)?;
         Ok(names.into_iter().map(|name| Listed { entry: self.entry(&name), name }).collect())
     }
 
-    /// What a file says of itself.
+    /// Reads the claims of a key file, without its password.
     ///
     /// # Errors
-    /// [`KeystoreError`].
+    /// [`KeystoreError`] if the file is missing, cannot be read, or belongs to no ledger.
     pub fn entry(&self, name: &KeyName) -> Result<KeyEntry, KeystoreError> {
         let (path, file) = self.read(name)?;
         let (address, ledger) = file.claims().ok_or_else(|| KeystoreError::Unbound { path: path.clone() })?;
         Ok(KeyEntry { name: name.clone(), address, ledger: ledger.clone(), path })
     }
 
-    /// Opens a key for signing, for use with `ledger`. Takes about half a second and 256 MiB: not on a thread that
-    /// serves others.
+    /// Opens a key for signing, for use with `ledger`. Takes about half a second and 256 MiB, so run it on a blocking
+    /// thread.
     ///
     /// # Errors
-    /// [`KeystoreError::Password`], [`KeystoreError::OtherLedger`], and what is wrong with the file.
+    /// [`KeystoreError::Password`], [`KeystoreError::OtherLedger`], or the fault of the file.
     pub fn open(&self, name: &KeyName, password: &Password, ledger: &LedgerId) -> Result<LocalAccount, KeystoreError> {
         let (path, file) = self.read(name)?;
         let (_, own) = file.claims().ok_or_else(|| KeystoreError::Unbound { path: path.clone() })?;
@@ -228,21 +231,21 @@ impl Keystore {
         Ok(LocalAccount::open(key))
     }
 
-    /// Whether the password opens this key file, whatever ledger it belongs to; the account inside. Takes as long as
-    /// [`Self::open`], and keeps nothing of the key.
+    /// Checks the password of a key file, whatever ledger it belongs to, and returns the address of the key. Takes as
+    /// long as [`Self::open`] and does not keep the key.
     ///
     /// # Errors
-    /// [`KeystoreError::Password`], and what is wrong with the file.
+    /// [`KeystoreError::Password`], or the fault of the file.
     pub fn verify(&self, name: &KeyName, password: &Password) -> Result<Address, KeystoreError> {
         let (path, file) = self.read(name)?;
         let secret = file.open(password, &path)?;
         Ok(Key::new(&secret).ok_or(SecretError::OutOfRange)?.address())
     }
 
-    /// The key inside another wallet's file, wherever that lies; for importing.
+    /// Decrypts the key of another wallet's file at any path, for importing.
     ///
     /// # Errors
-    /// [`KeystoreError::Password`], and what is wrong with the file.
+    /// [`KeystoreError::Password`], or the fault of the file.
     pub fn read_foreign(path: impl Into<PathBuf>, password: &Password) -> Result<SecretKey, KeystoreError> {
         let path = path.into();
         let text = folder::read(&path)?;

@@ -1,4 +1,4 @@
-//! Key files: others' read, ours written, and everything that must not open.
+//! Key files of other wallets, our own files, and files that must not open.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::*;
 
 /// The specification's own file with PBKDF2
 /// (<https://ethereum.org/en/developers/docs/data-structures-and-encoding/web3-secret-storage/>), password
-/// `testpassword`. Its file with scrypt has a cost of 2^18 for blocks of 1, which RFC 7914 rules out.
+/// `testpassword`. Its file with scrypt has a cost of 2^18 for a block size of 1, which RFC 7914 rules out.
 const SPECIFIED: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"6087dab2f9fdbbfaddc31a909735c1e6"},"ciphertext":"5318b4d5bcd28de64ee5559e671353e16f075ecae9f99c7a79a38af5f869aa46","kdf":"pbkdf2","kdfparams":{"c":262144,"dklen":32,"prf":"hmac-sha256","salt":"ae3cd4e7013836a3df6bd7241b12db061dbe2c6785853cce422d148a624ce0bd"},"mac":"517ead924a9d0dc3124507e3393d175ce3ff7c1e96529c6c555ce9e51205e9b2"},"id":"3198bc9c-6672-5ab3-d995-4942343ae5b6","version":3}"#;
 const SPECIFIED_SECRET: &str = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";
 
@@ -34,7 +34,8 @@ fn secret() -> SecretKey {
     SecretKey::from_hex(SPECIFIED_SECRET).unwrap()
 }
 
-/// One of our files' text, made once: it takes a while on purpose. Password `correct horse`, ledger `real-1`.
+/// Text of one of our files, created once because the key derivation is slow. Password `correct horse`, ledger
+/// `real-1`.
 static OURS_TEXT: LazyLock<String> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     let entry = Keystore::at(folder.path().join("keys"))
@@ -43,7 +44,7 @@ static OURS_TEXT: LazyLock<String> = LazyLock::new(|| {
     fs::read_to_string(entry.path).unwrap()
 });
 
-/// A keystore with `text` in it as key `made`.
+/// Returns a keystore with `text` as the file of key `made`.
 fn holding(text: &str) -> (tempfile::TempDir, Keystore) {
     let folder = tempfile::tempdir().unwrap();
     let keys = folder.path().join("keys");
@@ -103,12 +104,12 @@ fn a_key_opens_for_its_own_ledger_only() {
     let refused = keystore.open(&name("made"), &password("correct horse"), &ledger("real-2")).unwrap_err();
     assert!(matches!(&refused, KeystoreError::OtherLedger { found, .. } if *found == ledger("real-2")), "{refused}");
 
-    // Rewriting the name does not help: it is sealed.
+    // Changing the ledger's name fails, since it is authenticated.
     let (_folder, forged) = holding(&changed(|file| file["bardo"]["ledger"] = "real-2".into()));
     let refused = forged.open(&name("made"), &password("correct horse"), &ledger("real-2")).unwrap_err();
     assert!(matches!(refused, KeystoreError::Password { .. }), "{refused}");
 
-    // Nor does taking it away, nor leaving the address out, by which the caps would count.
+    // So does removing it, or the address, by which the limits count.
     for member in ["bardo", "address"] {
         let (_folder, stripped) = holding(&changed(|file| {
             file.as_object_mut().unwrap().remove(member);
@@ -136,7 +137,7 @@ fn a_changed_file_does_not_open() {
     for (what, change) in changes {
         let (_folder, keystore) = holding(&changed(|file| change(file)));
         let refused = keystore.open(&name("made"), &password("correct horse"), &ledger("real-1")).unwrap_err();
-        // The initialisation vector is not under the checksum: another key comes out, and is told by its address.
+        // The checksum does not cover the initialisation vector: another key results, and its address reveals that.
         assert!(
             matches!(refused, KeystoreError::Password { .. } | KeystoreError::OtherKey { .. }),
             "{what}: {refused}"

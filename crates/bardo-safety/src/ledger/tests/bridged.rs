@@ -1,4 +1,4 @@
-//! What bridges carry away, and the highest marks that go with it.
+//! Value that bridges carry away, and the high-water marks that move with it.
 
 use super::*;
 
@@ -6,12 +6,12 @@ const HERE: u64 = 31_337;
 const THERE: u64 = 31_338;
 
 impl File {
-    /// A bridge order that carries `worth` away, reserved while the account has `whole` on the chain it leaves.
+    /// Reserves a bridge order that carries `worth` away while the account has `whole` on the source chain.
     fn bridge(&mut self, whole: u64, worth: u64) -> ReservationId {
         self.bridge_beside(whole, worth, &[])
     }
 
-    /// The same, while `others` are known of.
+    /// Reserves such an order while `others` are known.
     fn bridge_beside(&mut self, whole: u64, worth: u64, others: &[(ReservationId, u64)]) -> ReservationId {
         let others: Vec<_> = others.iter().map(|(id, worth)| (*id, dollars(*worth))).collect();
         self.write(|transaction| {
@@ -44,7 +44,7 @@ impl File {
         self.write(|transaction| observe(transaction, DAY, &Party { chain_id, ..party() }, dollars(whole))).unwrap();
     }
 
-    /// The marks here and there, in whole dollars.
+    /// Returns the high-water marks of both chains, in whole dollars.
     fn marks(&self) -> [u64; 2] {
         [HERE, THERE].map(|chain| {
             let usage = usage(&self.connection, DAY, chain, party().account, [], 0).unwrap();
@@ -67,10 +67,10 @@ fn the_mark_goes_with_the_money_and_a_fall_in_percent_stays_what_it_was() {
     let id = file.bridge(950, 855);
     assert_eq!(file.marks(), [1_000, 100], "nothing moves before it has arrived");
     assert_eq!(file.arrives(id), Some((1_000_000_000, 100_000_000)));
-    // 95 of 100 here, 955 of 1,000 there: what was lost is left behind nowhere.
+    // 95 of 100 remain here, and 955 of 1,000 are there: the drawdown is the same on both chains.
     assert_eq!(file.marks(), [100, 1_000]);
     assert_eq!(file.noted(), 0);
-    // Once is enough.
+    // A second arrival of the same order has no effect.
     assert_eq!(file.write(|transaction| note_arrived(transaction, DAY, id)).unwrap(), None);
     assert_eq!(file.marks(), [100, 1_000]);
 }
@@ -84,7 +84,7 @@ fn what_arrives_before_its_order_ends_raises_the_mark_once() {
     file.sees(THERE, 600);
     file.arrives(id);
     assert_eq!(file.marks(), [500, 600]);
-    // Where nobody has looked yet, the mark is what came.
+    // Without an earlier reading, the mark is the value that arrived.
     let mut file = File::new();
     let id = file.bridge(1_000, 500);
     file.arrives(id);
@@ -95,7 +95,7 @@ fn what_arrives_before_its_order_ends_raises_the_mark_once() {
 fn of_two_on_their_way_each_takes_its_own_part() {
     let mut file = File::new();
     let first = file.bridge(1_000, 500);
-    // The first is locked and counted when the second is reserved.
+    // The first order is locked and counted when the second is reserved.
     let second = file.bridge(1_000, 400);
     file.weigh(1_000, &[(first, 500), (second, 400)]);
     file.arrives(first);
@@ -103,7 +103,7 @@ fn of_two_on_their_way_each_takes_its_own_part() {
     file.arrives(second);
     assert_eq!(file.marks(), [100, 900]);
 
-    // Of one that is in the wallet still when the second is reserved, the same: it is among all that there is.
+    // The same holds if the first order's value is still in the wallet, since the total includes it.
     let mut file = File::new();
     let first = file.bridge(1_000, 500);
     file.weigh(1_000, &[(first, 500)]);
@@ -112,8 +112,8 @@ fn of_two_on_their_way_each_takes_its_own_part() {
     file.arrives(second);
     assert_eq!(file.marks(), [100, 900]);
 
-    // One of which nothing is known may have been among all that there was, or not: 100 or 300 stay here, and 700 or 900
-    // go. Neither mark comes out too low.
+    // The first order may or may not have been part of the total: 100 or 300 stay here, and 700 or 900 leave. Neither
+    // mark becomes too low.
     let mut file = File::new();
     let first = file.bridge(1_000, 500);
     let second = file.bridge(1_000, 400);
@@ -127,11 +127,11 @@ fn of_two_on_their_way_each_takes_its_own_part() {
 fn it_is_weighed_as_it_was_seen_last() {
     let mut file = File::new();
     let id = file.bridge(1_000, 500);
-    // It has fallen to 300 on its way, of 800 in all: of the mark three eighths go.
+    // The value fell to 300 in transit, of 800 in total: three eighths of the mark move.
     file.weigh(800, &[(id, 300)]);
     file.arrives(id);
     assert_eq!(file.marks(), [625, 375]);
-    // More than all cannot leave.
+    // An order cannot carry away more than the whole.
     let mut file = File::new();
     let id = file.bridge(1_000, 2_000);
     file.arrives(id);
@@ -177,6 +177,6 @@ fn what_leaves_where_something_is_to_arrive_takes_its_part_of_the_mark_along() {
     file.arrives(back);
     assert_eq!(file.marks(), [1_300, 100]);
     file.arrives(id);
-    // Half of 1,300 goes with what was half of all when it was weighed: the marks together stay what they were.
+    // Half of the total leaves, and with it half of the mark of 1,300; the sum of the marks stays the same.
     assert_eq!(file.marks(), [650, 750]);
 }

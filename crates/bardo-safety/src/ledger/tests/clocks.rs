@@ -1,4 +1,4 @@
-//! A machine's clock that is set forward, and what really went out.
+//! Clocks that differ from the chain's time, and the value that left the account.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const MINUTE: u64 = 60_000;
 
 impl File {
     fn reserve_by_chain(&mut self, now: u64, block_time: u64, whole: u64) -> Result<ReservationId, LedgerError> {
-        // Neither trades nor cooldowns are what is tested here.
+        // Limits on trades and cooldowns are not tested here.
         let caps = Caps { cooldown: 0, trades_per_hour: 100, ..caps() };
         self.write(|transaction| reserve_by_chain(transaction, now, block_time, &caps, &party(), &request(whole)))
     }
@@ -27,20 +27,20 @@ fn a_clock_that_is_set_forward_frees_nothing_where_the_chain_tells_the_time() {
         file.settle(at, id, Outcome::Done { spent: dollars(100) }).unwrap();
     }
     let at = now + 6 * 61 * MINUTE;
-    // The day is full; a machine that shows the day after tomorrow changes nothing of that, nor does a call.
+    // The day's limit is used up. Neither a machine whose clock is ahead nor a call changes that.
     for ahead in [0, HOUR, 2 * DAY, 40 * DAY] {
         file.write(|transaction| take_call(transaction, at + ahead, &GolemId::operator(), 1_000)).unwrap();
         assert_eq!(rules(file.reserve_by_chain(at + ahead, at, 1)), ["max_daily_spend_usd"], "{ahead}");
     }
-    // Not even where something was settled while the clock was wrong.
+    // A settlement under the wrong clock does not change it either.
     let exit = Request { exempt: true, takes_back: true, spend: Micros::ZERO, ..request(0) };
     let id = file.write(|transaction| reserve_by_chain(transaction, at, at, &caps(), &party(), &exit)).unwrap();
     file.settle(at + 40 * DAY, id, Outcome::Done { spent: Micros::ZERO }).unwrap();
     assert_eq!(rules(file.reserve_by_chain(at + 40 * DAY, at, 1)), ["max_daily_spend_usd"]);
-    // A day later by the chain it is free.
+    // A day later on the chain, there is room again.
     let id = file.reserve_by_chain(at + DAY, at + DAY, 1).unwrap();
     file.settle(at + DAY, id, Outcome::Withdrawn).unwrap();
-    // A chain that is a little late holds nothing up.
+    // A chain that is slightly behind blocks nothing.
     assert_eq!(rules(file.reserve_by_chain(at + DAY, at + DAY - CLOCK_SLACK / 2, 1)), [""; 0]);
 }
 
@@ -48,18 +48,18 @@ fn a_clock_that_is_set_forward_frees_nothing_where_the_chain_tells_the_time() {
 fn a_clock_that_is_behind_the_chain_counts_nothing_that_would_be_old_when_it_is_set_right() {
     let (mut file, at) = (File::new(), 1_000 * DAY);
     assert_eq!(file.reserve_by_chain(at - DAY, at, 100), Err(LedgerError::ClockBehind { by: DAY }));
-    // What takes back does not wait for a clock.
+    // Revocations do not depend on the clock.
     let back = Request { exempt: true, takes_back: true, spend: Micros::ZERO, ..request(0) };
     let id = file.write(|tx| reserve_by_chain(tx, at - DAY, at, &caps(), &party(), &back)).unwrap();
     file.settle(at - DAY, id, Outcome::Withdrawn).unwrap();
-    // A clock that is a little late holds nothing up, and nothing by more.
+    // A clock behind by up to the slack is accepted, and one further behind is not.
     let id = file.reserve_by_chain(at - CLOCK_SLACK, at, 100).unwrap();
     file.settle(at, id, Outcome::Done { spent: dollars(100) }).unwrap();
     let by = CLOCK_SLACK + 1;
     assert_eq!(file.reserve_by_chain(at, at + by, 100), Err(LedgerError::ClockBehind { by }));
-    // An endpoint that lies about the time has not moved the ledger's on.
+    // An endpoint that reports a false time has not advanced the ledger's clock.
     assert_eq!(clock(&file.connection).unwrap(), at);
-    // What was told a later time before counts by that, whatever the machine shows now.
+    // A later time that the ledger has seen counts, whatever the machine's clock shows.
     let id = file.reserve_by_chain(at - DAY, at + MINUTE, 100).unwrap();
     file.settle(at - DAY, id, Outcome::Withdrawn).unwrap();
 }
@@ -88,7 +88,7 @@ fn what_has_gone_out_once_is_not_counted_again_where_it_is_held_again() {
         file.moved(DAY + 2).0
     };
     assert_eq!(sold(&mut file, Outcome::Done { spent: dollars(50) }), dollars(40));
-    // What had not counted does then.
+    // An amount that had not counted counts now.
     assert_eq!(sold(&mut file, Outcome::NotSent), dollars(80));
 }
 
@@ -104,13 +104,13 @@ fn what_was_only_allowed_begun_or_offered_in_vain_has_not_gone_out() {
         file.settle(now, id, outcome).unwrap();
         file.moved(now)
     };
-    // An allowance counts as spent, and nothing has gone.
+    // An allowance counts as spent, but nothing left the account.
     assert_eq!(done(0, Outcome::Done { spent: dollars(50) }), (Micros::ZERO, dollars(50)));
-    // An order that took nothing, or a plan that only began: what it cost and no more.
+    // An unfilled order and a plan that only began count with their cost at most.
     assert_eq!(done(50, Outcome::Done { spent: dollars(1) }).0, dollars(1));
     assert_eq!(done(50, Outcome::Reverted { gas: dollars(1) }).0, dollars(1));
     assert_eq!(done(50, Outcome::NotSent).0, dollars(1));
-    // A sale.
+    // A completed sale.
     assert_eq!(done(40, Outcome::Done { spent: dollars(45) }).0, dollars(41));
 }
 

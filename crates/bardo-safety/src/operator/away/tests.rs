@@ -13,7 +13,7 @@ const USDC: Address = Address::repeat_byte(2);
 const DEADLINE: u32 = 1_000;
 const LOCKED_IN: u64 = 7;
 
-/// Five dollar coins that were locked in block 7.
+/// Five dollars of a stablecoin, locked in block 7.
 fn order() -> Record {
     let locked = json!({"chain_id": 31_337, "hash": B256::ZERO, "block": LOCKED_IN});
     Record { card: Some(card(locked)), ..bridge_order(ACCOUNT, USDC, DEADLINE) }
@@ -65,7 +65,7 @@ fn what_is_locked_counts_at_the_lowest_price_until_anybody_may_take_it_back() {
     assert_eq!(told(LOCKED_IN, 500), Some(Carried::OnItsWay(worth)));
     assert_eq!(told(LOCKED_IN, deadline), Some(Carried::OnItsWay(worth)));
     assert_eq!(told(LOCKED_IN, deadline + 1), None);
-    // The balances of the block before have it still: it would count twice.
+    // The balances of the block before still include it, so it would count twice.
     assert_eq!(told(LOCKED_IN - 1, 500), Some(Carried::InWallet(worth)));
 }
 
@@ -74,7 +74,7 @@ fn what_is_in_the_wallet_is_weighed_and_not_counted_twice() {
     let five = Micros::new(4_950_000).unwrap();
     let both =
         [(ReservationId::stored(1), Carried::InWallet(five)), (ReservationId::stored(2), Carried::OnItsWay(five))];
-    // Once as a balance, once as what is away; of the marks each takes its part.
+    // Counted once as a balance and once as open; each order has its part in the marks.
     assert_eq!(worth(&both), five);
     assert_eq!(weighed(&both), [(ReservationId::stored(1), five), (ReservationId::stored(2), five)]);
 }
@@ -103,7 +103,7 @@ fn what_is_not_known_counts_for_nothing() {
     type Change = fn(&mut Record);
     let unknown: [(&str, Change); 4] = [
         ("nothing was told of it", |order| order.card = None),
-        // Nor is it certain that it is in the wallet: it may have been locked since somebody looked.
+        // It is not certainly in the wallet either: it may have been locked since the last poll.
         ("not seen locked", |order| order.card = Some(card(serde_json::Value::Null))),
         ("what was told cannot be read", |order| order.card = Some("{}".to_owned())),
         ("nobody knows since when", |order| {

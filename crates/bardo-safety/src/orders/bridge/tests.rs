@@ -9,17 +9,18 @@ fn place() -> TxPlace {
     TxPlace { chain_id: 31_338, hash: B256::ZERO, block: Some(5) }
 }
 
-/// What is told of an order whose money the source's settler has paid on, by what was seen over there and when.
+/// Poll result and money line of an order that the origin's settler has repaid, given the delivery seen and the
+/// destination's time.
 fn told(came: Option<Option<u64>>, time: u64) -> (Seen, String) {
     told_by(came, time, false)
 }
 
-/// The same where the endpoints over there contradict each other.
+/// The same with endpoints on the destination that may disagree.
 fn told_by(came: Option<Option<u64>>, time: u64, untold: bool) -> (Seen, String) {
     told_with(came.map(|came| (Address::ZERO, came)), time, untold, &[])
 }
 
-/// The same with who delivered, and the relayers' bids.
+/// The same with the deliverer and the relayers' bids.
 fn told_with(came: Option<(Address, Option<u64>)>, time: u64, untold: bool, bids: &[RelayerBid]) -> (Seen, String) {
     let record = bridge_order(Address::repeat_byte(9), Address::repeat_byte(2), DEADLINE);
     let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
@@ -52,7 +53,7 @@ fn what_was_paid_on_and_not_seen_to_arrive_is_told_as_that_and_waited_for() {
     assert_eq!((seen.end, money.as_str()), (Some(Ending::Took), nowhere));
     assert!(!has_arrived(&seen.card, Ending::Took));
 
-    // Delivered by the word of the settler over there, and not in the balance: that is no arrival.
+    // The settler reports a delivery that the balance does not confirm: this is not an arrival.
     for came in [None, Some(3_999_999)] {
         let (seen, money) = told(Some(came), deadline);
         assert_eq!((seen.end, money.as_str()), (Some(Ending::Took), "delivered on base, as its settler says"));
@@ -91,12 +92,12 @@ fn the_account_that_delivered_is_the_one_chosen_bid() {
         (chosen, update.filler)
     };
     let [one, two] = [1, 2].map(Address::repeat_byte);
-    // Until somebody delivers the network's word counts, and once.
+    // Before a delivery, the network's choice counts, and only its first entry.
     let bids = [bid(1, true), bid(2, false), bid(2, true)];
     assert_eq!(chosen(None, &bids), (vec![one], None));
-    // Another than the chosen one delivered; it had bid twice.
+    // A relayer other than the chosen one delivered; it had made two bids.
     assert_eq!(chosen(Some(2), &bids), (vec![two], Some(two)));
-    // Somebody who never bid delivered: no bid is chosen, and the status names who it was.
+    // A relayer without a bid delivered: no bid is chosen, and the card names the deliverer.
     let three = Address::repeat_byte(3);
     assert_eq!(chosen(Some(3), &bids), (vec![], Some(three)));
 }

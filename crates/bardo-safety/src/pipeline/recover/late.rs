@@ -1,6 +1,6 @@
-//! What was given up, because an endpoint refused it when it was sent first, and is in a block all the same: whoever
-//! refuses bytes has them, and can pass them on. What was held for it is held again, and its permit has no end any more;
-//! then it is settled by the table like all that is left open.
+//! Transactions that were given up because an endpoint refused them, and that a block includes nevertheless. The
+//! endpoint has the signed bytes and can broadcast them. Their spending is reserved again and their permit reopened;
+//! the recovery table then settles them.
 
 use rusqlite::Transaction;
 use serde_json::json;
@@ -14,10 +14,11 @@ use bardo_base::id::GolemId;
 use golem_chain::sender::{self, SenderError};
 
 impl Pipeline {
-    /// Asks every chain for what was given up on it.
+    /// Polls every chain for transactions that were given up on it.
     ///
     /// # Errors
-    /// [`Refusal`]: the ledger cannot be read or written. A chain that does not answer is asked the next time.
+    /// [`Refusal`] if the ledger cannot be read or written. A chain that does not answer is polled again by the next
+    /// recovery.
     pub(super) async fn look_at_given_up(&self) -> Result<(), Refusal> {
         for chain in &self.inner.chains {
             match chain.sender.look_at_given_up().await {
@@ -29,10 +30,10 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Holds again what was held for everything that is in a block although it was given up.
+    /// Reserves spending again for included transactions that had been given up.
     ///
     /// # Errors
-    /// [`Refusal`]: the ledger cannot be read or written.
+    /// [`Refusal`] if the ledger cannot be read or written.
     pub(super) async fn hold_late_again(&self) -> Result<(), Refusal> {
         if self.inner.store.read(sender::late).map_err(unavailable)?.is_empty() {
             return Ok(());
@@ -43,10 +44,11 @@ impl Pipeline {
     }
 }
 
-/// The same within a transaction: of what reserves after it, nobody can take the place.
+/// Reserves spending again within a database transaction, so that a later reservation in it cannot use the same
+/// headroom.
 ///
 /// # Errors
-/// [`ReserveError`]: the transaction is given up.
+/// [`ReserveError`] if the ledger fails; the database transaction must be rolled back.
 pub(in super::super) fn hold_late_again(
     transaction: &Transaction<'_>,
     rules: &dyn Rulebook,
@@ -55,7 +57,7 @@ pub(in super::super) fn hold_late_again(
     let refused = |error: sender::RecordError| ReserveError::Ledger(error.to_string());
     for hash in sender::late(transaction).map_err(refused)? {
         sender::took_note(transaction, hash).map_err(refused)?;
-        // What is still held needs nothing.
+        // A reservation without an end still holds the spending.
         let Some((permit_id, before)) = permit::ended_with(transaction, hash)? else { continue };
         let Reservation(held) = rules.hold_again(transaction, now, Reservation(before))?;
         permit::reopen(transaction, permit_id, held)?;

@@ -1,8 +1,7 @@
-//! Allowances that a plan gave before it ended half-way: found by the ledger, and still standing by the chain's word.
+//! Allowances that a plan set before it ended early: found in the ledger, and checked on chain.
 //!
-//! A plan that runs takes back by itself what it has given and not used. One whose program ended between its first
-//! transaction and the one that it is for cannot: nothing is signed anew by recovery. So what it left is found here, and
-//! the operator decides.
+//! A running plan revokes its unused allowances itself. If its process ended between the allowance and the main
+//! transaction, it cannot, and recovery signs nothing. Such allowances are listed here, and the operator decides.
 
 use std::collections::HashSet;
 
@@ -22,27 +21,27 @@ use bardo_base::error::{ErrorCode, ToolError};
 use golem_chain::provider::ProviderError;
 use golem_chain::sender::{self, RecordError, TxState};
 
-/// So many of the newest transactions are looked through.
+/// Number of the newest transactions that are searched.
 const LOOKED_THROUGH: u32 = 400;
 
-/// An allowance that nobody wanted to stand.
+/// Unused allowance of a plan that ended early.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOver {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Whose money it is.
+    /// Account that the allowance is on.
     pub owner: Address,
-    /// The token.
+    /// Address of the token.
     pub token: Address,
-    /// Who may take it.
+    /// Address that may take the token.
     pub spender: Address,
-    /// The Permit2 contract inside of which it stands; `None` where it stands on the token itself.
+    /// Permit2 contract that keeps the allowance; `None` if the token itself keeps it.
     pub inside: Option<Address>,
-    /// How much may be taken, raw, by the chain's word.
+    /// Current allowance on chain, in raw units.
     pub amount: U256,
 }
 
-/// An allowance as a transaction's calldata gives it.
+/// Allowance that a transaction's calldata sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Given {
     chain_id: u64,
@@ -53,15 +52,15 @@ struct Given {
 }
 
 impl Pipeline {
-    /// Allowances that were given for a plan whose purpose was never served, and that stand now.
+    /// Returns the allowances that were set for a plan that never reached its purpose, and that are still above zero.
     ///
     /// # Errors
-    /// [`Refusal`]: the ledger cannot be read, or a chain does not answer.
+    /// [`Refusal`] if the ledger cannot be read, or if a chain does not answer.
     pub async fn left_over(&self) -> Result<Vec<LeftOver>, Refusal> {
         let given = self.inner.store.read(left).map_err(unavailable)?;
         let mut standing = Vec::new();
         for one in given {
-            // What is on a chain that is not connected cannot be asked, and nothing is signed there either.
+            // A chain that is not connected cannot be polled, and nothing is signed there either.
             let Ok(ground) = self.ground(one.chain_id) else { continue };
             let (to, question) = match one.inside {
                 None => (one.token, Erc20::allowanceCall { owner: one.owner, spender: one.spender }.abi_encode()),
@@ -93,10 +92,9 @@ impl Pipeline {
     }
 }
 
-/// The allowances whose newest word is of a plan that went no further.
+/// Returns the allowances whose newest transaction belongs to a plan that ended before its purpose.
 fn left(connection: &Connection) -> Result<Vec<Given>, RecordError> {
-    // A plan is over once its permit has an end. What it is for was served by its main transaction, or by an order that
-    // was handed on.
+    // A plan is over once its permit has an end. Its purpose is its main transaction, or an order that was submitted.
     let mut statement = connection.prepare(
         "SELECT leg.hash, leg.main, leg.permit_id FROM safety_leg AS leg
          JOIN safety_permit AS used ON used.permit_id = leg.permit_id
@@ -112,7 +110,7 @@ fn left(connection: &Connection) -> Result<Vec<Given>, RecordError> {
         let Some(record) = sender::load(connection, hash)?.filter(|record| record.state == TxState::Included) else {
             continue;
         };
-        // Within a plan the newest comes first, so its main transaction before what led to it.
+        // Newest first, so a plan's main transaction comes before the ones that prepared it.
         if main || was_ordered(connection, &permit_id)? {
             served.insert(permit_id.clone());
         }
@@ -126,7 +124,7 @@ fn left(connection: &Connection) -> Result<Vec<Given>, RecordError> {
     Ok(found)
 }
 
-/// Whether `owner` has allowed somebody something of `token` from this ledger, as far back as it is looked through.
+/// Returns true if one of the newest [`LOOKED_THROUGH`] transactions set an allowance of `owner` on `token`.
 pub(in crate::pipeline) fn allowed_before(
     connection: &Connection,
     chain_id: u64,
@@ -151,7 +149,7 @@ pub(in crate::pipeline) fn allowed_before(
     Ok(false)
 }
 
-/// Whether the order that was signed under this permit has used what it was allowed, or still may.
+/// Returns true if the permit's order has used its allowance, or still may.
 fn was_ordered(connection: &Connection, permit_id: &str) -> rusqlite::Result<bool> {
     connection
         .prepare_cached(
@@ -162,7 +160,7 @@ fn was_ordered(connection: &Connection, permit_id: &str) -> rusqlite::Result<boo
         .query_row([permit_id], |row| row.get(0))
 }
 
-/// What a call allows, where it is one of those that allow.
+/// Returns the allowance that a call sets; `None` for any other call.
 fn given(chain_id: u64, owner: Address, call: &impl alloy::consensus::Transaction) -> Option<Given> {
     let to = call.to()?;
     if let Ok(approve) = Erc20::approveCall::abi_decode(call.input()) {
@@ -188,11 +186,11 @@ mod tests {
     const SPENDER: Address = Address::repeat_byte(2);
     const ROUTER: Address = Address::repeat_byte(3);
 
-    /// What a plan did: how its permit ended, and of each of its transactions what state it is in, whether it is what the
-    /// plan is for, and whether it allows something or calls the router.
+    /// A plan: how its permit ended, and for each transaction its state, whether it is the main one, and whether it
+    /// sets an allowance or calls the router.
     type Plan<'a> = (Option<&'static str>, &'a [(&'static str, bool, bool)]);
 
-    /// The ledger after these plans, one after the other; with an order that has come so far under the last of them.
+    /// Creates a ledger with these plans in order, and with an order in this state under the last of them.
     async fn ledger(plans: &[Plan<'_>], order: Option<&'static str>) -> (tempfile::TempDir, Store) {
         let folder = tempfile::tempdir().unwrap();
         let rooms = [sender::MIGRATIONS, permit::MIGRATIONS];
@@ -270,7 +268,7 @@ mod tests {
     async fn an_order_that_took_nothing_has_served_nobody() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("l.db")), &[permit::MIGRATIONS]).unwrap();
-        // Stage, status, and whether what was allowed for it was used or may still be.
+        // Stage, status, and whether the allowance was used or may still be.
         let cases = [
             ("reserved", "pending", false),
             ("signed", "pending", true),

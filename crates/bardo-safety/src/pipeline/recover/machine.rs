@@ -1,17 +1,16 @@
-//! What recovery does: what can be found of something that was begun, and the one table of what follows.
-//!
-//! Not here: how it is found out, and how a step is carried out (see `recover`).
+//! Recovery table: the possible findings about an open permit, and the step that follows each. Reading the chain and
+//! executing a step are in `recover`.
 
 use super::super::commit::Held;
 use crate::rulebook::End;
 
 pub use bardo_session::recovery::{Found, Step};
 
-/// The machine: what was found, what follows, and what follows while a stop is in force. Under a stop nothing leaves
-/// this program but what only takes back, which no stop holds back; what the chain says is written down all the same.
+/// Recovery table: finding, step, and step while a stop is in force. Under a stop nothing is sent except revocations,
+/// which count as not stopped; outcomes are recorded all the same.
 ///
-/// Permits that were not used, questions to the operator and waiting times live in memory only: they end with the
-/// program, and nothing of them is left to find.
+/// Unused permits, approval requests and timers are kept in memory only. They end with the process, so recovery never
+/// finds them.
 #[rustfmt::skip]
 pub const TABLE: &[(Found, Step, Step)] = &[
     (Found::Owned,       Step::LeaveAlone,   Step::LeaveAlone),
@@ -28,14 +27,14 @@ pub const TABLE: &[(Found, Step, Step)] = &[
     (Found::Untold,      Step::Watch,        Step::Watch),
 ];
 
-/// What is done about it, where a stop holds it back or not.
+/// Returns the step for a finding; `stopped` selects the column for a stop in force.
 pub fn step(what: Found, stopped: bool) -> Step {
     let row = TABLE.iter().find(|(found, _, _)| *found == what);
-    // The table has a row for everything that can be found; a test counts them.
+    // The table has a row for every finding; a test counts them.
     row.map_or(Step::Watch, |(_, step, halted)| if stopped { *halted } else { *step })
 }
 
-/// How what was held ends by it; [`End::Unclear`] where it does not end yet.
+/// Returns the end of a reservation after `step`; [`End::Unclear`] if it stays open.
 pub(in super::super) fn end(step: Step, held: Held) -> End {
     match step {
         Step::CountAll => End::Done { spent: held.spent },
@@ -76,7 +75,7 @@ mod tests {
         }
     }
 
-    /// The page that explains recovery has the same table.
+    /// The recovery page of the documentation has the same table.
     #[test]
     fn the_page_on_recovery_has_this_table() {
         let page = include_str!("../../../../../docs/internals/recovery.md");

@@ -1,5 +1,4 @@
-//! What recovery finds and does, on a ledger in a file with the operator's own rules, and no chain at all: what a chain
-//! says stands in the standings that are made up here.
+//! Tests of recovery on a ledger file with the operator's rules and without a chain: chain states are made up here.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +30,7 @@ use golem_protocols::intents;
 
 const ACCOUNT: Address = Address::repeat_byte(7);
 const CHAIN: u64 = 31_337;
-/// A permit's only transaction.
+/// Position of a permit's only transaction.
 const ONLY: NotedLeg = NotedLeg { leg: 0, of: 1, main: true, takes_back: false };
 
 #[derive(Debug)]
@@ -49,7 +48,7 @@ impl Hands {
     }
 }
 
-/// A ledger, and one program on it.
+/// A ledger, with one process on it.
 struct House {
     folder: tempfile::TempDir,
     store: Store,
@@ -86,8 +85,8 @@ fn house() -> House {
     House { folder, store, clock, pipeline }
 }
 
-/// What a commit writes before it signs, by the program that has this store open: money held, a permit used, a nonce
-/// taken.
+/// Writes what a commit writes before it signs: reservation, used permit, allocated nonce. The owner is the process
+/// that opened `store`.
 async fn begun(store: &Store, now: u64) -> PermitId {
     let (permit_id, call_id) = (PermitId::random(), CallId::new(now));
     let written = store.write(move |transaction| {
@@ -140,7 +139,7 @@ impl House {
             .unwrap()
     }
 
-    /// Writes an order down under this permit, so far on its way.
+    /// Records an order under this permit, in this stage.
     async fn order(&self, permit_id: PermitId, stage: Stage) -> orders::Record {
         let intent = intents::Intent {
             origin_settler: Address::repeat_byte(1),
@@ -207,7 +206,7 @@ async fn what_another_program_has_begun_is_its_own_until_it_ends() {
     house.clock.pass(3_600_000);
     assert_eq!(house.pipeline.recover().await.unwrap(), []);
     assert_eq!(house.reserved(), 1, "its nonce is its own, however old");
-    // What it begins now is looked at as soon as it has ended.
+    // Recovery resolves its work as soon as it has ended.
     drop(other);
     let recovered = house.pipeline.recover().await.unwrap();
     let (found, step, end) = (Found::Unsigned, Step::Withdraw, End::Withdrawn);
@@ -233,7 +232,7 @@ async fn what_this_program_is_at_is_left_alone_and_what_it_has_dropped_is_not() 
     drop(at_work);
     assert_eq!(house.pipeline.recover().await.unwrap().len(), 1);
     assert_eq!(house.reserved(), 0);
-    // A commit takes its nonce before it says anything of it: what is new is left alone.
+    // A commit allocates its nonce before it reports anything, so a new nonce is left alone.
     begun(&house.store, house.now()).await;
     house.clock.pass(LEAVE_ALONE - 1);
     house.pipeline.recover().await.unwrap();
@@ -247,12 +246,12 @@ async fn what_this_program_is_at_is_left_alone_and_what_it_has_dropped_is_not() 
 async fn where_nobody_says_whose_it_is_it_is_left_alone_for_a_while() {
     let house = house();
     let permit_id = begun(&house.store, house.now()).await;
-    // As older programs wrote it down.
+    // As older versions recorded it.
     house.run("UPDATE safety_permit SET session = NULL").await;
     house.run("UPDATE sender_nonce SET session = NULL").await;
     house.clock.pass(LEAVE_ALONE - 1);
     assert_eq!((house.pipeline.recover().await.unwrap(), house.reserved()), (vec![], 1));
-    // With something signed there is nothing to wait for: the bytes are there, and whoever sends them does no harm.
+    // A signed transaction needs no grace period: sending it twice is harmless.
     let signed = house.store.write(move |transaction| {
         permit::note_leg(transaction, permit_id, NotedLeg { of: 2, main: false, ..ONLY }, B256::ZERO)
     });
@@ -276,18 +275,18 @@ async fn two_that_recover_at_once_write_each_end_once() {
     }
     assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'"), 1);
     assert_eq!(house.told::<i64>("SELECT count(*) FROM audit_entry WHERE kind = 'action:settled'"), 1);
-    // Nor is it settled by a commit that comes late, whatever that knows.
+    // A late commit does not settle it again.
     let late = End::Done { spent: left.held.spent };
     house.pipeline.settle_as(left.permit_id, left.held, late).await.unwrap();
     assert_eq!(house.told::<String>("SELECT ended FROM safety_permit"), "withdrawn");
     assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "withdrawn");
-    // A nonce that another was quicker to give back is nobody's fault.
+    // Losing the race for a nonce is not an error.
     let loose = house.store.read(sender::reserved).unwrap();
     for _ in 0..2 {
         house.pipeline.give_back_all(loose.clone()).await.unwrap();
     }
     assert_eq!(house.reserved(), 0);
-    // Whoever was quicker has put it on record, once.
+    // The process that won the race recorded it, once.
     let nonces = "FROM audit_entry WHERE kind = 'recovery:step' AND json_extract(body, '$.found') = 'loose_nonce'";
     assert_eq!(house.told::<i64>(&format!("SELECT count(*) {nonces}")), 1);
     assert_eq!(house.told::<String>(&format!("SELECT json_extract(body, '$.step') {nonces}")), "give_back");
@@ -356,7 +355,7 @@ async fn nothing_is_recovered_in_the_background_while_nobody_acts() {
     begun(&house.store, house.now()).await;
     house.clock.pass(LEAVE_ALONE);
     let asked = Arc::new(AtomicUsize::new(0));
-    // It acts from the fourth time on that it is asked.
+    // It acts from its fourth call.
     let counts = Arc::clone(&asked);
     house.pipeline.keep_recovering(Duration::from_secs(1), move || counts.fetch_add(1, Ordering::SeqCst) >= 3);
     let until = async |times| {
@@ -364,7 +363,7 @@ async fn nothing_is_recovered_in_the_background_while_nobody_acts() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    // When it is asked for the third time, what it did before is over.
+    // At the third call, the first two runs are over.
     until(3).await;
     assert_eq!(house.left().len(), 1);
     until(5).await;
@@ -384,7 +383,7 @@ fn a_chain_that_does_not_answer_is_found_and_a_ledger_that_does_not_is_an_error(
     }
 }
 
-/// A transaction in this state, in a block that has it with this outcome, or in none.
+/// A transaction in this state, included with this outcome or not included.
 pub(in super::super) fn standing(state: TxState, mined: Option<bool>, settled: bool) -> Standing {
     let transaction = TxEip1559 { chain_id: CHAIN, to: ACCOUNT.into(), ..TxEip1559::default() };
     let signed = Signed::new(Party::inhabitant("a test").unwrap().sign(transaction).unwrap()).unwrap();
@@ -417,7 +416,7 @@ pub(in super::super) fn standing(state: TxState, mined: Option<bool>, settled: b
 fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
     use Found::{Begun, Failed, Gone, GoneHalfway, Half, Shallow, Waiting, Whole};
     let leg = |leg, of, main, done| Some(LastLeg { hash: B256::ZERO, leg, of, main, done, takes_back: false });
-    // An allowance, then the swap; or a swap, then what tidies up after it.
+    // An allowance, then the swap; or a swap, then its clean-up.
     let (allowance, swap) = (leg(0, 2, false, false), leg(1, 2, true, false));
     let (first, tidying) = (leg(0, 2, true, false), leg(1, 2, true, true));
     let (only, included) = (leg(0, 1, true, false), TxState::Included);
@@ -480,7 +479,7 @@ async fn what_became_of_a_call_is_told_by_all_that_was_signed_for_it() {
     }
 }
 
-/// The same bytes under a later permit: nobody took them the first time, and the nonce was given back.
+/// Signs the same bytes under a later permit: no endpoint took them the first time, and the nonce was released.
 #[tokio::test]
 async fn bytes_that_are_signed_again_are_the_later_permits() {
     let house = house();

@@ -1,4 +1,4 @@
-//! What an account gives back against the frame it was given: one field at a time, signed well and still not kept.
+//! Signed transactions that differ from the payload in one field: validly signed, and still rejected.
 
 use alloy::consensus::{SignableTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxEnvelope, TxLegacy};
 use alloy::eips::eip2930::{AccessList, AccessListItem};
@@ -19,7 +19,7 @@ use golem_chain::permit2::{PermitDetails, PermitSingle};
 const ROUTER: Address = address!("00000000000000000000000000000000000000c3");
 const OTHER: Address = address!("00000000000000000000000000000000000000d4");
 const NONCE: u64 = 7;
-/// Where the signature stands in the calldata.
+/// Offset of the signature in the calldata.
 const PLACE: usize = 40;
 const FEES: FeeBound = FeeBound { max_fee_per_gas: 9_000_000_000, max_priority_fee_per_gas: 500_000_000 };
 
@@ -36,7 +36,7 @@ fn message() -> TypedMessage {
     TypedMessage::Permit2Allowance { permit2: OTHER, permit }
 }
 
-/// A call whose calldata has room for one signature of the key's.
+/// A call whose calldata has one signature slot of the key.
 fn framed() -> Framed {
     let mut data = vec![0x5a; 120];
     data[PLACE..PLACE + SIGNATURE_BYTES].copy_from_slice(&PLACEHOLDER_SIGNATURE);
@@ -46,14 +46,14 @@ fn framed() -> Framed {
     Framed::new(frame).unwrap()
 }
 
-/// The frame's calldata with this key's signature over this digest in its place.
+/// The payload's calldata with this key's signature over `digest` in its slot.
 fn data(signer: &PrivateKeySigner, digest: B256) -> Vec<u8> {
     let mut data = framed().legs()[0].data.to_vec();
     data[PLACE..PLACE + SIGNATURE_BYTES].copy_from_slice(&signer.sign_hash_sync(&digest).unwrap().as_bytes());
     data
 }
 
-/// The transaction as it is wanted.
+/// The expected transaction.
 fn wanted() -> TxEip1559 {
     TxEip1559 {
         chain_id: 31_337,
@@ -118,7 +118,7 @@ fn list() -> AccessList {
     AccessList(vec![AccessListItem { address: OTHER, storage_keys: vec![] }])
 }
 
-/// The same bytes but for one bit.
+/// The same bytes with one bit flipped.
 fn changed(input: &Bytes, at: usize) -> Bytes {
     let mut input = input.to_vec();
     input[at] ^= 1;
@@ -159,7 +159,7 @@ fn what_carries_more_than_a_call_is_not_kept() {
         input: input.clone(),
     };
     assert_eq!(looked(&signed(blobs, &key(1))), Err("blobs"));
-    // One price for everything is no bound on either part of it.
+    // A single gas price does not bound base fee and tip separately.
     let (gas_price, to) = (max_fee_per_gas, TxKind::Call(ROUTER));
     let old = TxLegacy { chain_id: Some(chain_id), nonce, gas_price, gas_limit, to, value, input: input.clone() };
     assert_eq!(looked(&signed(old, &key(1))), Err("another priority fee"));

@@ -1,4 +1,4 @@
-//! What others may take of the exposed, before, on the way and afterwards, against what was declared.
+//! Allowances of the exposed accounts: after each transaction and at the end, compared with the declaration.
 
 use bardo_base::model::RuleName;
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use golem_chain::fork::Permit2Allowance;
 use golem_chain::token::TokenId;
 
 impl Judge<'_> {
-    /// Between two legs an allowance may be what the action needs, and no more: whoever stops the
-    /// plan there could take it.
+    /// Limits an allowance between two transactions to what the action needs: a spender could take it if the plan stops
+    /// there.
     pub(super) fn allowance_on_the_way(
         &self,
         leg: usize,
@@ -35,7 +35,7 @@ impl Judge<'_> {
             ));
             return;
         };
-        // What may stay stays, and what this action takes comes on top.
+        // What may stay, plus what this action spends.
         let needed = stays.saturating_add(self.outflow(id));
         if is > needed {
             faults.push(Fault::new(
@@ -46,8 +46,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The most that a declared allowance may be in the end. A trade is made once: it leaves Permit2 what open orders
-    /// may still take, everybody else nothing, and it cannot declare more for itself.
+    /// Returns the maximum of a declared allowance at the end, in raw units. A trade may leave Permit2 what open orders
+    /// may still take, and any other spender nothing, whatever it declares.
     fn may_stay(&self, bound: &AllowanceBound) -> U256 {
         if !self.framed.proposal().is_trade() {
             return bound.at_most;
@@ -90,7 +90,7 @@ impl Judge<'_> {
                         stands,
                     ));
                 }
-                // Used up by what is spent: that is declared as spent.
+                // The decrease was spent, and the spending is declared as an outflow.
                 None if !spends(change.token) => {
                     let before = self.figure(id, before);
                     faults.push(Fault::new(RuleName::Allowance, format!("that of {whom} stays {before}"), stands));
@@ -98,7 +98,7 @@ impl Judge<'_> {
                 _ => {}
             }
             let promised = self.around.promised_to(id, whom);
-            // Taking back is the operator's to do, a trade's it is not: it would make open orders void.
+            // Only a revocation may lower an allowance below what open orders may take; a trade would invalidate them.
             if self.framed.proposal().is_trade() && after < before && after < promised {
                 let (promised, after) = (self.figure(id, promised), self.figure(id, after));
                 let declared = format!("{promised} for {whom}, which open orders may take");
@@ -123,7 +123,7 @@ impl Judge<'_> {
             self.permit2_nonce(one, change.token, change.spender, before, after, faults);
             let later = after.expiration > before.expiration;
             if after.amount.is_zero() || !(after.amount > before.amount || later) {
-                // Its nonce alone is told above.
+                // A change of its nonce alone is reported above.
                 let moved = (after.amount, after.expiration) != (before.amount, before.expiration);
                 if moved && bound(change.token, change.spender, true).is_none() && !spends(change.token) {
                     let before = self.figure(id, before.amount);
@@ -146,7 +146,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Where an allowance is all that an action is for, it must be set: a token can accept `approve` and keep what it had.
+    /// Requires that an action whose purpose is an allowance sets it: a token can accept `approve` and keep the old
+    /// value.
     pub(super) fn approvals(&self, faults: &mut Vec<Fault>) {
         let proposal = self.framed.proposal();
         let revokes = match proposal.intent {
@@ -163,13 +164,13 @@ impl Judge<'_> {
         };
         let calls = proposal.legs.iter().skip(self.from).filter(|leg| Some(leg.to) != self.around.permit2);
         let calls = calls.filter_map(|leg| Some((leg.to, Erc20::approveCall::abi_decode(&leg.data).ok()?)));
-        // The last one for a spender stands.
+        // The last call for a spender takes effect.
         let asked: BTreeMap<_, _> = calls.map(|(token, call)| ((token, call.spender), call.value)).collect();
         for ((token, spender), value) in asked {
             let mut found = self.changes().allowances.iter();
             let found = found.find(|one| (one.owner, one.token, one.spender) == (proposal.account, token, spender));
             let Some(allowance) = found.map(|one| &one.allowance) else { continue };
-            // Some tokens cap what they are asked for: then it has moved all the same.
+            // Some tokens cap the approved amount; then the allowance has moved all the same.
             let fails = if revokes { allowance.after > value } else { allowance.after != value && !allowance.moved() };
             if fails {
                 let id = TokenId::Erc20(token);
@@ -180,7 +181,7 @@ impl Judge<'_> {
         }
     }
 
-    /// An ordered nonce of Permit2 moves by the signatures in the calldata and by nothing else.
+    /// Requires that an ordered Permit2 nonce advances only by the signatures in the calldata.
     fn permit2_nonce(
         &self,
         owner: Address,
@@ -208,7 +209,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether somebody may take more of the exposed afterwards than before.
+    /// True if an address may take more from an exposed account afterwards than before.
     pub(super) fn more_allowed(&self) -> bool {
         let exposed = self.framed.exposed();
         let of_tokens = self

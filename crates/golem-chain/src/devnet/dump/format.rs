@@ -1,4 +1,4 @@
-//! The JSON of a dump, field for field as anvil 1.x writes it. Older forms that anvil reads are read here too.
+//! JSON format of a dump, with the fields of anvil 1.x. Older formats that anvil reads are supported too.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,21 @@ use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// A whole dump.
 #[derive(Debug, Deserialize)]
 pub(super) struct Dump {
-    /// The newest block as the EVM sees it.
+    /// Environment of the newest block.
     #[serde(default, deserialize_with = "block_env")]
     pub(super) block: Option<BlockEnv>,
     pub(super) accounts: BTreeMap<Address, DumpedAccount>,
     #[serde(default, deserialize_with = "optional_number")]
     pub(super) best_block_number: Option<u64>,
-    /// In no particular order.
+    /// Blocks in no particular order.
     #[serde(default)]
     pub(super) blocks: Vec<DumpedBlock>,
-    /// In no particular order.
+    /// Receipts in no particular order.
     #[serde(default)]
     pub(super) transactions: Vec<DumpedReceipt>,
-    /// States by block hash.
+    /// States of earlier blocks by block hash.
     #[serde(default)]
     pub(super) historical_states: Option<Vec<(B256, HistoricalState)>>,
 }
@@ -51,7 +50,7 @@ pub(super) struct DumpedBlock {
     pub(super) withdrawals: Option<()>,
 }
 
-/// A transaction with the account that sent it unsigned, or bare as anvil wrote it before version 1.
+/// A transaction with its impersonated sender if any, or a bare one as written before anvil 1.0.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum DumpedTransaction {
@@ -74,7 +73,7 @@ pub(super) struct TransactionInfo {
     pub(super) from: Address,
     pub(super) to: Option<Address>,
     pub(super) contract_address: Option<Address>,
-    /// Call traces. The devnet keeps none: it executes a transaction again when it is traced.
+    /// Call traces, which are ignored. The devnet executes a transaction again to trace it.
     #[serde(default, deserialize_with = "ignored")]
     pub(super) traces: [(); 0],
     pub(super) exit: InstructionResult,
@@ -114,13 +113,13 @@ fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     }
 }
 
-/// Slots and values in any width of hexadecimal, as anvil reads them.
+/// Slots and values in hexadecimal of any width, like anvil.
 fn storage<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<B256, B256>, D::Error> {
     let slots: BTreeMap<U256, U256> = BTreeMap::deserialize(deserializer)?;
     Ok(slots.into_iter().map(|(slot, value)| (slot.into(), value.into())).collect())
 }
 
-/// The block environment. Of forms before anvil 1.3, which write numbers otherwise, what matters here is read.
+/// The block environment. Dumps before anvil 1.3 write numbers differently; of those, the used fields are read.
 fn block_env<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BlockEnv>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     if value.is_null() {

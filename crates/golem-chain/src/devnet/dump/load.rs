@@ -1,4 +1,4 @@
-//! Loading dumps: everything is read and checked before the chain changes.
+//! Loading of dumps; the whole dump is read and checked before the chain changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use super::format::{Dump, DumpedAccount, DumpedBlock, DumpedReceipt, DumpedTrans
 use super::{DumpError, MAX_JSON, unpack};
 use bardo_base::text::SafeText;
 
-/// The highest block number and timestamp that are accepted, so that later ones fit as well.
+/// Highest accepted block number and timestamp, so that later ones fit too.
 const LATEST: u64 = u64::MAX >> 1;
-/// The highest base fee that is accepted, wei per gas.
+/// Highest accepted base fee, in wei per gas.
 const HIGHEST_BASE_FEE: u64 = 1 << 60;
-/// The highest excess blob gas that is accepted: a blob fee of e^30 wei under today's schedules. Beyond it the fee's formula
-/// leaves its integers.
+/// Highest accepted excess blob gas: a blob fee of e^30 wei under today's schedules. Above it the fee formula
+/// overflows.
 const MOST_EXCESS_BLOB_GAS: u64 = 150_000_000;
-/// The lowest gas limit of a block that is accepted: one transfer.
+/// Lowest accepted block gas limit: one transfer.
 const LOWEST_GAS_LIMIT: u64 = 21_000;
 
 impl Chain {
-    /// Loads a dump, compressed or not, as anvil does: its accounts and slots replace those of the same address and slot,
-    /// a nonce never falls, and all others stay. Where it has blocks, they replace the chain's, and the chain goes on
-    /// after the newest.
+    /// Loads a dump, compressed or plain, like anvil. Its accounts and slots replace existing ones, a nonce never
+    /// decreases, and all others stay. If it has blocks, they replace the chain's, and the chain continues after the
+    /// newest of them.
     ///
     /// # Errors
-    /// [`DumpError`]; then nothing has changed.
+    /// [`DumpError`]; the chain has not changed then.
     pub fn load_dump(&mut self, bytes: &[u8]) -> Result<(), DumpError> {
         let dump: Dump = serde_json::from_slice(&unpack(bytes, MAX_JSON)?)?;
         let mut state = self.state.clone();
@@ -45,7 +45,7 @@ impl Chain {
         }
         let newest = newest_of(&dump);
         let Some(newest) = newest.filter(|_| !dump.blocks.is_empty()) else {
-            // Accounts alone.
+            // The dump contains accounts only.
             self.edit(|edited| *edited = state);
             return Ok(());
         };
@@ -60,7 +60,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Replaces history and state. Nothing can fail from here on.
+    /// Replaces history and state; cannot fail.
     fn take_over(&mut self, ledger: Ledger, state: State, block: Option<&BlockEnv>) {
         self.edits += 1;
         let before = std::mem::replace(&mut self.ledger, ledger);
@@ -79,7 +79,7 @@ fn newest_of(dump: &Dump) -> Option<u64> {
     dump.best_block_number.or_else(|| dump.block.as_ref().map(|block| block.number.saturating_to()))
 }
 
-/// Merges as anvil does.
+/// Merges an account like anvil.
 fn merge(state: &mut State, address: Address, account: &DumpedAccount) -> Result<(), DumpError> {
     state.set_nonce(address, account.nonce.max(state.nonce(address)));
     state.set_balance(address, account.balance);
@@ -90,14 +90,14 @@ fn merge(state: &mut State, address: Address, account: &DumpedAccount) -> Result
     Ok(())
 }
 
-/// The blocks from the newest back to where the dump's chain of parents ends, oldest first.
+/// Blocks from the newest back to the end of the parent chain, returned oldest first.
 fn history(newest: u64, blocks: Vec<DumpedBlock>, receipts: Vec<DumpedReceipt>) -> Result<Vec<Arc<Block>>, DumpError> {
     let mut by_hash: BTreeMap<_, DumpedBlock> =
         blocks.into_iter().map(|block| (block.header.hash_slow(), block)).collect();
     let mut receipts: B256HashMap<DumpedReceipt> =
         receipts.into_iter().map(|receipt| (receipt.info.transaction_hash, receipt)).collect();
-    // After a reorganisation anvil may still have blocks that are not part of the chain. Of two at one height, the one
-    // whose transactions are known to be in it counts, and of two without any, the one whose parent is there.
+    // After a reorganisation, anvil may still list blocks outside of the chain. Of several blocks at the newest height,
+    // the one with most receipts is chosen, and among equals one whose parent is listed.
     let in_block = |hash| receipts.values().filter(|receipt| receipt.block_hash == hash).count();
     let heads = by_hash.iter().filter(|(_, block)| block.header.number == newest);
     let head = heads.max_by_key(|(hash, block)| (in_block(**hash), by_hash.contains_key(&block.header.parent_hash)));
@@ -154,7 +154,7 @@ fn block(hash: B256, dumped: DumpedBlock, receipts: &mut B256HashMap<DumpedRecei
     Ok(block)
 }
 
-/// The transaction with the hash and the sender that its bytes give, whatever the dump says of them.
+/// Converts a transaction; its hash and sender are computed, not taken from the dump.
 fn transaction_of(dumped: DumpedTransaction) -> Result<ChainTransaction, SubmitError> {
     let (envelope, impersonated) = match dumped {
         DumpedTransaction::Wrapped { transaction, impersonated_sender } => (transaction, impersonated_sender),
@@ -194,7 +194,7 @@ fn failure(exit: InstructionResult, output: Option<Bytes>) -> Failure {
     }
 }
 
-/// States by number of the blocks that the dump keeps.
+/// States of listed blocks, by block number.
 fn earlier_states(
     blocks: &[Arc<Block>],
     dumped: Vec<(B256, HistoricalState)>,

@@ -1,7 +1,7 @@
-//! State dumps in anvil's format: gzip-compressed JSON of accounts, blocks, transactions and, where asked for, the states
-//! of earlier blocks. Both directions are compatible with anvil (`SerializableState` in its `eth::backend::db`).
+//! State dumps in anvil's format: gzip-compressed JSON of accounts, blocks, transactions and optionally the states of
+//! earlier blocks. Reading and writing are compatible with anvil (`SerializableState` in its `eth::backend::db`).
 //!
-//! Not here: the RPC methods (see `rpc::dump`), and what keeps a devnet between runs (see `image`).
+//! Not here: the RPC methods (see `rpc::dump`), and the storage of a devnet between runs (see `image`).
 
 mod format;
 mod load;
@@ -15,38 +15,38 @@ use flate2::read::GzDecoder;
 use super::state::InvalidCode;
 use bardo_base::text::SafeText;
 
-/// The largest dump that is read or written, in bytes of JSON.
+/// Maximum size of a dump, in bytes of JSON.
 const MAX_JSON: u64 = 256 << 20;
 
 /// First bytes of gzip data.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Reason why a dump cannot be written or loaded. The chain stays as it was.
+/// Error for a dump that cannot be written or loaded. The chain is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DumpError {
-    /// Damaged gzip data.
+    /// The gzip data is damaged.
     #[error("the dump's gzip data is damaged or cut off: {0}; dump the state again")]
     Compression(SafeText),
-    /// More JSON than [`MAX_JSON`].
+    /// The JSON exceeds [`MAX_JSON`].
     #[error("the dump holds more than {} MiB of JSON; leave the historical states out or dump a shorter chain", .0 >> 20)]
     TooLarge(u64),
-    /// JSON that is not a dump.
+    /// The JSON is not a dump.
     #[error("the dump is not in anvil's format: {0}; use the answer of anvil_dumpState unchanged")]
     Format(SafeText),
-    /// The newest block is not among the blocks.
+    /// The newest block is missing from the dump.
     #[error("the dump names block {0} as its newest block and does not contain it; dump the state again")]
     NoHead(u64),
-    /// A number that no chain can go on from.
+    /// A header field is outside the range with which a chain can continue.
     #[error("block {number} of the dump has {field} {value}, which is out of range; dump the state again")]
     OutOfRange {
-        /// The block's number.
+        /// Number of the block.
         number: u64,
         /// Name of the header field.
         field: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: u64,
     },
-    /// A transaction whose signature or type cannot be used.
+    /// A transaction has an invalid signature or an unsupported type.
     #[error("transaction {index} of block {block} cannot be loaded: {reason}; dump the state without it")]
     Transaction {
         /// Number of the block.
@@ -56,10 +56,10 @@ pub enum DumpError {
         /// Description of the error.
         reason: SafeText,
     },
-    /// A transaction without a receipt.
+    /// A transaction has no receipt.
     #[error("the dump contains transaction {0} in a block and no receipt of it; dump the state again")]
     NoReceipt(B256),
-    /// Code that no account can have.
+    /// The code of an account is invalid.
     #[error(transparent)]
     Code(#[from] InvalidCode),
 }
@@ -70,7 +70,7 @@ impl From<serde_json::Error> for DumpError {
     }
 }
 
-/// The JSON of a dump, which is gzip data or plain JSON.
+/// Decompresses the JSON of a dump; plain JSON is returned as it is.
 fn unpack(bytes: &[u8], limit: u64) -> Result<Vec<u8>, DumpError> {
     if !bytes.starts_with(&GZIP_MAGIC) {
         let is_too_large = u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit;

@@ -1,4 +1,4 @@
-//! Dumps that we write and read ourselves, and dumps that must be refused. Anvil's are in `tests/chain`.
+//! Tests with our own dumps, and with dumps that must be refused. Tests with anvil's dumps are in `tests/chain`.
 
 use std::io::Write as _;
 
@@ -36,13 +36,13 @@ fn a_dump_that_we_load_is_the_dump_that_we_write() {
         for (left, right) in other.blocks(0, 2).zip(chain.blocks(0, 2)) {
             assert!(format!("{left:?}") == format!("{right:?}"), "block {}", left.number());
         }
-        // With them, earlier states can be asked for; without them, none can.
+        // Earlier states are available only if the dump contains them.
         let earlier = other.view(BlockId::number(1)).map(|view| view.state);
         assert_eq!(earlier.is_ok(), historical_states);
         if let Ok(earlier) = earlier {
             assert_eq!(earlier, chain.view(BlockId::number(1)).expect("kept").state);
         }
-        // Plain JSON is taken as well.
+        // Plain JSON is accepted too.
         let mut plain = Chain::new(ChainConfig::default()).expect("a chain");
         plain.load_dump(parsed(&dump).to_string().as_bytes()).expect("loaded");
         assert_eq!(plain.head().hash, chain.head().hash);
@@ -115,7 +115,7 @@ fn hostile_dumps_are_refused_and_change_nothing() {
         }
         refused(field, &packed(dump.to_string().as_bytes()), &format!("has {field}"));
     }
-    // A hash that is not the transaction's is not believed.
+    // A wrong transaction hash in the dump is ignored.
     let mut renamed = parsed(&good);
     let block = first(&mut renamed, 1);
     renamed["blocks"][block]["transactions"][0]["transaction"]["hash"] = json!(B256::repeat_byte(1));
@@ -126,7 +126,7 @@ fn hostile_dumps_are_refused_and_change_nothing() {
         (*loaded.envelope.tx_hash(), loaded.hash),
         (loaded.hash, eventful().blocks(1, 1).next().expect("block 1").transactions[0].hash)
     );
-    // A signature that is nobody's: then the transaction is another one, of which there is no receipt.
+    // With an invalid signature the transaction cannot be loaded.
     let mut forged = parsed(&good);
     let block = first(&mut forged, 1);
     let transaction = &mut forged["blocks"][block]["transactions"][0];
@@ -140,7 +140,7 @@ fn account<'a>(dump: &'a mut Value, field: &str) -> &'a mut Value {
     &mut accounts.values_mut().next().expect("an account")[field]
 }
 
-/// Tries to load a dump into a chain with some past of its own.
+/// Loads a dump into a chain with a history and expects an error.
 fn refused(name: &str, dump: &[u8], expected: &str) {
     let mut chain = eventful();
     let before = chain.to_image();

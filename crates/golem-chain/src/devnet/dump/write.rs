@@ -1,4 +1,4 @@
-//! Writing dumps.
+//! Writing of dumps.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +20,11 @@ use crate::evm;
 use bardo_base::text::SafeText;
 
 impl Chain {
-    /// The chain's newest state, its blocks and its transactions as anvil dumps them, gzip-compressed. With
-    /// `historical_states`, the states of earlier blocks that are still kept are part of it.
+    /// Dumps the chain's newest state, blocks and transactions in anvil's format, gzip-compressed. With
+    /// `historical_states`, it includes the states of earlier blocks that are still kept.
     ///
     /// # Errors
-    /// [`DumpError::TooLarge`].
+    /// [`DumpError::TooLarge`] if the JSON exceeds the limit.
     pub fn dump(&self, historical_states: bool) -> Result<Vec<u8>, DumpError> {
         let mut limited = Limited { inner: GzEncoder::new(Vec::new(), Compression::fast()), left: MAX_JSON };
         match serde_json::to_writer(&mut limited, &self.to_dump(historical_states)) {
@@ -48,7 +48,7 @@ impl Chain {
     }
 }
 
-/// A dump as it is written: the fields of [`Dump`](super::format::Dump).
+/// A dump in serialised form, with the fields of [`Dump`](super::format::Dump).
 #[derive(Serialize)]
 struct Written<'a> {
     block: BlockEnv,
@@ -59,7 +59,7 @@ struct Written<'a> {
     historical_states: Option<Earlier<'a>>,
 }
 
-/// The states of the blocks before the newest, made one at a time while they are written: together they are large.
+/// States of earlier blocks, created one at a time during serialisation because all together are large.
 struct Earlier<'a>(&'a Chain);
 
 impl Serialize for Earlier<'_> {
@@ -76,7 +76,7 @@ fn failed(error: std::io::Error) -> DumpError {
     DumpError::Compression(SafeText::clean(&error.to_string(), 100))
 }
 
-/// Refuses to write more than a limit.
+/// Writer with a size limit.
 struct Limited<W> {
     inner: W,
     left: u64,

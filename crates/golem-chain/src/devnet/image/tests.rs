@@ -1,4 +1,4 @@
-//! Chains that are written and made again.
+//! Tests of writing and restoring images.
 
 use alloy::consensus::{TxEip1559, TypedTransaction};
 use alloy::eips::BlockId;
@@ -10,7 +10,7 @@ const ALICE: Address = Address::repeat_byte(0xa1);
 const LOGGER: Address = Address::repeat_byte(0x10);
 const REVERTER: Address = Address::repeat_byte(0x11);
 const HALTER: Address = Address::repeat_byte(0x12);
-/// Adds one to slot 0.
+/// Contract that increments slot 0.
 const COUNTER: Address = Address::repeat_byte(0x13);
 
 pub(in super::super) fn call(nonce: u64, to: TxKind, input: Bytes) -> TypedTransaction {
@@ -26,8 +26,8 @@ pub(in super::super) fn call(nonce: u64, to: TxKind, input: Bytes) -> TypedTrans
     })
 }
 
-/// A chain with everything that an image must keep: logs, both ways to fail, a creation, storage, edits, a waiting
-/// transaction, travelled time.
+/// A chain with everything that an image must contain: logs, both kinds of failure, a creation, storage, edits, a
+/// pending transaction and travelled time.
 pub(in super::super) fn eventful() -> Chain {
     let config = ChainConfig {
         balances: vec![(ALICE, U256::from(10).pow(U256::from(20)))],
@@ -67,7 +67,7 @@ fn a_chain_that_is_made_again_goes_on_as_the_written_one() {
     for (left, right) in again.blocks(0, 2).zip(chain.blocks(0, 2)) {
         assert!(format!("{left:?}") == format!("{right:?}"), "block {}", left.number());
     }
-    // The waiting transaction, the base fee, the state and BLOCKHASH all show in the next block's hash.
+    // The pending transaction, the base fee, the state and BLOCKHASH all affect the next block's hash.
     let (left, right) = (again.mine(), chain.mine());
     assert_eq!(left.hash, right.hash);
     assert_eq!((left.transactions.len(), left.header.base_fee_per_gas), (1, Some(1_234_567_890)));
@@ -76,7 +76,7 @@ fn a_chain_that_is_made_again_goes_on_as_the_written_one() {
     let hash = chain.block(BlockId::number(1)).expect("there").transactions[1].hash;
     let receipt = |chain: &Chain| format!("{:?}", chain.transaction(hash).expect("there").receipt());
     assert_eq!(receipt(&again), receipt(&chain));
-    // What is not kept is said to be gone.
+    // A state that is not in the image is reported as missing.
     assert!(again.view(BlockId::number(1)).is_err() && chain.view(BlockId::number(1)).is_ok());
 }
 
@@ -89,7 +89,7 @@ fn a_damaged_image_gives_an_error_and_never_a_panic() {
     for at in 0..image.len() {
         let mut damaged = image.clone();
         damaged[at] ^= 0x55;
-        // Some damage is another valid image: whoever keeps images checks their digest first.
+        // A changed byte may give another valid image; callers check the digest of an image first.
         let _either = Chain::from_image(&damaged);
     }
     let mut newer = image.clone();

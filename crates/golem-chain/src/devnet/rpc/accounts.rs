@@ -1,4 +1,4 @@
-//! What an account holds, at any kept block.
+//! Account queries at any kept block.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256};
@@ -7,7 +7,7 @@ use super::super::handle::Engine;
 use super::params::Params;
 use super::{RpcResult, json, quantity, sign};
 
-/// Those that can send: development accounts, for which this node signs, and those impersonated.
+/// Accounts that can send: development accounts, for which this node signs, and impersonated ones.
 pub(super) fn accounts(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     let mut accounts: Vec<Address> = sign::accounts(engine).collect();
     for address in engine.chain.impersonated() {
@@ -38,7 +38,7 @@ pub(super) fn storage_at(engine: &mut Engine, params: &Params<'_>) -> RpcResult 
 pub(super) fn transaction_count(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     let address: Address = params.required(0, "address")?;
     match params.block(1)? {
-        // Whatever waits counts, even where a pending block would not execute it.
+        // All pending transactions count, even those that a pending block would not include.
         block if block == BlockId::pending() => quantity(engine.chain.pending_nonce(address)),
         block => quantity(engine.chain.view(block)?.state.nonce(address)),
     }

@@ -1,22 +1,22 @@
-//! Three ways to an answer: at once on the chain's thread, on another thread, or in parts that let others come between.
+//! Kinds of answers: immediate, from another thread, or in parts between other commands.
 
 use super::super::handle::Engine;
 use super::RpcResult;
 use super::error::RpcError;
 
-/// Work that needs the chain no more.
+/// Work that does not need the chain.
 pub(in super::super) type Work = Box<dyn FnOnce() -> RpcResult + Send>;
 
 /// More work on the chain's thread.
 pub(in super::super) type Part = Box<dyn FnOnce(&mut Engine) -> Answer + Send>;
 
-/// An answer, or what it takes to get it.
+/// An answer, or the remaining work for it.
 pub(in super::super) enum Answer {
-    /// It is there.
+    /// The answer is complete.
     Now(RpcResult),
-    /// By work on another thread: what takes long must not keep the chain from its blocks.
+    /// Long work on another thread, so that it does not delay blocks.
     Elsewhere(Work),
-    /// By more work on the chain's thread, once those who wait have had their turn.
+    /// More work on the chain's thread, after waiting commands.
     Later(Part),
 }
 

@@ -1,4 +1,4 @@
-//! Blocks, and the transactions and receipts in them. What is not there is null, not an error.
+//! Blocks, transactions and receipts. The result for a missing one is null, not an error.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) fn transaction_count(engine: &mut Engine, params: &Params<'_>) -> Rpc
     json(&find(engine, params.block(0)?).map(|block| format!("{:#x}", block.transactions.len())))
 }
 
-/// There are no uncles.
+/// Returns zero, since there are no uncles.
 pub(super) fn uncle_count(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     json(&find(engine, params.block(0)?).map(|_| "0x0"))
 }
@@ -61,7 +61,7 @@ pub(super) fn raw_transaction_by_block_and_index(engine: &mut Engine, params: &P
     json(&found.map(|transaction| Bytes::from(transaction.envelope.encoded_2718())))
 }
 
-/// `eth_getHeaderByNumber` and `eth_getHeaderByHash`: the header alone, as go-ethereum gives it.
+/// `eth_getHeaderByNumber` and `eth_getHeaderByHash`: the header alone, as in go-ethereum.
 pub(super) fn header(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     json(&find(engine, params.block(0)?).map(|block| render::bare_header(&block)))
 }
@@ -77,7 +77,7 @@ pub(super) fn transaction_receipt(engine: &mut Engine, params: &Params<'_>) -> R
     json(&included.and_then(|included| render::receipt(&included.block, included.index)))
 }
 
-/// A block by whatever names it, the pending one included.
+/// Finds a block by any id, including the pending one.
 fn find(engine: &Engine, id: BlockId) -> Option<Arc<Block>> {
     if id == BlockId::pending() {
         return Some(Arc::new(engine.chain.pending_block().0));

@@ -1,5 +1,5 @@
-//! What only a devnet lets a client do: mine, travel in time, go back, and write into the state.
-//! Names and shapes are those of the usual development nodes.
+//! Development methods: mining, time travel, snapshots and state changes. Names and parameters follow the usual
+//! development nodes.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use super::error::RpcError;
 use super::params::{Params, number};
 use super::{RpcResult, json, quantity, sign};
 
-/// The most blocks one request may have mined.
+/// Maximum number of blocks mined per request.
 const MAX_BLOCKS: u64 = 100_000;
 
-/// Time for which blocks are mined before others get their turn.
+/// Time after which mining pauses for other commands.
 const LONGEST_SLICE: Duration = Duration::from_millis(20);
 
-/// `evm_mine`: one block, at a timestamp if one is given; or `{timestamp, blocks}`.
+/// `evm_mine`: one block, optionally at a timestamp; or `{timestamp, blocks}`.
 pub(super) fn evm_mine(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
     let (mut timestamp, mut blocks) = (None, 1);
     match params.optional::<Value>(0, "timestamp")? {
@@ -40,23 +40,23 @@ pub(super) fn evm_mine(engine: &mut Engine, params: &Params<'_>) -> Result<Answe
     Ok(mine_on(engine, Run { blocks, interval: None, done: || json("0x0") }))
 }
 
-/// `anvil_mine`: some blocks, some seconds apart.
+/// `anvil_mine`: a number of blocks, with an interval in seconds.
 pub(super) fn mine(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
     let blocks = checked_blocks(params.optional_small_number(0, "blocks")?.unwrap_or(1))?;
     let interval = params.optional_small_number(1, "seconds between blocks")?;
     Ok(mine_on(engine, Run { blocks, interval, done: || json(&()) }))
 }
 
-/// Blocks that are still to be mined.
+/// Blocks that remain to be mined.
 struct Run {
     blocks: u64,
-    /// Seconds from one to the next.
+    /// Seconds between two blocks.
     interval: Option<u64>,
-    /// The answer in the end.
+    /// Final result of the request.
     done: fn() -> RpcResult,
 }
 
-/// Mines some of `run`, and the rest after those who wait.
+/// Mines some blocks of `run`, and the rest after waiting commands.
 fn mine_on(engine: &mut Engine, mut run: Run) -> Answer {
     let began = Instant::now();
     while run.blocks > 0 {
@@ -107,10 +107,10 @@ pub(super) fn get_automine(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     json(&(engine.mining() == Mining::OnTransaction))
 }
 
-/// The longest time between blocks that can be asked for, in seconds.
+/// Maximum interval between blocks, in seconds.
 const LONGEST_INTERVAL: u64 = 86_400;
 
-/// `evm_setIntervalMining`: seconds between blocks, or 0 for none of their own accord.
+/// `evm_setIntervalMining`: seconds between blocks, or 0 to mine on request only.
 pub(super) fn set_interval_mining(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     match params.small_number(0, "seconds")? {
         0 => engine.set_mining(Mining::Manual),
@@ -182,8 +182,7 @@ pub(super) fn drop_transaction(engine: &mut Engine, params: &Params<'_>) -> RpcR
     json(&engine.chain.drop_transaction(hash).map(|transaction| transaction.hash))
 }
 
-/// `anvil_reorg`: depth, and pairs of a transaction (raw, or a request of an impersonated sender)
-/// and the offset of the new block it goes into.
+/// `anvil_reorg`: depth, and pairs of a transaction (raw, or a request of the sender) and the offset of its new block.
 pub(super) fn reorg(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     let (depth, pairs) = match params.optional::<Value>(0, "options")? {
         Some(Value::Object(options)) => {

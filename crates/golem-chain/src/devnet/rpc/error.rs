@@ -1,5 +1,5 @@
-//! Errors as JSON-RPC clients expect them: codes of the specification
-//! ([EIP-1474](https://eips.ethereum.org/EIPS/eip-1474)) and of go-ethereum.
+//! JSON-RPC errors with the codes of the specification ([EIP-1474](https://eips.ethereum.org/EIPS/eip-1474)) and of
+//! go-ethereum.
 
 use alloy::primitives::hex;
 
@@ -7,31 +7,27 @@ use super::super::error::{BlockError, CallError, ReorgError, SubmitError, Timest
 use super::super::state::InvalidCode;
 use bardo_base::text::SafeText;
 
-/// Parameters that cannot be read.
 const INVALID_PARAMS: i64 = -32602;
-/// No such method.
 const METHOD_NOT_FOUND: i64 = -32601;
-/// Something went wrong inside.
 const INTERNAL: i64 = -32603;
-/// Any other error.
+/// Code for any other error.
 const SERVER: i64 = -32000;
-/// A transaction that is not taken.
 const TRANSACTION_REJECTED: i64 = -32003;
-/// A revert; its data comes along. The code is go-ethereum's.
+/// Code for a revert, which carries its data; as in go-ethereum.
 const REVERTED: i64 = 3;
 
-/// How much of a client's own words is repeated to it.
+/// Maximum length of quoted client input, in characters.
 const ECHO_CHARS: usize = 60;
 
 /// A JSON-RPC error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
-    /// The code.
+    /// Error code of the JSON-RPC response.
     pub code: i64,
-    /// The message.
+    /// Message of the JSON-RPC response.
     pub message: String,
-    /// `0x`-prefixed revert data.
+    /// Revert data with `0x` prefix; `None` for other errors.
     pub data: Option<String>,
 }
 
@@ -45,7 +41,7 @@ impl RpcError {
         Self { code: METHOD_NOT_FOUND, message, data: None }
     }
 
-    /// An error with a code of a method's own.
+    /// Creates an error with a method's specific code.
     pub(super) fn coded(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }

@@ -1,4 +1,4 @@
-//! Calls, estimates, fees, and sending.
+//! Calls, gas estimates, fees and transaction submission.
 
 use alloy::primitives::{Bytes, U256};
 use alloy::rpc::types::state::StateOverride;
@@ -68,7 +68,7 @@ fn percentiles(params: &Params<'_>) -> Result<Vec<f64>, RpcError> {
     for value in &given {
         let percentile = match value.as_f64() {
             Some(percentile) => percentile,
-            // Some clients send whole numbers as quantities.
+            // Some clients send whole numbers as hexadecimal quantities.
             None => number(value).map(|whole| whole.saturating_to::<u32>()).map(f64::from).ok_or_else(wrong)?,
         };
         let rises = percentiles.last().is_none_or(|last| *last <= percentile);

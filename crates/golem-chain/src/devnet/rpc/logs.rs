@@ -1,5 +1,5 @@
-//! Logs by filter, and installed filters that are asked for changes. Logs of a block that a
-//! reorganisation removed are told of again, with `removed: true`.
+//! Log queries and installed filters. Logs of a block that a reorganisation removed are reported again with `removed:
+//! true`.
 
 use alloy::eips::{BlockId, BlockNumberOrTag};
 use alloy::primitives::B256;
@@ -13,7 +13,7 @@ use super::error::RpcError;
 use super::params::Params;
 use super::{RpcResult, json, quantity, render};
 
-/// The most logs one answer holds.
+/// Maximum number of logs in one answer.
 const MAX_LOGS: usize = 20_000;
 
 pub(super) fn get_logs(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
@@ -37,7 +37,7 @@ pub(super) fn filter_changes(engine: &mut Engine, params: &Params<'_>) -> RpcRes
     let id = params.small_number(0, "filter id")?;
     let chain = &engine.chain;
     let installed = engine.filters.get(id).ok_or_else(filter_not_found)?;
-    // A filter that was not asked for so long that it would miss something is as good as gone.
+    // A filter that was not polled for too long would miss events, so it counts as removed.
     let events = chain.journal().since(installed.cursor).ok_or_else(filter_not_found)?;
     installed.cursor = chain.journal().end();
     match &installed.kind {
@@ -73,7 +73,7 @@ pub(super) fn uninstall_filter(engine: &mut Engine, params: &Params<'_>) -> RpcR
     json(&engine.filters.uninstall(params.small_number(0, "filter id")?))
 }
 
-/// The logs of one event that `filter` asks for.
+/// Logs of an event that match `filter`.
 pub(in super::super) fn event_logs(filter: &Filter, event: &ChainEvent) -> Vec<Log> {
     let (block, removed) = match event {
         ChainEvent::Added(block) => (block, false),
@@ -83,7 +83,7 @@ pub(in super::super) fn event_logs(filter: &Filter, event: &ChainEvent) -> Vec<L
     let within = match filter.block_option {
         FilterBlockOption::AtBlockHash(hash) => hash == block.hash,
         FilterBlockOption::Range { from_block, to_block } => {
-            // Only numbers bound what is told of; the tags all mean what is to come.
+            // Only block numbers restrict the range; all tags mean future blocks.
             let from = from_block.and_then(|from| from.as_number()).unwrap_or_default();
             let to = to_block.and_then(|to| to.as_number()).unwrap_or(u64::MAX);
             (from..=to).contains(&block.number())

@@ -1,7 +1,6 @@
-//! The JSON-RPC of a devnet chain: one dispatcher, used by the in-process transport and by the
-//! loopback server alike.
+//! JSON-RPC of a devnet chain: one dispatcher for the in-process transport and the loopback server.
 //!
-//! [`METHODS`] is the list of what is answered. Not here: how requests arrive (`transport`, `server`).
+//! [`METHODS`] lists the supported methods. Not here: transport of requests (`transport`, `server`).
 
 mod accounts;
 mod answer;
@@ -34,15 +33,15 @@ pub(super) use params::number;
 
 use super::handle::Engine;
 
-/// What a method returns: its result as JSON text.
+/// Result of a method, as JSON text.
 pub type RpcResult = Result<Box<RawValue>, RpcError>;
 
 type Handler = fn(&mut Engine, &Params<'_>) -> RpcResult;
 
 type LongHandler = fn(&mut Engine, &Params<'_>) -> Result<Answer, RpcError>;
 
-/// Every method that is answered here, with what answers it. Subscriptions are the transports'
-/// matter. The `hardhat_` names of `anvil_` methods are understood too.
+/// Methods with immediate answers, and their handlers. Transports implement subscriptions. The `hardhat_` names of
+/// `anvil_` methods are supported too.
 const METHODS: &[(&str, Handler)] = &[
     ("web3_clientVersion", |_, _| json(node::CLIENT_VERSION)),
     ("web3_sha3", sha3),
@@ -135,7 +134,7 @@ const METHODS: &[(&str, Handler)] = &[
     ("bardo_describe", describe),
 ];
 
-/// Every method whose answer takes long: it does not keep the chain from others meanwhile.
+/// Methods with long-running answers, which do not block the chain.
 const LONG_METHODS: &[(&str, LongHandler)] = &[
     ("eth_simulateV1", simulate::simulate),
     ("debug_traceTransaction", trace::trace_transaction),
@@ -148,7 +147,7 @@ const LONG_METHODS: &[(&str, LongHandler)] = &[
     ("anvil_mine", dev::mine),
 ];
 
-/// `hardhat_` names that clients use.
+/// The `hardhat_` names that clients use.
 const HARDHAT_NAMES: &[&str] = &[
     "hardhat_mine",
     "hardhat_setBalance",
@@ -165,18 +164,18 @@ const HARDHAT_NAMES: &[&str] = &[
     "hardhat_reset",
 ];
 
-/// The names of all methods that are answered.
+/// Names of all supported methods.
 pub fn methods() -> impl Iterator<Item = &'static str> {
     METHODS.iter().map(|(name, _)| *name).chain(LONG_METHODS.iter().map(|(name, _)| *name))
 }
 
-/// The names as servers that must know them beforehand list them: the `hardhat_` ones too.
+/// Names of all supported methods and their `hardhat_` aliases, for servers that register methods in advance.
 pub fn served_names() -> impl Iterator<Item = &'static str> {
     methods().chain(HARDHAT_NAMES.iter().copied())
 }
 
-/// Answers one request, or says what it takes. Where blocks are made on transaction, a sent transaction is mined before
-/// the next request is looked at.
+/// Executes a request, or returns the remaining work for it. In the mode `OnTransaction`, a sent transaction is mined
+/// before the next request.
 pub(super) fn dispatch(engine: &mut Engine, method: &str, params: Option<&RawValue>) -> Answer {
     let answer = handle(engine, method, params);
     engine.settle();
@@ -202,12 +201,12 @@ fn handle(engine: &mut Engine, method: &str, params: Option<&RawValue>) -> Resul
     }
 }
 
-/// A result that is any JSON.
+/// Serialises any result as JSON.
 fn json<T: Serialize + ?Sized>(value: &T) -> RpcResult {
     to_raw_value(value).map_err(|_| RpcError::internal("the result cannot be written as JSON"))
 }
 
-/// A result that is a number, in the form the specification calls QUANTITY.
+/// Serialises a number as QUANTITY of the specification.
 fn quantity(value: u64) -> RpcResult {
     json(&format!("{value:#x}"))
 }

@@ -1,4 +1,4 @@
-//! The node's description of itself, and the way back to its beginning.
+//! Description of the node, and its reset.
 
 use alloy::primitives::{B256, U256};
 use serde_json::{Map, Value, json as object};
@@ -8,10 +8,9 @@ use super::error::RpcError;
 use super::params::Params;
 use super::{RpcResult, json};
 
-/// Name and version, as clients see them.
 pub(super) const CLIENT_VERSION: &str = concat!("bardo-devnet/v", env!("CARGO_PKG_VERSION"));
 
-/// `anvil_nodeInfo`.
+/// `anvil_nodeInfo`: the node's settings and newest block.
 pub(super) fn info(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     let chain = &engine.chain;
     let head = chain.head();
@@ -31,7 +30,7 @@ pub(super) fn info(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     }))
 }
 
-/// `anvil_metadata`.
+/// `anvil_metadata`: the node's identity, newest block and snapshots.
 pub(super) fn metadata(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     let head = engine.chain.head();
     let snapshots: Map<String, Value> = engine
@@ -52,7 +51,7 @@ pub(super) fn metadata(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     }))
 }
 
-/// `anvil_reset`: the chain as it was when it began to be served, contracts and balances included.
+/// `anvil_reset`: restores the chain at the start of the node, with its contracts and balances.
 pub(super) fn reset(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     let forking = params.optional::<Value>(0, "options")?.and_then(|options| options.get("forking").cloned());
     if forking.is_some_and(|forking| forking != Value::Null) {
@@ -64,7 +63,7 @@ pub(super) fn reset(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     json(&())
 }
 
-/// `eth_coinbase`: who receives the priority fees.
+/// `eth_coinbase`: recipient of the priority fees.
 pub(super) fn coinbase(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     json(&engine.chain.config().coinbase)
 }

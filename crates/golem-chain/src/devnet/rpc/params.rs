@@ -1,5 +1,5 @@
-//! Reading parameters leniently: trailing ones may be missing or null, and numbers come as hex
-//! strings, decimal strings or JSON numbers, because clients differ.
+//! Lenient parsing of parameters: trailing ones may be missing or null. Numbers may be hex strings, decimal strings or
+//! JSON numbers, because clients differ.
 
 use alloy::eips::{BlockId, BlockNumberOrTag};
 use alloy::primitives::{B256, U256};
@@ -10,14 +10,13 @@ use serde_json::value::RawValue;
 use super::error::RpcError;
 use bardo_base::text::SafeText;
 
-/// How much of a value is repeated in a complaint about it.
+/// Maximum length of a value quoted in an error, in characters.
 const ECHO_CHARS: usize = 40;
 
-/// The parameters of one request.
 pub(super) struct Params<'a>(Vec<&'a RawValue>);
 
 impl<'a> Params<'a> {
-    /// Reads an array; none at all is an empty one.
+    /// Parses an array; missing parameters are an empty array.
     pub(super) fn parse(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
         match raw.map(RawValue::get) {
             None | Some("null") => Ok(Self(Vec::new())),
@@ -27,18 +26,18 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// Parameter `index`, if it is there and not null.
+    /// Parameter `index`; `None` if it is missing or null.
     pub(super) fn optional<T: DeserializeOwned>(&self, index: usize, name: &str) -> Result<Option<T>, RpcError> {
         let Some(raw) = self.0.get(index).filter(|raw| raw.get() != "null") else { return Ok(None) };
         serde_json::from_str(raw.get()).map(Some).map_err(|error| self.complaint(index, name, &error))
     }
 
-    /// Parameter `index`, which must be there.
+    /// Parameter `index`, or an error if it is missing.
     pub(super) fn required<T: DeserializeOwned>(&self, index: usize, name: &str) -> Result<T, RpcError> {
         self.optional(index, name)?.ok_or_else(|| missing(index, name))
     }
 
-    /// A number in any of its forms, if it is there.
+    /// A number in any form; `None` if it is missing.
     pub(super) fn optional_number(&self, index: usize, name: &str) -> Result<Option<U256>, RpcError> {
         let Some(value) = self.optional::<Value>(index, name)? else { return Ok(None) };
         number(&value).map(Some).ok_or_else(|| {
@@ -46,22 +45,22 @@ impl<'a> Params<'a> {
         })
     }
 
-    /// A number that must be there.
+    /// A number in any form, or an error if it is missing.
     pub(super) fn number(&self, index: usize, name: &str) -> Result<U256, RpcError> {
         self.optional_number(index, name)?.ok_or_else(|| missing(index, name))
     }
 
-    /// A number that must be there and small.
+    /// A number below 2^64, or an error if it is missing.
     pub(super) fn small_number(&self, index: usize, name: &str) -> Result<u64, RpcError> {
         small(self.number(index, name)?, index, name)
     }
 
-    /// A small number, if it is there.
+    /// A number below 2^64; `None` if it is missing.
     pub(super) fn optional_small_number(&self, index: usize, name: &str) -> Result<Option<u64>, RpcError> {
         self.optional_number(index, name)?.map(|value| small(value, index, name)).transpose()
     }
 
-    /// A block: tag, number in any form, hash, or object; the newest if it is not there.
+    /// A block as tag, number in any form, hash or object; the newest if it is missing.
     pub(super) fn block(&self, index: usize) -> Result<BlockId, RpcError> {
         let Some(value) = self.optional::<Value>(index, "block")? else { return Ok(BlockId::latest()) };
         if let Value::String(text) = &value
@@ -78,7 +77,7 @@ impl<'a> Params<'a> {
 
     fn complaint(&self, index: usize, name: &str, error: &serde_json::Error) -> RpcError {
         let value = self.0.get(index).map_or("", |raw| raw.get());
-        // The error names no more than the kind and place of the mistake, but it may quote the value.
+        // The message describes kind and position of the mistake, but may quote the value.
         let what = SafeText::clean(&error.to_string(), 120);
         RpcError::invalid_params(format!(
             "parameter {index} ({name}) is not valid: {what}; got {}",
@@ -87,7 +86,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// A number as a hex string, a decimal string or a JSON number.
+/// Parses a number from a hex string, a decimal string or a JSON number.
 pub(in super::super) fn number(value: &Value) -> Option<U256> {
     match value {
         Value::Number(number) => number.as_u64().map(U256::from),

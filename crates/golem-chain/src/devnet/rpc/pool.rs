@@ -1,4 +1,4 @@
-//! The pool: its size, its transactions, and one line for each of them.
+//! Pool queries: size, contents, and a summary line per transaction.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use super::error::RpcError;
 use super::params::Params;
 use super::{RpcResult, json, render};
 
-/// The most calldata that one answer repeats, in bytes.
+/// Maximum total calldata in one answer, in bytes.
 const MAX_INPUT: usize = 16 << 20;
 
-/// Waiting transactions by sender and nonce.
+/// Pending transactions by sender and nonce.
 type ByNonce<T> = BTreeMap<Address, BTreeMap<String, T>>;
 
-/// `txpool_status`: the number of transactions that could go into the next block, and of those that wait for another.
+/// `txpool_status`: number of transactions with consecutive nonces, and of those after a nonce gap.
 pub(super) fn status(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     let (pending, queued): (Vec<_>, Vec<_>) =
         engine.chain.pool().iter().partition(|transaction| is_pending(engine, transaction));
     json(&object!({ "pending": format!("{:#x}", pending.len()), "queued": format!("{:#x}", queued.len()) }))
 }
 
-/// `txpool_content`: every transaction.
+/// `txpool_content`: all transactions of the pool.
 pub(super) fn content(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     let input: usize = engine.chain.pool().iter().map(|transaction| transaction.envelope.input().len()).sum();
     if input > MAX_INPUT {
@@ -40,7 +40,7 @@ pub(super) fn content(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     listed(engine, |transaction| render::pending_transaction(transaction, base_fee))
 }
 
-/// `txpool_inspect`: one line for every transaction, in go-ethereum's form.
+/// `txpool_inspect`: one line per transaction, in go-ethereum's form.
 pub(super) fn inspect(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     listed(engine, |transaction| {
         let envelope = &transaction.envelope;

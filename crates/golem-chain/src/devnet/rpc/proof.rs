@@ -1,4 +1,4 @@
-//! Merkle proofs of accounts and slots against the state root of a block's header.
+//! Merkle proofs of accounts and slots for the state root in a block's header.
 
 use alloy::primitives::{Address, B256, U256};
 use alloy::rpc::types::{EIP1186AccountProofResponse, EIP1186StorageProof};
@@ -10,7 +10,7 @@ use super::error::RpcError;
 use super::params::{Params, number};
 use super::{RpcResult, json};
 
-/// The most slots one request may ask for, as in go-ethereum.
+/// Maximum number of slots per request, as in go-ethereum.
 const MAX_SLOTS: usize = 1_024;
 
 /// `eth_getProof`: address, slots, block ([EIP-1186](https://eips.ethereum.org/EIPS/eip-1186)).
@@ -39,7 +39,7 @@ pub(super) fn get_proof(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     })
 }
 
-/// A slot as it was named: by 32 bytes, or by a number.
+/// Parses a slot and keeps its form, 32 bytes or a number.
 fn storage_key(value: &Value) -> Option<JsonStorageKey> {
     let slot = number(value)?;
     let whole = value.as_str().is_some_and(|text| text.len() == 66);

@@ -1,4 +1,4 @@
-//! Blocks, transactions, receipts and logs in the shapes clients read.
+//! Conversion of blocks, transactions, receipts and logs to RPC types.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use alloy::rpc::types::{
 
 use super::super::block::{Block, ChainTransaction};
 
-/// A block, with whole transactions or their hashes.
+/// A block with full transactions or their hashes.
 pub(in super::super) fn block(block: &Block, full: bool) -> RpcBlock {
     let transactions = if full {
         BlockTransactions::Full((0..block.transactions.len()).filter_map(|index| transaction(block, index)).collect())
@@ -24,7 +24,7 @@ pub(in super::super) fn block(block: &Block, full: bool) -> RpcBlock {
     RpcBlock { header: header(block), uncles: Vec::new(), transactions, withdrawals: Some(Default::default()) }
 }
 
-/// A header.
+/// A header with size and total difficulty.
 pub(in super::super) fn header(block: &Block) -> RpcHeader {
     RpcHeader {
         hash: block.hash,
@@ -34,12 +34,12 @@ pub(in super::super) fn header(block: &Block) -> RpcHeader {
     }
 }
 
-/// A header without what only its block tells: size and total difficulty.
+/// A header without size and total difficulty.
 pub(in super::super) fn bare_header(block: &Block) -> RpcHeader {
     RpcHeader { total_difficulty: None, size: None, ..header(block) }
 }
 
-/// A mined transaction.
+/// A mined transaction; `None` if `index` is out of range.
 pub(in super::super) fn transaction(block: &Block, index: usize) -> Option<RpcTransaction> {
     let transaction = block.transactions.get(index)?;
     Some(RpcTransaction {
@@ -52,7 +52,6 @@ pub(in super::super) fn transaction(block: &Block, index: usize) -> Option<RpcTr
     })
 }
 
-/// A waiting transaction.
 pub(in super::super) fn pending_transaction(transaction: &ChainTransaction, base_fee: u64) -> RpcTransaction {
     RpcTransaction {
         inner: recovered(transaction),
@@ -64,7 +63,7 @@ pub(in super::super) fn pending_transaction(transaction: &ChainTransaction, base
     }
 }
 
-/// A receipt.
+/// Receipt of a mined transaction; `None` if `index` is out of range.
 pub(in super::super) fn receipt(block: &Block, index: usize) -> Option<TransactionReceipt> {
     let (transaction, receipt) = (block.transactions.get(index)?, block.receipts.get(index)?);
     let mut log_index = receipt.first_log_index;
@@ -89,7 +88,7 @@ pub(in super::super) fn receipt(block: &Block, index: usize) -> Option<Transacti
     })
 }
 
-/// All logs of a block; `removed` says that the block is gone.
+/// All logs of a block; `removed` marks a block that left the chain.
 pub(in super::super) fn logs(block: &Arc<Block>, removed: bool) -> impl Iterator<Item = RpcLog> + '_ {
     block.transactions.iter().zip(&block.receipts).enumerate().flat_map(move |(index, (transaction, receipt))| {
         receipt
@@ -133,7 +132,7 @@ fn size(block: &Block) -> usize {
         .iter()
         .map(|transaction| {
             let length = transaction.envelope.encode_2718_len();
-            // A typed transaction is a byte string within the list, a legacy one a list itself.
+            // In the list, a typed transaction is a byte string and a legacy one is itself a list.
             if transaction.envelope.is_legacy() { length } else { list(length) }
         })
         .sum();

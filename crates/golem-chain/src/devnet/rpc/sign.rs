@@ -1,5 +1,5 @@
-//! Signing for the development accounts: transactions, messages and typed data. Their keys come from the mnemonic that
-//! everybody knows and from nowhere else, so that a signature made here gives nothing away and is worth nothing elsewhere.
+//! Signing for the development accounts: transactions, messages and typed data. The keys come from the well-known
+//! mnemonic only, so a signature reveals nothing and is worthless elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -21,26 +21,26 @@ use super::error::RpcError;
 use super::params::Params;
 use super::{RpcResult, json};
 
-/// Number of the mnemonic's accounts whose keys are here.
+/// Number of accounts of the mnemonic that the node signs for.
 const DEVELOPMENT_ACCOUNTS: usize = 10;
 
-/// The most members that the types of a message may have, each struct counted wherever it stands in another: two types of
-/// which each holds the other's kind twice double with every one of them.
+/// Maximum number of members in the types of a message, with nested structs counted at each use. A chain of types that
+/// each contain the next one twice doubles the number at every level.
 const MAX_TYPED_MEMBERS: usize = 10_000;
 
-/// Deepest nesting of the structs of a message.
+/// Maximum nesting depth of a message's structs.
 const MAX_TYPE_DEPTH: usize = 64;
 
-/// The longest name of a type, in bytes: each pair of brackets in it is one more list in a list.
+/// Maximum length of a type name, in bytes: each pair of brackets in it is another level of nested lists.
 const MAX_TYPE_NAME: usize = 256;
 
-/// The development accounts that were funded at genesis, in the mnemonic's order.
+/// Development accounts that were funded at genesis, in the mnemonic's order.
 pub(super) fn accounts(engine: &Engine) -> impl Iterator<Item = Address> + '_ {
     let funded = &engine.chain.config().balances;
     keys().iter().map(PrivateKeySigner::address).filter(|address| funded.iter().any(|(known, _)| known == address))
 }
 
-/// The transaction that `request` describes: unsigned for an impersonated sender, else signed with a development key.
+/// Creates the transaction for `request`: unsigned for an impersonated sender, else signed with a development key.
 pub(super) fn transaction(engine: &Engine, request: TransactionRequest) -> Result<ChainTransaction, RpcError> {
     let Some(sender) = request.from else {
         return Err(RpcError::invalid_params("the transaction has no \"from\": give the sender's address"));
@@ -67,7 +67,7 @@ where
     Ok(ChainTransaction::signed(tx.into_signed(signature).into())?)
 }
 
-/// `eth_signTransaction`: what `eth_sendTransaction` would send, encoded.
+/// `eth_signTransaction`: the encoded transaction that `eth_sendTransaction` would send.
 pub(super) fn sign_transaction(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     let request: TransactionRequest = params.required(0, "transaction")?;
     let signer = request.from.unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) fn sign_message(engine: &mut Engine, params: &Params<'_>) -> RpcResul
     message_signature(engine, params.required(0, "account")?, &params.required::<Bytes>(1, "message")?)
 }
 
-/// `personal_sign`: [`sign_message`] with its parameters the other way round.
+/// `personal_sign`: like [`sign_message`] with its parameters in reverse order.
 pub(super) fn personal_sign(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     message_signature(engine, params.required(1, "account")?, &params.required::<Bytes>(0, "message")?)
 }
@@ -94,8 +94,8 @@ fn message_signature(engine: &Engine, account: Address, message: &[u8]) -> RpcRe
     json(&Bytes::from(signature.as_bytes()))
 }
 
-/// `eth_signTypedData_v4`: account and typed data ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)), as an object or as
-/// its text.
+/// `eth_signTypedData_v4`: account and typed data ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)), as an object or
+/// as JSON text.
 pub(super) fn sign_typed_data(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     let key = key(engine, params.required(0, "account")?)?;
     let invalid = |what: &dyn std::fmt::Display| {
@@ -118,7 +118,7 @@ struct Member {
     kind: String,
 }
 
-/// Refuses types that hold themselves, and those that are few in number and endless when written out.
+/// Refuses recursive types, and types whose expansion is too large.
 fn check_types(data: &Value) -> Result<(), &'static str> {
     let types = data.get("types").cloned().unwrap_or_default();
     let types: BTreeMap<String, Vec<Member>> =
@@ -132,7 +132,7 @@ fn check_types(data: &Value) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Members of a type, those of its structs included; one that holds itself is too deep.
+/// Number of members of a type, with those of its structs; recursive types exceed the depth limit.
 fn size<'a>(
     name: &'a str,
     types: &'a BTreeMap<String, Vec<Member>>,
@@ -175,12 +175,12 @@ fn no_signer(account: Address) -> RpcError {
     super::super::error::SubmitError::NotImpersonated(account).into()
 }
 
-/// The mnemonic's first keys, derived at the first use: that takes thousands of hashes.
+/// The mnemonic's first keys, derived at first use because that takes thousands of hashes.
 fn keys() -> &'static [PrivateKeySigner] {
     static KEYS: OnceLock<Vec<PrivateKeySigner>> = OnceLock::new();
     KEYS.get_or_init(|| {
         let parent = MnemonicBuilder::from_phrase(MNEMONIC).build_parent_key();
-        // The phrase is a constant that is known to be one; without keys there would be no accounts.
+        // The phrase is a valid constant; a failure would leave no accounts.
         let keys: Result<Vec<_>, _> = parent.and_then(|parent| parent.children().take(DEVELOPMENT_ACCOUNTS).collect());
         keys.unwrap_or_default()
     })

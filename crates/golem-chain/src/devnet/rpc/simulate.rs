@@ -1,6 +1,6 @@
-//! `eth_simulateV1`: blocks of calls on top of a block, each on what the last left behind, none of it kept
+//! `eth_simulateV1`: blocks of calls on top of a block, each based on its predecessor, none of them kept
 //! ([execution-apis](https://github.com/ethereum/execution-apis/blob/main/src/eth/execute.yaml)). Defaults, limits and
-//! error codes are go-ethereum's.
+//! error codes are those of go-ethereum.
 
 use std::sync::Arc;
 
@@ -27,37 +27,37 @@ use super::params::Params;
 use super::{json, render};
 use crate::evm::{self, BlockContext, ChainRules, Checks, EvmError, Execution, next_base_fee};
 
-/// Seconds from a block to the next, unless a call says otherwise.
+/// Default block interval, in seconds.
 const BLOCK_SECONDS: u64 = 12;
 
-/// The most that all calls may return together, in bytes.
+/// Maximum total size of return data, in bytes.
 const MAX_RETURNED: usize = 16 << 20;
 
-/// Code for a block number that is not after the last.
+/// Error code for a block number that does not increase.
 const BLOCK_NUMBER_INVALID: i64 = -38_020;
-/// Code for a timestamp that is not after the last.
+/// Error code for a timestamp that does not increase.
 const BLOCK_TIMESTAMP_INVALID: i64 = -38_021;
-/// Code for more blocks than one request may have.
+/// Error code for too many blocks in a request.
 const TOO_MANY_BLOCKS: i64 = -38_026;
-/// Code for a call that asks for more gas than its block has left.
+/// Error code for a call whose gas exceeds the rest of its block.
 const BLOCK_GAS_LIMIT_REACHED: i64 = -38_015;
 
-/// A chain of blocks that go nowhere.
+/// A chain of simulated blocks.
 struct Simulation {
     rules: ChainRules,
     state: State,
-    /// The last block.
+    /// The preceding block.
     parent: Arc<Block>,
     least_base_fee: u64,
     validation: bool,
     trace_transfers: bool,
     full: bool,
-    /// For all calls together.
+    /// Remaining gas of the request.
     gas_left: u64,
     returned: usize,
 }
 
-/// The calls of one block so far.
+/// Results of the current block's calls so far.
 #[derive(Default)]
 struct Made {
     transactions: Vec<Arc<ChainTransaction>>,
@@ -66,7 +66,7 @@ struct Made {
     gas_used: u64,
 }
 
-/// `eth_simulateV1`: blocks of calls, and the block they come after.
+/// `eth_simulateV1`: blocks of calls, and the block on which they are based.
 pub(super) fn simulate(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
     let payload: SimulatePayload = params.required(0, "simulation")?;
     let id = params.block(1)?;
@@ -146,7 +146,7 @@ impl Simulation {
         let parent = self.parent.context();
         let base_fee = match (self.validation, parent.number) {
             (false, _) => 0,
-            // Block 1 costs what block 0 did, as on the chain itself.
+            // Block 1 has the same base fee as block 0, as on the chain itself.
             (true, 0) => parent.base_fee,
             (true, _) => next_base_fee(self.parent.header.gas_used, parent.gas_limit, parent.base_fee),
         };
@@ -203,7 +203,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// `call` with nonce, gas and fees; a call may have what is left of its block and of the request.
+    /// Completes the nonce, gas and fees of `call`, within the remaining gas of its block and of the request.
     fn fill(
         &self,
         mut call: TransactionRequest,
@@ -254,7 +254,7 @@ impl Simulation {
     }
 }
 
-/// The transaction that a call stands for, which nobody signed.
+/// Creates the unsigned transaction of a call.
 fn unsigned(request: &TransactionRequest) -> Result<ChainTransaction, RpcError> {
     let sender = request.from.unwrap_or_default();
     let mut request = request.clone();
@@ -284,7 +284,7 @@ fn call_error(error: CallError) -> SimulateError {
     }
 }
 
-/// go-ethereum's code for why a call cannot be part of its block.
+/// go-ethereum's code for a call that cannot be part of its block.
 fn refusal_code(invalid: &InvalidTransaction) -> i64 {
     match invalid {
         InvalidTransaction::NonceTooLow { .. } => -38_010,

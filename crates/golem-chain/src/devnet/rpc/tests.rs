@@ -1,4 +1,4 @@
-//! The dispatcher, through an alloy provider and the in-process transport.
+//! Tests of the dispatcher through an alloy provider and the in-process transport.
 
 mod asides;
 mod proofs;
@@ -22,9 +22,9 @@ use super::super::handle::{Devnet, DevnetConfig, DevnetGone, HookPolicy, Mining,
 const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 const BOB: Address = Address::repeat_byte(0xb0);
 const ETHER: u128 = 1_000_000_000_000_000_000;
-/// LOG1 of nothing with topic 0x2a.
+/// Contract that executes LOG1 with no data and topic 0x2a.
 const LOGGER: Address = Address::repeat_byte(0x10);
-/// Reverts with one word holding 7.
+/// Contract that reverts with one word, 7.
 const REVERTER: Address = Address::repeat_byte(0x11);
 
 fn devnet(mining: Mining) -> Devnet {
@@ -160,13 +160,13 @@ async fn errors_have_the_codes_clients_know() {
 #[tokio::test]
 async fn solidity_reasons_are_put_into_words() {
     let devnet = devnet(Mining::Manual);
-    // Error("no"), built in memory by the initialisation code itself.
+    // Error("no"), which the init code copies to memory itself.
     let mut data = keccak256("Error(string)")[..4].to_vec();
     data.extend_from_slice(&U256::from(32).to_be_bytes::<32>());
     data.extend_from_slice(&U256::from(2).to_be_bytes::<32>());
     data.extend_from_slice(b"no");
     data.resize(100, 0);
-    // PUSH1 100 PUSH1 11 PUSH0 CODECOPY PUSH1 100 PUSH0 REVERT, then the data.
+    // PUSH1 100 PUSH1 10 PUSH0 CODECOPY PUSH1 100 PUSH0 REVERT, then the data.
     let mut code = vec![0x60, 100, 0x60, 10, 0x5f, 0x39, 0x60, 100, 0x5f, 0xfd];
     code.extend_from_slice(&data);
     let (code, message, returned) = refused(&devnet, "eth_call", json!([{ "data": Bytes::from(code) }])).await;

@@ -1,5 +1,5 @@
-//! Traces in the two families that clients know: go-ethereum's `debug_` methods and Parity's `trace_` ones. The tracers
-//! are those of `revm-inspectors`; what one request may record is bounded, and none runs on the chain's thread.
+//! Traces by go-ethereum's `debug_` methods and Parity's `trace_` methods. The tracers are those of `revm-inspectors`.
+//! The recorded data per request is limited, and no tracer runs on the chain's thread.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub(super) fn trace_block(engine: &mut Engine, params: &Params<'_>) -> Result<An
     }))
 }
 
-/// `debug_traceCall`: request, block, and options with overrides; with `txIndex` before that transaction of the block.
+/// `debug_traceCall`: request, block, and options with overrides; with `txIndex`, on the state before that transaction.
 pub(super) fn trace_call(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
     let request: TransactionRequest = params.required(0, "transaction")?;
     let options: GethDebugTracingCallOptions = params.optional(2, "tracing options")?.unwrap_or_default();
@@ -92,7 +92,7 @@ pub(super) fn trace_call(engine: &mut Engine, params: &Params<'_>) -> Result<Ans
     }))
 }
 
-/// `trace_transaction`: hash; nothing for one that is not there.
+/// `trace_transaction`: hash; the result for an unknown one is empty.
 pub(super) fn parity_transaction(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
     let hash: B256 = params.required(0, "transaction hash")?;
     let Some(included) = engine.chain.transaction(hash) else { return Ok(Answer::now(json::<[(); 0]>(&[]))) };
@@ -103,7 +103,7 @@ pub(super) fn parity_transaction(engine: &mut Engine, params: &Params<'_>) -> Re
     }))
 }
 
-/// `trace_block`: block; nothing for one that is not there.
+/// `trace_block`: block; the result for an unknown one is empty.
 pub(super) fn parity_block(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
     let Ok(block) = known_block(engine, params.block(0)?) else { return Ok(Answer::now(json::<[(); 0]>(&[]))) };
     let mut replay = engine.chain.replay(&block, Kept::default())?;
@@ -147,7 +147,7 @@ fn result(
     limit: &mut Limit,
 ) -> Result<GethTrace, RpcError> {
     if matches!(tracer, DebugInspector::PreStateTracer(..)) {
-        // It tells of all that was touched, code included.
+        // This tracer reports everything that was touched, including code.
         for account in replayed.execution.state.values() {
             let code = account.info.code.as_ref().map_or(0, |code| code.len());
             limit.add(code.saturating_add(account.storage.len().saturating_mul(64)))?;
@@ -162,11 +162,11 @@ fn result(
 fn parity_traces(replay: &mut Replay, index: usize) -> Result<Vec<LocalizedTransactionTrace>, RpcError> {
     let block = Arc::clone(&replay.block);
     let Some(transaction) = block.transactions.get(index) else { return Ok(Vec::new()) };
-    // Calls of precompiles are told of too, as anvil does.
+    // Precompile calls are included, as in anvil.
     let config = TracingInspectorConfig::default_parity().set_exclude_precompile_calls(false);
     let mut tracer = TracingInspector::new(config);
     let replayed = replay.run(transaction, &mut tracer)?;
-    // Parity counts what is left once the transaction itself is paid for: its gas limit is not set here.
+    // Parity reports gas without the transaction's intrinsic cost, so the gas limit is not set here.
     tracer.set_transaction_caller(replayed.tx.caller);
     let place = TransactionInfo {
         hash: Some(transaction.hash),
@@ -185,7 +185,7 @@ fn tracing_options(params: &Params<'_>, index: usize) -> Result<GethDebugTracing
     Ok(options)
 }
 
-/// Refuses a tracer that is not here, and a configuration that is not sound.
+/// Refuses an unknown tracer and an invalid configuration.
 fn check_tracer(options: &GethDebugTracingOptions) -> Result<(), RpcError> {
     use GethDebugBuiltInTracerType::{CallTracer, FlatCallTracer, FourByteTracer, NoopTracer, PreStateTracer};
     let known = match &options.tracer {
@@ -202,7 +202,7 @@ fn check_tracer(options: &GethDebugTracingOptions) -> Result<(), RpcError> {
     DebugInspector::new(options.clone()).map(drop).map_err(|_| bad_config())
 }
 
-/// The parts of a step that the tracer of `options` keeps.
+/// Parts of a step that the tracer in `options` records.
 fn kept(options: &GethDebugTracingOptions) -> Kept {
     if options.tracer.as_ref().is_some_and(|tracer| !tracer.as_str().is_empty()) {
         return Kept::default();

@@ -1,37 +1,37 @@
-//! What a revert means to whoever has money behind it: what happened, and what would pass.
+//! Explanations of reverts for traders: what happened, and what would succeed.
 //!
-//! The names and messages are those of the routers, pools, tokens, Permit2, the reactors and the policy contract; any
-//! contract can use one of them, so these words stand beside the contract's own and never in their place.
+//! Names and messages are those of routers, pools, tokens, Permit2, reactors and the policy contract. Any contract can
+//! use them, so the explanation is shown in addition to the contract's own reason.
 
-/// What a revert means.
+/// Explanation of a revert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meaning {
-    /// What happened.
+    /// Description of the failure.
     pub happened: &'static str,
-    /// What would pass.
+    /// Description of a transaction that would succeed.
     pub would_pass: &'static str,
 }
 
-/// The same meaning under every name and message that has it.
+/// Names and messages with the same explanation.
 type Row = (&'static [&'static str], Meaning);
 
 const fn means(happened: &'static str, would_pass: &'static str) -> Meaning {
     Meaning { happened, would_pass }
 }
 
-/// Solidity's checked arithmetic, which is how the tokens and pools that name no errors refuse what is not there.
+/// Solidity's checked arithmetic, with which tokens and pools without named errors refuse excessive amounts.
 pub(super) const OVERFLOW: Meaning = means(
     "a sum went below zero or beyond its bounds; with a token, less is held or allowed than is to go out",
     "an amount that is held and allowed",
 );
 
-/// What a contract's name for its error, or its message, means; `None` where nobody here knows.
+/// Explanation of an error name or message; `None` if it is unknown.
 pub(super) fn meaning(word: &str) -> Option<Meaning> {
     MEANINGS.iter().find(|(words, _)| words.contains(&word)).map(|(_, meaning)| *meaning)
 }
 
 const MEANINGS: &[Row] = &[
-    // Routers, by name and by the messages of the older ones.
+    // Routers, by error name and by the messages of older ones.
     (
         &[
             "V2TooLittleReceived",
@@ -110,7 +110,7 @@ const MEANINGS: &[Row] = &[
     ),
     (&["SPL"], means("the price is past the limit of this trade", "the same with a new quote")),
     (&["AS"], means("the amount to trade is zero", "an amount above zero")),
-    // Tokens, and whoever moves them.
+    // Tokens and transfer helpers.
     (
         &["ERC20InsufficientBalance", "ERC20: transfer amount exceeds balance", "InsufficientBalance"],
         means("less is held than is to go out", "an amount that is held"),
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(distinct.len(), words.len());
     }
 
-    /// A name that the table of errors does not have would never be decoded, so its words would never be said.
+    /// A name that is missing in the error table would never be decoded, so its explanation would be unreachable.
     #[test]
     fn every_name_is_one_that_is_decoded() {
         let message = |word: &str| word.contains([' ', ':', '_']) || word.chars().all(|one| one.is_ascii_uppercase());

@@ -1,17 +1,17 @@
-//! Endpoints that claim to be ahead of the others: nobody falls silent by their word.
+//! Tests with endpoints that claim to be ahead of the others; they must not silence anyone.
 
 use super::*;
 
-/// The time of the newest block of a chain that goes on, and of one that has come to a stand an hour before.
+/// Times of the newest block of a chain that continues, and of one that stopped an hour earlier.
 const FRESH: u64 = 10_000;
 const OLD: u64 = FRESH - 3_600;
 
-/// Answers every question for a block with this one and all else with `word`.
+/// Server that returns this block number for every block request and `word` for everything else.
 async fn told(number: u64, word: Value) -> Server {
     told_at(FRESH, number, word).await
 }
 
-/// The same, where the block is of this time.
+/// Like [`told`], with the given block time.
 async fn told_at(timestamp: u64, number: u64, word: Value) -> Server {
     Server::start(CHAIN_ID, move |_, question| {
         let block = json!({"number": format!("{number:#x}"), "timestamp": format!("{timestamp:#x}")});
@@ -21,7 +21,7 @@ async fn told_at(timestamp: u64, number: u64, word: Value) -> Server {
     .await
 }
 
-/// The endpoints after enough polls for every condition to be settled.
+/// Conditions of the endpoints after enough polls to settle them.
 async fn polled(endpoints: &[Endpoint]) -> Vec<Condition> {
     let patience = MonitorRules { patience: PATIENT, ..MonitorRules::default() };
     let (mut monitor, handle) = Monitor::new(CHAIN_ID, endpoints.to_vec(), patience, Arc::new(FixedClock(FRESH + 10)));
@@ -42,7 +42,7 @@ async fn one_that_claims_to_be_ahead_makes_nobody_look_behind() {
     let endpoints = vec![endpoint(&honest.0.url), endpoint(&liar.url), endpoint(&honest.1.url)];
     assert_eq!(polled(&endpoints).await, [Condition::Healthy; 3]);
     assert_eq!(endpoints[0].health().lag_blocks, Some(0));
-    // Of two, neither can say that the other is behind.
+    // With two endpoints, neither can show that the other is late.
     let endpoints = vec![endpoint(&honest.0.url), endpoint(&liar.url)];
     assert_eq!(polled(&endpoints).await, [Condition::Healthy; 2]);
 }
@@ -67,12 +67,12 @@ async fn an_endpoint_that_does_not_answer_abstains() {
     assert_eq!(results(&ask(&stack, nonce()).await.unwrap()), ["\"0x1\""]);
 }
 
-/// Endpoints of a chain that makes a block every second, after they were polled.
+/// A polled stack over endpoints of a chain with a block interval of one second.
 async fn by_the_clock(servers: &[&Server]) -> EndpointStack {
     judged(servers, PATIENT).await
 }
 
-/// The same, where an answer that takes longer than this is slow.
+/// Like [`by_the_clock`], with the given latency threshold.
 async fn judged(servers: &[&Server], slow: Duration) -> EndpointStack {
     let limits = HttpLimits { timeout: PATIENT, connect_timeout: PATIENT, max_body: 4096 };
     let thresholds = Thresholds { slow, ..Thresholds::for_block_time(Duration::from_secs(1)) };
@@ -94,9 +94,9 @@ async fn one_that_has_come_to_a_stand_holds_nothing_up() {
     let one = told(110, json!("0x2")).await;
     let other = told(110, json!("0x2")).await;
     let stuck = told_at(OLD, 100, json!("0x1")).await;
-    // Wherever it stands among them, its word is not even asked for.
+    // The stalled endpoint is not queried, at any position.
     for order in [[&stuck, &one, &other], [&one, &stuck, &other], [&one, &other, &stuck]] {
-        // Nor where no other is any better but for that.
+        // This holds even if the others are slow.
         for slow in [PATIENT, Duration::ZERO] {
             let stack = judged(&order, slow).await;
             let before = stuck.count();
@@ -104,10 +104,10 @@ async fn one_that_has_come_to_a_stand_holds_nothing_up() {
             assert_eq!(stuck.count(), before);
         }
     }
-    // The two must still say the same.
+    // The two others must still agree.
     let liar = told(110, json!("0x9")).await;
     assert!(contradicted(ask(&by_the_clock(&[&one, &liar, &stuck]).await, nonce()).await));
-    // Where time is no measure it is heard as ever.
+    // Without an age limit it is queried as usual.
     let endpoints = [&one, &other, &stuck].map(|server| endpoint(&server.url));
     polled(&endpoints).await;
     assert!(contradicted(ask(&self::stack(endpoints.to_vec(), 1), nonce()).await));
@@ -119,12 +119,12 @@ async fn where_a_chain_stands_still_nobody_speaks_for_it_alone() {
     let liar = told(101, json!("0x9")).await;
     assert!(contradicted(ask(&by_the_clock(&[&liar, &honest.0, &honest.1]).await, nonce()).await));
     assert!(contradicted(ask(&by_the_clock(&[&liar, &honest.0]).await, nonce()).await));
-    // All of them: as ever.
+    // If all have stalled, all are queried.
     let stack = by_the_clock(&[&honest.0, &honest.1]).await;
     assert_eq!(results(&ask(&stack, nonce()).await.unwrap()), ["\"0x1\""]);
     let other = told_at(OLD, 100, json!("0x9")).await;
     assert!(contradicted(ask(&by_the_clock(&[&honest.0, &other]).await, nonce()).await));
-    // Two that stand still do not outvote the one that goes on.
+    // Two stalled endpoints do not outvote one that continues.
     let one = told(110, json!("0x2")).await;
     assert!(contradicted(ask(&by_the_clock(&[&honest.0, &honest.1, &one]).await, nonce()).await));
 }

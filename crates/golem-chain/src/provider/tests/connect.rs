@@ -1,4 +1,4 @@
-//! From a plan to a connected chain: ids compared, networks settled, mistakes named.
+//! Tests of connecting by a plan: comparison of ids, choice of the network, and errors.
 
 use super::{
     PATIENT, rules,
@@ -31,7 +31,7 @@ async fn connect(plan: ChainPlan) -> Result<ChainClient, ConnectError> {
     ChainClient::connect(&plan, ConnectRules { limits, retry: rules(1) }, Arc::new(SystemClock)).await
 }
 
-/// A server of a chain that knows its id and its height, and no description of itself.
+/// Server of a chain that knows its id and height, but has no description.
 async fn node(chain_id: u64) -> Server {
     Server::start(chain_id, |_, question| {
         Reaction::Body(match question["method"].as_str() {

@@ -1,8 +1,8 @@
-//! How often and after which waits a request is made again, by a script of answers and a clock that is moved by hand.
+//! Tests of retries and their waits, with scripted answers and a paused clock.
 
 use super::*;
 
-/// A transport that answers from a script and notes when it was asked.
+/// A transport that answers from a script and records the times of the requests.
 #[derive(Clone)]
 struct Script {
     script: Arc<dyn Fn(usize) -> Result<(), ProviderError> + Send + Sync>,
@@ -18,7 +18,7 @@ impl Script {
         Endpoint::new(SafeText::clean(name, 20), CHAIN_ID, self.clone(), Thresholds::default())
     }
 
-    /// Milliseconds between the requests.
+    /// Times between the requests, in milliseconds.
     fn gaps(&self) -> Vec<u128> {
         let asked = self.asked.lock();
         asked.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect()
@@ -96,7 +96,7 @@ async fn a_longer_silence_than_we_wait_for_is_reported_and_kept() {
     let script = Script::new(|_| Err(limited(60)));
     let stack = EndpointStack::new(CHAIN_ID, vec![script.endpoint("one")], slow_rules()).unwrap();
     assert_eq!(ask(&stack, call(1, READ)).await.unwrap_err(), limited(60));
-    // While it asks for silence, a second read does not even reach it.
+    // During the requested pause, a second read does not reach it.
     tokio::time::advance(Duration::from_secs(10)).await;
     let error = ask(&stack, call(2, READ)).await.unwrap_err();
     let ProviderError::RateLimited { retry_after: Some(left), .. } = error else { panic!("{error:?}") };

@@ -1,4 +1,4 @@
-//! A hand-written HTTP server that does wrong on demand and remembers what it was asked.
+//! A test HTTP server that misbehaves on demand and records its requests.
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -8,28 +8,28 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// The chain id a server claims unless told otherwise.
+/// Default chain id of a test server.
 pub(super) const CHAIN_ID: u64 = 31337;
 
-/// What the server does with one request.
+/// Reaction of the server to one request.
 pub(super) enum Reaction {
-    /// 200 with this body.
+    /// Status 200 with this body.
     Body(String),
-    /// Any status, extra header lines, body.
+    /// Any status, with extra header lines and a body.
     Status(u16, &'static str, String),
-    /// Takes the request and never says a word.
+    /// Accepts the request and never answers.
     Silence,
-    /// Announces more than it sends, then closes.
+    /// Announces more than it sends, then closes the connection.
     Cut(String),
-    /// Closes without an answer.
+    /// Closes the connection without an answer.
     Close,
-    /// A body without end, in chunks.
+    /// An endless chunked body.
     Endless,
-    /// Announces a body of so many bytes and sends a little of it.
+    /// Announces a body of this many bytes and sends a part of it.
     Announce(usize),
 }
 
-/// A server on loopback that lives until dropped.
+/// A server on the loopback interface that runs until it is dropped.
 pub(super) struct Server {
     pub(super) url: String,
     seen: Arc<Mutex<Vec<Value>>>,
@@ -43,7 +43,8 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts one. `react` decides over everything but a single `eth_chainId`, which is answered with `chain_id`.
+    /// Starts a server. `react` decides the reaction to everything but a single `eth_chainId`, which returns
+    /// `chain_id`.
     pub(super) async fn start(
         chain_id: u64,
         react: impl Fn(usize, &Value) -> Reaction + Send + Sync + 'static,
@@ -68,7 +69,7 @@ impl Server {
                         };
                         react(index, &question)
                     };
-                    // The client may hang up at any moment; that is what some tests are about.
+                    // The client may close the connection at any moment; some tests are about that.
                     let _ = answer(&mut stream, reaction).await;
                 });
             }
@@ -76,29 +77,29 @@ impl Server {
         Self { url, seen, task }
     }
 
-    /// A server that answers each call with its method's name.
+    /// Starts a server that answers each call with its method's name.
     pub(super) async fn good() -> Self {
         Self::start(CHAIN_ID, |_, question| Reaction::Body(good_answer(question))).await
     }
 
-    /// How many requests came, chain id questions not counted.
+    /// Number of requests, without those for the chain id.
     pub(super) fn count(&self) -> usize {
         self.seen.lock().len()
     }
 }
 
-/// A URL on loopback where nobody listens.
+/// URL on the loopback interface without a listener.
 pub(super) async fn dead_url() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
 
-/// A JSON-RPC result for a single call.
+/// JSON-RPC result for a single call.
 pub(super) fn result(question: &Value, result: Value) -> String {
     json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string()
 }
 
-/// The right answer to a single call or a batch: each call's method name.
+/// Correct answer to a single call or a batch: each call's method name.
 pub(super) fn good_answer(question: &Value) -> String {
     let one = |call: &Value| json!({"jsonrpc": "2.0", "id": call["id"], "result": call["method"]});
     match question.as_array() {
@@ -132,7 +133,7 @@ async fn answer(stream: &mut TcpStream, reaction: Reaction) -> std::io::Result<(
         Reaction::Body(body) => whole(stream, 200, "", &body).await,
         Reaction::Status(status, headers, body) => whole(stream, status, headers, &body).await,
         Reaction::Silence => {
-            // Until the client hangs up.
+            // Waits until the client closes the connection.
             let mut rest = Vec::new();
             stream.read_to_end(&mut rest).await.map(|_| ())
         }

@@ -1,4 +1,4 @@
-//! The Golem itself: its body, its phase, how it is doing.
+//! Panel of the Golem: its sprite, its phase and its vital signs.
 
 use ratatui::layout::Rect;
 
@@ -36,7 +36,7 @@ fn phase(known: &Known<'_>) -> Phase {
     known.feed.phase.or_else(|| known.snapshot.map(|snapshot| snapshot.phase)).unwrap_or(Phase::Thriving)
 }
 
-/// A role by its name, in words: the role of one that may do anything is no word that helps.
+/// Display text of a role. The unrestricted role is shown as a plain Golem, because its name explains nothing.
 fn role_words(role: &str) -> String {
     match role {
         "golem-instance" => "a Golem".to_owned(),
@@ -60,7 +60,7 @@ pub(super) fn golem(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let vitals = known.feed.vitals.as_ref();
     if let Some(vitals) = vitals {
         let of = vitals.lifespan_seconds.map(|span| format!(" of {}", age(span))).unwrap_or_default();
-        // Its age runs by itself, like a clock.
+        // The age changes by itself like a clock, so it is hidden without motion.
         let told = if known.motion { format!("age {}{of}", age(vitals.age_seconds)) } else { format!("lifespan{of}") };
         if known.motion || !of.is_empty() {
             pen.pieces(line(words, 2), &[(told, Role::TextDim)]);
@@ -73,7 +73,7 @@ pub(super) fn golem(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     }
 }
 
-/// How far it fell, in per cent: what rounds to nothing is no fall.
+/// Drawdown in percent with one decimal; a value that rounds to zero has no minus sign.
 fn fall(bps: u64) -> String {
     let sign = if bps < 10 { "" } else { "−" };
     format!("{sign}{}.{}", bps / 100, bps % 100 / 10)
@@ -94,7 +94,7 @@ fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
     };
     let gas = Gauge {
         label: "gas".to_owned(),
-        // Before it is known how long it lasts, it is known that there is some.
+        // Before the runway is known, the gauge shows whether there is any gas.
         level: match (vitals.gas_runway_seconds, vitals.gas_wei) {
             (Some(left), _) => Some((left.min(WEEK).into(), WEEK.into())),
             (None, Some(wei)) => Some((u128::from(!wei.is_zero()), 1)),
@@ -112,7 +112,7 @@ fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
     vec![equity, gas, streak]
 }
 
-/// How long the gas lasts; as long as that cannot be told, how much there is.
+/// Runway of the gas; without one, the gas balance in the native token.
 fn gas_words(known: &Known<'_>, vitals: &Vitals) -> String {
     let held = || {
         let first = known.snapshot.and_then(|snapshot| snapshot.holdings.first()?.rows.first());
@@ -122,10 +122,10 @@ fn gas_words(known: &Known<'_>, vitals: &Vitals) -> String {
     vitals.gas_runway_seconds.map(|left| format!("for {}", age(left))).or_else(held).unwrap_or_default()
 }
 
-/// A week, in seconds: more gas than that is plenty.
+/// One week, in seconds: the runway at which the gas gauge is full.
 const WEEK: u64 = 7 * 86_400;
 
-/// The Golem in one line.
+/// Draws the Golem in one line.
 pub(in crate::screens::live) fn face_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let name = known.ready.map_or_else(|| "Golem".to_owned(), |ready| ready.name.to_string());
     let phase = phase(known);
@@ -134,10 +134,10 @@ pub(in crate::screens::live) fn face_line(pen: &mut Pen<'_>, known: &Known<'_>, 
     let phase = (sprite::phase_words(phase).to_owned(), sprite::phase_role(phase));
     let mut groups = vec![
         Group { rank: 0, pieces: vec![(format!("{name} "), Role::TextStrong), phase] },
-        // What its body shows is said by the lines below, too: it goes first.
+        // The lines below also show what the sprite shows, so this part is dropped first.
         Group::new(4, format!(" {}", body_words(model.state)), Role::Text),
     ];
-    // Words shorter than the gauges': they stand in one line of eighty columns.
+    // Shorter texts than those of the gauges, so that they fit one line of 80 columns.
     let gauges = vital_gauges(known);
     for ((at, words), rank) in short_vitals(known).into_iter().enumerate().zip([1, 3, 2]) {
         let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.standing().1);
@@ -148,7 +148,7 @@ pub(in crate::screens::live) fn face_line(pen: &mut Pen<'_>, known: &Known<'_>, 
     pen.pieces(place, &chosen(groups, usize::from(place.width)));
 }
 
-/// Equity, gas and failures in as few characters as say it.
+/// Equity, gas and failures in the shortest form.
 fn short_vitals(known: &Known<'_>) -> Vec<String> {
     let Some(vitals) = &known.feed.vitals else { return Vec::new() };
     let equity = vitals.drawdown_bps.map_or_else(|| "?".to_owned(), fall);

@@ -1,4 +1,4 @@
-//! Long requests that keep nobody waiting, the pool, and the node's description of itself.
+//! Tests of long requests that must not block others, of the pool, and of the node's description.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +45,7 @@ async fn others_are_answered_while_calls_are_traced() {
         })
         .collect();
     tokio::task::yield_now().await;
-    // Blocks are made while all four run, or wait for a place.
+    // Blocks are mined while all four run or wait for a permit.
     for _ in 0..5 {
         ask(&devnet, "evm_mine", json!([])).await;
     }
@@ -86,7 +86,7 @@ async fn the_pool_is_listed_in_full_and_in_lines() {
     assert_eq!(content["pending"][&sender]["0"], ask(&devnet, "eth_getTransactionByHash", json!([first])).await);
     assert_eq!(content["queued"][&sender]["5"]["hash"], later);
     let lines = ask(&devnet, "txpool_inspect", json!([])).await;
-    // Twice the base fee of 1 gwei and the tip of 1 gwei.
+    // Twice the base fee of 1 gwei plus the tip of 1 gwei.
     let expected = format!("{BOB:#x}: 1 wei + 21000 gas × 3000000000 wei");
     assert_eq!(lines["pending"][&sender]["0"], expected);
     assert_eq!(lines["queued"][&sender]["5"], "contract creation: 0 wei + 53006 gas × 2000000000 wei");
@@ -112,7 +112,7 @@ async fn a_reset_brings_back_the_beginning_and_clients_are_told() {
     let after = ask(&devnet, "anvil_metadata", json!([])).await;
     assert_eq!((&after["latestBlockHash"], &after["snapshots"]), (&before["latestBlockHash"], &json!({})));
     assert_ne!(after["instanceId"], before["instanceId"]);
-    // It goes on from there, and can be reset again.
+    // The chain continues from there, and can be reset again.
     ask(&devnet, "eth_sendTransaction", json!([{ "from": ALICE, "to": LOGGER }])).await;
     ask(&devnet, "hardhat_reset", json!([{}])).await;
     assert_eq!(ask(&devnet, "eth_blockNumber", json!([])).await, "0x0");

@@ -1,4 +1,4 @@
-//! Proofs, verified by alloy against the state root of the block's header.
+//! Tests of proofs; alloy verifies them for the state root in the block's header.
 
 use alloy::rpc::types::EIP1186AccountProofResponse;
 use alloy_trie::proof::verify_proof;
@@ -6,7 +6,7 @@ use alloy_trie::{EMPTY_ROOT_HASH, Nibbles, TrieAccount};
 
 use super::*;
 
-/// Verifies a proof against `root` as a light client does; `exists` says whether the account is there.
+/// Verifies a proof for `root` like a light client; `exists` says whether the account exists.
 fn verify(root: B256, proof: &EIP1186AccountProofResponse, exists: bool) {
     let leaf = TrieAccount::new(proof.nonce, proof.balance, proof.storage_hash, proof.code_hash);
     let expected = exists.then(|| alloy::rlp::encode(leaf));
@@ -14,7 +14,7 @@ fn verify(root: B256, proof: &EIP1186AccountProofResponse, exists: bool) {
     for slot in &proof.storage_proof {
         let expected = (!slot.value.is_zero()).then(|| alloy::rlp::encode(slot.value));
         let key = Nibbles::unpack(keccak256(slot.key.as_b256()));
-        // Under an empty root there is nothing to show.
+        // An empty root has no proof nodes.
         if proof.storage_hash == EMPTY_ROOT_HASH {
             assert!(slot.proof.is_empty() && slot.value.is_zero());
         } else {
@@ -43,7 +43,7 @@ async fn accounts_and_slots_are_proven_against_the_blocks_state_root() {
             verify(root, &proof, exists);
             let nonce = if who == ALICE { height } else { u64::from(who == LOGGER || who == REVERTER) };
             assert_eq!(proof.nonce, nonce, "{who}");
-            // Keys come back as they were written.
+            // Keys are returned in the form in which they were given.
             let keys = answer["storageProof"].as_array().expect("slots").iter().map(|slot| slot["key"].clone());
             assert_eq!(Value::from_iter(keys), slots);
         }

@@ -1,4 +1,4 @@
-//! Accounts that the node signs for. Signatures expected here were made by anvil 1.7.1 with the same keys.
+//! Tests of accounts that the node signs for. The expected signatures come from anvil 1.7.1 with the same keys.
 
 use alloy::consensus::TxEnvelope;
 use alloy::consensus::transaction::SignerRecoverable;
@@ -62,7 +62,7 @@ async fn a_sent_transaction_is_signed_with_the_senders_key() {
 async fn only_funded_development_accounts_are_listed_and_signed_for() {
     let devnet = devnet(Mining::OnTransaction);
     assert_eq!(ask(&devnet, "eth_accounts", json!([])).await, json!([ALICE]));
-    // The mnemonic's second account has nothing here.
+    // The mnemonic's second account has no balance here.
     let second = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
     for sender in [STRANGER, second] {
         for (method, params) in [
@@ -77,7 +77,7 @@ async fn only_funded_development_accounts_are_listed_and_signed_for() {
             assert!(message.starts_with("No Signer available"), "{method}: {message}");
         }
     }
-    // Impersonated, it may send, but nothing is signed in its name.
+    // An impersonated account may send, but nothing is signed for it.
     ask(&devnet, "anvil_impersonateAccount", json!([STRANGER])).await;
     assert_eq!(ask(&devnet, "eth_accounts", json!([])).await, json!([ALICE, STRANGER]));
     ask(&devnet, "anvil_setBalance", json!([STRANGER, "0xffffffffffffffff"])).await;
@@ -107,7 +107,7 @@ async fn messages_typed_data_and_transactions_get_the_signatures_anvil_gives() {
                     a07c52d1199bb13620b0f7c5ceff76432173854273c754fd08c0d15497028d3653";
     assert_eq!(ask(&devnet, "eth_signTransaction", json!([request])).await, expected);
     assert_eq!(ask(&devnet, "txpool_status", json!([])).await["queued"], "0x0");
-    // Another chain's transaction is not signed here.
+    // A transaction of another chain is not signed here.
     let foreign = json!([{ "from": ALICE, "to": BOB, "chainId": "0x1" }]);
     assert!(refused(&devnet, "eth_signTransaction", foreign).await.1.contains("chain id 1"));
 }
@@ -116,7 +116,7 @@ async fn messages_typed_data_and_transactions_get_the_signatures_anvil_gives() {
 async fn typed_data_that_is_endless_when_written_out_is_refused() {
     let devnet = devnet(Mining::Manual);
     let typed = |types: serde_json::Map<String, Value>| json!([ALICE, { "types": types, "primaryType": "T0", "domain": {}, "message": {} }]);
-    // Each type holds the next one twice: 2^60 members.
+    // Each type contains the next one twice: 2^60 members.
     let member = |kind: String| json!({ "name": "a", "type": kind });
     let mut types = serde_json::Map::new();
     for index in 0..60 {

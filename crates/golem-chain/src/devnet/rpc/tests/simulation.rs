@@ -1,4 +1,4 @@
-//! `eth_simulateV1` by the rules of execution-apis, with go-ethereum's codes.
+//! Tests of `eth_simulateV1` by the rules of execution-apis, with go-ethereum's codes.
 
 use super::*;
 
@@ -47,7 +47,7 @@ async fn blocks_build_on_each_other_and_nothing_is_kept() {
     let seven = json!(B256::with_last_byte(7));
     assert_eq!(calls[2]["error"], json!({ "code": 3, "message": "execution reverted", "data": seven }));
     assert_eq!((&calls[2]["status"], &calls[2]["logs"]), (&json!("0x0"), &json!([])));
-    // What the first block gave BOB, the last one took.
+    // The last block spends what BOB received in the first.
     assert_eq!(blocks[3]["calls"][0]["status"], "0x1");
     assert_eq!(ask(&devnet, "eth_blockNumber", json!([])).await, "0x1");
     assert_eq!(ask(&devnet, "eth_getBalance", json!([BOB])).await, "0x0");
@@ -64,7 +64,7 @@ async fn transfers_are_logged_and_whole_transactions_given_on_request() {
     assert_eq!(log["address"], "0xeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
     let topics = json!([keccak256("Transfer(address,address,uint256)"), ALICE.into_word(), BOB.into_word()]);
     assert_eq!((&log["topics"], &log["data"]), (&topics, &json!(B256::with_last_byte(5))));
-    // The second transfer's block log comes after it.
+    // The log of the second call follows that of the first in the block.
     assert_eq!(made[0]["calls"][1]["logs"][0]["logIndex"], "0x1");
     let transaction = &made[0]["transactions"][0];
     assert_eq!(
@@ -93,7 +93,7 @@ async fn validation_holds_calls_to_the_rules_of_a_block() {
     let made = ask(&devnet, "eth_simulateV1", simulate(json!({ "from": ALICE, "to": BOB, "maxFeePerGas": fee }))).await;
     assert_eq!(made[0]["baseFeePerGas"], "0x3b9aca00");
     assert_eq!(made[0]["calls"][0]["status"], "0x1");
-    // Without validation the same is free and any nonce will do.
+    // Without validation, the same call is free and any nonce is accepted.
     let free = simulation(json!([{ "calls": [{ "from": BOB, "to": ALICE, "nonce": "0x9" }] }]));
     assert_eq!(ask(&devnet, "eth_simulateV1", free).await[0]["baseFeePerGas"], "0x0");
 }
@@ -114,11 +114,11 @@ async fn what_is_too_much_or_out_of_order_is_refused() {
         let (found, message, _) = refused(&devnet, "eth_simulateV1", simulation(blocks)).await;
         assert_eq!(found, code, "{message}");
     }
-    // 256 blocks are as many as there may be.
+    // 256 blocks are the maximum.
     let most = ask(&devnet, "eth_simulateV1", simulation(json!(vec![json!({}); 256]))).await;
     assert_eq!(most.as_array().map(Vec::len), Some(256));
 
-    // All calls together have 50 million gas: two loops of 30 million use it up, the third has none left.
+    // All calls together have 50 million gas: two endless loops in blocks of 30 million use it up.
     let endless = Address::repeat_byte(0x14);
     ask(&devnet, "anvil_setCode", json!([endless, "0x5b5f56"])).await;
     let block = json!({ "calls": [{ "to": endless }] });

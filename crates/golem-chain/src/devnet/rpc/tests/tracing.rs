@@ -1,16 +1,16 @@
-//! Traces of known programs: what they must show follows from the programs and from the gas schedule.
+//! Tests of traces of known programs; expected values follow from the programs and the gas schedule.
 
 use super::*;
 
-/// Calls LOGGER with 100 bytes of zeros as calldata and returns nothing.
+/// Calls LOGGER with 100 zero bytes as calldata and returns nothing.
 const CALLER: Address = Address::repeat_byte(0x12);
-/// Adds one to slot 0 and calls REVERTER, which fails.
+/// Increments slot 0 and calls REVERTER, which fails.
 const COUNTER: Address = Address::repeat_byte(0x13);
-/// Runs until its gas ends, with one more item on the stack each time round until there are 500.
+/// Runs out of gas in a loop that pushes an item per iteration, up to 500.
 const ENDLESS: Address = Address::repeat_byte(0x14);
-/// Reads one slot after the other until its gas ends.
+/// Reads consecutive slots until it runs out of gas.
 const READER: Address = Address::repeat_byte(0x15);
-/// Calls itself with all the gas it has.
+/// Calls itself with all its gas.
 const NESTED: Address = Address::repeat_byte(0x16);
 
 async fn traced(mining: Mining) -> Devnet {
@@ -41,7 +41,7 @@ async fn struct_logs_show_every_step_and_its_gas() {
     let steps: Vec<_> = trace["structLogs"].as_array().expect("steps").iter().collect();
     let names: Vec<_> = steps.iter().map(|step| step["op"].as_str().expect("a name")).collect();
     assert_eq!(names, ["PUSH1", "PUSH0", "PUSH0", "LOG1", "STOP"]);
-    // PUSH1 3, PUSH0 2, LOG1 375 and 375 more for its topic; 200,000 given, 21,000 of them for the transaction.
+    // PUSH1 3, PUSH0 2, LOG1 375 plus 375 for its topic; 200,000 gas given, 21,000 of them for the transaction.
     let gas: Vec<_> = steps.iter().map(|step| step["gas"].as_u64().expect("gas")).collect();
     assert_eq!(gas, [179_000, 178_997, 178_995, 178_993, 178_243]);
     assert_eq!(steps[3]["stack"], json!(["0x2a", "0x0", "0x0"]));
@@ -72,7 +72,7 @@ async fn calls_selectors_and_states_are_told_by_their_tracers() {
     let top = ask(&devnet, "debug_traceTransaction", with("callTracer", json!({ "onlyTopCall": true }))).await;
     assert_eq!(top["calls"], Value::Null);
 
-    // The second transaction sees what the first left: ALICE's nonce is 1 before it.
+    // The second transaction sees the state after the first: ALICE's nonce is 1 before it.
     let before = ask(&devnet, "debug_traceTransaction", with("prestateTracer", json!({}))).await;
     let key = |address: Address| format!("{address:#x}");
     assert_eq!(before[key(ALICE)]["nonce"], 1);
@@ -82,7 +82,7 @@ async fn calls_selectors_and_states_are_told_by_their_tracers() {
     assert_eq!(change["post"][key(COUNTER)]["storage"], json!({ B256::ZERO.to_string(): B256::with_last_byte(1) }));
     assert_eq!(change["post"][key(REVERTER)], Value::Null);
 
-    // 100 bytes of zeros: the selector 0 and 96 more.
+    // 100 zero bytes: the selector 0 and 96 more.
     let third = &block["transactions"][2];
     let selectors = ask(&devnet, "debug_traceTransaction", json!([third, { "tracer": "4byteTracer" }])).await;
     assert_eq!(selectors, json!({ "0x00000000-96": 1 }));
@@ -133,7 +133,7 @@ async fn a_call_is_traced_with_overrides_and_between_transactions() {
     let read = |options: Value| {
         let mut all = json!({ "tracer": "callTracer" });
         all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
-        // Returns slot 0 of COUNTER, by code put in its place.
+        // Overrides the code of COUNTER with code that returns slot 0.
         let code = json!({ COUNTER.to_string(): { "code": "0x5f545f5260205ff3" } });
         all["stateOverrides"] = code;
         json!([{ "to": COUNTER }, "latest", all])
@@ -152,7 +152,7 @@ async fn a_trace_that_would_fill_the_memory_ends_with_an_error() {
         let (code, message, _) = refused(&devnet, "debug_traceCall", json!([{ "to": to }, "latest", options])).await;
         assert_eq!(code, -32000);
         assert!(message.contains("too large") && message.contains("limit"), "{message}");
-        // The same with few steps, or with the calls alone, is small.
+        // With few steps, or with calls only, the trace is small.
         let few = ask(&devnet, "debug_traceCall", json!([{ "to": to }, "latest", { "limit": 10 }])).await;
         assert_eq!((few["structLogs"].as_array().map(Vec::len), &few["failed"]), (Some(10), &json!(true)));
         let calls = json!([{ "to": to }, "latest", { "tracer": "callTracer" }]);
@@ -169,7 +169,7 @@ async fn calls_as_deep_as_gas_goes_are_traced() {
         .raw_request("debug_traceCall".into(), json!([request, "latest", { "tracer": "callTracer" }]))
         .await
         .expect("a trace");
-    // Each level keeps a 64th back: of 50 million gas, some 400 levels have something.
+    // Each level retains a 64th: of 50 million gas, some 400 levels have enough.
     let depth = text.get().matches("\"calls\"").count();
     assert!((300..1_024).contains(&depth), "{depth}");
 }
