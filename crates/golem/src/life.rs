@@ -199,24 +199,8 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         let (ended, scenario, mut under_way) = match brain {
             None => (None, scenario, operator::UnderWay::none(&nerves.voice)),
             Some(brain) => {
-                let (passed_on, unheard) = mpsc::channel(PASSED_ON);
-                let words = std::mem::replace(&mut nerves.words, unheard);
-                let mut hearing = operator::Hearing::of(words, &nerves.pi, &nerves.voice);
-                let End { well, why } = tokio::select! {
-                    end = brain.live(&mut nerves) => end,
-                    never = hearing.hear(passed_on) => match never {},
-                };
-                let (words, under_way) = hearing.end();
-                nerves.words = words;
-                // Whatever it had open is taken back. The operator is heard as before, and what they asked for goes on.
-                nerves.pi.take_back_own().await;
-                let words = format!("My brain has gone: {why}. I still listen to you.");
-                // Said before anybody can see that it is over: whoever waits for that may leave at once.
-                nerves.thought += 1;
-                let (thought, text) = (nerves.thought, SafeText::clean(&words, LAST_WORD));
-                nerves.voice.say(EventKind::GolemThought(GolemThought { thought, text, more: false }));
-                let missed = if well { Vec::new() } else { vec![words.clone()] };
-                (Some(missed), Scenario { beats: Vec::new(), ..Scenario::quiet(&words) }, under_way)
+                let (missed, scenario, under_way) = led_by(brain, &mut nerves).await;
+                (Some(missed), scenario, under_way)
             }
         };
         let Nerves { pi, voice, stop, leaving, words, thought, phase: _, breath: _ } = nerves;
@@ -264,6 +248,29 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     }
     config.played.send_modify(|played| played.done = true);
     Ok(())
+}
+
+/// Lets a brain decide until it ends, beside the operator's words. Returns what went wrong, the scenario after it, and
+/// what the operator asked for that is not done yet.
+async fn led_by(brain: Box<dyn Brain>, nerves: &mut Nerves) -> (Vec<String>, Scenario, operator::UnderWay) {
+    let (passed_on, unheard) = mpsc::channel(PASSED_ON);
+    let words = std::mem::replace(&mut nerves.words, unheard);
+    let mut hearing = operator::Hearing::of(words, &nerves.pi, &nerves.voice);
+    let End { well, why } = tokio::select! {
+        end = brain.live(nerves) => end,
+        never = hearing.hear(passed_on) => match never {},
+    };
+    let (words, under_way) = hearing.end();
+    nerves.words = words;
+    // Whatever it had open is taken back. The operator is heard as before, and what they asked for goes on.
+    nerves.pi.take_back_own().await;
+    let words = format!("My brain has gone: {why}. I still listen to you.");
+    // Said before anybody can see that it is over: whoever waits for that may leave at once.
+    nerves.thought += 1;
+    let (thought, text) = (nerves.thought, SafeText::clean(&words, LAST_WORD));
+    nerves.voice.say(EventKind::GolemThought(GolemThought { thought, text, more: false }));
+    let missed = if well { Vec::new() } else { vec![words.clone()] };
+    (missed, Scenario { beats: Vec::new(), ..Scenario::quiet(&words) }, under_way)
 }
 
 /// Takes the measure and moves the phase.

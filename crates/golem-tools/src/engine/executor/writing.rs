@@ -290,12 +290,7 @@ impl Act {
         }
         // What was shown in one mode is not done in the other: it was agreed to as what it was shown as.
         if self.wishes.dry_run || acting.only_rehearses(then) {
-            let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
-            return self.ended(
-                &previewed.preview,
-                previewed.deliver,
-                &rehearsed.map_err(|refusal| refused(refusal.error()))?,
-            );
+            return self.rehearse(acting, previewed).await;
         }
         let (consent, turn) = loop {
             match self.consent(acting, &mut previewed, &params).await? {
@@ -325,16 +320,7 @@ impl Act {
                     }
                 }
                 Answered::Edit(amount) => {
-                    match params.get_mut("amount") {
-                        Some(old) => *old = Value::from(amount),
-                        None => {
-                            return Err(ToolError::new(
-                                ErrorCode::ValidationFailed,
-                                "the operator wants another amount, and this call has none to change",
-                            )
-                            .into());
-                        }
-                    }
+                    edit(&mut params, amount)?;
                     self.leave.advance(Stage::Preparing)?;
                     previewed = self.preview(acting, self.bind(&params)?, &params).await?;
                 }
@@ -342,12 +328,7 @@ impl Act {
         };
         if acting.only_rehearses(then) {
             // Turned while the operator was being asked: their approval was for the other mode, even if it is back again.
-            let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
-            return self.ended(
-                &previewed.preview,
-                previewed.deliver,
-                &rehearsed.map_err(|refusal| refused(refusal.error()))?,
-            );
+            return self.rehearse(acting, previewed).await;
         }
         self.leave.advance(Stage::Committing)?;
         if let Some(claim) = &self.claim {
@@ -373,6 +354,13 @@ impl Act {
                 Err(refused(refusal.error()))
             }
         }
+    }
+
+    /// Ends a call whose action is only rehearsed.
+    async fn rehearse(&mut self, acting: &Acting, previewed: Previewed) -> Result<Ended, Refusal> {
+        let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
+        let rehearsed = rehearsed.map_err(|refusal| refused(refusal.error()))?;
+        self.ended(&previewed.preview, previewed.deliver, &rehearsed)
     }
 
     /// Cancels the orders of agents that hold up a fair exit by the operator's own hand, in the exit's turn, so that no
@@ -706,6 +694,16 @@ fn not_asked(why: &AskRefused) -> Refusal {
         AskRefused::TooMany { .. } => ErrorCode::SafetyRateLimited,
     };
     refused(ToolError::new(code, why).detail("retry_after_seconds", why.retry_after_seconds()))
+}
+
+/// Replaces the amount of a call by the one that the operator wants.
+fn edit(params: &mut Value, amount: String) -> Result<(), Refusal> {
+    let Some(old) = params.get_mut("amount") else {
+        let what = "the operator wants another amount, and this call has none to change";
+        return Err(ToolError::new(ErrorCode::ValidationFailed, what).into());
+    };
+    *old = Value::from(amount);
+    Ok(())
 }
 
 fn rejected(error: ToolError) -> Refusal {
