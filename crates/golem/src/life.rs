@@ -159,11 +159,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     if life.died_at.is_some() {
         // There is no way back: not by another phase, and not by another start.
         config.phase.send_replace(Phase::Terminal);
-        let words = life.last_words.unwrap_or_default();
-        return Err(ToolError::new(
-            ErrorCode::SafetyPhaseBlocked,
-            format_args!("it has died. Its last entry: {words}"),
-        ));
+        return Err(dead(life.last_words));
     }
     let heart = Heart {
         gauge: Gauge::new(Arc::clone(&config.world), terms)?,
@@ -248,6 +244,12 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     }
     config.played.send_modify(|played| played.done = true);
     Ok(())
+}
+
+/// The error of a Golem that has died before, with its last entry.
+fn dead(last_words: Option<SafeText>) -> ToolError {
+    let words = last_words.unwrap_or_default();
+    ToolError::new(ErrorCode::SafetyPhaseBlocked, format_args!("it has died. Its last entry: {words}"))
 }
 
 /// Lets a brain decide until it ends, beside the operator's words. Returns what went wrong, the scenario after it, and

@@ -13,8 +13,8 @@ use super::stage::Stage;
 use super::tally::Tally;
 use super::time::UNHURRIED;
 use super::{Brake, SessionOptions, tell};
-use crate::data::DataFolder;
-use crate::{Hands, account, open_telling};
+use crate::data::{DataFolder, Ledger};
+use crate::{Hands, OpenWorld, account, open_telling};
 use bardo_base::chance::Chance;
 use bardo_base::clock::Clock;
 use bardo_base::config::Config;
@@ -22,6 +22,7 @@ use bardo_base::fabric::{Fabric, FabricConfig};
 use bardo_base::id::GolemId;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
+use bardo_safety::Account;
 use bardo_safety::custody::RevocableAccount;
 use bardo_sandbox::genesis::Stage as Step;
 use bardo_sandbox::{MarketMode, Pace, Progress, SandboxConfig};
@@ -54,26 +55,7 @@ pub(super) async fn boot(
     let journal = folder.new_journal(&*clock)?;
     let fabric = FabricConfig { ring: RING, journal: Some(journal.clone()), clock: clock.clone() };
     let fabric = Fabric::new(fabric)?;
-    let sandbox = SandboxConfig {
-        seed: options.seed,
-        start_time: clock.now_seconds(),
-        // Where time is its own, blocks are made as it passes.
-        pace: if options.time.is_some() { Pace::Every(UNHURRIED) } else { Pace::Live },
-        clock: Some(clock.clone()),
-        market: MarketMode::On,
-        keeper: true,
-    };
-    let telling = news.clone();
-    let lasts = match &config.kept_devnet {
-        Some(name) => format!("kept as {name}"),
-        None => "ends with this program".to_owned(),
-    };
-    let report = move |progress: Progress| {
-        // A console that has closed needs no news.
-        let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress, &lasts))));
-    };
-    let opened = open_telling(config, move || sandbox, clock.clone(), report).await;
-    let mut opened = opened?;
+    let mut opened = open(config, options, &clock, &news).await?;
     let ledger = folder.open_ledger(&opened).await?;
     let rules = crate::rules(config, &opened, &ledger).await?;
     opened.world = opened.world.under(Arc::clone(&rules));
@@ -88,10 +70,7 @@ pub(super) async fn boot(
     let acting = match account::pick(config, &opened.world)? {
         None => None,
         Some(picked) => {
-            let mut account = account::locked(&picked, &opened, &ledger)?;
-            if let (Some(entry), Some(password)) = (picked.key(), &options.password) {
-                account = account::unlock(config, entry, password.clone(), &ledger).await?;
-            }
+            let account = unlocked(config, options, &opened, &ledger, &picked).await?;
             let (guardian, paper) = (options.guardian.clone(), options.paper);
             let phase = phase_now.clone();
             let looks_only = options.watch;
@@ -189,6 +168,49 @@ pub(super) async fn boot(
         news,
         journal,
     })
+}
+
+/// Opens the network, and reports its progress to the console.
+async fn open(
+    config: &Config,
+    options: &SessionOptions,
+    clock: &Arc<dyn Clock>,
+    news: &mpsc::Sender<News>,
+) -> Result<OpenWorld, BootError> {
+    let sandbox = SandboxConfig {
+        seed: options.seed,
+        start_time: clock.now_seconds(),
+        // Where time is its own, blocks are made as it passes.
+        pace: if options.time.is_some() { Pace::Every(UNHURRIED) } else { Pace::Live },
+        clock: Some(clock.clone()),
+        market: MarketMode::On,
+        keeper: true,
+    };
+    let telling = news.clone();
+    let lasts = match &config.kept_devnet {
+        Some(name) => format!("kept as {name}"),
+        None => "ends with this program".to_owned(),
+    };
+    let report = move |progress: Progress| {
+        // A console that has closed needs no news.
+        let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress, &lasts))));
+    };
+    Ok(open_telling(config, move || sandbox, clock.clone(), report).await?)
+}
+
+/// The signing account, unlocked where the session has its password.
+async fn unlocked(
+    config: &Config,
+    options: &SessionOptions,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    picked: &account::Picked,
+) -> Result<Arc<dyn Account>, BootError> {
+    let account = account::locked(picked, opened, ledger)?;
+    match (picked.key(), &options.password) {
+        (Some(entry), Some(password)) => Ok(account::unlock(config, entry, password.clone(), ledger).await?),
+        _ => Ok(account),
+    }
 }
 
 /// `lasts` says what becomes of the devnet in the end.
