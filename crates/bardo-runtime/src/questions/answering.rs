@@ -10,7 +10,7 @@ use bardo_base::clock::Clock;
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::{AmountError, TokenAmount};
-use bardo_safety::approval::{Answer, AnswerError, ApprovalDesk, Confirmation, Reply};
+use bardo_safety::approval::{AnswerError, ApprovalDesk, Confirmation, Reply};
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_session::questions::{AnswerKind, OperatorAnswer, Question};
 use golem_chain::network::Network;
@@ -66,7 +66,12 @@ pub fn answer(
         is_smaller(desk, permit, amount)?;
     }
     let said = said(&answer);
-    let reply = Reply { answer: of_operator(answer)?, confirmation };
+    if let OperatorAnswer::Similar { millis, .. } = answer
+        && !(1..=MOST_GRANT).contains(&millis)
+    {
+        return Err(NotTaken::GrantTime);
+    }
+    let reply = Reply { answer, confirmation };
     desk.answer_proved(permit, reply, proof)?;
     Ok(said)
 }
@@ -81,21 +86,6 @@ pub fn said(answer: &OperatorAnswer) -> String {
         AnswerKind::RefuseAndStop => "refused, and everything is stopped",
     }
     .to_owned()
-}
-
-fn of_operator(answer: OperatorAnswer) -> Result<Answer, NotTaken> {
-    Ok(match answer {
-        OperatorAnswer::Once => Answer::Once,
-        OperatorAnswer::Similar { millis, total } => {
-            if millis == 0 || millis > MOST_GRANT {
-                return Err(NotTaken::GrantTime);
-            }
-            Answer::Similar { millis, total }
-        }
-        OperatorAnswer::Smaller { amount } => Answer::Edit { amount },
-        OperatorAnswer::Refuse { reason } => Answer::Refuse { reason },
-        OperatorAnswer::RefuseAndStop { reason } => Answer::RefuseAndHalt { reason },
-    })
 }
 
 /// An edited amount may only be smaller: the operator agrees to less, never to more.

@@ -15,7 +15,7 @@ use crate::actor::Script;
 use bardo_base::fabric::{Caption, EventKind};
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
-use bardo_safety::approval::{self, Answer, AnswerError};
+use bardo_safety::approval::{self, AnswerError, OperatorAnswer};
 use bardo_safety::stop::StopError;
 use bardo_sandbox::MarketMode;
 use bardo_sandbox::target::{Asset, Shock};
@@ -261,10 +261,10 @@ impl Stage {
         let request = pending.first().ok_or(CueError::NoQuestion)?;
         let reason = |text: &str| SafeText::clean(text, 300);
         let answer = match reply {
-            Reply::Approve => Answer::Once,
-            Reply::Smaller { amount } => Answer::Edit { amount: amount.clone() },
-            Reply::Refuse { reason: why } => Answer::Refuse { reason: reason(why) },
-            Reply::RefuseAndStop { reason: why } => Answer::RefuseAndHalt { reason: reason(why) },
+            Reply::Approve => OperatorAnswer::Once,
+            Reply::Smaller { amount } => OperatorAnswer::Smaller { amount: amount.clone() },
+            Reply::Refuse { reason: why } => OperatorAnswer::Refuse { reason: reason(why) },
+            Reply::RefuseAndStop { reason: why } => OperatorAnswer::RefuseAndStop { reason: reason(why) },
         };
         // Shows run on devnets only; nobody is there to read or type.
         let confirmed = approval::Reply { answer, confirmation: request.requirement.met() };
@@ -279,10 +279,10 @@ impl Stage {
 }
 
 /// What a show's operator says to every question.
-pub(super) fn answer(operator: Operator) -> Option<Answer> {
+pub(super) fn answer(operator: Operator) -> Option<OperatorAnswer> {
     match operator {
         Operator::Wait => None,
-        Operator::Approve => Some(Answer::Once),
-        Operator::Refuse => Some(Answer::Refuse { reason: SafeText::clean("the show's operator refuses", 60) }),
+        Operator::Approve => Some(OperatorAnswer::Once),
+        Operator::Refuse => Some(OperatorAnswer::Refuse { reason: SafeText::clean("the show's operator refuses", 60) }),
     }
 }

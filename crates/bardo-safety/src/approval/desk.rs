@@ -18,7 +18,9 @@ use tokio::time::Instant;
 use super::elsewhere::Elsewhere;
 use super::grant::{Grant, Moment, Scope, never_granted};
 use super::limits::{AskLimits, AskRefused};
-use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, AskedBy, Confirmation, Reply, Said, Yes, requirement};
+use super::{
+    AnswerError, ApprovalNeed, ApprovalRequest, AskedBy, Confirmation, OperatorAnswer, Reply, Said, Yes, requirement,
+};
 use crate::audit::Trail;
 use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
 use crate::pipeline::Preview;
@@ -90,7 +92,7 @@ struct Open {
 
 enum Answered {
     /// The answer, and the number of the standing approval that it gives, if any.
-    Answer(Answer, Option<u64>),
+    Answer(OperatorAnswer, Option<u64>),
     Withdrawn(SafeText),
 }
 
@@ -104,10 +106,10 @@ impl Answered {
     }
 }
 
-fn says_yes(answer: &Answer) -> bool {
+fn says_yes(answer: &OperatorAnswer) -> bool {
     match answer {
-        Answer::Once | Answer::Similar { .. } => true,
-        Answer::Edit { .. } | Answer::Refuse { .. } | Answer::RefuseAndHalt { .. } => false,
+        OperatorAnswer::Once | OperatorAnswer::Similar { .. } => true,
+        OperatorAnswer::Smaller { .. } | OperatorAnswer::Refuse { .. } | OperatorAnswer::RefuseAndStop { .. } => false,
     }
 }
 
@@ -408,7 +410,7 @@ impl ApprovalDesk {
             told: false,
             similar: None,
             earlier: Vec::new(),
-            heard: Some(Answered::Answer(Answer::Once, None)),
+            heard: Some(Answered::Answer(OperatorAnswer::Once, None)),
         })
     }
 
@@ -510,7 +512,7 @@ impl State {
             requirement(&open.preview).check(&confirmation)?;
         }
         let mut grant = None;
-        if let Answer::Similar { millis, total } = &answer {
+        if let OperatorAnswer::Similar { millis, total } = &answer {
             if let Some(why) = never_granted(&open.preview) {
                 return Err(AnswerError::NoGrant(why));
             }
