@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use super::asking::OwnQuestions;
 use super::error::BootError;
 use super::offers::Offers;
-use super::stage::Stage;
+use super::stage::{Control, Links, Sources, Stage};
 use super::tally::Tally;
 use super::time::UNHURRIED;
 use super::{Brake, SessionOptions, tell};
@@ -121,13 +121,32 @@ pub(super) async fn boot(
         shared.lead().await?;
     }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
-    Ok(Stage {
+    let links = Links {
+        news,
+        holdings: watch::Sender::new(Vec::new()),
+        stop: watch::Sender::new(None),
+        in_force: watch::Sender::new(None),
+        allowances: watch::Sender::new(AllowancesNow::default()),
+        phase_now,
+    };
+    let control = Control {
+        brake,
+        revocation,
+        own: OwnQuestions::default(),
+        offers: Offers::default(),
+        tally: Arc::new(Mutex::new(Tally::default())),
+        halted: Mutex::default(),
+        cues: watch::Sender::new(None),
+        steps: tokio::sync::Semaphore::new(0),
+        running: Arc::new(AtomicU64::new(0)),
+        decided: Mutex::default(),
+        selling: AtomicBool::new(false),
+        leaving: watch::Sender::new(false),
+        phase,
+    };
+    let sources = Sources {
         golem: executor(&golem_id, &reach, &golems),
         operator: executor(&GolemId::operator(), &catalog, &acting),
-        golem_id,
-        name: SafeText::clean(&config.golem.name.value, 40),
-        role: SafeText::clean(role, 40),
-        watch_only: options.watch,
         catalog: catalog.clone(),
         roles: Arc::new(roles),
         paper: acting.as_ref().map(|acting| acting.paper.clone()),
@@ -135,38 +154,28 @@ pub(super) async fn boot(
         pipeline: acting.as_ref().map(|acting| acting.pipeline.clone()),
         keeper: acting.as_ref().map(|_| Arc::clone(rules.keeper())),
         rules: acting.as_ref().map(|_| rules),
-        own: OwnQuestions::default(),
-        offers: Offers::default(),
-        tally: Arc::new(Mutex::new(Tally::default())),
-        holdings: watch::Sender::new(Vec::new()),
-        stop: watch::Sender::new(None),
-        in_force: watch::Sender::new(None),
-        allowances: watch::Sender::new(AllowancesNow::default()),
-        revocation,
-        on_death: config.on_death.value,
-        has_own_time: options.time.is_some(),
-        halted: Mutex::default(),
-        cues: watch::Sender::new(None),
-        steps: tokio::sync::Semaphore::new(0),
-        step_by_step: options.time.is_some_and(|time| time.step),
-        leaving: watch::Sender::new(false),
-        running: Arc::new(AtomicU64::new(0)),
-        decided: Mutex::default(),
-        selling: AtomicBool::new(false),
-        phase,
-        phase_now,
-        brake,
-        fabric,
         world,
         sandbox,
-        led_by_program,
-        brain_isolation: led_by_program.then(confinement::available),
-        shared,
         ledger,
+        shared,
         network,
         clock,
-        news,
+        fabric,
         journal,
+    };
+    Ok(Stage {
+        golem_id,
+        name: SafeText::clean(&config.golem.name.value, 40),
+        role: SafeText::clean(role, 40),
+        watch_only: options.watch,
+        on_death: config.on_death.value,
+        has_own_time: options.time.is_some(),
+        step_by_step: options.time.is_some_and(|time| time.step),
+        led_by_program,
+        brain_isolation: led_by_program.then(confinement::available),
+        sources,
+        control,
+        links,
     })
 }
 

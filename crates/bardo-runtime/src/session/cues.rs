@@ -85,14 +85,14 @@ pub(super) async fn follow(stage: Arc<Stage>) {
 impl Cues {
     /// Cues of the scenario that begins now. `operator`: the scenario answers requests, because no person does.
     pub(super) fn of(stage: &Stage, operator: bool) -> Self {
-        let mut script = stage.cues.subscribe();
+        let mut script = stage.control.cues.subscribe();
         script.mark_changed();
         Self { script, waiting: VecDeque::new(), begun: None, given: 0, moments: Vec::new(), operator }
     }
 
     /// Triggers due cues; returns true if anything happened.
     pub(super) async fn give(&mut self, stage: &Stage) -> bool {
-        let now = stage.clock.steady_millis();
+        let now = stage.sources.clock.steady_millis();
         if self.script.has_changed().unwrap_or(false) {
             let script = self.script.borrow_and_update();
             let scenario = script.as_ref().map(|script| &script.scenario);
@@ -159,7 +159,7 @@ impl Cues {
             Deed::Answer(_) => Ok(()),
             Deed::Stop { level, reason } => stage.raise(*level, reason).map_err(CueError::from),
             Deed::Phase { is } => {
-                let found = *stage.phase_now.borrow();
+                let found = *stage.links.phase_now.borrow();
                 if found == *is { Ok(()) } else { Err(CueError::Phase { expected: *is, found }) }
             }
             Deed::Audit { whole } => {
@@ -177,11 +177,11 @@ impl Cues {
 impl Stage {
     /// The chains that a show lets make no blocks.
     pub(super) fn halted(&self) -> MutexGuard<'_, std::collections::BTreeSet<u64>> {
-        self.halted.lock()
+        self.control.halted.lock()
     }
 
     fn devnets(&self) -> Result<&[bardo_sandbox::SandboxChain], SteerError> {
-        let sandbox = self.sandbox.as_ref().ok_or(SteerError::NoDevnet)?;
+        let sandbox = self.sources.sandbox.as_ref().ok_or(SteerError::NoDevnet)?;
         Ok(sandbox.chains())
     }
 
@@ -251,12 +251,12 @@ impl Stage {
     }
 
     fn raise(&self, level: StopLevel, reason: &str) -> Result<(), StopError> {
-        self.brake.raise(level, reason).map(|_| ())
+        self.control.brake.raise(level, reason).map(|_| ())
     }
 
     /// Answers the oldest open request about an action.
     fn reply(&self, reply: &Reply) -> Result<(), CueError> {
-        let desk = self.desk.as_ref().ok_or(CueError::NoQueue)?;
+        let desk = self.sources.desk.as_ref().ok_or(CueError::NoQueue)?;
         let pending = desk.pending();
         let request = pending.first().ok_or(CueError::NoQuestion)?;
         let reason = |text: &str| SafeText::clean(text, 300);

@@ -70,7 +70,7 @@ impl Stage {
                 Ok(words) => (true, words),
                 Err(error) => (false, error.to_string()),
             };
-            tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
+            tell(&self.links.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
         }
         self.look_around(watched).await;
         None
@@ -79,13 +79,15 @@ impl Stage {
     async fn command(self: &Arc<Self>, command: Command, lines: &Lines) -> Outcome {
         match command {
             Command::Call { ticket, tool, params, dry_run, idempotency_key } => {
-                if *self.leaving.borrow() {
+                if *self.control.leaving.borrow() {
                     return Some(Err(CommandError::Ends));
                 }
                 self.call(ticket, Call { idempotency_key, dry_run, ..Call::new(tool, Input::Json(params)) }).await;
                 None
             }
-            Command::Offer { .. } | Command::Commit { .. } if *self.leaving.borrow() => Some(Err(CommandError::Ends)),
+            Command::Offer { .. } | Command::Commit { .. } if *self.control.leaving.borrow() => {
+                Some(Err(CommandError::Ends))
+            }
             Command::Offer { ticket, tool, params } => {
                 self.offer(ticket, Call::new(tool, Input::Json(params))).await;
                 None
@@ -94,7 +96,7 @@ impl Stage {
                 self.commit(ticket, permit_id, simulation_hash).await.err().map(|error| Err(error.into()))
             }
             Command::Cancel { call_id } => {
-                let cancelled = self.operator.cancel(call_id) || self.golem.cancel(call_id);
+                let cancelled = self.sources.operator.cancel(call_id) || self.sources.golem.cancel(call_id);
                 Some(if cancelled {
                     Ok("cancelled: nothing was signed".to_owned())
                 } else {
@@ -105,13 +107,13 @@ impl Stage {
                 Some(self.answer(key, answer, confirmation, password).await)
             }
             // Already executed when they arrive here; see `brake`.
-            stop @ (Command::Hold | Command::ReleaseHold | Command::Raise { .. }) => self.brake.obey(&stop),
+            stop @ (Command::Hold | Command::ReleaseHold | Command::Raise { .. }) => self.control.brake.obey(&stop),
             Command::AskToLower { level } => Some(self.ask_to_lower(level)),
             Command::AskToLeavePaper => {
-                let on = self.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
+                let on = self.sources.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
                 Some(on.then(|| self.lay(Own::LeavePaper)).ok_or(CommandError::NoPaper))
             }
-            Command::EnterPaper => Some(match &self.paper {
+            Command::EnterPaper => Some(match &self.sources.paper {
                 Some(paper) => {
                     paper.turn(true);
                     Ok("paper mode: everything is done on paper, nothing is signed".to_owned())
@@ -125,21 +127,21 @@ impl Stage {
                 said.err().map(|_| Err(CommandError::NobodyListens))
             }
             Command::RevokeGrant { number } => {
-                let revoked = self.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
+                let revoked = self.sources.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
                 Some(revoked.then(|| "revoked".to_owned()).ok_or(CommandError::NoGrant))
             }
             Command::Look { ticket, query } => {
                 let stage = Arc::clone(self);
                 tokio::spawn(async move {
                     let found = Box::new(stage.look_up(query).await);
-                    tell(&stage.news, News::Found { ticket, found }).await;
+                    tell(&stage.links.news, News::Found { ticket, found }).await;
                 });
                 None
             }
             Command::Devnet(control) => Some(self.devnet(control).await.map_err(CommandError::from)),
             Command::Scenario { name } => Some(self.show(&name, lines)),
             Command::Step if self.step_by_step => {
-                self.steps.add_permits(1);
+                self.control.steps.add_permits(1);
                 None
             }
             Command::Step => Some(Err(CommandError::GoesByItself)),
@@ -150,36 +152,36 @@ impl Stage {
 
     /// Starts a scenario in place of the present one.
     fn show(&self, name: &str, lines: &Lines) -> Result<String, CommandError> {
-        if self.sandbox.is_none() {
+        if self.sources.sandbox.is_none() {
             return Err(CommandError::NoShowsHere);
         }
         let scenario = scenario::find(name)?;
         if scenario.tick.is_some() && !self.has_own_time {
             return Err(CommandError::OwnTime(name.to_owned()));
         }
-        let asked_at = self.clock.steady_millis();
+        let asked_at = self.sources.clock.steady_millis();
         lines.shows.try_send(scenario.clone()).map_err(|_| CommandError::NoPlayer)?;
-        let waits = self.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
+        let waits = self.sources.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
         let told = match waits {
             true => format!("the show {name} begins once the Golem's open question is answered"),
             false => format!("the show {name} begins"),
         };
-        let played = self.cues.borrow().as_ref().map(|script| script.played.clone());
+        let played = self.control.cues.borrow().as_ref().map(|script| script.played.clone());
         let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(Played::default()));
-        self.cues.send_replace(Some(Script { scenario, played, asked_at }));
+        self.control.cues.send_replace(Some(Script { scenario, played, asked_at }));
         Ok(told)
     }
 
     /// Calls a tool on the operator's behalf, in the background.
     async fn call(self: &Arc<Self>, ticket: u64, call: Call) {
-        let call_id = self.operator.new_call_id();
-        tell(&self.news, News::Began { ticket, call_id }).await;
+        let call_id = self.sources.operator.new_call_id();
+        tell(&self.links.news, News::Began { ticket, call_id }).await;
         let stage = Arc::clone(self);
-        stage.running.fetch_add(1, Ordering::SeqCst);
+        stage.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
-            let response = stage.operator.call(Call { call_id: Some(call_id), ..call }).await;
-            stage.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+            let response = stage.sources.operator.call(Call { call_id: Some(call_id), ..call }).await;
+            stage.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.links.news, News::Reply { ticket, response: Box::new(response) }).await;
         });
     }
 
@@ -193,14 +195,14 @@ impl Stage {
         let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
         if let OperatorAnswer::RefuseAndStop { reason } = &answer {
             // Already done before the answer; a failure there is reported here.
-            self.brake.refuse_all(reason)?;
+            self.control.brake.refuse_all(reason)?;
         }
         let told = match key {
-            QuestionKey::Action(permit) if self.offers.has(permit) => {
+            QuestionKey::Action(permit) if self.control.offers.has(permit) => {
                 self.answer_offer(permit, &answer, confirmation, password).await
             }
             QuestionKey::Action(permit) if self.is_asked_here(permit) => {
-                let takes_proof = self.desk.as_ref().is_some_and(ApprovalDesk::takes_proof);
+                let takes_proof = self.sources.desk.as_ref().is_some_and(ApprovalDesk::takes_proof);
                 let proof = match takes_proof && answer.kind().lets_through() {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
@@ -213,8 +215,11 @@ impl Stage {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
                 };
-                let laid =
-                    self.shared.answer(permit, &answer, &confirmation, &by, self.clock.now_millis(), proof).await;
+                let laid = self
+                    .sources
+                    .shared
+                    .answer(permit, &answer, &confirmation, &by, self.sources.clock.now_millis(), proof)
+                    .await;
                 laid.map(|()| answering::said(&answer)).map_err(CommandError::from)
             }
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
@@ -224,7 +229,7 @@ impl Stage {
     }
 
     fn is_asked_here(&self, permit: PermitId) -> bool {
-        let pending = self.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
+        let pending = self.sources.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
         pending.iter().any(|request| request.preview.permit.permit_id == permit)
     }
 
@@ -235,19 +240,19 @@ impl Stage {
         confirmation: Confirmation,
         proof: Option<OperatorProof>,
     ) -> Result<String, CommandError> {
-        let desk = self.desk.as_ref().ok_or(CommandError::NoQueue)?;
+        let desk = self.sources.desk.as_ref().ok_or(CommandError::NoQueue)?;
         Ok(answering::answer(desk, permit, answer, confirmation, proof)?)
     }
 
     /// Reports rows of the shared queue that do not verify: to the operator, and in the audit log.
     pub(super) async fn report_forged(&self, watched: &mut Watched) {
-        match self.shared.report(self.clock.now_millis()).await {
+        match self.sources.shared.report(self.sources.clock.now_millis()).await {
             Ok(rejected) => {
                 for one in rejected {
                     // A modified request of this process, or one whose answer was removed, is stored again.
                     watched.laid.clear();
                     let words = format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id);
-                    tell(&self.news, News::Told { done: false, words: SafeText::clean(&words, 400) }).await;
+                    tell(&self.links.news, News::Told { done: false, words: SafeText::clean(&words, 400) }).await;
                 }
             }
             Err(error) => tracing::warn!(%error, "rows of the shared queue that do not verify are not reported"),
@@ -256,7 +261,7 @@ impl Stage {
 
     /// Delivers the answers of other processes on this ledger to the approval queue.
     pub(super) async fn hear_answers(&self, watched: &mut Watched) {
-        let heard = match self.shared.heard() {
+        let heard = match self.sources.shared.heard() {
             Ok(heard) if heard.is_empty() => return,
             Ok(heard) => heard,
             Err(error) => return tracing::warn!(%error, "what was answered in other programs cannot be read"),
@@ -271,10 +276,10 @@ impl Stage {
                 Ok(said) => (true, format!("{said}, in another program ({by})")),
                 Err(why) => (false, format!("answered in another program ({by}), and not taken: {why}")),
             };
-            tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
+            tell(&self.links.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
         }
         // Only now: until the approval queue has the answers, the ledger must keep them.
-        match self.shared.forget(answered).await {
+        match self.sources.shared.forget(answered).await {
             // Requests whose answers were rejected are still open, and other processes must see them again.
             Ok(()) => watched.laid.clear(),
             Err(error) => tracing::warn!(%error, "what was answered in other programs is heard again"),
@@ -283,21 +288,21 @@ impl Stage {
 
     /// Reason that an answer of this kind counts only in the process that asks, if there is one.
     pub(super) fn only_here(&self, kind: AnswerKind) -> Option<&'static str> {
-        answering::only_here(|| self.led_by_program || self.shared.is_led(), kind)
+        answering::only_here(|| self.led_by_program || self.sources.shared.is_led(), kind)
     }
 
     /// Data directory of this session.
     fn data_folder(&self) -> DataFolder {
-        DataFolder::at(self.brake.file.path().parent().unwrap_or(std::path::Path::new("")))
+        DataFolder::at(self.control.brake.file.path().parent().unwrap_or(std::path::Path::new("")))
     }
 
     /// Signing account. Without one it is the zero address, for which no password exists.
     pub(super) fn signer(&self) -> Address {
-        self.world.account.unwrap_or_default()
+        self.sources.world.account.unwrap_or_default()
     }
 
     fn on_devnet(&self) -> bool {
-        self.ledger.kind == LedgerKind::Devnet
+        self.sources.ledger.kind == LedgerKind::Devnet
     }
 
     /// True if this authorisation needs a password, or if that cannot be determined.
@@ -318,7 +323,7 @@ impl Stage {
 
     /// Authorisation for approving another process's request.
     pub(super) fn approving(&self, permit_id: PermitId) -> Result<Authorisation, CommandError> {
-        let account = self.world.account.ok_or(CommandError::NoPassword)?;
+        let account = self.sources.world.account.ok_or(CommandError::NoPassword)?;
         Ok(Authorisation::Approve { permit_id, account })
     }
 
@@ -332,9 +337,10 @@ impl Stage {
         let keys = reauthentication::of(&folder).keys_for(&wanted, self.on_devnet());
         let keys = keys?.into_iter().map(|key| key.name);
         let passwords = password.map(|password| keys.map(|name| (name, password.clone())).collect());
-        let trails = [Trail::new(self.ledger.store.clone(), self.clock.clone())];
+        let trails = [Trail::new(self.sources.ledger.store.clone(), self.sources.clock.clone())];
         let passwords = passwords.unwrap_or_default();
-        let proving = reauthentication::prove(&folder, &trails, wanted, self.on_devnet(), passwords, &*self.clock);
+        let proving =
+            reauthentication::prove(&folder, &trails, wanted, self.on_devnet(), passwords, &*self.sources.clock);
         Ok(proving.await?)
     }
 
@@ -345,13 +351,13 @@ impl Stage {
         confirmation: &Confirmation,
         password: Option<Password>,
     ) -> Result<String, CommandError> {
-        let rules = self.rules.as_ref().ok_or(CommandError::NoPolicy)?;
-        let now = self.clock.now_millis();
+        let rules = self.sources.rules.as_ref().ok_or(CommandError::NoPolicy)?;
+        let now = self.sources.clock.now_millis();
         match answer.kind() {
             AnswerKind::Once => {
                 policy_requirement(hash, self.money()).check(confirmation)?;
                 let proof = self.prove(Authorisation::AcceptPolicy { hash }, password).await?;
-                let accepted = rules.accept(hash, "operator", self.clock.now_millis(), proof).await;
+                let accepted = rules.accept(hash, "operator", self.sources.clock.now_millis(), proof).await;
                 match accepted? {
                     Some(adopted) => Ok(format!("the policy holds now, as version {}", adopted.version)),
                     None => Err(CommandError::OtherPolicy),
@@ -373,13 +379,13 @@ impl Stage {
         answer: &OperatorAnswer,
         password: Option<Password>,
     ) -> Result<String, CommandError> {
-        let wanted = self.own.get(number).ok_or(CommandError::QuestionOver)?.authorisation(self.signer());
+        let wanted = self.control.own.get(number).ok_or(CommandError::QuestionOver)?.authorisation(self.signer());
         // Before the request is removed: after a wrong password it must still be open.
         let proof = match answer.kind() {
             AnswerKind::Once => Some(self.prove(wanted.clone(), password).await?),
             AnswerKind::Refuse | AnswerKind::RefuseAndStop | AnswerKind::Similar | AnswerKind::Smaller => None,
         };
-        let own = self.own.take(number).ok_or(CommandError::QuestionOver)?;
+        let own = self.control.own.take(number).ok_or(CommandError::QuestionOver)?;
         let proof = match (answer.kind(), proof) {
             (AnswerKind::Once, Some(proof)) => proof,
             (AnswerKind::Once, None) => return Err(CommandError::NotConfirmed),
@@ -387,63 +393,63 @@ impl Stage {
             (AnswerKind::Similar | AnswerKind::Smaller, _) => return Err(CommandError::OnceOnly),
         };
         let redeem = |proof: OperatorProof| {
-            let redeemed = proof.redeem_on(self.on_devnet(), &wanted, self.clock.now_millis());
+            let redeemed = proof.redeem_on(self.on_devnet(), &wanted, self.sources.clock.now_millis());
             redeemed.map(drop)
         };
         match own {
             Own::Lower { from, to, .. } => {
-                let now = self.clock.now_millis();
+                let now = self.sources.clock.now_millis();
                 let reason = "lowered by the operator's decision";
-                let lowered = self.brake.file.lower(&from, to, reason, "operator", now, proof);
+                let lowered = self.control.brake.file.lower(&from, to, reason, "operator", now, proof);
                 let told =
                     lowered?.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
                 Ok(if self.keys_revoked() { format!("{told}; {STAY}") } else { told })
             }
             Own::LeavePaper => {
-                let paper = self.paper.as_ref().ok_or(CommandError::NoSigner)?;
+                let paper = self.sources.paper.as_ref().ok_or(CommandError::NoSigner)?;
                 redeem(proof)?;
                 // Earlier unfinished work was left alone in paper mode; it is recovered before anything new is signed.
-                if let Some(pipeline) = &self.pipeline {
+                if let Some(pipeline) = &self.sources.pipeline {
                     pipeline
                         .recover()
                         .await
                         .map_err(|refusal| CommandError::PaperStays(SafeText::clean(&refusal.message, 400)))?;
                 }
                 // Offers that were shown as a rehearsal can no longer be approved.
-                self.offers.clear();
+                self.control.offers.clear();
                 paper.turn(false);
                 Ok("paper mode is off: from now on things are signed".to_owned())
             }
             Own::SellAfterDeath => {
                 redeem(proof)?;
                 let stage = Arc::clone(self);
-                stage.running.fetch_add(1, Ordering::SeqCst);
+                stage.control.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
                     stage.sell_all(Cause::Death).await;
-                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                    stage.control.running.fetch_sub(1, Ordering::SeqCst);
                 });
                 Ok("what it held is sold, as far as the policy lets it".to_owned())
             }
             Own::SellUnderFlatten { .. } => {
                 redeem(proof)?;
                 let stage = Arc::clone(self);
-                stage.running.fetch_add(1, Ordering::SeqCst);
+                stage.control.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
                     stage.sell_all(Cause::Flatten).await;
-                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                    stage.control.running.fetch_sub(1, Ordering::SeqCst);
                 });
                 Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())
             }
             Own::SellUnderHalt { from } => self.sell_under_halt(&from, proof).map_err(|error| {
                 // Requested once for each halt: after a failure it must be possible to try again.
                 if !matches!(error, StopError::Changed) {
-                    self.own.ask(Own::SellUnderHalt { from }, self.clock.now_millis());
+                    self.control.own.ask(Own::SellUnderHalt { from }, self.sources.clock.now_millis());
                 }
                 error.into()
             }),
             Own::ResetBreaker { .. } => {
-                let rules = self.rules.as_ref().ok_or(CommandError::NoPolicy)?;
-                let reset = rules.reset_breaker("operator", self.clock.now_millis(), proof).await;
+                let rules = self.sources.rules.as_ref().ok_or(CommandError::NoPolicy)?;
+                let reset = rules.reset_breaker("operator", self.sources.clock.now_millis(), proof).await;
                 reset?;
                 Ok("the failure breaker is closed".to_owned())
             }
@@ -451,7 +457,7 @@ impl Stage {
     }
 
     fn ask_to_lower(&self, to: Option<StopLevel>) -> Result<String, CommandError> {
-        let found = self.brake.file.read();
+        let found = self.control.brake.file.read();
         let level = found.level();
         if level.is_none() || to >= level {
             return Err(CommandError::NoHigherStop);
@@ -470,12 +476,13 @@ impl Stage {
     }
 
     fn ask_to_reset(&self) -> Result<String, CommandError> {
-        let policy = self.keeper.as_ref().ok_or(CommandError::NoPolicy)?.current().policy;
-        let account = self.world.account.ok_or(CommandError::NoAccount)?;
-        let chain = self.world.chains().first().ok_or(CommandError::NoChain)?.network().chain_id;
-        let cool_off = policy.caps(*self.phase_now.borrow(), false).cool_off;
-        let now = self.clock.now_millis();
-        let read = self.ledger.store.read(|connection| ledger::usage(connection, now, chain, account, [], cool_off));
+        let policy = self.sources.keeper.as_ref().ok_or(CommandError::NoPolicy)?.current().policy;
+        let account = self.sources.world.account.ok_or(CommandError::NoAccount)?;
+        let chain = self.sources.world.chains().first().ok_or(CommandError::NoChain)?.network().chain_id;
+        let cool_off = policy.caps(*self.links.phase_now.borrow(), false).cool_off;
+        let now = self.sources.clock.now_millis();
+        let read =
+            self.sources.ledger.store.read(|connection| ledger::usage(connection, now, chain, account, [], cool_off));
         let usage = read.map_err(|error: LedgerError| CommandError::from(error))?;
         match super::looking::breaker(usage.breaker) {
             BreakerNow::Closed { .. } => Err(CommandError::BreakerClosed),
@@ -486,12 +493,12 @@ impl Stage {
 
     /// Opens a request of the session itself; it is reported with the others.
     fn lay(&self, own: Own) -> String {
-        self.own.ask(own, self.clock.now_millis());
+        self.control.own.ask(own, self.sources.clock.now_millis());
         "this needs a decision: it waits with the others (a)".to_owned()
     }
 
     async fn devnet(&self, control: DevnetControl) -> Result<String, SteerError> {
-        let sandbox = self.sandbox.as_ref().ok_or(SteerError::NoDevnet)?;
+        let sandbox = self.sources.sandbox.as_ref().ok_or(SteerError::NoDevnet)?;
         let of = |chain_id: u64| {
             let found = sandbox.chains().iter().find(|chain| chain.devnet.chain_id() == chain_id);
             found.ok_or(SteerError::NoChain(chain_id))

@@ -95,28 +95,29 @@ impl Stage {
     /// Previews a write on the operator's behalf and holds it, in the background.
     pub(super) async fn offer(self: &Arc<Self>, ticket: u64, call: Call) {
         // Only one offer is reviewed at a time.
-        self.offers.clear();
-        let call_id = self.operator.new_call_id();
-        tell(&self.news, News::Began { ticket, call_id }).await;
+        self.control.offers.clear();
+        let call_id = self.sources.operator.new_call_id();
+        tell(&self.links.news, News::Began { ticket, call_id }).await;
         let stage = Arc::clone(self);
-        stage.running.fetch_add(1, Ordering::SeqCst);
+        stage.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
-            let (response, question) = match stage.operator.offer(Call { call_id: Some(call_id), ..call }).await {
+            let (response, question) = match stage.sources.operator.offer(Call { call_id: Some(call_id), ..call }).await
+            {
                 Offered::Over(response) => (*response, None),
                 Offered::Held(offer) => {
                     let (response, question) = (shown(&offer), stage.offer_question(&offer));
                     // A session that is ending holds no offers.
-                    let holds = !*stage.leaving.borrow();
+                    let holds = !*stage.control.leaving.borrow();
                     if holds {
-                        stage.offers.hold(ticket, *offer);
+                        stage.control.offers.hold(ticket, *offer);
                     }
                     (response, holds.then_some(question))
                 }
             };
-            stage.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+            stage.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.links.news, News::Reply { ticket, response: Box::new(response) }).await;
             if let Some(question) = question {
-                tell(&stage.news, News::Offered { ticket, question: Box::new(question) }).await;
+                tell(&stage.links.news, News::Offered { ticket, question: Box::new(question) }).await;
             }
         });
     }
@@ -131,14 +132,14 @@ impl Stage {
         permit_id: PermitId,
         simulation_hash: B256,
     ) -> Result<(), OfferError> {
-        let offer = self.offers.take(permit_id, simulation_hash)?;
-        tell(&self.news, News::Began { ticket, call_id: offer.call_id() }).await;
+        let offer = self.control.offers.take(permit_id, simulation_hash)?;
+        tell(&self.links.news, News::Began { ticket, call_id: offer.call_id() }).await;
         let stage = Arc::clone(self);
-        stage.running.fetch_add(1, Ordering::SeqCst);
+        stage.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let response = offer.commit().await;
-            stage.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+            stage.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.links.news, News::Reply { ticket, response: Box::new(response) }).await;
         });
         Ok(())
     }
@@ -149,8 +150,9 @@ impl Stage {
     fn offer_question(&self, offer: &Offer) -> Question {
         let request = offer.question();
         let chain_id = request.preview.framed.proposal().chain_id;
-        let network = self.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == chain_id);
-        let listed = self.keeper.as_ref().map(|keeper| Listed::of(keeper.current().policy.rules()));
+        let network =
+            self.sources.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == chain_id);
+        let listed = self.sources.keeper.as_ref().map(|keeper| Listed::of(keeper.current().policy.rules()));
         let told = Told { listed: listed.unwrap_or_default(), ..Told::default() };
         let mut question = mirror(&request, network, OFFER_NUMBER, self.money() == Money::Paper, told);
         question.needs_password = self.offer_takes_proof(&request.preview);
@@ -173,7 +175,7 @@ impl Stage {
             ApprovalNeed::Delay { .. } | ApprovalNeed::Approval { .. } => true,
             ApprovalNeed::Instant | ApprovalNeed::Notify => false,
         };
-        asked && self.desk.as_ref().is_some_and(ApprovalDesk::takes_proof)
+        asked && self.sources.desk.as_ref().is_some_and(ApprovalDesk::takes_proof)
     }
 
     /// Handles the operator's answer to their offer: commits or withdraws it.
@@ -190,7 +192,7 @@ impl Stage {
         match answer.kind() {
             AnswerKind::Once => {}
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
-                let Held { offer, .. } = self.offers.answered(permit_id).ok_or(OfferError::Over)?;
+                let Held { offer, .. } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
                 offer.take_back().await;
                 return Ok("withdrawn: nothing was signed".to_owned());
             }
@@ -200,6 +202,7 @@ impl Stage {
         }
         // Before the offer is removed: after an incomplete confirmation or a wrong password it must still be open.
         let (requirement, takes_proof) = self
+            .control
             .offers
             .look(permit_id, |offer| (requirement(offer.preview()), self.offer_takes_proof(offer.preview())))
             .ok_or(OfferError::Over)?;
@@ -208,14 +211,14 @@ impl Stage {
             true => Some(self.prove(self.approving(permit_id)?, password).await?),
             false => None,
         };
-        let Held { ticket, offer } = self.offers.answered(permit_id).ok_or(OfferError::Over)?;
-        tell(&self.news, News::Began { ticket, call_id: offer.call_id() }).await;
+        let Held { ticket, offer } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
+        tell(&self.links.news, News::Began { ticket, call_id: offer.call_id() }).await;
         let stage = Arc::clone(self);
-        stage.running.fetch_add(1, Ordering::SeqCst);
+        stage.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let response = offer.commit_approved(confirmation, proof).await;
-            stage.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+            stage.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.links.news, News::Reply { ticket, response: Box::new(response) }).await;
         });
         Ok("approved once".to_owned())
     }
