@@ -527,13 +527,17 @@ pub(super) enum ConfigAction {
     Init,
 }
 
+/// The argument is no speed.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("a number from 0.1 to 1000, such as 2 or 0.5")]
+struct SpeedError;
+
 /// Parses a playback speed such as 2 or 0.5 into hundredths.
-fn speed(text: &str) -> Result<u32, String> {
-    let wrong = || "a number from 0.1 to 1000, such as 2 or 0.5".to_owned();
+fn speed(text: &str) -> Result<u32, SpeedError> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let hundredths = format!("{fraction:0<2}");
-    let hundredths: u32 = hundredths.get(..2).and_then(|two| two.parse().ok()).ok_or_else(wrong)?;
-    let whole: u32 = whole.parse().map_err(|_| wrong())?;
-    let speed = whole.checked_mul(100).and_then(|whole| whole.checked_add(hundredths)).ok_or_else(wrong)?;
-    if (10..=100_000).contains(&speed) { Ok(speed) } else { Err(wrong()) }
+    let hundredths: u32 = hundredths.get(..2).and_then(|two| two.parse().ok()).ok_or(SpeedError)?;
+    let whole: u32 = whole.parse().map_err(|_| SpeedError)?;
+    let speed = whole.checked_mul(100).and_then(|whole| whole.checked_add(hundredths)).ok_or(SpeedError)?;
+    if (10..=100_000).contains(&speed) { Ok(speed) } else { Err(SpeedError) }
 }

@@ -4,6 +4,8 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use super::{Exit, Failure, answer, consent, load, logs, parameters, print, print_json, secret, wait};
+use tokio::task::AbortHandle;
+
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, Environment, Flags};
 use bardo_base::error::{ErrorCode, ToolError};
@@ -14,10 +16,13 @@ use bardo_base::secret::Password;
 use bardo_runtime::data::{DataFolder, Ledger};
 use bardo_runtime::questions::answering;
 use bardo_runtime::{Hands, OpenError, OpenWorld, account};
+use bardo_safety::orders::Orders;
 use bardo_sandbox::{MarketMode, Pace, SandboxConfig};
 use golem_chain::network::PlanError;
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse};
+use golem_tools::engine::{
+    Acting, ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse,
+};
 
 /// Number of events kept in memory, which is more than one call emits.
 const RING: usize = 1_024;
@@ -111,32 +116,15 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             Ok(fabric) => fabric,
             Err(error) => return Ok(not_called(&*clock, error)),
         };
-        let mut acting = None;
-        let mut orders = None;
-        if let Some(ledger) = &ledger {
-            let rules = match bardo_runtime::rules(config, &opened, ledger).await {
-                Ok(rules) => rules,
-                Err(error) => return Ok(not_called(&*clock, error)),
-            };
-            opened.world = opened.world.under(rules.clone());
-            if wishes.paper || catalog.get(tool).is_some_and(|entry| writes(entry)) {
-                let hands = match hands(config, &opened, ledger, &wishes).await {
-                    Ok(hands) => hands,
-                    Err(NoHands::Failure(failure)) => return Err(failure),
-                    Err(NoHands::Answer(error)) => return Ok(not_called(&*clock, error)),
-                };
-                if let Some(hands) = hands {
-                    match bardo_runtime::acting(config, &opened, ledger, rules, &fabric, clock.clone(), hands).await {
-                        Ok(made) => acting = Some(made),
-                        Err(error) => return Ok(not_called(&*clock, error)),
-                    }
-                }
-                orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
-            } else if catalog.get(tool).is_some_and(|entry| follows(entry)) {
-                orders =
-                    Some(bardo_runtime::orders(config, &opened, ledger, rules, &fabric, clock.clone(), || false).await);
-            }
-        }
+        let made = match &ledger {
+            Some(ledger) => act(config, &mut opened, ledger, &fabric, clock.clone(), catalog.get(tool), &wishes).await,
+            None => Ok((None, None)),
+        };
+        let (acting, orders) = match made {
+            Ok(made) => made,
+            Err(NoHands::Failure(failure)) => return Err(failure),
+            Err(NoHands::Answer(error)) => return Ok(not_called(&*clock, error)),
+        };
         if ledger.is_none() {
             // Without a ledger, the policy file alone decides. Reading it leaves no files behind.
             match bardo_runtime::policy::open(config, bardo_runtime::policy::is_devnet(config)?) {
@@ -151,19 +139,12 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             let offered = bardo_runtime::auctions(config, &opened).await;
             opened.world = opened.world.offering(offered);
         }
-        let asking = acting.as_ref().map(|acting| {
-            let networks = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
-            tokio::spawn(consent::ask(acting.pipeline.desk().clone(), networks, wishes.paper))
-        });
-        // Every console on the ledger also receives the approval requests; the first answer counts.
-        let sharing = acting.as_ref().zip(ledger.as_ref()).map(|(acting, ledger)| {
-            let networks = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
-            let (desk, shared) = (acting.pipeline.desk().clone(), ledger.queue.clone());
-            tokio::spawn(answering::stand_in_line(desk, shared, networks, clock.clone(), wishes.paper, |_, said| {
-                eprintln!("bardo: {said}")
-            }))
-        });
-        let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
+        let asking = match acting.as_ref().zip(ledger.as_ref()) {
+            Some((acting, ledger)) => ask_operator(&opened, acting, ledger, &clock, wishes.paper).to_vec(),
+            None => Vec::new(),
+        };
+        let telling = std::io::stderr().is_terminal();
+        let telling = telling.then(|| tokio::spawn(tell(fabric.subscribe(1_024))).abort_handle());
         let paper = acting.as_ref().map(|acting| acting.paper.clone());
         let executor = Executor::new(ExecutorConfig {
             catalog,
@@ -194,7 +175,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         }
         // The log reports a failure to store the last events.
         let _flushed = tokio::task::spawn_blocking(move || fabric.flush()).await;
-        for task in [telling, asking, sharing].into_iter().flatten() {
+        for task in telling.into_iter().chain(asking) {
             task.abort();
         }
         Ok::<_, Failure>(response)
@@ -204,6 +185,50 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
     // Dropped last, since the spans of the call end with it.
     drop(logs);
     response
+}
+
+/// Puts the world under the ledger's rules, and prepares the signing account and the orders that the tool needs.
+async fn act(
+    config: &Config,
+    opened: &mut OpenWorld,
+    ledger: &Ledger,
+    fabric: &Fabric,
+    clock: Arc<dyn Clock>,
+    entry: Option<&Arc<Entry>>,
+    wishes: &Wishes,
+) -> Result<(Option<Acting>, Option<Orders>), NoHands> {
+    let rules = bardo_runtime::rules(config, opened, ledger).await.map_err(NoHands::Answer)?;
+    opened.world = opened.world.clone().under(rules.clone());
+    if !wishes.paper && !entry.is_some_and(|entry| writes(entry)) {
+        let orders = match entry.is_some_and(|entry| follows(entry)) {
+            true => Some(bardo_runtime::orders(config, opened, ledger, rules, fabric, clock, || false).await),
+            false => None,
+        };
+        return Ok((None, orders));
+    }
+    let Some(hands) = hands(config, opened, ledger, wishes).await? else { return Ok((None, None)) };
+    let made = bardo_runtime::acting(config, opened, ledger, rules, fabric, clock, hands).await;
+    let acting = made.map_err(NoHands::Answer)?;
+    let orders = acting.pipeline.orders().cloned();
+    Ok((Some(acting), orders))
+}
+
+/// Asks the operator what the call needs approved: at this terminal, and in every console on the ledger. The first answer
+/// counts.
+fn ask_operator(
+    opened: &OpenWorld,
+    acting: &Acting,
+    ledger: &Ledger,
+    clock: &Arc<dyn Clock>,
+    paper: bool,
+) -> [AbortHandle; 2] {
+    let networks: Vec<_> = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
+    let (desk, shared) = (acting.pipeline.desk().clone(), ledger.queue.clone());
+    let here = tokio::spawn(consent::ask(desk.clone(), networks.clone(), paper));
+    let elsewhere = answering::stand_in_line(desk, shared, networks, clock.clone(), paper, |_, said| {
+        eprintln!("bardo: {said}");
+    });
+    [here.abort_handle(), tokio::spawn(elsewhere).abort_handle()]
 }
 
 /// Creates the event fabric of the call. A write is journaled like any other run, so that it can be replayed.

@@ -12,7 +12,7 @@ use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::text::SafeText;
 use bardo_runtime::questions::Told;
 use bardo_runtime::questions::answering::asked_at;
-use bardo_safety::approval::{Answer, AnswerError, ApprovalDesk, Reply};
+use bardo_safety::approval::{AnswerError, ApprovalDesk, OperatorAnswer, Reply};
 use bardo_session::questions::sections::{Section, raw, sections};
 use bardo_session::questions::{Confirmation, Question, QuestionKey};
 use golem_chain::network::Network;
@@ -85,7 +85,7 @@ fn put(question: &Question) -> Option<Reply> {
             "" | "no" => SafeText::clean("the operator said no", 100),
             why => SafeText::clean(why, 200),
         };
-        Some(Reply::from(Answer::Refuse { reason }))
+        Some(Reply::from(OperatorAnswer::Refuse { reason }))
     };
     let of = question.to_read.len();
     for (at, one) in question.to_read.iter().enumerate() {
@@ -106,7 +106,7 @@ fn put(question: &Question) -> Option<Reply> {
         let asks =
             "Type yes to approve once, raw to see the calldata; anything else refuses and is recorded as the reason: ";
         match line(asks)?.trim() {
-            "yes" => return Some(Reply { answer: Answer::Once, confirmation }),
+            "yes" => return Some(Reply { answer: OperatorAnswer::Once, confirmation }),
             "raw" => show(&raw(question))?,
             other => return refuse(other),
         }

@@ -24,24 +24,34 @@ const SHORTEST_BLOCK: Duration = Duration::from_millis(100);
 /// Maximum block interval. With longer ones the chain would seem to hang.
 const LONGEST_BLOCK: Duration = Duration::from_secs(3_600);
 
+/// Why an argument is no block time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BlockTimeError {
+    /// No number with a unit.
+    #[error("write it as 1s, 500ms, or 0 for one block per transaction")]
+    Form,
+    /// Below [`SHORTEST_BLOCK`] or above [`LONGEST_BLOCK`].
+    #[error("between 100ms and 3600s; {}", Self::Form)]
+    Range,
+}
+
 /// Parses a block time: a number with `ms` or `s`, or 0 for one block per transaction.
-pub(super) fn block_time(text: &str) -> Result<Pace, String> {
-    const FORM: &str = "write it as 1s, 500ms, or 0 for one block per transaction";
+pub(super) fn block_time(text: &str) -> Result<Pace, BlockTimeError> {
     if text == "0" {
         return Ok(Pace::OnTransaction);
     }
     let (digits, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(digits), _) => (digits, 1),
         (None, Some(digits)) => (digits, 1_000),
-        (None, None) => return Err(FORM.into()),
+        (None, None) => return Err(BlockTimeError::Form),
     };
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(FORM.into());
+        return Err(BlockTimeError::Form);
     }
     let interval = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit)).map(Duration::from_millis);
     match interval.filter(|interval| (SHORTEST_BLOCK..=LONGEST_BLOCK).contains(interval)) {
         Some(interval) => Ok(Pace::Every(interval)),
-        None => Err(format!("between 100ms and 3600s; {FORM}")),
+        None => Err(BlockTimeError::Range),
     }
 }
 
@@ -191,7 +201,7 @@ mod tests {
         for wrong in
             ["", "1", "s", "ms", "-1s", "1.5s", "1m", "99ms", "3601s", "99999999999999999999s", "18446744073709551615s"]
         {
-            assert!(block_time(wrong).unwrap_err().contains("1s, 500ms"), "{wrong}");
+            assert!(block_time(wrong).unwrap_err().to_string().contains("1s, 500ms"), "{wrong}");
         }
     }
 }

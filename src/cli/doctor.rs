@@ -338,11 +338,16 @@ fn policy(config: &Config, devnet: bool) -> Finding {
 /// Reports every role with a broken file, or a summary if there is none.
 fn roles(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "roles";
-    let found = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string());
-    let found = found.and_then(|all| bardo_runtime::roles(config, &all).map_err(|error| error.to_string()));
-    let roles = match found {
+    let unusable = |error: &dyn std::error::Error| {
+        vec![Finding::fail(CHECK, error.to_string(), "see to the folder; until then no Golem starts")]
+    };
+    let catalog = match Catalog::new(ALL_TOOL_DEFS.iter().copied()) {
+        Ok(catalog) => catalog,
+        Err(error) => return unusable(&error),
+    };
+    let roles = match bardo_runtime::roles(config, &catalog) {
         Ok(roles) => roles,
-        Err(error) => return vec![Finding::fail(CHECK, error, "see to the folder; until then no Golem starts")],
+        Err(error) => return unusable(&error),
     };
     let fix = "correct its file; until then this role cannot be used, and the others can";
     let broken = roles.broken().map(|(name, fault)| Finding::fail(CHECK, format!("{name}: {fault}"), fix));
@@ -505,16 +510,11 @@ async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
     const CHECK: &str = "endpoint";
     const FIX: &str = "check the URL and that the node runs; `bardo config show` says where it is set";
     let asked = async {
-        let client =
-            ChainClient::connect(plan, ConnectRules::default(), clock).await.map_err(|error| error.to_string())?;
-        let block = client
-            .provider()
-            .get_block_number()
-            .await
-            .map_err(|error| golem_chain::provider::ProviderError::from(error).to_string())?;
+        let client = ChainClient::connect(plan, ConnectRules::default(), clock).await?;
+        let block = client.provider().get_block_number().await.map_err(golem_chain::provider::ProviderError::from)?;
         let (heads, dispute) = (heads(&client).await, dispute(&client).await);
         let several = client.has_several_endpoints();
-        Ok::<_, String>((client.network().clone(), block, heads, several, dispute))
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((client.network().clone(), block, heads, several, dispute))
     };
     match tokio::time::timeout(PATIENCE, asked).await {
         Ok(Ok((network, _, _, _, Some(dispute)))) => {

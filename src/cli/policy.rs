@@ -257,7 +257,7 @@ fn installed() -> Vec<Category> {
 }
 
 fn enforced(field: &Field, installed: &[Category]) -> String {
-    field.enforced_with(installed).unwrap_or_else(|nobody| nobody)
+    field.enforced_with(installed).map_or_else(|nobody| nobody.to_string(), |enforcer| enforcer.to_string())
 }
 
 fn show(config: &Config, meant: Meant, policy: &Policy, json: bool) -> Result<Exit, Failure> {

@@ -4,7 +4,7 @@
 //! program under test is the real binary, connected to all of them. Outcomes are read from the devnet itself.
 
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use alloy::eips::BlockId;
@@ -18,6 +18,7 @@ use bardo::base::config::RpcUrl;
 use bardo::chain::fork::{Call, Fork, NextBlock, Source, Status};
 use bardo::chain::network::ChainPlan;
 use bardo::chain::provider::{ChainClient, ConnectRules};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use crate::devnet_process::{Devnet, ask, program};
@@ -39,7 +40,7 @@ struct Seat(usize);
 
 impl Seat {
     fn take() -> Self {
-        let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut users = USERS.lock();
         let place = (0..users.len()).min_by_key(|place| users[*place]).unwrap();
         users[place] += 1;
         Self(place)
@@ -48,7 +49,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        USERS.lock().unwrap_or_else(PoisonError::into_inner)[self.0] -= 1;
+        USERS.lock()[self.0] -= 1;
     }
 }
 
@@ -100,7 +101,7 @@ impl Attack {
 
     /// `count` endpoints in front of the real one, each created by `proxy` for its index.
     fn through(count: usize, mut proxy: impl FnMut(&str, usize) -> LyingRpc) -> Self {
-        let turn = chain().turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = chain().turn.lock();
         let real = chain().devnet.url(0);
         let proxies: Vec<LyingRpc> = (0..count).map(|index| proxy(real, index)).collect();
         let urls = proxies.iter().map(LyingRpc::url).collect();
@@ -771,7 +772,7 @@ fn a_lie_that_begins_between_two_transactions_of_a_plan_stops_the_rest() {
             return;
         }
         let block = asked["params"][2].clone();
-        let later = *first.lock().unwrap().get_or_insert_with(|| block.clone()) != block;
+        let later = *first.lock().get_or_insert_with(|| block.clone()) != block;
         if later && answer["result"].as_str().is_some_and(is_zero) {
             answer["result"] = json!(HUGE);
         }
@@ -852,7 +853,7 @@ fn round_trips(heard: &[Heard], delay: Duration) -> usize {
 #[test]
 fn several_endpoints_cost_one_more_round_trip() {
     const DELAY: Duration = Duration::from_millis(60);
-    let _turn = chain().turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = chain().turn.lock();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let trips = |count: usize| {
         let slow = || LyingRpc::slow(chain().devnet.url(0), Box::new(|_, _| {}), DELAY);

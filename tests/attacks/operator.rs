@@ -25,7 +25,7 @@ use bardo::runtime::data::{DataFolder, ROOMS};
 use bardo::runtime::reconcile::{self, Standing};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::approval::{
-    Answer, AnswerError, ApprovalDesk, ApprovalNeed, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason,
+    AnswerError, ApprovalDesk, ApprovalNeed, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason,
 };
 use bardo::safety::operator::OperatorRules;
 use bardo::safety::operator_proof::{Authorisation, ProofError};
@@ -770,7 +770,7 @@ impl Queue {
 
     fn refuse(&self, preview: &Preview) {
         let reason = SafeText::clean("no", 10);
-        self.desk.answer(preview.permit.permit_id, Answer::Refuse { reason }).unwrap();
+        self.desk.answer(preview.permit.permit_id, OperatorAnswer::Refuse { reason }).unwrap();
     }
 
     /// Requests approval and rejects it. Error: the request was not accepted; seconds until it may be.
@@ -788,7 +788,7 @@ impl Queue {
     /// Grants a standing approval for swaps like this one for ten minutes.
     async fn grant(&self, preview: &Arc<Preview>) {
         let mut ticket = self.desk.ask(Arc::clone(preview));
-        let similar = Answer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
+        let similar = OperatorAnswer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
         self.desk.answer(preview.permit.permit_id, similar).unwrap();
         assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     }
@@ -899,8 +899,8 @@ async fn where_a_proof_is_needed_no_key_press_approves() {
     let asked = queue.swap(10 * USDC).await;
     let (permit_id, account) = (asked.permit.permit_id, asked.framed.account());
     let mut ticket = queue.desk.ask(Arc::clone(&asked));
-    let similar = || Answer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
-    for answer in [Answer::Once, similar()] {
+    let similar = || OperatorAnswer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
+    for answer in [OperatorAnswer::Once, similar()] {
         let refused = queue.desk.answer(permit_id, answer);
         assert_eq!(refused, Err(AnswerError::Unproved(ProofError::NoPassword)));
     }
@@ -912,9 +912,9 @@ async fn where_a_proof_is_needed_no_key_press_approves() {
         Some(gate.prove(wanted, true, &[], queue.clocks.now_millis()).unwrap())
     };
     for forged in [proof(bardo::base::id::PermitId::random(), account), proof(permit_id, Address::ZERO)] {
-        let refused = queue.desk.answer_proved(permit_id, Answer::Once, forged);
+        let refused = queue.desk.answer_proved(permit_id, OperatorAnswer::Once, forged);
         assert_eq!(refused, Err(AnswerError::Unproved(ProofError::OtherAction)));
     }
-    queue.desk.answer_proved(permit_id, Answer::Once, proof(permit_id, account)).unwrap();
+    queue.desk.answer_proved(permit_id, OperatorAnswer::Once, proof(permit_id, account)).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
 }

@@ -4,7 +4,7 @@
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use alloy::primitives::Address;
@@ -17,6 +17,7 @@ use bardo::safety::operator_proof::{Authorisation, OperatorProof, ProofError};
 use bardo::safety::queue_key::QueueKey;
 use bardo::session::questions::{Confirmation, OperatorAnswer, Question};
 use bardo::store::{Store, StoreConfig};
+use parking_lot::{Mutex, MutexGuard};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
@@ -46,14 +47,14 @@ struct Turn {
 
 fn turn() -> Turn {
     let devnet = {
-        let mut shared = DEVNET.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = DEVNET.lock();
         shared.upgrade().unwrap_or_else(|| {
             let started = Arc::new(Devnet::start("0", 23));
             *shared = Arc::downgrade(&started);
             started
         })
     };
-    Turn { devnet, _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner) }
+    Turn { devnet, _alone: ALONE.lock() }
 }
 
 /// Home with a call that waits for approval in its own process, which is ended on drop.

@@ -13,7 +13,7 @@ use bardo::engine::Catalog;
 use bardo::fabric::{Event, EventKind, Receiver};
 use bardo::golem::brain::process::confinement::Confinement;
 use bardo::golem::brain::process::{CommandLine, ProcessBrain, ProcessLimits};
-use bardo::safety::approval::{Answer, AskedBy};
+use bardo::safety::approval::{AskedBy, OperatorAnswer};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 
@@ -294,7 +294,7 @@ async fn what_the_operator_asked_for_outlives_the_brain() {
     let asked: Vec<_> = desk.pending().iter().map(|asked| asked.preview.permit.permit_id).collect();
     assert_eq!(asked.len(), 1, "it is still asked");
     assert_eq!(desk.pending()[0].asked_by, AskedBy::Operator, "whoever typed it asks, and not the agent");
-    desk.answer(asked[0], Answer::Once).unwrap();
+    desk.answer(asked[0], OperatorAnswer::Once).unwrap();
     until(&mut events, "what came of it", thinks("You said: act swap")).await;
     assert!(house.sent().await > before);
     life.leave().await;

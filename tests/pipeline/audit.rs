@@ -16,7 +16,7 @@ use bardo::chain::network::Contract;
 use bardo::chain::provider::ChainClient;
 use bardo::engine::{ApprovalMode, Call, Catalog, Input, Offered, Status};
 use bardo::runtime::data::ROOMS;
-use bardo::safety::approval::{Answer, Consent, Decision};
+use bardo::safety::approval::{Consent, Decision, OperatorAnswer};
 use bardo::safety::operator::OperatorRules;
 use bardo::safety::operator_proof::Authorisation;
 use bardo::safety::pipeline::{Asked, Pipeline, State};
@@ -294,7 +294,7 @@ async fn a_short_halt_ends_standing_approvals() {
         async || Arc::new(pipeline.preview(world.swap(11 * HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap());
     let first = look().await;
     let mut ticket = world.desk.ask(Arc::clone(&first));
-    let similar = Answer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
+    let similar = OperatorAnswer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
     world.desk.answer(first.permit.permit_id, similar).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     assert!(world.desk.granted(&*look().await).is_some());

@@ -13,10 +13,12 @@ use bardo::runtime::data::ROOMS;
 use bardo::runtime::questions::Told;
 use bardo::runtime::questions::answering::asked_at;
 use bardo::runtime::questions::shared::{Forgery, ShareError, Shared};
-use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision, Reason, Scope};
+use bardo::safety::approval::{
+    AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision, OperatorAnswer, Reason, Scope,
+};
 use bardo::safety::ledger::Micros;
 use bardo::safety::pipeline::{Asked, State};
-use bardo::session::questions::{Confirmation, OperatorAnswer};
+use bardo::session::questions::Confirmation;
 use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
 
@@ -46,8 +48,8 @@ async fn what_needs_a_yes_waits_for_one() {
     let open = world.desk.pending();
     assert_eq!((open.len(), open[0].place, open[0].of), (1, 1, 1));
     assert_eq!(open[0].reasons[0].to_string(), "$100.00 is above $10.00 (requires_approval_above_usd)");
-    assert_eq!(world.desk.answer(other.permit.permit_id, Answer::Once), Err(AnswerError::NotAsked));
-    world.desk.answer(permit, Answer::Once).unwrap();
+    assert_eq!(world.desk.answer(other.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
+    world.desk.answer(permit, OperatorAnswer::Once).unwrap();
     let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
     assert!(world.desk.pending().is_empty());
     // An approval of one permit does not cover another.
@@ -55,7 +57,7 @@ async fn what_needs_a_yes_waits_for_one() {
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
 
     let mut ticket = world.desk.ask(preview);
-    world.desk.answer(permit, Answer::Once).unwrap();
+    world.desk.answer(permit, OperatorAnswer::Once).unwrap();
     let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
     let committed = world.pipeline.commit(permit, Consent::Yes(yes)).await.unwrap();
     assert_eq!(committed.state, State::Done);
@@ -98,7 +100,7 @@ async fn a_grant_covers_its_kind_up_to_its_total() {
     needs_a_yes(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
     let mut ticket = world.desk.ask(Arc::clone(&first));
-    let similar = |total: &str| Answer::Similar { millis: 600_000, total: total.parse().unwrap() };
+    let similar = |total: &str| OperatorAnswer::Similar { millis: 600_000, total: total.parse().unwrap() };
     let too_small = world.desk.answer(first.permit.permit_id, similar("50"));
     assert!(matches!(too_small, Err(AnswerError::TotalTooSmall { .. })), "{too_small:?}");
     // This one of about 100 dollars, and one more.
@@ -124,7 +126,7 @@ async fn a_question_that_nobody_waits_for_is_withdrawn() {
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     drop(world.desk.ask(Arc::clone(&preview)));
     assert!(world.desk.pending().is_empty());
-    assert_eq!(world.desk.answer(preview.permit.permit_id, Answer::Once), Err(AnswerError::NotAsked));
+    assert_eq!(world.desk.answer(preview.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,7 +156,7 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
     let first = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let first = Arc::new(first);
     let mut ticket = world.desk.ask(Arc::clone(&first));
-    let answered = world.desk.answer(first.permit.permit_id, Answer::Once);
+    let answered = world.desk.answer(first.permit.permit_id, OperatorAnswer::Once);
     assert_eq!(answered, Err(AnswerError::Expired));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
     // Requested again: the same number, another permit, and the changes are shown.
@@ -163,8 +165,11 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
     let open = world.desk.pending();
     assert_eq!((open.len(), open[0].preview.permit.permit_id), (1, second.permit.permit_id));
     assert!(open[0].changed.iter().any(|text| text.as_str().starts_with("counted as spent")), "{:?}", open[0].changed);
-    assert_eq!(world.desk.answer(first.permit.permit_id, Answer::Once), Err(AnswerError::NotAsked));
-    world.desk.answer(second.permit.permit_id, Answer::Refuse { reason: SafeText::clean("too much", 20) }).unwrap();
+    assert_eq!(world.desk.answer(first.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
+    world
+        .desk
+        .answer(second.permit.permit_id, OperatorAnswer::Refuse { reason: SafeText::clean("too much", 20) })
+        .unwrap();
     let Decision::Refused { reason } = ticket.decision().await else { panic!("no refusal") };
     assert_eq!(reason.as_str(), "too much");
     let late = brief.commit(first.permit.permit_id, Consent::None).await;
@@ -193,7 +198,7 @@ async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_th
     needs_a_yes(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
     let mut ticket = world.desk.ask(Arc::clone(&first));
-    let similar = || Answer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
+    let similar = || OperatorAnswer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
     world.desk.answer(first.permit.permit_id, similar()).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
 
@@ -233,7 +238,7 @@ async fn a_grant_ends_with_its_phase_and_when_it_is_taken_back() {
     let grant = async || {
         let first = look().await;
         let mut ticket = world.desk.ask(Arc::clone(&first));
-        let answer = Answer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
+        let answer = OperatorAnswer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
         world.desk.answer(first.permit.permit_id, answer).unwrap();
         assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     };
@@ -255,8 +260,8 @@ async fn a_grant_ends_with_its_phase_and_when_it_is_taken_back() {
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }
 
-fn refusal(reason: &str) -> Answer {
-    Answer::Refuse { reason: SafeText::clean(reason, 40) }
+fn refusal(reason: &str) -> OperatorAnswer {
+    OperatorAnswer::Refuse { reason: SafeText::clean(reason, 40) }
 }
 
 fn waits(world: &World, millis: u64) {
@@ -306,7 +311,7 @@ async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
     let mut ticket = world.desk.ask(Arc::clone(&first));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
     ticket.replace(Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap()));
-    assert_eq!(world.desk.answer(first.permit.permit_id, Answer::Once), Err(AnswerError::NotAsked));
+    assert_eq!(world.desk.answer(first.permit.permit_id, OperatorAnswer::Once), Err(AnswerError::NotAsked));
     world.desk.answer(first.permit.permit_id, refusal("late")).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Refused { .. }));
 }
@@ -402,7 +407,7 @@ async fn a_standing_yes_that_cannot_be_put_on_record_does_not_stand() {
     needs_a_yes(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
     let mut ticket = world.desk.ask(Arc::clone(&first));
-    let similar = Answer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
+    let similar = OperatorAnswer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
     let answers = async {
         while !world.trail().iter().any(|(kind, _)| kind == "approval:requested") {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -21,7 +21,7 @@ use bardo::engine::{
 };
 use bardo::fabric::{EventKind, Fabric, Receiver};
 use bardo::safety::Proposal;
-use bardo::safety::approval::{Answer, ApprovalNeed, Reason};
+use bardo::safety::approval::{ApprovalNeed, OperatorAnswer, Reason};
 use bardo::safety::pipeline::Committed;
 use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Purpose};
 use schemars::JsonSchema;
@@ -258,7 +258,7 @@ impl Desk {
         running
     }
 
-    fn answer(&self, answer: Answer) {
+    fn answer(&self, answer: OperatorAnswer) {
         let permit = self.world.desk.pending()[0].preview.permit.permit_id;
         self.world.desk.answer(permit, answer).unwrap();
     }
@@ -309,7 +309,7 @@ async fn what_was_previewed_on_paper_is_never_signed() {
         let running = desk.asked(Desk::allow("6")).await;
         paper.turn(true);
         paper.turn(false);
-        desk.answer(Answer::Once);
+        desk.answer(OperatorAnswer::Once);
         let response = running.await.unwrap();
         assert_eq!((response.status, desk.signatures()), (Status::Simulated, 0), "{response:?}");
     }
@@ -380,12 +380,12 @@ async fn what_needs_a_yes_is_blocked_asked_or_covered_as_the_call_says() {
     assert_eq!(always.status, Status::Success, "{always:?}");
 
     let running = desk.asked(Desk::allow("3")).await;
-    desk.answer(Answer::Once);
+    desk.answer(OperatorAnswer::Once);
     assert_eq!(running.await.unwrap().status, Status::Success);
     assert_eq!(desk.allowed().await, U256::from(3_000_000));
 
     let running = desk.asked(Desk::allow("4")).await;
-    desk.answer(Answer::Refuse { reason: SafeText::clean("not today", 100) });
+    desk.answer(OperatorAnswer::Refuse { reason: SafeText::clean("not today", 100) });
     let refused = running.await.unwrap();
     assert_eq!((refused.status, code(&refused)), (Status::Rejected, Some(ErrorCode::ApprovalRefused)));
     assert!(refused.error.unwrap().message().contains("not today"));
@@ -399,7 +399,7 @@ async fn an_edited_amount_is_prepared_and_asked_anew() {
     let running = desk.asked(Desk::allow("9")).await;
     let mut questions = desk.world.desk.watch();
     let first = desk.world.desk.pending()[0].preview.permit.permit_id;
-    desk.answer(Answer::Edit { amount: "2".to_owned() });
+    desk.answer(OperatorAnswer::Smaller { amount: "2".to_owned() });
     let second = loop {
         match desk.world.desk.pending().first() {
             Some(open) if open.preview.permit.permit_id != first => break open.preview.clone(),
@@ -407,7 +407,7 @@ async fn an_edited_amount_is_prepared_and_asked_anew() {
         }
     };
     assert_eq!(second.framed.proposal().allowances[0].at_most, U256::from(2_000_000));
-    desk.answer(Answer::Once);
+    desk.answer(OperatorAnswer::Once);
     let response = running.await.unwrap();
     assert_eq!((response.status, &response.data.unwrap()["allowed"]), (Status::Success, &json!("2")));
     assert_eq!(desk.allowed().await, U256::from(2_000_000));
@@ -443,7 +443,7 @@ async fn a_call_can_tighten_the_phase_and_never_loosen_it() {
         desk.phase.send_replace(own);
         let running = desk.asked(Call { phase: asked, ..Desk::allow("1") }).await;
         assert_eq!(desk.world.desk.pending()[0].preview.phase, decided);
-        desk.answer(Answer::Refuse { reason: SafeText::clean("", 10) });
+        desk.answer(OperatorAnswer::Refuse { reason: SafeText::clean("", 10) });
         running.await.unwrap();
     }
 }
@@ -485,7 +485,7 @@ async fn a_write_that_waits_for_an_answer_overruns_nothing() {
     // On a slow machine the preparation alone may exceed the budget, which is reported.
     let in_time = since.elapsed() < TickBudget::Medium.limit();
     tokio::time::sleep(TickBudget::Medium.limit() + Duration::from_millis(500)).await;
-    desk.answer(Answer::Once);
+    desk.answer(OperatorAnswer::Once);
     let response = running.await.unwrap();
     assert_eq!(response.status, Status::Success, "{response:?}");
     let (budgets, ends) = desk.overran();

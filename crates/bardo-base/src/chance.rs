@@ -2,8 +2,9 @@
 //!
 //! Not for keys: anyone who knows the seed knows every word.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -26,7 +27,7 @@ impl Chance {
     pub fn word(&self) -> [u8; 32] {
         match &self.0 {
             None => rand::random(),
-            Some(seeded) => seeded.lock().unwrap_or_else(PoisonError::into_inner).random(),
+            Some(seeded) => seeded.lock().random(),
         }
     }
 }

@@ -20,7 +20,7 @@ use bardo_safety::rulebook::Rulebook;
 use bardo_sandbox::order_service::LocalOrders;
 use bardo_sandbox::relayers::LocalRelayers;
 use golem_chain::network::{DEVNET_BASE, Description, Network, NetworkKind, resolve};
-use golem_chain::service::JsonService;
+use golem_chain::service::{BadAddress, JsonService};
 use golem_protocols::intents::gateway::IntentGateway;
 use golem_protocols::intents::service::HttpIntents;
 use golem_protocols::uniswap::gateway::OrderGateway;
@@ -60,6 +60,17 @@ pub async fn orders(
     orders
 }
 
+/// Why a service settles no orders.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableService {
+    /// Its address cannot be used.
+    #[error(transparent)]
+    Address(#[from] BadAddress),
+    /// It does not answer.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}
+
 /// A configured service that settles signed orders.
 #[derive(Debug, Clone)]
 pub struct SettlingService {
@@ -67,12 +78,12 @@ pub struct SettlingService {
     pub settles: &'static str,
     /// Address of the service, without credentials.
     pub place: String,
-    service: Result<JsonService, String>,
+    service: Result<JsonService, BadAddress>,
 }
 
 impl SettlingService {
     fn at(settles: &'static str, url: &str) -> Self {
-        let service = JsonService::new(url).map_err(|error| error.to_string());
+        let service = JsonService::new(url);
         let place = service.as_ref().map_or_else(|_| SafeText::clean(url, 120).to_string(), JsonService::place);
         Self { settles, place, service }
     }
@@ -80,11 +91,11 @@ impl SettlingService {
     /// Checks that the service answers. A rejection counts as an answer.
     ///
     /// # Errors
-    /// A sentence that says why the service cannot be used.
-    pub async fn check(&self) -> Result<(), String> {
+    /// [`UnusableService`].
+    pub async fn check(&self) -> Result<(), UnusableService> {
         match self.service.as_ref().map_err(Clone::clone)?.get("").await {
             Ok(_) | Err(ServiceError::Refused(_) | ServiceError::Nonsense(_) | ServiceError::Busy { .. }) => Ok(()),
-            Err(error @ (ServiceError::Unreachable(_) | ServiceError::Unclear(_))) => Err(error.to_string()),
+            Err(error @ (ServiceError::Unreachable(_) | ServiceError::Unclear(_))) => Err(error.into()),
         }
     }
 }

@@ -23,6 +23,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
 pub use bardo_session::confirmation::{Confirm, Confirmation, Requirement, ToRead, Unconfirmed};
+pub use bardo_session::questions::OperatorAnswer;
 pub use desk::{ApprovalDesk, Ticket};
 pub use elsewhere::Elsewhere;
 pub use grant::{Grant, Moment, Scope};
@@ -94,47 +95,18 @@ impl ApprovalNeed {
     }
 }
 
-/// Possible answers of the operator to an approval request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// Approves this action only.
-    Once,
-    /// Approves this action and gives a standing approval for similar ones.
-    Similar {
-        /// Lifetime of the standing approval, in milliseconds.
-        millis: u64,
-        /// Spending limit of the standing approval, this action included.
-        total: Usd,
-    },
-    /// Asks for another amount: the action is prepared again and needs a new approval.
-    Edit {
-        /// New amount, in the format of the tool's parameter.
-        amount: String,
-    },
-    /// Rejects the action.
-    Refuse {
-        /// Reason that the Golem receives.
-        reason: SafeText,
-    },
-    /// Rejects the action and halts everything. The caller that receives the answer sets the stop.
-    RefuseAndHalt {
-        /// Reason that the Golem receives.
-        reason: SafeText,
-    },
-}
-
 /// Answer together with what the operator viewed and typed before giving it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// Answer to the request.
-    pub answer: Answer,
+    pub answer: OperatorAnswer,
     /// Items that the operator viewed and text that they typed. An approval must satisfy the [`Requirement`].
     pub confirmation: Confirmation,
 }
 
-impl From<Answer> for Reply {
+impl From<OperatorAnswer> for Reply {
     /// Makes a reply with an empty confirmation.
-    fn from(answer: Answer) -> Self {
+    fn from(answer: OperatorAnswer) -> Self {
         Self { answer, confirmation: Confirmation::default() }
     }
 }

@@ -20,7 +20,9 @@ use bardo_base::id::GolemId;
 use golem_chain::network::{AddressBook, Contract};
 use golem_chain::token::TokenId;
 use golem_protocols::uniswap::address::{V2_PAIR_INIT_CODE_HASH, v2_pair};
-use golem_protocols::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, THE_ROUTER, Version};
+use golem_protocols::uniswap::router::{
+    CALLER, Command, DecodeError, Exactness, Execution, Path, Swap, THE_ROUTER, Version,
+};
 
 /// Effects that a call's calldata guarantees.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,6 +33,37 @@ struct Binding {
     into: BTreeMap<TokenId, U256>,
     /// Deadline of the call, in seconds since the Unix epoch; `None` without one.
     until: Option<U256>,
+}
+
+/// Why a call cannot be read back, or must not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum CallError {
+    #[error(transparent)]
+    Router(#[from] DecodeError),
+    #[error("it pays {0}, who is not named among the recipients")]
+    UnnamedRecipient(Address),
+    #[error("this program does not know this call of Permit2")]
+    Permit2,
+    #[error("this program does not make this call of a settler")]
+    Settler,
+    #[error("it calls a contract that is none of the tokens named")]
+    NoToken,
+    #[error("this program does not know this call")]
+    Unknown,
+    #[error("rules of PolicyCage are changed by an action of their own, which does nothing else")]
+    PolicyCageBeside,
+    #[error("the operator alone changes the rules of PolicyCage")]
+    PolicyCageCaller,
+    #[error("it neither sets nor clears the rules of PolicyCage")]
+    PolicyCageCall,
+    #[error("a swap without a path")]
+    NoPath,
+    #[error("it pays {0}")]
+    Recipient(Address),
+    #[error("it carries another permit than the one to be signed")]
+    OtherPermit,
+    #[error("a signature is to be made that it does not carry")]
+    UnusedPermit,
 }
 
 /// Returns every fault in the calls of `proposal`: unknown calls, and declared bounds that the calldata does not
@@ -53,10 +86,10 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
 
 /// Decodes the effects that a call guarantees. Calldata without a guaranteed inflow is not a trade, whatever the call
 /// does today: the called contract could act differently later.
-fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, String> {
+fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, CallError> {
     let router = book.contracts().find(|(_, address)| *address == leg.to).and_then(|(role, _)| Version::of(role));
     if let Some(version) = router {
-        let execution = Execution::decode(&leg.data, version).map_err(|error| error.to_string())?;
+        let execution = Execution::decode(&leg.data, version)?;
         return routed(&execution, leg, proposal, book);
     }
     let data = &leg.data;
@@ -67,7 +100,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
     }
     let named = |to: Address| match proposal.recipients.contains(&to) {
         true => Ok(()),
-        false => Err(format!("it pays {to}, who is not named among the recipients")),
+        false => Err(CallError::UnnamedRecipient(to)),
     };
     if data.is_empty() {
         // A plain transfer of the native token.
@@ -78,11 +111,11 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
         let known = Permit2::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
             || Permit2::lockdownCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
             || Permit2::invalidateUnorderedNoncesCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
-        return if known { Ok(binding) } else { Err("this program does not know this call of Permit2".to_owned()) };
+        return if known { Ok(binding) } else { Err(CallError::Permit2) };
     }
     if book.contract(Contract::OriginSettler) == Some(leg.to) {
         let known = OriginSettler::refundCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
-        return if known { Ok(binding) } else { Err("this program does not make this call of a settler".to_owned()) };
+        return if known { Ok(binding) } else { Err(CallError::Settler) };
     }
     let cage = book.contract(Contract::PolicyCage) == Some(leg.to);
     if cage || proposal.intent == Intent::PolicyCage {
@@ -105,7 +138,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
     let outflows = proposal.outflows.iter().map(|flow| flow.token.id);
     let mut tokens = outflows.chain(proposal.allowances.iter().map(|bound| bound.token.id));
     if !tokens.any(|id| id == token) {
-        return Err("it calls a contract that is none of the tokens named".to_owned());
+        return Err(CallError::NoToken);
     }
     if Erc20::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode())) {
         return Ok(binding);
@@ -116,29 +149,29 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
             binding.out.insert(token, call.value);
             Ok(binding)
         }
-        _ => Err("this program does not know this call".to_owned()),
+        _ => Err(CallError::Unknown),
     }
 }
 
 /// Checks that a call only changes the account's rules in PolicyCage, and that the operator proposed it.
-fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), String> {
+fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), CallError> {
     if !cage || proposal.intent != Intent::PolicyCage {
-        return Err("rules of PolicyCage are changed by an action of their own, which does nothing else".to_owned());
+        return Err(CallError::PolicyCageBeside);
     }
     if proposal.golem_id != GolemId::operator() {
-        return Err("the operator alone changes the rules of PolicyCage".to_owned());
+        return Err(CallError::PolicyCageCaller);
     }
     let exact = |encoded: Vec<u8>| encoded == leg.data.as_ref();
     let known = PolicyCage::configureCall::abi_decode_validate(&leg.data).is_ok_and(|call| exact(call.abi_encode()))
         || PolicyCage::clearCall::abi_decode_validate(&leg.data).is_ok_and(|call| exact(call.abi_encode()));
     if !known || !leg.value.is_zero() || !leg.slots.is_empty() {
-        return Err("it neither sets nor clears the rules of PolicyCage".to_owned());
+        return Err(CallError::PolicyCageCall);
     }
     Ok(())
 }
 
 /// Decodes the effects that a call of the router guarantees for the account.
-fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, String> {
+fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, CallError> {
     let account = proposal.account;
     let mut binding = Binding { until: execution.deadline, ..Binding::default() };
     let add = |to: &mut BTreeMap<TokenId, U256>, token: TokenId, amount: U256| {
@@ -153,7 +186,7 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressB
     for (at, command) in execution.commands.iter().enumerate() {
         match command {
             Command::Swap(Swap { path, exact, recipient, payer_is_user, .. }) => {
-                let (first, last) = ends(path).ok_or("a swap without a path")?;
+                let (first, last) = ends(path).ok_or(CallError::NoPath)?;
                 let (most, least) = match *exact {
                     Exactness::In { amount, out_min } => (amount, out_min),
                     Exactness::Out { amount, in_max } => (in_max, amount),
@@ -165,12 +198,12 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressB
                     add(&mut binding.into, TokenId::Erc20(last), least);
                 } else if *recipient != THE_ROUTER && !sold_next(execution.commands.get(at + 1), last, *recipient, book)
                 {
-                    return Err(format!("it pays {recipient}"));
+                    return Err(CallError::Recipient(*recipient));
                 }
             }
             Command::Permit2Permit { permit, .. } => match permits.next() {
                 Some(TypedMessage::Permit2Allowance { permit: signed, .. }) if signed == permit => {}
-                _ => return Err("it carries another permit than the one to be signed".to_owned()),
+                _ => return Err(CallError::OtherPermit),
             },
             Command::WrapEth { recipient, .. } if mine(*recipient) || *recipient == THE_ROUTER => {}
             Command::UnwrapWeth { recipient, amount_min } if mine(*recipient) => {
@@ -185,11 +218,11 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressB
             Command::WrapEth { recipient, .. }
             | Command::UnwrapWeth { recipient, .. }
             | Command::Sweep { recipient, .. }
-            | Command::PayPortion { recipient, .. } => return Err(format!("it pays {recipient}")),
+            | Command::PayPortion { recipient, .. } => return Err(CallError::Recipient(*recipient)),
         }
     }
     if permits.next().is_some() {
-        return Err("a signature is to be made that it does not carry".to_owned());
+        return Err(CallError::UnusedPermit);
     }
     Ok(binding)
 }

@@ -4,7 +4,7 @@
 mod data_fee;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy::eips::BlockId;
@@ -13,6 +13,7 @@ use alloy::providers::Provider as _;
 use alloy::providers::bindings::IMulticall3;
 use alloy::rpc::types::Filter;
 use alloy::sol_types::SolEvent as _;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::facts::{Holding, Portfolio};
 use super::framed::Framed;
@@ -187,7 +188,7 @@ impl Ground {
     }
 
     fn readings(&self) -> MutexGuard<'_, VecDeque<Read>> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+        self.read.lock()
     }
 
     /// Returns the highest and lowest prices of `tokens`, by feed and by the means of pools other than `traded`.

@@ -26,6 +26,7 @@ use super::orders::record;
 use super::policy::{Adopted, ChainId, Keeper, Policy, Spender, TokenRef};
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
 use super::stop::{InForce, StopError, StopFile};
+use super::value::Doubt;
 use super::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::id::GolemId;
@@ -236,10 +237,13 @@ impl OperatorRules {
     /// Moves the anchor to the end of the audit log on disk. A failure is only logged: the anchor may lag, and the
     /// entries exist anyway.
     fn anchor(&self) {
-        let moved = self.store.read(audit::head).map_err(|error: AuditError| error.to_string());
-        let moved = moved.and_then(|head| self.anchor.advance(head).map_err(|error| error.to_string()));
-        if let Err(error) = moved {
-            tracing::warn!("{error}");
+        match self.store.read(audit::head) {
+            Ok(head) => {
+                if let Err(error) = self.anchor.advance(head) {
+                    tracing::warn!("{error}");
+                }
+            }
+            Err::<_, AuditError>(error) => tracing::warn!("{error}"),
         }
     }
 
@@ -253,7 +257,7 @@ impl OperatorRules {
 
     /// Reads the usage of the caps and the open bridge orders in one database transaction. An order that ended between
     /// two reads would be missing from both.
-    fn usage(&self, policy: &Policy, framed: &Framed, facts: &Facts) -> Result<(Usage, Micros), String> {
+    fn usage(&self, policy: &Policy, framed: &Framed, facts: &Facts) -> Result<(Usage, Micros), Doubt> {
         let tokens = request(framed, facts, policy.rules().max_unfed_usd).map(|wish| wish.tokens).unwrap_or_default();
         let cool_off = policy.caps(facts.phase, false).cool_off;
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
@@ -264,10 +268,10 @@ impl OperatorRules {
             let away = away::worth(&away::of(&moment, framed, facts));
             Ok((used, away, record::coming(&moment, chain_id, account)?))
         });
-        let (mut usage, away, coming) = found.map_err(|error: LedgerError| error.to_string())?;
+        let (mut usage, away, coming) = found.map_err(|error: LedgerError| Doubt::because(error))?;
         for (token, given) in coming {
             let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(token) };
-            let given = Micros::of(given, Rounding::Up).map_err(|error| error.to_string())?;
+            let given = Micros::of(given, Rounding::Up).map_err(Doubt::because)?;
             usage.coming.insert((chain_id, token), given);
         }
         Ok((usage, away))
@@ -297,7 +301,7 @@ impl Rulebook for OperatorRules {
         let network = self.network(framed.proposal().chain_id);
         // Without a readable ledger, no open bridge orders are counted.
         let away = found.as_ref().map(|(_, away)| *away).unwrap_or_default();
-        let usage = found.as_ref().map(|(usage, _)| usage).map_err(String::as_str);
+        let usage = found.as_ref().map(|(usage, _)| usage);
         self.anchor();
         operators(framed, facts, &Standing::new(&policy, usage, network, framed, facts).with_away(away))
     }

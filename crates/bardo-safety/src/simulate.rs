@@ -187,7 +187,7 @@ pub async fn run(
     let chain_id = framed.proposal().chain_id;
     let mut signatures: Vec<StandIn> =
         slots.map(|slot| StandIn { digest: slot.message.digest(chain_id), signer: slot.signer }).collect();
-    let unlikely = |why: String| ForkError::Machine(SafeText::clean(&why, MAX_FAULT));
+    let unlikely = |error: order::SettlementError| ForkError::Machine(SafeText::clean(&error.to_string(), MAX_FAULT));
     if let Some(settlement) = order::worst(framed, &fork.next_block(), around).map_err(unlikely)? {
         calls.extend(settlement.calls);
         signatures.extend(settlement.signatures);

@@ -27,44 +27,21 @@ const ABSENT: Address = Address::ZERO;
 /// Sends all deployments and returns the future addresses.
 pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<Deployment, SandboxError> {
     let treasury = works.cast.address(Role::Treasury);
-    let keeper = works.cast.address(Role::Keeper);
 
     let weth = works.create(Contract::Weth9, &[])?;
     works.create2(Contract::Permit2, &[], contracts::PERMIT2_SALT)?;
     works.create2(Contract::EntryPoint, &[], contracts::ENTRY_POINT_SALT)?;
 
-    let v2_factory = works.create(Contract::UniswapV2Factory, &(treasury,).abi_encode_params())?;
-    let v2_router = works.create(Contract::UniswapV2Router02, &(v2_factory, weth).abi_encode_params())?;
-    let v3_factory = works.create(Contract::UniswapV3Factory, &[])?;
-    let tier = UniswapV3Factory::enableFeeAmountCall { fee: U24::from(100), tickSpacing: I24::ONE };
-    works.call(Role::Treasury, v3_factory, tier.abi_encode(), 100_000, "enabling the 0.01 % tier")?;
-
-    let library = works.create(Contract::NFTDescriptor, &[])?;
-    let label = B256::right_padding_from(b"ETH");
-    let code = [contracts::link_descriptor(library)?.as_ref(), &(weth, label).abi_encode_params()].concat();
-    let descriptor = works.create_code(code.into(), Contract::NonfungibleTokenPositionDescriptor.name())?;
-    let position_manager =
-        works.create(Contract::NonfungiblePositionManager, &(v3_factory, weth, descriptor).abi_encode_params())?;
-    let quoter = works.create(Contract::QuoterV2, &(v3_factory, weth).abi_encode_params())?;
-    let tick_lens = works.create(Contract::TickLens, &[])?;
-    let swap_router =
-        works.create(Contract::SwapRouter02, &(v2_factory, v3_factory, position_manager, weth).abi_encode_params())?;
-    let universal_router = works.create(
-        Contract::UniversalRouter,
-        &(
-            contracts::PERMIT2,
-            weth,
-            v2_factory,
-            v3_factory,
-            contracts::V2_PAIR_INIT_HASH,
-            contracts::V3_POOL_INIT_HASH,
-            ABSENT,
-            position_manager,
-            ABSENT,
-            ABSENT,
-        )
-            .abi_encode_params(),
-    )?;
+    let Uniswap {
+        v2_factory,
+        v2_router,
+        v3_factory,
+        position_manager,
+        quoter,
+        tick_lens,
+        swap_router,
+        universal_router,
+    } = uniswap(works, weth)?;
 
     let reactor = (contracts::PERMIT2, treasury).abi_encode_params();
     let dutch_v2 = works.create(Contract::V2DutchOrderReactor, &reactor)?;
@@ -72,40 +49,11 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
     let priority = works.create(Contract::PriorityOrderReactor, &reactor)?;
     let order_quoter = works.create(Contract::OrderQuoter, &[])?;
 
-    let manager = works.create(Contract::DelegationManager, &(treasury,).abi_encode_params())?;
-    let delegator =
-        works.create(Contract::Eip7702StatelessDeleGator, &(manager, contracts::ENTRY_POINT).abi_encode_params())?;
-    let mut enforcers = BTreeMap::new();
-    for &contract in ENFORCERS {
-        let equality = enforcers.get(Contract::ArgsEqualityCheckEnforcer.name()).copied().unwrap_or_default();
-        let arguments = match contract {
-            Contract::NativeTokenPaymentEnforcer => (manager, equality).abi_encode_params(),
-            Contract::LogicalOrWrapperEnforcer => (manager,).abi_encode_params(),
-            _ => Vec::new(),
-        };
-        enforcers.insert(contract.name(), works.create(contract, &arguments)?);
-    }
+    let (manager, delegator, enforcers) = delegation(works)?;
 
     // Feeds come before tokens, so that both chains have them at the same addresses.
-    let feed_keeper = works.create(Contract::FeedKeeper, &(keeper,).abi_encode_params())?;
-    let mut feeds = BTreeMap::new();
-    for asset in Asset::FED {
-        let description = format!("{} / USD", asset.ticker());
-        let arguments = (description, U256::from(8), feed_keeper).abi_encode_params();
-        feeds.insert(asset, works.create(Contract::PriceFeed, &arguments)?);
-    }
-
-    let mut tokens = BTreeMap::from([(Token::Weth, weth)]);
-    for &token in plan.tokens {
-        let made = token.plan();
-        let decimals = U256::from(made.decimals);
-        let arguments = match made.contract {
-            Contract::Weth9 => continue,
-            Contract::MockERC20 => (made.name.to_owned(), made.symbol.to_owned(), decimals).abi_encode_params(),
-            _ => (Bytes::from(made.name), Bytes::from(made.symbol), decimals).abi_encode_params(),
-        };
-        tokens.insert(token, works.create(made.contract, &arguments)?);
-    }
+    let (feed_keeper, feeds) = price_feeds(works)?;
+    let tokens = tokens(works, plan, weth)?;
 
     // Deployed after the tokens, so that earlier addresses do not change.
     let cage = works.create(Contract::PolicyCage, &(manager,).abi_encode_params())?;
@@ -155,6 +103,114 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
         deployment.pools.push(located);
     }
     Ok(deployment)
+}
+
+/// Addresses of Uniswap's contracts.
+struct Uniswap {
+    v2_factory: Address,
+    v2_router: Address,
+    v3_factory: Address,
+    position_manager: Address,
+    quoter: Address,
+    tick_lens: Address,
+    swap_router: Address,
+    universal_router: Address,
+}
+
+/// Deploys Uniswap V2 and V3 with their routers.
+fn uniswap(works: &mut Works<'_>, weth: Address) -> Result<Uniswap, SandboxError> {
+    let treasury = works.cast.address(Role::Treasury);
+    let v2_factory = works.create(Contract::UniswapV2Factory, &(treasury,).abi_encode_params())?;
+    let v2_router = works.create(Contract::UniswapV2Router02, &(v2_factory, weth).abi_encode_params())?;
+    let v3_factory = works.create(Contract::UniswapV3Factory, &[])?;
+    let tier = UniswapV3Factory::enableFeeAmountCall { fee: U24::from(100), tickSpacing: I24::ONE };
+    works.call(Role::Treasury, v3_factory, tier.abi_encode(), 100_000, "enabling the 0.01 % tier")?;
+
+    let library = works.create(Contract::NFTDescriptor, &[])?;
+    let label = B256::right_padding_from(b"ETH");
+    let code = [contracts::link_descriptor(library)?.as_ref(), &(weth, label).abi_encode_params()].concat();
+    let descriptor = works.create_code(code.into(), Contract::NonfungibleTokenPositionDescriptor.name())?;
+    let position_manager =
+        works.create(Contract::NonfungiblePositionManager, &(v3_factory, weth, descriptor).abi_encode_params())?;
+    let quoter = works.create(Contract::QuoterV2, &(v3_factory, weth).abi_encode_params())?;
+    let tick_lens = works.create(Contract::TickLens, &[])?;
+    let swap_router =
+        works.create(Contract::SwapRouter02, &(v2_factory, v3_factory, position_manager, weth).abi_encode_params())?;
+    let universal_router = works.create(
+        Contract::UniversalRouter,
+        &(
+            contracts::PERMIT2,
+            weth,
+            v2_factory,
+            v3_factory,
+            contracts::V2_PAIR_INIT_HASH,
+            contracts::V3_POOL_INIT_HASH,
+            ABSENT,
+            position_manager,
+            ABSENT,
+            ABSENT,
+        )
+            .abi_encode_params(),
+    )?;
+    Ok(Uniswap {
+        v2_factory,
+        v2_router,
+        v3_factory,
+        position_manager,
+        quoter,
+        tick_lens,
+        swap_router,
+        universal_router,
+    })
+}
+
+/// Deploys the contracts of delegated accounts: the delegation manager, the account's code, and the caveat enforcers
+/// by name.
+fn delegation(works: &mut Works<'_>) -> Result<(Address, Address, BTreeMap<&'static str, Address>), SandboxError> {
+    let treasury = works.cast.address(Role::Treasury);
+    let manager = works.create(Contract::DelegationManager, &(treasury,).abi_encode_params())?;
+    let delegator =
+        works.create(Contract::Eip7702StatelessDeleGator, &(manager, contracts::ENTRY_POINT).abi_encode_params())?;
+    let mut enforcers = BTreeMap::new();
+    for &contract in ENFORCERS {
+        let equality = enforcers.get(Contract::ArgsEqualityCheckEnforcer.name()).copied().unwrap_or_default();
+        let arguments = match contract {
+            Contract::NativeTokenPaymentEnforcer => (manager, equality).abi_encode_params(),
+            Contract::LogicalOrWrapperEnforcer => (manager,).abi_encode_params(),
+            _ => Vec::new(),
+        };
+        enforcers.insert(contract.name(), works.create(contract, &arguments)?);
+    }
+    Ok((manager, delegator, enforcers))
+}
+
+/// Deploys the contract that updates prices, and a feed for each asset that has one.
+fn price_feeds(works: &mut Works<'_>) -> Result<(Address, BTreeMap<Asset, Address>), SandboxError> {
+    let keeper = works.cast.address(Role::Keeper);
+    let feed_keeper = works.create(Contract::FeedKeeper, &(keeper,).abi_encode_params())?;
+    let mut feeds = BTreeMap::new();
+    for asset in Asset::FED {
+        let description = format!("{} / USD", asset.ticker());
+        let arguments = (description, U256::from(8), feed_keeper).abi_encode_params();
+        feeds.insert(asset, works.create(Contract::PriceFeed, &arguments)?);
+    }
+    Ok((feed_keeper, feeds))
+}
+
+/// Deploys the tokens of a chain.
+fn tokens(works: &mut Works<'_>, plan: &ChainPlan, weth: Address) -> Result<BTreeMap<Token, Address>, SandboxError> {
+    let mut tokens = BTreeMap::from([(Token::Weth, weth)]);
+    for &token in plan.tokens {
+        let made = token.plan();
+        let decimals = U256::from(made.decimals);
+        let arguments = match made.contract {
+            Contract::Weth9 => continue,
+            Contract::MockERC20 => (made.name.to_owned(), made.symbol.to_owned(), decimals).abi_encode_params(),
+            _ => (Bytes::from(made.name), Bytes::from(made.symbol), decimals).abi_encode_params(),
+        };
+        tokens.insert(token, works.create(made.contract, &arguments)?);
+    }
+    Ok(tokens)
 }
 
 /// Deploys the settlers of cross-chain intents at the same addresses on both chains, so that each knows the other's.

@@ -3,9 +3,10 @@
 //! Not here: their individual behaviour (see `market`, `keeper`, `faucet`).
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use alloy::primitives::{Address, B256};
+use parking_lot::Mutex;
 
 use super::cast::{Cast, Order, Role, send};
 use super::error::SandboxError;
@@ -92,7 +93,7 @@ impl Residents {
     /// Starts or stops the market, from the chain's next block on.
     pub fn set_market(&self, chain: &Chain, mode: MarketMode) {
         let next = chain.next_context();
-        self.lock().frozen_at = match mode {
+        self.instructions.lock().frozen_at = match mode {
             MarketMode::On => None,
             MarketMode::Off => Some((next.timestamp, next.number)),
         };
@@ -100,12 +101,12 @@ impl Residents {
 
     /// Pauses or resumes the keeper. Unlike [`silence`](Self::silence), this affects all feeds.
     pub fn set_keeper_rests(&self, rests: bool) {
-        self.lock().keeper_rests = rests;
+        self.instructions.lock().keeper_rests = rests;
     }
 
     /// Adds a price shock.
     pub fn shock(&self, shock: Shock) {
-        self.lock().shocks.push(shock);
+        self.instructions.lock().shocks.push(shock);
     }
 
     /// Lowers all prices except stablecoins by `parts_per_million` over `blocks` from the next block on, permanently.
@@ -134,7 +135,7 @@ impl Residents {
 
     /// Stops or resumes the updates of a feed.
     pub fn silence(&self, asset: Asset, silent: bool) {
-        let mut instructions = self.lock();
+        let mut instructions = self.instructions.lock();
         if silent {
             instructions.silent_feeds.insert(asset);
         } else {
@@ -145,7 +146,7 @@ impl Residents {
     /// Sets a feed's fault mode in the next block.
     pub fn set_fault(&self, asset: Asset, fault: FeedFault) {
         if let Some(order) = keeper::fault_order(&self.deployment, asset, fault) {
-            self.lock().orders.push(order);
+            self.instructions.lock().orders.push(order);
         }
     }
 
@@ -164,7 +165,7 @@ impl Residents {
     /// Market price of `asset` in the chain's next block, in dollars with eight decimals.
     pub fn price(&self, chain: &Chain, asset: Asset) -> PriceE8 {
         let next = chain.next_context();
-        let instructions = self.lock();
+        let instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
         price_at(self.seed, asset, self.age(timestamp), block, &instructions.shocks)
     }
@@ -200,7 +201,7 @@ impl Residents {
     /// Market prices of all assets in the chain's next block.
     pub(super) fn prices(&self, chain: &Chain) -> Prices {
         let next = chain.next_context();
-        let instructions = self.lock();
+        let instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
         Prices::at(self.seed, self.age(timestamp), block, &instructions.shocks)
     }
@@ -212,7 +213,7 @@ impl Residents {
 
     fn decide(&self, chain: &Chain) -> Vec<Order> {
         let next = chain.next_context();
-        let mut instructions = self.lock();
+        let mut instructions = self.instructions.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
         let prices = Prices::at(self.seed, self.age(timestamp), block, &instructions.shocks);
         let mut decided = Vec::new();
@@ -232,10 +233,5 @@ impl Residents {
         // Fault switches come last, after pending price updates.
         decided.append(&mut instructions.orders);
         decided
-    }
-
-    /// Locks the settings. No code panics while it holds this lock, and the data is consistent at every moment.
-    fn lock(&self) -> MutexGuard<'_, Instructions> {
-        self.instructions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

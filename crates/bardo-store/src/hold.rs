@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
 
@@ -82,7 +83,7 @@ impl Holds {
     pub(super) async fn hold(&self, name: &str, patience: Duration) -> Result<Hold, HoldError> {
         let (path, next) = (self.path(name)?, self.path(&format!("{name}-next"))?);
         let line = {
-            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lines = self.lines.lock();
             Arc::clone(lines.entry(name.to_owned()).or_default())
         };
         let wait = async {

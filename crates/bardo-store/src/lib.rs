@@ -26,11 +26,12 @@ mod tests;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bardo_base::{private, regular_file};
+use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
@@ -154,13 +155,13 @@ impl Store {
     /// # Errors
     /// The error of `look`, or a [`StoreError`] if no connection can be opened.
     pub fn read<T, E: From<StoreError>>(&self, look: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
-        let idle = self.inner.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.inner.readers.lock().pop();
         let connection = match idle {
             Some(connection) => connection,
             None => connect(&self.inner.config, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
         };
         let result = look(&connection);
-        let mut readers = self.inner.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut readers = self.inner.readers.lock();
         if readers.len() < READERS {
             readers.push(connection);
         }

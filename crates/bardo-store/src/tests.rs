@@ -258,7 +258,7 @@ async fn a_name_has_one_holder_at_a_time() {
                 let now = inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 {
-                    let mut most = most.lock().unwrap();
+                    let mut most = most.lock();
                     most.0 = most.0.max(now);
                     most.1.push(hold.count());
                 }
@@ -269,7 +269,7 @@ async fn a_name_has_one_holder_at_a_time() {
     for task in tasks {
         task.await.unwrap();
     }
-    let (most, counts) = most.lock().unwrap().clone();
+    let (most, counts) = most.lock().clone();
     assert_eq!(most, 1, "never two at once");
     assert_eq!(counts, (0..60).collect::<Vec<u64>>(), "each was told how many came before");
     assert_eq!(stores[0].held_before("one"), Ok(Some(60)));

@@ -5,13 +5,14 @@
 //! Not here: the messages of particular services (see `uniswap::service`, `intents::service`).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use alloy::transports::http::reqwest::{
     Client, Method, RequestBuilder, Response, StatusCode, header, header::HeaderMap, header::HeaderValue, redirect,
     retry,
 };
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -73,7 +74,7 @@ impl Pace {
 
     /// Reserves the next free slot and returns its time.
     fn place(&self, now: Instant) -> Result<Instant, ServiceError> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         if let Some(until) = told.quiet_until.filter(|until| *until > now) {
             return Err(ServiceError::Busy { after: until - now });
         }
@@ -90,7 +91,7 @@ impl Pace {
     }
 
     fn quiet(&self, until: Instant) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).quiet_until = Some(until);
+        self.told.lock().quiet_until = Some(until);
     }
 }
 
@@ -146,7 +147,7 @@ impl JsonService {
     /// service has asked for a pause, nothing is sent until the pause is over.
     #[must_use]
     pub fn at_most(mut self, per_second: usize) -> Self {
-        let mut paces = PACES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paces = PACES.lock();
         let pace = paces.entry(self.base.to_string()).or_insert_with(|| Arc::new(Pace::new(per_second)));
         self.pace = Some(Arc::clone(pace));
         self

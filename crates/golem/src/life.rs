@@ -4,9 +4,10 @@
 mod mind;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -119,7 +120,7 @@ impl Voice {
     /// Updates the sprite and reports its new state.
     fn react(&self, call: Option<CallId>, trigger: Trigger) {
         let (from, to) = {
-            let mut sprite = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sprite = self.shown.lock();
             (sprite.state(), sprite.take(call, trigger))
         };
         if let Some(to) = to {
@@ -129,14 +130,14 @@ impl Voice {
 
     pub(super) fn say(&self, kind: EventKind) {
         if let EventKind::Vitals(vitals) = &kind {
-            *self.vitals.lock().unwrap_or_else(PoisonError::into_inner) = Some((**vitals).clone());
+            *self.vitals.lock() = Some((**vitals).clone());
         }
         self.fabric.emit(&self.golem_id, None, kind);
     }
 
     /// Returns the most recently reported vitals.
     pub(super) fn vitals(&self) -> Option<Vitals> {
-        self.vitals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.vitals.lock().clone()
     }
 }
 
@@ -158,11 +159,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     if life.died_at.is_some() {
         // Death is final: neither another phase nor another start reverses it.
         config.phase.send_replace(Phase::Terminal);
-        let words = life.last_words.unwrap_or_default();
-        return Err(ToolError::new(
-            ErrorCode::SafetyPhaseBlocked,
-            format_args!("it has died. Its last entry: {words}"),
-        ));
+        return Err(dead(life.last_words));
     }
     let heart = Heart {
         gauge: Gauge::new(Arc::clone(&config.world), terms)?,
@@ -198,24 +195,8 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         let (ended, scenario, mut under_way) = match brain {
             None => (None, scenario, operator::UnderWay::none(&nerves.voice)),
             Some(brain) => {
-                let (passed_on, unheard) = mpsc::channel(PASSED_ON);
-                let words = std::mem::replace(&mut nerves.words, unheard);
-                let mut hearing = operator::Hearing::of(words, &nerves.pi, &nerves.voice);
-                let End { well, why } = tokio::select! {
-                    end = brain.live(&mut nerves) => end,
-                    never = hearing.hear(passed_on) => match never {},
-                };
-                let (words, under_way) = hearing.end();
-                nerves.words = words;
-                // All of the brain's open offers are withdrawn. The operator's messages and running commands continue.
-                nerves.pi.take_back_own().await;
-                let words = format!("My brain has gone: {why}. I still listen to you.");
-                // Report this before the run is marked as over: observers may leave at once.
-                nerves.thought += 1;
-                let (thought, text) = (nerves.thought, SafeText::clean(&words, LAST_WORD));
-                nerves.voice.say(EventKind::GolemThought(GolemThought { thought, text, more: false }));
-                let missed = if well { Vec::new() } else { vec![words.clone()] };
-                (Some(missed), Scenario { beats: Vec::new(), ..Scenario::quiet(&words) }, under_way)
+                let (missed, scenario, under_way) = led_by(brain, &mut nerves).await;
+                (Some(missed), scenario, under_way)
             }
         };
         let Nerves { pi, voice, stop, leaving, words, thought, phase: _, breath: _ } = nerves;
@@ -263,6 +244,35 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     }
     config.played.send_modify(|played| played.done = true);
     Ok(())
+}
+
+/// The error of a Golem that has died before, with its last entry.
+fn dead(last_words: Option<SafeText>) -> ToolError {
+    let words = last_words.unwrap_or_default();
+    ToolError::new(ErrorCode::SafetyPhaseBlocked, format_args!("it has died. Its last entry: {words}"))
+}
+
+/// Lets a brain decide until it ends, beside the operator's words. Returns what went wrong, the scenario after it, and
+/// what the operator asked for that is not done yet.
+async fn led_by(brain: Box<dyn Brain>, nerves: &mut Nerves) -> (Vec<String>, Scenario, operator::UnderWay) {
+    let (passed_on, unheard) = mpsc::channel(PASSED_ON);
+    let words = std::mem::replace(&mut nerves.words, unheard);
+    let mut hearing = operator::Hearing::of(words, &nerves.pi, &nerves.voice);
+    let End { well, why } = tokio::select! {
+        end = brain.live(nerves) => end,
+        never = hearing.hear(passed_on) => match never {},
+    };
+    let (words, under_way) = hearing.end();
+    nerves.words = words;
+    // All of the brain's open offers are withdrawn. The operator's messages and running commands continue.
+    nerves.pi.take_back_own().await;
+    let words = format!("My brain has gone: {why}. I still listen to you.");
+    // Report this before the run is marked as over: observers may leave at once.
+    nerves.thought += 1;
+    let (thought, text) = (nerves.thought, SafeText::clean(&words, LAST_WORD));
+    nerves.voice.say(EventKind::GolemThought(GolemThought { thought, text, more: false }));
+    let missed = if well { Vec::new() } else { vec![words.clone()] };
+    (missed, Scenario { beats: Vec::new(), ..Scenario::quiet(&words) }, under_way)
 }
 
 /// Health monitor: measures the vitals and sets the phase.

@@ -32,6 +32,7 @@
 //! ```
 
 mod cue;
+mod flaw;
 mod when;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use cue::{Cue, Deed, Reply};
+pub use flaw::Flaw;
 pub use when::{Came, When};
 
 use super::pi::PI_TOOLS;
@@ -177,7 +179,7 @@ pub enum ScenarioError {
         /// Line or step, if known.
         at: String,
         /// Description of the problem.
-        what: String,
+        what: Flaw,
     },
 }
 
@@ -216,21 +218,21 @@ pub fn find(asked: &str) -> Result<Scenario, ScenarioError> {
 /// # Errors
 /// [`ScenarioError::Wrong`], with the line or step.
 pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
-    let wrong = |at: String, what: String| ScenarioError::Wrong { from: from.to_owned(), at, what };
+    let wrong = |at: String, what: Flaw| ScenarioError::Wrong { from: from.to_owned(), at, what };
     let scenario: Scenario = toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
-        wrong(format!(", line {line}"), SafeText::clean(error.message(), 300).to_string())
+        wrong(format!(", line {line}"), Flaw::Syntax(SafeText::clean(error.message(), 300)))
     })?;
     if let Some(tick) = scenario.tick.filter(|tick| *tick == 0 || *tick > LONGEST_TICK) {
-        return Err(wrong(String::new(), format!("a tick of {tick} s; expected 1 to {LONGEST_TICK} s")));
+        return Err(wrong(String::new(), Flaw::Tick(tick)));
     }
     let mut last = 0;
     let mut named = Vec::new();
     for (number, beat) in (1..).zip(&scenario.beats) {
         let at = format!(", beat {number}");
         if beat.at < last {
-            return Err(wrong(at, format!("at {} s it comes before the one before it, at {last} s", beat.at)));
+            return Err(wrong(at, Flaw::Order { at: beat.at, last }));
         }
         last = beat.at;
         check(beat, &named).map_err(|what| wrong(at, what))?;
@@ -240,7 +242,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
     for (number, cue) in (1..).zip(&scenario.cues) {
         let at = format!(", cue {number}");
         if cue.at < last {
-            return Err(wrong(at, format!("at {} s it comes before the one before it, at {last} s", cue.at)));
+            return Err(wrong(at, Flaw::Order { at: cue.at, last }));
         }
         last = cue.at;
         cue.check().map_err(|what| wrong(at, what))?;
@@ -248,7 +250,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
     for (number, beat) in (1..).zip(&scenario.later) {
         let at = format!(", later {number}");
         if beat.at == 0 {
-            return Err(wrong(at, "what goes on over and over needs at least a second between".to_owned()));
+            return Err(wrong(at, Flaw::NoPause));
         }
         check(beat, &named).map_err(|what| wrong(at, what))?;
         named.extend(beat.name.as_deref().filter(|_| beat.does.is_some()));
@@ -257,22 +259,21 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// Checks a step. `named` are the names of the earlier steps that call a tool.
-fn check(beat: &Beat, named: &[&str]) -> Result<(), String> {
+fn check(beat: &Beat, named: &[&str]) -> Result<(), Flaw> {
     if let Some(when) = &beat.when {
         when.check(named)?;
     }
     let Some(does) = &beat.does else {
         return match beat.expect.is_empty() && beat.want.is_empty() && beat.says.is_none() {
             true => Ok(()),
-            false => Err("it expects something and does nothing".to_owned()),
+            false => Err(Flaw::IdleExpectation),
         };
     };
     let known = || PI_TOOLS.iter().map(|tool| tool.name).chain([ACT]);
     if known().any(|one| one == does) {
         return Ok(());
     }
-    let near = nearest(does, known()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    Err(format!("nothing is done by `{}`{near}", SafeText::clean(does, 40)))
+    Err(Flaw::UnknownTool { name: SafeText::clean(does, 40), near: nearest(does, known()) })
 }
 
 impl Scenario {

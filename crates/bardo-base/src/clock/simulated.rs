@@ -5,11 +5,12 @@
 //! participants that wake at the same tick is fixed too.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{oneshot, watch};
 
 use super::Clock;
@@ -57,7 +58,7 @@ impl Hall {
 
 impl Shared {
     fn hall(&self) -> MutexGuard<'_, Hall> {
-        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hall.lock()
     }
 
     /// Wakes the next participant if none is busy, and publishes whether all of them rest.

@@ -482,7 +482,7 @@ impl Source<'_> {
             match name {
                 "name" => {
                     let text = text()?;
-                    golem_id(&text).map_err(|reason| self.bad(value.span(), &full, &reason))?;
+                    golem_id(&text).map_err(|error| self.bad(value.span(), &full, &error.to_string()))?;
                     golem.name = self.setting(value, text);
                 }
                 "goal" => {
@@ -541,7 +541,7 @@ impl Source<'_> {
 
     fn path_of(&self, key: &str, value: &Value<'_>) -> Result<PathBuf, ConfigError> {
         let text = self.string(key, value, "a path in quotes")?;
-        paths::absolute(&text).map_err(|reason| self.bad(value.span(), key, &reason))
+        paths::absolute(&text).map_err(|error| self.bad(value.span(), key, &error.to_string()))
     }
 
     fn paths(&self, key: &str, value: &Value<'_>) -> Result<Vec<PathBuf>, ConfigError> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 use super::{Environment, Flags, Origin, RpcUrl, Setting};
-use crate::id::GolemId;
+use crate::id::{BadId, GolemId};
 use crate::text::SafeText;
 
 /// Default of the brain setting.
@@ -202,15 +202,25 @@ impl GolemSettings {
     }
 }
 
+/// Why no Golem can have a name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum GolemNameError {
+    /// It does not have the form of an id.
+    #[error("{0}; take a name such as Ada")]
+    Form(BadId),
+    /// It is the operator's id.
+    #[error("`operator` is you: what acts under that name acts as you; take a name such as Ada")]
+    Operator,
+}
+
 /// Id of a Golem of this name.
 ///
 /// # Errors
-/// A sentence that says why no Golem can have this name.
-pub(super) fn golem_id(name: &str) -> Result<GolemId, String> {
-    let id =
-        GolemId::stored(&name.to_ascii_lowercase()).map_err(|error| format!("{error}; take a name such as Ada"))?;
+/// [`GolemNameError`].
+pub(super) fn golem_id(name: &str) -> Result<GolemId, GolemNameError> {
+    let id = GolemId::stored(&name.to_ascii_lowercase()).map_err(GolemNameError::Form)?;
     if id == GolemId::operator() {
-        return Err("`operator` is you: what acts under that name acts as you; take a name such as Ada".to_owned());
+        return Err(GolemNameError::Operator);
     }
     Ok(id)
 }

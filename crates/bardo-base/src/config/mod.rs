@@ -380,8 +380,10 @@ impl Config {
 
         let data_dir = match from("BARDO_DATA_DIR") {
             Some(given) => {
-                let value = paths::absolute(&given.value)
-                    .map_err(|reason| ConfigError::Environment { name: "BARDO_DATA_DIR".into(), reason })?;
+                let value = paths::absolute(&given.value).map_err(|error| ConfigError::Environment {
+                    name: "BARDO_DATA_DIR".into(),
+                    reason: error.to_string(),
+                })?;
                 Setting { value, origin: given.origin }
             }
             None => file.data_dir.unwrap_or(Setting { value: data_dir, origin: Origin::Default }),

@@ -24,8 +24,8 @@ impl Paths {
     /// `BARDO_HOME` is not a usable path.
     pub fn find(environment: &Environment) -> Result<Self, ConfigError> {
         if let Some(home) = environment.get("BARDO_HOME") {
-            let home =
-                absolute(home).map_err(|reason| ConfigError::Environment { name: "BARDO_HOME".into(), reason })?;
+            let home = absolute(home)
+                .map_err(|error| ConfigError::Environment { name: "BARDO_HOME".into(), reason: error.to_string() })?;
             return Ok(Self { config_file: home.join("config.toml"), data_dir: home.join("data") });
         }
         let dirs = ProjectDirs::from("", "", "bardo").ok_or(ConfigError::NoHome)?;
@@ -33,7 +33,12 @@ impl Paths {
     }
 }
 
+/// A path that cannot be made absolute.
+#[derive(Debug, thiserror::Error)]
+#[error("not a usable path: {0}")]
+pub(super) struct PathError(#[from] std::io::Error);
+
 /// Makes a path absolute, relative to the current directory.
-pub(super) fn absolute(given: &str) -> Result<PathBuf, String> {
-    std::path::absolute(Path::new(given)).map_err(|error| format!("not a usable path: {error}"))
+pub(super) fn absolute(given: &str) -> Result<PathBuf, PathError> {
+    Ok(std::path::absolute(Path::new(given))?)
 }

@@ -84,7 +84,7 @@ impl QuoteSettings {
             self.api_url = Some(Setting { value, origin });
         }
         if let Some((path, origin)) = from("BARDO_SIDECAR_SOCKET") {
-            let value = paths::absolute(&path).map_err(|reason| bad("BARDO_SIDECAR_SOCKET", reason))?;
+            let value = paths::absolute(&path).map_err(|error| bad("BARDO_SIDECAR_SOCKET", error.to_string()))?;
             self.sidecar_socket = Some(Setting { value, origin });
         }
         Ok(self)

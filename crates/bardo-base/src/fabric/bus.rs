@@ -7,9 +7,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 use super::event::{Event, EventKind, FabricFault, FabricGap};
@@ -129,9 +130,9 @@ impl Fabric {
         let at = self.inner.clock.now_millis();
         // Allocated before the lock is taken, to keep it short. The number is assigned under the lock.
         let mut event = Arc::new(Event { seq: 0, at, golem_id: golem_id.clone(), call_id, kind });
-        let mut state = shared.lock();
+        let mut state = shared.state.lock();
         while state.journaling && state.pending.len() >= PENDING_LIMIT {
-            state = shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            shared.progress.wait(&mut state);
         }
         let seq = state.next;
         // No other reference exists yet, so `get_mut` succeeds.
@@ -153,7 +154,7 @@ impl Fabric {
     /// Returns a receiver of all events from now on. It may fall `window` events behind (at most the size of the ring)
     /// before it gets a gap.
     pub fn subscribe(&self, window: usize) -> Receiver {
-        let state = self.inner.shared.lock();
+        let state = self.inner.shared.state.lock();
         let window = window.clamp(1, state.ring_limit) as u64;
         Receiver { shared: self.inner.shared.clone(), next: state.next, window }
     }
@@ -166,7 +167,7 @@ impl Fabric {
     pub fn history(&self, after: u64) -> Result<History, JournalError> {
         let shared = &*self.inner.shared;
         let (ring, last, offset) = {
-            let state = shared.lock();
+            let state = shared.state.lock();
             let first = state.ring.front().map_or(state.next, |event| event.seq);
             let ring: Vec<_> = state.ring.iter().filter(|event| event.seq > after).cloned().collect();
             let last = state.next - 1;
@@ -203,7 +204,7 @@ impl Fabric {
     /// The [`JournalError`] with which the journal failed.
     pub fn flush(&self) -> Result<(), JournalError> {
         let shared = &*self.inner.shared;
-        let mut state = shared.lock();
+        let mut state = shared.state.lock();
         let target = state.next - 1;
         state.sync_wanted = state.sync_wanted.max(target);
         shared.work.notify_one();
@@ -214,13 +215,13 @@ impl Fabric {
             if !state.journaling || state.synced >= target {
                 return Ok(());
             }
-            state = shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            shared.progress.wait(&mut state);
         }
     }
 
     /// Error with which the journal failed, if it did.
     pub fn fault(&self) -> Option<JournalError> {
-        self.inner.shared.lock().failed.clone()
+        self.inner.shared.state.lock().failed.clone()
     }
 }
 
@@ -232,7 +233,7 @@ impl fmt::Debug for Fabric {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        self.shared.state.lock().closed = true;
         self.shared.work.notify_all();
         self.shared.arrived.notify_waiters();
         if let Some(writer) = self.writer.take() {
@@ -265,7 +266,7 @@ impl Receiver {
     }
 
     fn take(&mut self, into: &mut Vec<Arc<Event>>, limit: usize) -> Taken {
-        let state = self.shared.lock();
+        let state = self.shared.state.lock();
         let behind = state.next - self.next;
         if behind == 0 {
             return if state.closed { Taken::Closed } else { Taken::Nothing };
@@ -323,11 +324,6 @@ impl Shared {
             journal_path,
         }
     }
-
-    /// The state stays consistent if a panic poisons the lock: no operation under it panics between two changes.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl State {
@@ -348,9 +344,9 @@ fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
     let mut batch = Vec::new();
     loop {
         let closed = {
-            let mut state = shared.lock();
+            let mut state = shared.state.lock();
             while state.pending.is_empty() && state.synced >= state.sync_wanted && !state.closed {
-                state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                shared.work.wait(&mut state);
             }
             std::mem::swap(&mut batch, &mut state.pending);
             if state.closed {
@@ -361,7 +357,7 @@ fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
         shared.progress.notify_all();
         let sync = |journal: &mut Journal| {
             let (wanted, upto) = {
-                let state = shared.lock();
+                let state = shared.state.lock();
                 (state.sync_wanted > state.synced, state.next - 1 - state.pending.len() as u64)
             };
             if wanted { journal.sync().map(|()| Some(upto)) } else { Ok(None) }
@@ -369,7 +365,7 @@ fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
         let written = journal.append(&batch).and_then(|index| Ok((index, sync(&mut journal)?)));
         match written {
             Ok((index, synced)) => {
-                let mut state = shared.lock();
+                let mut state = shared.state.lock();
                 state.index.extend(index);
                 if let Some(upto) = synced {
                     state.synced = state.synced.max(upto);
@@ -387,7 +383,7 @@ fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
 
 /// Handles a failure of the journal: queues no more events for it and emits `fabric:fault`.
 fn give_up(shared: &Shared, journal: &Journal, batch: &[Arc<Event>], reason: &std::io::Error, clock: &dyn Clock) {
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     let first_lost = batch.first().or(state.pending.first()).map_or(state.next, |event| event.seq);
     let error = JournalError::Write { path: journal.path().to_owned(), reason: reason.to_string(), first_lost };
     let message = SafeText::clean(&error.to_string(), 400);

@@ -144,6 +144,24 @@ impl Model {
     }
 }
 
+/// Why nothing can be done about an order now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Unavailable {
+    #[error("this order is over; there is nothing to cancel")]
+    OrderOver,
+    #[error("this bridge order is over; there is nothing to take back")]
+    BridgeOver,
+    #[error("this build cannot cancel orders")]
+    NoCancelTool,
+    #[error("this build cannot take bridge money back")]
+    NoRefundTool,
+    #[error("the money can be taken back once its time is over and nobody delivered")]
+    NotExpired,
+    /// The settler pays back only later; when.
+    #[error("the settler waits for the news of a delivery in the last moment: {0}")]
+    RefundAhead(String),
+}
+
 impl Orders {
     /// Entries that match the filter: open ones first, each group newest first.
     fn entries<'k>(&self, known: &Known<'k>) -> Vec<Entry<'k>> {
@@ -198,7 +216,7 @@ impl Orders {
 
     /// Confirmation dialog for the action that an entry allows, or the reason why there is none. Tools that this build
     /// does not have are not offered.
-    fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, String> {
+    fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, Unavailable> {
         let has = |name: &str| known.ready.and_then(|ready| ready.tools.iter().find(|tool| tool.name.as_str() == name));
         let params = |tool: &str, id: String, chain: String| {
             let mut params = Map::new();
@@ -215,12 +233,12 @@ impl Orders {
         match entry {
             Entry::Auction(_, order) => {
                 if order.status.is_final() {
-                    return Err("this order is over; there is nothing to cancel".to_owned());
+                    return Err(Unavailable::OrderOver);
                 }
                 // An order that no service confirmed may still have reached one, so its signature is invalidated on
                 // chain.
                 let tool = "uniswapx_cancel_order";
-                has(tool).ok_or("this build cannot cancel orders")?;
+                has(tool).ok_or(Unavailable::NoCancelTool)?;
                 let hash = order.order_hash.to_string();
                 let facts = vec![
                     Row::new(
@@ -236,12 +254,12 @@ impl Orders {
             }
             Entry::Bridge(_, intent) => {
                 if is_over(intent) {
-                    return Err("this bridge order is over; there is nothing to take back".to_owned());
+                    return Err(Unavailable::BridgeOver);
                 }
                 let id = intent.intent_id.to_string();
                 if is_voidable(intent) {
                     let tool = "uniswapx_cancel_order";
-                    has(tool).ok_or("this build cannot cancel orders")?;
+                    has(tool).ok_or(Unavailable::NoCancelTool)?;
                     let facts = vec![
                         Row::new(
                             format!(
@@ -259,16 +277,13 @@ impl Orders {
                     return Ok(Ask::new("Cancel this bridge order?", facts, vec![way]));
                 }
                 if intent.status != IntentStatus::Expired {
-                    return Err("the money can be taken back once its time is over and nobody delivered".to_owned());
+                    return Err(Unavailable::NotExpired);
                 }
                 if let Some(from) = refund_ahead(intent, known.moment()) {
-                    return Err(format!(
-                        "the settler waits for the news of a delivery in the last moment: {}",
-                        refund_words(from, known.moment())
-                    ));
+                    return Err(Unavailable::RefundAhead(refund_words(from, known.moment())));
                 }
                 let tool = "intent_refund";
-                has(tool).ok_or("this build cannot take bridge money back")?;
+                has(tool).ok_or(Unavailable::NoRefundTool)?;
                 let facts = vec![
                     Row::new(
                         format!("{} {} locked on {}", intent.amount_in, intent.token_in.symbol, intent.source_chain),
@@ -304,7 +319,7 @@ impl Orders {
                 self.ask = Some(ask.opened(known.machine_millis));
                 Vec::new()
             }
-            Err(why) => notice(&why),
+            Err(why) => notice(&why.to_string()),
         }
     }
 

@@ -18,8 +18,8 @@ use crate::widgets::chart::ChartMark;
 use crate::widgets::reasons::Reasons;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
-    Caption, Event, EventKind, GolemNow, HaltChanged, IntentUpdate, MemoryHits, OrderUpdate, SpriteState, ToolEnd,
-    Vitals,
+    Caption, Event, EventKind, GolemNow, GolemThought, HaltChanged, IntentUpdate, MemoryHits, OrderUpdate, SafetyCheck,
+    SpriteState, ToolEnd, TxUpdate, Vitals,
 };
 use bardo_base::id::CallId;
 use bardo_base::model::Phase;
@@ -309,24 +309,7 @@ impl Feed {
         let at = event.at;
         let traded = self.trades.take(event);
         self.counts.trades = self.trades.count;
-        if event.call_id.is_some()
-            && !matches!(event.kind, EventKind::ToolStart(_))
-            && let Some(card) = self.of(event).and_then(|call| call.card.as_mut())
-        {
-            card.fold(at, &event.kind);
-        }
-        // An order update is also applied to the card that placed the order.
-        let heard_of = match &event.kind {
-            EventKind::OrderUpdate(order) => Some(order.order_hash),
-            EventKind::IntentUpdate(intent) => Some(intent.intent_id),
-            _ => None,
-        };
-        if let Some(hash) = heard_of {
-            let others = self.calls.iter_mut().filter(|call| event.call_id != Some(call.call_id));
-            for card in others.filter_map(|call| call.card.as_mut()).filter(|card| card.order_placed() == Some(hash)) {
-                card.fold(at, &event.kind);
-            }
-        }
+        self.fold_cards(event);
         match &event.kind {
             EventKind::ToolStart(start) => {
                 if let Some(call) = self.of(event) {
@@ -350,39 +333,8 @@ impl Feed {
                     call.error = Some(failed.clone());
                 }
             }
-            EventKind::ToolEnd(end) => {
-                let Some(call) = self.of(event) else { return };
-                call.end = Some(end.clone());
-                call.ended_at = Some(at);
-                call.traded = traded;
-                self.counts.gas_wei = self.counts.gas_wei.saturating_add(gas_of(end));
-                let Some(call) = self.of(event) else { return };
-                let (call_id, standing) = (call.call_id, call.standing());
-                match standing {
-                    // A form that is not filled in yet does not count as a failure.
-                    Standing::Blocked | Standing::Failed if self.aside.contains(&call_id) => {}
-                    Standing::Blocked => self.counts.blocked += 1,
-                    Standing::Failed => self.counts.failed += 1,
-                    Standing::Refused => self.counts.refused += 1,
-                    Standing::Lapsed => self.counts.lapsed += 1,
-                    Standing::Running
-                    | Standing::Waiting
-                    | Standing::Sent
-                    | Standing::Done
-                    | Standing::Rehearsed
-                    | Standing::OnPaper
-                    | Standing::Unclear => {}
-                }
-            }
-            EventKind::SafetyCheck(check) => {
-                if let Some(call) = self.of(event) {
-                    call.checked_at = Some(at);
-                    match call.checks.iter_mut().find(|known| known.check == check.check) {
-                        Some(known) => *known = check.clone(),
-                        None => push_part(&mut call.checks, check.clone()),
-                    }
-                }
-            }
+            EventKind::ToolEnd(end) => self.call_ended(event, end, traded),
+            EventKind::SafetyCheck(check) => self.checked(event, check),
             EventKind::PermitIssued(issued) => {
                 let Some(call) = self.of(event) else { return };
                 call.offer = Some(issued.clone());
@@ -401,50 +353,21 @@ impl Feed {
                     call.resolved = Some(resolved.clone());
                 }
             }
-            EventKind::TxUpdate(update) => {
-                if let Some(call) = self.of(event) {
-                    match call.transactions.iter_mut().find(|(_, known)| known.leg == update.leg) {
-                        Some(known) => *known = (at, update.clone()),
-                        None => push_part(&mut call.transactions, (at, update.clone())),
-                    }
-                }
-            }
+            EventKind::TxUpdate(update) => self.transaction_moved(event, update),
             EventKind::ToolVerified(verified) => {
                 if let Some(call) = self.of(event) {
                     call.verified = Some(verified.clone());
                 }
             }
-            EventKind::OrderUpdate(order) => {
-                match self.orders.iter_mut().find(|(_, known)| known.order_hash == order.order_hash) {
-                    Some(known) => *known = (at, (**order).clone()),
-                    None => push_order(&mut self.orders, (at, (**order).clone()), |(_, one)| one.status.is_final()),
-                }
-            }
-            EventKind::IntentUpdate(intent) => {
-                match self.intents.iter_mut().find(|(_, known)| known.intent_id == intent.intent_id) {
-                    Some(known) => *known = (at, (**intent).clone()),
-                    None => push_order(&mut self.intents, (at, (**intent).clone()), |(_, one)| is_over(one)),
-                }
-            }
+            EventKind::OrderUpdate(order) => self.order_moved(at, order),
+            EventKind::IntentUpdate(intent) => self.intent_moved(at, intent),
             EventKind::ChainBlock(block) => {
                 self.blocks.insert(block.chain_id, (block.number, block.timestamp));
             }
             EventKind::HaltRaised(halt) | EventKind::HaltLowered(halt) => {
                 self.stop = halt.level.is_some().then(|| halt.clone());
             }
-            EventKind::Vitals(vitals) => {
-                self.phase = Some(vitals.phase);
-                if let Some(equity) = vitals.equity {
-                    // The newest point is always kept. It replaces the last one if that was too close to its
-                    // predecessor.
-                    let before = self.equity.len().checked_sub(2).and_then(|before| self.equity.get(before));
-                    if before.is_some_and(|(before, _)| at < before.saturating_add(POINT_MILLIS)) {
-                        self.equity.pop_back();
-                    }
-                    push_point(&mut self.equity, (at, equity));
-                }
-                self.vitals = Some((**vitals).clone());
-            }
+            EventKind::Vitals(vitals) => self.measured(at, vitals),
             EventKind::PhaseChanged(changed) => {
                 self.phase = Some(changed.to);
                 self.counts.phases += 1;
@@ -459,16 +382,7 @@ impl Feed {
                 // The memory result belongs to the previous activity.
                 self.memory = None;
             }
-            EventKind::GolemThought(said) => match self.thoughts.back_mut() {
-                Some(last) if last.number == said.thought && last.more => {
-                    last.text = SafeText::clean(&format!("{} {}", last.text, said.text), 4_000);
-                    last.more = said.more;
-                }
-                _ => {
-                    let thought = Thought { number: said.thought, at, text: said.text.clone(), more: said.more };
-                    push(&mut self.thoughts, thought, THOUGHTS_KEPT);
-                }
-            },
+            EventKind::GolemThought(said) => self.thought(at, said),
             EventKind::MemoryHits(hits) => {
                 self.memory = Some(hits.clone());
                 if let Some(call) = self.of(event) {
@@ -487,6 +401,113 @@ impl Feed {
             | EventKind::DirectiveChanged(_)
             | EventKind::FabricGap(_)
             | EventKind::FabricFault(_) => {}
+        }
+    }
+
+    /// Applies an event to the card of its call, and an order update also to the card that placed the order.
+    fn fold_cards(&mut self, event: &Event) {
+        let at = event.at;
+        if event.call_id.is_some()
+            && !matches!(event.kind, EventKind::ToolStart(_))
+            && let Some(card) = self.of(event).and_then(|call| call.card.as_mut())
+        {
+            card.fold(at, &event.kind);
+        }
+        let heard_of = match &event.kind {
+            EventKind::OrderUpdate(order) => Some(order.order_hash),
+            EventKind::IntentUpdate(intent) => Some(intent.intent_id),
+            _ => None,
+        };
+        if let Some(hash) = heard_of {
+            let others = self.calls.iter_mut().filter(|call| event.call_id != Some(call.call_id));
+            for card in others.filter_map(|call| call.card.as_mut()).filter(|card| card.order_placed() == Some(hash)) {
+                card.fold(at, &event.kind);
+            }
+        }
+    }
+
+    fn call_ended(&mut self, event: &Event, end: &ToolEnd, traded: bool) {
+        let Some(call) = self.of(event) else { return };
+        call.end = Some(end.clone());
+        call.ended_at = Some(event.at);
+        call.traded = traded;
+        self.counts.gas_wei = self.counts.gas_wei.saturating_add(gas_of(end));
+        let Some(call) = self.of(event) else { return };
+        let (call_id, standing) = (call.call_id, call.standing());
+        match standing {
+            // A form that is not filled in yet does not count as a failure.
+            Standing::Blocked | Standing::Failed if self.aside.contains(&call_id) => {}
+            Standing::Blocked => self.counts.blocked += 1,
+            Standing::Failed => self.counts.failed += 1,
+            Standing::Refused => self.counts.refused += 1,
+            Standing::Lapsed => self.counts.lapsed += 1,
+            Standing::Running
+            | Standing::Waiting
+            | Standing::Sent
+            | Standing::Done
+            | Standing::Rehearsed
+            | Standing::OnPaper
+            | Standing::Unclear => {}
+        }
+    }
+
+    fn checked(&mut self, event: &Event, check: &SafetyCheck) {
+        if let Some(call) = self.of(event) {
+            call.checked_at = Some(event.at);
+            match call.checks.iter_mut().find(|known| known.check == check.check) {
+                Some(known) => *known = check.clone(),
+                None => push_part(&mut call.checks, check.clone()),
+            }
+        }
+    }
+
+    fn transaction_moved(&mut self, event: &Event, update: &TxUpdate) {
+        if let Some(call) = self.of(event) {
+            match call.transactions.iter_mut().find(|(_, known)| known.leg == update.leg) {
+                Some(known) => *known = (event.at, update.clone()),
+                None => push_part(&mut call.transactions, (event.at, update.clone())),
+            }
+        }
+    }
+
+    fn order_moved(&mut self, at: u64, order: &OrderUpdate) {
+        match self.orders.iter_mut().find(|(_, known)| known.order_hash == order.order_hash) {
+            Some(known) => *known = (at, order.clone()),
+            None => push_order(&mut self.orders, (at, order.clone()), |(_, one)| one.status.is_final()),
+        }
+    }
+
+    fn intent_moved(&mut self, at: u64, intent: &IntentUpdate) {
+        match self.intents.iter_mut().find(|(_, known)| known.intent_id == intent.intent_id) {
+            Some(known) => *known = (at, intent.clone()),
+            None => push_order(&mut self.intents, (at, intent.clone()), |(_, one)| is_over(one)),
+        }
+    }
+
+    fn measured(&mut self, at: u64, vitals: &Vitals) {
+        self.phase = Some(vitals.phase);
+        if let Some(equity) = vitals.equity {
+            // The newest point is always kept. It replaces the last one if that was too close to its
+            // predecessor.
+            let before = self.equity.len().checked_sub(2).and_then(|before| self.equity.get(before));
+            if before.is_some_and(|(before, _)| at < before.saturating_add(POINT_MILLIS)) {
+                self.equity.pop_back();
+            }
+            push_point(&mut self.equity, (at, equity));
+        }
+        self.vitals = Some(vitals.clone());
+    }
+
+    fn thought(&mut self, at: u64, said: &GolemThought) {
+        match self.thoughts.back_mut() {
+            Some(last) if last.number == said.thought && last.more => {
+                last.text = SafeText::clean(&format!("{} {}", last.text, said.text), 4_000);
+                last.more = said.more;
+            }
+            _ => {
+                let thought = Thought { number: said.thought, at, text: said.text.clone(), more: said.more };
+                push(&mut self.thoughts, thought, THOUGHTS_KEPT);
+            }
         }
     }
 

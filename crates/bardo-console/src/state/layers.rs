@@ -434,22 +434,7 @@ impl State {
         let now = self.now_millis;
         let rows = usize::from(self.size.height);
         if action == Action::CloseOrQuit {
-            match self.layers.last_mut() {
-                Some(Layer::Hold { .. }) => {}
-                // The key that opened the leave dialog also confirms it, but only after the guard time.
-                Some(Layer::Quit { since, .. }) => {
-                    if settled(std::mem::replace(since, now), now) {
-                        return self.leave(LeaveMode::Finish);
-                    }
-                }
-                Some(Layer::Decision(decision)) if decision.ended_at.is_some() => {
-                    if decision.act(action, now, rows) == Taken::Closed {
-                        self.layers.pop();
-                    }
-                }
-                _ => drop(self.layers.pop()),
-            }
-            return Vec::new();
+            return self.close_or_quit(action, now, rows);
         }
         if action == Action::Help {
             let of = self.context();
@@ -535,6 +520,26 @@ impl State {
                 }
             }
             Some(Layer::Palette { .. }) | None => {}
+        }
+        Vec::new()
+    }
+
+    /// Closes the top layer, or confirms leaving.
+    fn close_or_quit(&mut self, action: Action, now: u64, rows: usize) -> Vec<Effect> {
+        match self.layers.last_mut() {
+            Some(Layer::Hold { .. }) => {}
+            // The key that opened the leave dialog also confirms it, but only after the guard time.
+            Some(Layer::Quit { since, .. }) => {
+                if settled(std::mem::replace(since, now), now) {
+                    return self.leave(LeaveMode::Finish);
+                }
+            }
+            Some(Layer::Decision(decision)) if decision.ended_at.is_some() => {
+                if decision.act(action, now, rows) == Taken::Closed {
+                    self.layers.pop();
+                }
+            }
+            _ => drop(self.layers.pop()),
         }
         Vec::new()
     }

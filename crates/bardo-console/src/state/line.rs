@@ -7,7 +7,8 @@ use crate::widgets::sprite::phase_words;
 use crate::widgets::words::{check_word, failure_words, finding_words, offer_words, policy_line};
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
-    ApprovalOutcome, ChainState, CheckOutcome, Event, EventKind, IntentStatus, OrderStatus, SpriteState, TxState,
+    ApprovalOutcome, ApprovalResolved, ChainHealth, ChainState, CheckOutcome, Event, EventKind, IntentStatus,
+    IntentUpdate, OrderStatus, OrderUpdate, SafetyCheck, SpriteState, TxState, TxUpdate,
 };
 use bardo_base::format::short_hash;
 use bardo_base::id::{CallId, GolemId};
@@ -105,14 +106,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             let how = if end.success { "done" } else { "not done" };
             (Level::Detail, "tool:end", format!("{how} in {} ms", end.duration_ms))
         }
-        EventKind::SafetyCheck(check) => {
-            let (level, how) = match check.outcome {
-                CheckOutcome::Passed => (Level::Detail, "passed"),
-                CheckOutcome::Warned => (Level::Care, "to be read"),
-                CheckOutcome::Blocked => (Level::Bad, "blocked"),
-            };
-            (level, "safety:check", format!("{} {how}: {}", check_word(check.check), finding_words(&check.finding)))
-        }
+        EventKind::SafetyCheck(check) => check_line(check),
         EventKind::PermitIssued(issued) => {
             (Level::Plain, "permit:issued", format!("simulated {}", issued.expected_outcome))
         }
@@ -127,33 +121,8 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             let silence = if asked.passes_by_itself { "; without a no it goes ahead" } else { "" };
             (Level::Care, "approval:requested", format!("you are asked: {}{silence}", asked.title))
         }
-        EventKind::ApprovalResolved(resolved) => {
-            let how = match resolved.outcome {
-                ApprovalOutcome::Approved => "you approved",
-                ApprovalOutcome::ApprovedSimilar => "you approved, and similar ones for a while",
-                ApprovalOutcome::Edited => "you asked for a smaller amount",
-                ApprovalOutcome::Refused => "you refused",
-                ApprovalOutcome::RefusedAndHalted => "you refused, and stopped everything",
-                ApprovalOutcome::Lapsed => "nobody answered in time",
-                ApprovalOutcome::Withdrawn => "the question was taken back",
-            };
-            let why = resolved.reason.as_ref().filter(|why| !why.is_empty());
-            let text = why.map_or_else(|| how.to_owned(), |why| format!("{how}: \"{why}\""));
-            (Level::Care, "approval:resolved", text)
-        }
-        EventKind::TxUpdate(update) => {
-            let hash = short_hash(update.hash);
-            let block = update.block.map(|block| format!(" in block #{block}")).unwrap_or_default();
-            let (level, how) = match update.state {
-                TxState::Signed => (Level::Plain, "signed"),
-                TxState::Sent => (Level::Plain, "sent"),
-                TxState::Confirmed => (Level::Plain, "confirmed"),
-                TxState::Reverted => (Level::Bad, "reverted"),
-                TxState::Dropped => (Level::Care, "was never taken:"),
-                TxState::Unclear => (Level::Care, "not known yet:"),
-            };
-            (level, "tx:update", format!("{how} {hash}{block}"))
-        }
+        EventKind::ApprovalResolved(resolved) => answer_line(resolved),
+        EventKind::TxUpdate(update) => transaction_line(update),
         EventKind::ToolVerified(verified) => {
             // If the chain agrees, the figures are those that were declared.
             match verified.matched {
@@ -161,39 +130,12 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
                 false => (Level::Bad, "tool:verified", format!("chain disagrees ✕ {}", verified.actual_outcome)),
             }
         }
-        EventKind::OrderUpdate(order) => {
-            let level = match order.status {
-                OrderStatus::Pending | OrderStatus::Open => Level::Detail,
-                OrderStatus::Filled | OrderStatus::Cancelled => Level::Plain,
-                OrderStatus::Expired | OrderStatus::InsufficientFunds => Level::Care,
-                OrderStatus::Error => Level::Bad,
-            };
-            let (give, get) = (&order.token_in.symbol, &order.token_out.symbol);
-            let text = format!("auction {} {give} → {get} {}", order.amount_in, order.status.as_str());
-            (level, "order:update", text)
-        }
-        EventKind::IntentUpdate(intent) => {
-            let level = match intent.status {
-                IntentStatus::Pending | IntentStatus::Filling => Level::Detail,
-                IntentStatus::Filled | IntentStatus::Refunded => Level::Plain,
-                IntentStatus::Expired => Level::Care,
-            };
-            let (give, to) = (&intent.token_in.symbol, &intent.destination_chain);
-            let text = format!("bridge {} {give} to {to} {}", intent.amount_in, intent.status.as_str());
-            (level, "intent:update", text)
-        }
+        EventKind::OrderUpdate(order) => order_line(order),
+        EventKind::IntentUpdate(intent) => intent_line(intent),
         EventKind::ChainBlock(block) => {
             (Level::Detail, "chain:block", format!("{} block #{}", chain_words(block.chain_id, chains), block.number))
         }
-        EventKind::ChainHealth(health) => {
-            let (level, how) = match health.state {
-                ChainState::Healthy => (Level::Plain, "answers well"),
-                ChainState::Degraded => (Level::Care, "answers badly"),
-                ChainState::Down => (Level::Bad, "does not answer"),
-                ChainState::Disputed => (Level::Bad, "endpoints disagree:"),
-            };
-            (level, "chain:health", format!("{} {how} {}", chain_words(health.chain_id, chains), health.why))
-        }
+        EventKind::ChainHealth(health) => health_line(health, chains),
         EventKind::HaltRaised(halt) => {
             let level = halt.level.map_or("nothing", |level| level.as_str());
             (Level::Bad, "halt:raised", format!("stop ladder at {level} by {}: {}", halt.by, halt.reason))
@@ -233,4 +175,81 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
         EventKind::FabricGap(gap) => (Level::Care, GAP, format!("screen missed {} events (nothing lost)", gap.missed)),
         EventKind::FabricFault(fault) => (Level::Bad, "fabric:fault", fault.message.to_string()),
     })
+}
+
+/// Line of a check's result.
+fn check_line(check: &SafetyCheck) -> (Level, &'static str, String) {
+    let (level, how) = match check.outcome {
+        CheckOutcome::Passed => (Level::Detail, "passed"),
+        CheckOutcome::Warned => (Level::Care, "to be read"),
+        CheckOutcome::Blocked => (Level::Bad, "blocked"),
+    };
+    (level, "safety:check", format!("{} {how}: {}", check_word(check.check), finding_words(&check.finding)))
+}
+
+/// Line of an approval request that ended.
+fn answer_line(resolved: &ApprovalResolved) -> (Level, &'static str, String) {
+    let how = match resolved.outcome {
+        ApprovalOutcome::Approved => "you approved",
+        ApprovalOutcome::ApprovedSimilar => "you approved, and similar ones for a while",
+        ApprovalOutcome::Edited => "you asked for a smaller amount",
+        ApprovalOutcome::Refused => "you refused",
+        ApprovalOutcome::RefusedAndHalted => "you refused, and stopped everything",
+        ApprovalOutcome::Lapsed => "nobody answered in time",
+        ApprovalOutcome::Withdrawn => "the question was taken back",
+    };
+    let why = resolved.reason.as_ref().filter(|why| !why.is_empty());
+    let text = why.map_or_else(|| how.to_owned(), |why| format!("{how}: \"{why}\""));
+    (Level::Care, "approval:resolved", text)
+}
+
+/// Line of a transaction's new state.
+fn transaction_line(update: &TxUpdate) -> (Level, &'static str, String) {
+    let hash = short_hash(update.hash);
+    let block = update.block.map(|block| format!(" in block #{block}")).unwrap_or_default();
+    let (level, how) = match update.state {
+        TxState::Signed => (Level::Plain, "signed"),
+        TxState::Sent => (Level::Plain, "sent"),
+        TxState::Confirmed => (Level::Plain, "confirmed"),
+        TxState::Reverted => (Level::Bad, "reverted"),
+        TxState::Dropped => (Level::Care, "was never taken:"),
+        TxState::Unclear => (Level::Care, "not known yet:"),
+    };
+    (level, "tx:update", format!("{how} {hash}{block}"))
+}
+
+/// Line of an auction's new state.
+fn order_line(order: &OrderUpdate) -> (Level, &'static str, String) {
+    let level = match order.status {
+        OrderStatus::Pending | OrderStatus::Open => Level::Detail,
+        OrderStatus::Filled | OrderStatus::Cancelled => Level::Plain,
+        OrderStatus::Expired | OrderStatus::InsufficientFunds => Level::Care,
+        OrderStatus::Error => Level::Bad,
+    };
+    let (give, get) = (&order.token_in.symbol, &order.token_out.symbol);
+    let text = format!("auction {} {give} → {get} {}", order.amount_in, order.status.as_str());
+    (level, "order:update", text)
+}
+
+/// Line of a bridge order's new state.
+fn intent_line(intent: &IntentUpdate) -> (Level, &'static str, String) {
+    let level = match intent.status {
+        IntentStatus::Pending | IntentStatus::Filling => Level::Detail,
+        IntentStatus::Filled | IntentStatus::Refunded => Level::Plain,
+        IntentStatus::Expired => Level::Care,
+    };
+    let (give, to) = (&intent.token_in.symbol, &intent.destination_chain);
+    let text = format!("bridge {} {give} to {to} {}", intent.amount_in, intent.status.as_str());
+    (level, "intent:update", text)
+}
+
+/// Line of a chain's health.
+fn health_line(health: &ChainHealth, chains: &BTreeMap<u64, SafeText>) -> (Level, &'static str, String) {
+    let (level, how) = match health.state {
+        ChainState::Healthy => (Level::Plain, "answers well"),
+        ChainState::Degraded => (Level::Care, "answers badly"),
+        ChainState::Down => (Level::Bad, "does not answer"),
+        ChainState::Disputed => (Level::Bad, "endpoints disagree:"),
+    };
+    (level, "chain:health", format!("{} {how} {}", chain_words(health.chain_id, chains), health.why))
 }

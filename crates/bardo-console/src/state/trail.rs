@@ -56,16 +56,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         }
         Kind::ApprovalRequested => format!("you were asked: {}", text("asked")),
         Kind::ApprovalResolved => {
-            let outcome = match text("outcome").as_str() {
-                "approved" => "you approved".to_owned(),
-                "approved_similar" => "you approved, and similar for a while".to_owned(),
-                "edited" => format!("you asked for a smaller amount, {}", text("amount")),
-                "refused" => "you refused".to_owned(),
-                "refused_and_halted" => "you refused, and stopped everything".to_owned(),
-                "lapsed" => "nobody answered".to_owned(),
-                other => other.replace('_', " "),
-            };
-            format!("{outcome}{}", said("reason"))
+            format!("{}{}", answered(&text("outcome"), &text("amount")), said("reason"))
         }
         Kind::TxSigned => {
             let by = text("by").replace('_', " ");
@@ -118,6 +109,19 @@ pub fn words(entry: &AuditEntry) -> SafeText {
     };
     let told = if text("paper") == "true" { format!("PAPER: {told}") } else { told };
     SafeText::clean(&readable(&told, PLACES), LONGEST)
+}
+
+/// Description of how an approval request ended, by its name in the log.
+fn answered(outcome: &str, amount: &str) -> String {
+    match outcome {
+        "approved" => "you approved".to_owned(),
+        "approved_similar" => "you approved, and similar for a while".to_owned(),
+        "edited" => format!("you asked for a smaller amount, {amount}"),
+        "refused" => "you refused".to_owned(),
+        "refused_and_halted" => "you refused, and stopped everything".to_owned(),
+        "lapsed" => "nobody answered".to_owned(),
+        other => other.replace('_', " "),
+    }
 }
 
 /// Description of what remained when the Golem died.

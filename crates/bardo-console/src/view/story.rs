@@ -71,12 +71,6 @@ fn change_row(change: &SimulatedChange) -> Row {
 
 fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
-    let part = |rows: &mut Vec<Row>, words: &str| {
-        if !rows.is_empty() {
-            rows.push(Row::default());
-        }
-        rows.push(Row::new(words, Role::Title));
-    };
     if let Some(call) = call {
         let now = Moment { millis: state.told_millis(), motion: state.motion };
         rows.push(
@@ -101,20 +95,7 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
                 rows.push(Row::new("nothing was changed for them", Role::TextDim));
             }
         }
-        if !call.checks.is_empty() {
-            part(&mut rows, "Checks");
-        }
-        for check in &call.checks {
-            let (mark, role) = match check.outcome {
-                CheckOutcome::Passed => ("✓", Role::StateGood),
-                CheckOutcome::Warned => ("!", Role::StateCare),
-                CheckOutcome::Blocked => ("✕", Role::StateBad),
-            };
-            rows.push(
-                Row::new(format!("{mark} {:<16}", check_word(check.check)), role)
-                    .then(found(&check.finding), Role::Text),
-            );
-        }
+        check_rows(&mut rows, call);
         if let Some(offer) = &call.offer {
             part(&mut rows, "Simulated offer");
             rows.push(Row::new(readable(offer.expected_outcome.as_str(), 6), Role::Text));
@@ -122,56 +103,14 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
             rows.push(Row::new(words, Role::TextDim));
             rows.extend(offer.changes.iter().map(change_row));
         }
-        if let Some((at, asked)) = &call.asked {
-            part(&mut rows, "Decision");
-            let title = readable(asked.title.as_str(), 6);
-            rows.push(Row::new(format!("{} asked: {title}", time_of_day(at / 1000)), Role::Text));
-            for reason in &asked.reasons {
-                let words = readable(&words::reason(reason), 6);
-                rows.push(Row::new(format!("  because {words}"), Role::TextDim));
-            }
-            if let Some(resolved) = &call.resolved {
-                let (words, role) = outcome_words(resolved.outcome);
-                let reason = resolved
-                    .reason
-                    .as_ref()
-                    .filter(|why| !why.is_empty())
-                    .map(|why| format!(": \"{why}\""))
-                    .unwrap_or_default();
-                rows.push(Row::new(format!("  {words}{reason}"), role));
-            }
-        }
-        if !call.transactions.is_empty() {
-            part(&mut rows, "Transactions");
-        }
-        for (at, update) in &call.transactions {
-            let block =
-                update.block.map(|block| format!(" in block #{}", grouped(&block.to_string()))).unwrap_or_default();
-            let words = format!(
-                "{} {}/{} {} {}{block}",
-                time_of_day(at / 1000),
-                update.leg,
-                update.of,
-                update.hash,
-                transaction_words(update.state)
-            );
-            rows.push(Row::new(words, Role::Text));
-        }
+        decision_rows(&mut rows, call);
+        transaction_rows(&mut rows, call);
         // The card of a swap already shows the address.
         let said = matches!(&call.card, Some(CallCard::Swap(swap)) if swap.link().is_some());
         if let (Some(link), false) = (story::link(call, &state.page), said) {
             rows.push(Row::new("at ", Role::TextDim).then(link, Role::Text));
         }
-        if let Some(verified) = &call.verified {
-            part(&mut rows, "Does the chain agree?");
-            let (mark, role) = if verified.matched {
-                ("chain agrees ✓", Role::StateGood)
-            } else {
-                ("chain disagrees ✕", Role::StateBad)
-            };
-            rows.push(Row::new(mark, role).then(format!("  {}", verified.actual_outcome), Role::Text));
-            rows.push(Row::new(format!("by {}", verified.ground_truth_source), Role::TextDim));
-        }
+        verified_rows(&mut rows, call);
         if let Some(error) = &call.error {
             part(&mut rows, "What was wrong");
             rows.push(Row::new(format!("{}  ({})", failure_words(error), error.error_code), Role::StateBad));
@@ -180,6 +119,89 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         rows.push(Row::new("It is no longer on this screen; the trail has it.", Role::TextDim));
     }
     part(&mut rows, "On the audit trail");
+    trail_rows(&mut rows, story);
+    rows
+}
+
+/// Begins a part of the story under its title.
+fn part(rows: &mut Vec<Row>, title: &str) {
+    if !rows.is_empty() {
+        rows.push(Row::default());
+    }
+    rows.push(Row::new(title, Role::Title));
+}
+
+fn check_rows(rows: &mut Vec<Row>, call: &CallSeen) {
+    if !call.checks.is_empty() {
+        part(rows, "Checks");
+    }
+    for check in &call.checks {
+        let (mark, role) = match check.outcome {
+            CheckOutcome::Passed => ("✓", Role::StateGood),
+            CheckOutcome::Warned => ("!", Role::StateCare),
+            CheckOutcome::Blocked => ("✕", Role::StateBad),
+        };
+        rows.push(
+            Row::new(format!("{mark} {:<16}", check_word(check.check)), role).then(found(&check.finding), Role::Text),
+        );
+    }
+}
+
+fn decision_rows(rows: &mut Vec<Row>, call: &CallSeen) {
+    if let Some((at, asked)) = &call.asked {
+        part(rows, "Decision");
+        let title = readable(asked.title.as_str(), 6);
+        rows.push(Row::new(format!("{} asked: {title}", time_of_day(at / 1000)), Role::Text));
+        for reason in &asked.reasons {
+            let words = readable(&words::reason(reason), 6);
+            rows.push(Row::new(format!("  because {words}"), Role::TextDim));
+        }
+        if let Some(resolved) = &call.resolved {
+            let (words, role) = outcome_words(resolved.outcome);
+            let reason = resolved
+                .reason
+                .as_ref()
+                .filter(|why| !why.is_empty())
+                .map(|why| format!(": \"{why}\""))
+                .unwrap_or_default();
+            rows.push(Row::new(format!("  {words}{reason}"), role));
+        }
+    }
+}
+
+fn transaction_rows(rows: &mut Vec<Row>, call: &CallSeen) {
+    if !call.transactions.is_empty() {
+        part(rows, "Transactions");
+    }
+    for (at, update) in &call.transactions {
+        let block = update.block.map(|block| format!(" in block #{}", grouped(&block.to_string()))).unwrap_or_default();
+        let words = format!(
+            "{} {}/{} {} {}{block}",
+            time_of_day(at / 1000),
+            update.leg,
+            update.of,
+            update.hash,
+            transaction_words(update.state)
+        );
+        rows.push(Row::new(words, Role::Text));
+    }
+}
+
+fn verified_rows(rows: &mut Vec<Row>, call: &CallSeen) {
+    if let Some(verified) = &call.verified {
+        part(rows, "Does the chain agree?");
+        let (mark, role) = if verified.matched {
+            ("chain agrees ✓", Role::StateGood)
+        } else {
+            ("chain disagrees ✕", Role::StateBad)
+        };
+        rows.push(Row::new(mark, role).then(format!("  {}", verified.actual_outcome), Role::Text));
+        rows.push(Row::new(format!("by {}", verified.ground_truth_source), Role::TextDim));
+    }
+}
+
+/// Entries of the audit log that belong to the call.
+fn trail_rows(rows: &mut Vec<Row>, story: &Story) {
     match story.trail.as_deref() {
         None => rows.push(Row::new("looking…", Role::TextDim)),
         Some(Found::Audit { entries }) if entries.is_empty() => {
@@ -195,5 +217,4 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         Some(Found::Nothing { why }) => rows.push(Row::new(why.as_str(), Role::StateCare)),
         Some(Found::Verified { .. } | Found::History { .. }) => {}
     }
-    rows
 }

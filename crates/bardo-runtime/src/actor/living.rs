@@ -1,16 +1,18 @@
 //! The Golem as the session's actor: its eight tools over the seat's executor, and its life.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{Actor, Script, Seat};
 use crate::data::DataFolder;
+use bardo_base::error::ToolError;
 use bardo_base::fabric::{EventKind, GolemThought};
 use bardo_base::text::SafeText;
+use golem::archetype::ArchetypeError;
 use golem::brain::Brain;
 use golem::life::{LifeConfig, Played, live};
 use golem::memory::{Memory, Papers, network_key};
@@ -18,7 +20,7 @@ use golem::phase::PhaseRules;
 use golem::pi::{PiConfig, PiSession};
 use golem::scenario::Scenario;
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::Catalog;
+use golem_tools::engine::{Catalog, CatalogError};
 
 /// Interval between two heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -64,13 +66,8 @@ impl Living {
     /// Sets its brain, which then decides instead of a scenario.
     #[must_use]
     pub fn led_by(self, brain: Option<Box<dyn Brain>>) -> Self {
-        *self.lock() = brain;
+        *self.brain.lock() = brain;
         self
-    }
-
-    /// Locks its brain. No code panics while it holds this lock.
-    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Brain>>> {
-        self.brain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Progress of the scenario, from now on.
@@ -82,7 +79,7 @@ impl Living {
 impl Actor for Living {
     fn script(&self) -> Option<Script> {
         // A brain has no cues.
-        let plays = self.lock().is_none();
+        let plays = self.brain.lock().is_none();
         plays.then(|| Script { scenario: self.scenario.clone(), played: self.played.clone(), asked_at: 0 })
     }
 
@@ -92,7 +89,7 @@ impl Actor for Living {
             if let Err(why) = self.lead(seat).await {
                 // The session must not wait for the scenario.
                 played.send_modify(|played| {
-                    played.missed.push(why.clone());
+                    played.missed.push(why.to_string());
                     (played.done, played.cued) = (true, true);
                 });
                 let text = SafeText::clean(&format!("I cannot live here: {why}"), 400);
@@ -102,15 +99,32 @@ impl Actor for Living {
     }
 }
 
+/// Why a Golem does not live here.
+#[derive(Debug, thiserror::Error)]
+enum LeadError {
+    /// The tools contradict each other.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// Its role cannot be used.
+    #[error(transparent)]
+    Archetype(#[from] ArchetypeError),
+    /// Its memory or its signing account fails.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+}
+
 impl Living {
     /// Rules for changing phases. Only a scenario is short enough to need a shorter minimum time.
     fn phases(&self) -> PhaseRules {
-        if self.plays && self.lock().is_none() { PhaseRules::DEFAULT.dwelling(SHOW_DWELL) } else { PhaseRules::DEFAULT }
+        if self.plays && self.brain.lock().is_none() {
+            PhaseRules::DEFAULT.dwelling(SHOW_DWELL)
+        } else {
+            PhaseRules::DEFAULT
+        }
     }
 
-    async fn lead(self: Box<Self>, seat: Seat) -> Result<(), String> {
-        let told = |error: &dyn std::fmt::Display| error.to_string();
-        let all = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| told(&error))?;
+    async fn lead(self: Box<Self>, seat: Seat) -> Result<(), LeadError> {
+        let all = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
         let home = DataFolder::at(seat.stop_file.path().parent().unwrap_or(Path::new("")));
         let ledger = seat.store.path().parent().unwrap_or(Path::new("")).to_owned();
         let network = network_key(seat.world.chain_names());
@@ -129,10 +143,9 @@ impl Living {
             clock: seat.clock.clone(),
             fabric: seat.fabric.clone(),
             golem_id: seat.golem_id.clone(),
-        })
-        .map_err(|error| told(&error))?;
+        })?;
         let phases = self.phases();
-        let brain = self.lock().take();
+        let brain = self.brain.lock().take();
         let config = LifeConfig {
             pi,
             world: seat.world,
@@ -151,7 +164,7 @@ impl Living {
             lifespan_seconds: self.lifespan_seconds,
             brain,
         };
-        live(config, self.scenario).await.map_err(|error| told(&error))
+        Ok(live(config, self.scenario).await?)
     }
 }
 

@@ -9,8 +9,8 @@ use super::{Told, mirror};
 use bardo_base::clock::Clock;
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
-use bardo_base::units::TokenAmount;
-use bardo_safety::approval::{Answer, ApprovalDesk, Confirmation, Reply};
+use bardo_base::units::{AmountError, TokenAmount};
+use bardo_safety::approval::{AnswerError, ApprovalDesk, Confirmation, Reply};
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_session::questions::{AnswerKind, OperatorAnswer, Question};
 use golem_chain::network::Network;
@@ -28,23 +28,52 @@ pub fn only_here(led: impl FnOnce() -> bool, kind: AnswerKind) -> Option<&'stati
     (kind.lets_through() && led()).then_some("a program leads there: say yes in the console that asks")
 }
 
+/// Why an answer does not count.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// A standing approval of no time, or of more than a day.
+    #[error("a standing approval lasts up to 24 hours")]
+    GrantTime,
+    /// The action sells no amount that could be smaller.
+    #[error("this action has no amount to make smaller")]
+    NoAmount,
+    /// The amount cannot be read.
+    #[error(transparent)]
+    Amount(#[from] AmountError),
+    /// The amount is zero, or not below the one asked for.
+    #[error("a smaller amount must be above zero and below the one asked for")]
+    NotSmaller,
+    /// The desk does not take it.
+    #[error(transparent)]
+    Desk(#[from] AnswerError),
+    /// It counts only where the question is asked; the reason.
+    #[error("{0}")]
+    OnlyThere(&'static str),
+}
+
 /// Delivers an answer to the approval queue; returns a confirmation message.
 ///
 /// # Errors
-/// A sentence that says why the answer does not count.
+/// [`NotTaken`].
 pub fn answer(
     desk: &ApprovalDesk,
     permit: PermitId,
     answer: OperatorAnswer,
     confirmation: Confirmation,
     proof: Option<OperatorProof>,
-) -> Result<String, String> {
+) -> Result<String, NotTaken> {
     if let OperatorAnswer::Smaller { amount } = &answer {
         is_smaller(desk, permit, amount)?;
     }
     let said = said(&answer);
-    let reply = Reply { answer: of_operator(answer)?, confirmation };
-    desk.answer_proved(permit, reply, proof).map(|()| said).map_err(|error| error.to_string())
+    if let OperatorAnswer::Similar { millis, .. } = answer
+        && !(1..=MOST_GRANT).contains(&millis)
+    {
+        return Err(NotTaken::GrantTime);
+    }
+    let reply = Reply { answer, confirmation };
+    desk.answer_proved(permit, reply, proof)?;
+    Ok(said)
 }
 
 /// Message for an answer.
@@ -59,30 +88,15 @@ pub fn said(answer: &OperatorAnswer) -> String {
     .to_owned()
 }
 
-fn of_operator(answer: OperatorAnswer) -> Result<Answer, String> {
-    Ok(match answer {
-        OperatorAnswer::Once => Answer::Once,
-        OperatorAnswer::Similar { millis, total } => {
-            if millis == 0 || millis > MOST_GRANT {
-                return Err("a standing approval lasts up to 24 hours".to_owned());
-            }
-            Answer::Similar { millis, total }
-        }
-        OperatorAnswer::Smaller { amount } => Answer::Edit { amount },
-        OperatorAnswer::Refuse { reason } => Answer::Refuse { reason },
-        OperatorAnswer::RefuseAndStop { reason } => Answer::RefuseAndHalt { reason },
-    })
-}
-
 /// Checks that an edited amount is smaller: the operator may agree to less, never to more.
-fn is_smaller(desk: &ApprovalDesk, permit: PermitId, amount: &str) -> Result<(), String> {
+fn is_smaller(desk: &ApprovalDesk, permit: PermitId, amount: &str) -> Result<(), NotTaken> {
     // The approval queue itself rejects answers to ended requests, and records that the operator wanted less.
     let Some(preview) = desk.asked(permit) else { return Ok(()) };
     let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
-    let trade = trade.ok_or("this action has no amount to make smaller")?;
-    let wanted = TokenAmount::parse(amount, trade.token_in.decimals).map_err(|error| error.to_string())?;
+    let trade = trade.ok_or(NotTaken::NoAmount)?;
+    let wanted = TokenAmount::parse(amount, trade.token_in.decimals)?;
     if wanted.raw().is_zero() || wanted.raw() >= trade.amount_in {
-        return Err("a smaller amount must be above zero and below the one asked for".to_owned());
+        return Err(NotTaken::NotSmaller);
     }
     Ok(())
 }
@@ -148,7 +162,7 @@ pub async fn stand_in_line(
                 let answered = answers.iter().map(|one| one.permit_id).collect();
                 for Heard { permit_id, answer: given, confirmation, by } in answers {
                     let taken = match only_here(|| shared.is_led(), given.kind()) {
-                        Some(why) => Err(why.to_owned()),
+                        Some(why) => Err(NotTaken::OnlyThere(why)),
                         None => answer(&desk, permit_id, given, confirmation, None),
                     };
                     match taken {

@@ -13,9 +13,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use alloy::primitives::{Address, B256, keccak256};
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
@@ -305,7 +306,7 @@ impl Shared {
     }
 
     fn laid(&self) -> MutexGuard<'_, BTreeMap<PermitId, Laid>> {
-        self.inner.laid.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.laid.lock()
     }
 
     /// Records on the ledger that an external brain process leads this session, until this process ends. The brain runs
@@ -550,7 +551,7 @@ impl Shared {
         let Some(key) = self.key() else { return Ok(Vec::new()) };
         let mut found = self.store.read(|connection| self.rejected(connection, key))?;
         {
-            let reported = self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner);
+            let reported = self.inner.reported.lock();
             found.retain(|one| !reported.contains(&one.digest));
         }
         if found.is_empty() {
@@ -579,7 +580,7 @@ impl Shared {
                 Ok::<_, ShareError>(())
             })
             .await?;
-        let mut reported = self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.inner.reported.lock();
         if reported.len() > MAX_REPORTED {
             reported.clear();
         }

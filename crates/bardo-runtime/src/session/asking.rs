@@ -2,8 +2,6 @@
 //! selling holdings, and a looser policy. The session opens them; only the operator's approval of exactly what was
 //! shown has an effect.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use super::keys::STAY;
 use alloy::primitives::{Address, B256};
 use bardo_base::fabric::AskReason;
@@ -16,6 +14,7 @@ use bardo_safety::policy::Pending;
 use bardo_safety::stop::InForce;
 use bardo_session::market::Money;
 use bardo_session::questions::{About, AnswerKind, Confirm, Offered, PolicyAsked, PolicyChange, Question, QuestionKey};
+use parking_lot::{Mutex, MutexGuard};
 
 /// Subject of one of the session's own requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +80,7 @@ pub(super) struct OwnQuestions {
 
 impl OwnQuestions {
     fn state(&self) -> MutexGuard<'_, (u64, Vec<Laid>)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Opens a request; repeating the same one has no effect.

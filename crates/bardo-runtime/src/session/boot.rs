@@ -3,24 +3,26 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
 use super::asking::OwnQuestions;
+use super::error::BootError;
 use super::offers::Offers;
-use super::stage::Stage;
+use super::stage::{Control, Links, Sources, Stage};
 use super::tally::Tally;
 use super::time::UNHURRIED;
 use super::{Brake, SessionOptions, tell};
-use crate::data::DataFolder;
-use crate::{Hands, account, open_telling};
+use crate::data::{DataFolder, Ledger};
+use crate::{Hands, OpenWorld, account, open_telling};
 use bardo_base::chance::Chance;
 use bardo_base::clock::Clock;
 use bardo_base::config::Config;
-use bardo_base::error::ToolError;
 use bardo_base::fabric::{Fabric, FabricConfig};
 use bardo_base::id::GolemId;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
+use bardo_safety::Account;
 use bardo_safety::custody::RevocableAccount;
 use bardo_sandbox::genesis::Stage as Step;
 use bardo_sandbox::{MarketMode, Pace, Progress, SandboxConfig};
@@ -40,76 +42,53 @@ pub(super) const CALLS_PER_MINUTE: u32 = 60;
 /// Starts everything that a session needs.
 ///
 /// # Errors
-/// A sentence that states the failure and the remedy.
+/// [`BootError`].
 pub(super) async fn boot(
     config: &Config,
     options: &SessionOptions,
     clock: Arc<dyn Clock>,
     brake: Brake,
     news: mpsc::Sender<News>,
-) -> Result<Stage, String> {
+) -> Result<Stage, BootError> {
     let folder = DataFolder::of(config);
-    folder.create().map_err(|error| error.to_string())?;
-    let journal = folder.new_journal(&*clock).map_err(|error| error.to_string())?;
+    folder.create()?;
+    let journal = folder.new_journal(&*clock)?;
     let fabric = FabricConfig { ring: RING, journal: Some(journal.clone()), clock: clock.clone() };
-    let fabric = Fabric::new(fabric).map_err(|error| error.to_string())?;
-    let sandbox = SandboxConfig {
-        seed: options.seed,
-        start_time: clock.now_seconds(),
-        // With simulated time, blocks are made as that time passes.
-        pace: if options.time.is_some() { Pace::Every(UNHURRIED) } else { Pace::Live },
-        clock: Some(clock.clone()),
-        market: MarketMode::On,
-        keeper: true,
-    };
-    let telling = news.clone();
-    let lasts = match &config.kept_devnet {
-        Some(name) => format!("kept as {name}"),
-        None => "ends with this program".to_owned(),
-    };
-    let report = move |progress: Progress| {
-        // A closed console needs no reports.
-        let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress, &lasts))));
-    };
-    let opened = open_telling(config, move || sandbox, clock.clone(), report).await;
-    let mut opened = opened.map_err(|error| error.to_string())?;
-    let ledger = folder.open_ledger(&opened).await.map_err(|error| error.to_string())?;
-    let told = |error: ToolError| error.message().to_owned();
-    let rules = crate::rules(config, &opened, &ledger).await.map_err(told)?;
+    let fabric = Fabric::new(fabric)?;
+    let mut opened = open(config, options, &clock, &news).await?;
+    let ledger = folder.open_ledger(&opened).await?;
+    let rules = crate::rules(config, &opened, &ledger).await?;
     opened.world = opened.world.under(Arc::clone(&rules));
     if options.time.is_some() {
         if opened.sandbox.is_none() {
-            return Err("only a devnet inside this process can have a time of its own".to_owned());
+            return Err(BootError::OwnTime);
         }
         opened.world.chance = Chance::seeded(options.seed);
     }
     let (phase, phase_now) = watch::channel(Phase::Thriving);
     let mut revocation = None;
-    let acting = match account::pick(config, &opened.world).map_err(told)? {
+    let acting = match account::pick(config, &opened.world)? {
         None => None,
         Some(picked) => {
-            let mut account = account::locked(&picked, &opened, &ledger).map_err(told)?;
-            if let (Some(entry), Some(password)) = (picked.key(), &options.password) {
-                account = account::unlock(config, entry, password.clone(), &ledger).await.map_err(told)?;
-            }
+            let account = unlocked(config, options, &opened, &ledger, &picked).await?;
             let (guardian, paper) = (options.guardian.clone(), options.paper);
             let phase = phase_now.clone();
             let looks_only = options.watch;
             let approve = options.approve;
             let hands = Hands { phase, approve, guardian, paper, may_turn: true, looks_only, ..Hands::of(account) };
             let made = crate::acting(config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
-            Some(made.await.map_err(told)?)
+            Some(made.await?)
         }
     };
     if let (false, Some(account)) = (options.watch, opened.world.account) {
         // A process that was killed during a sale has left its plan, which permits parts that nothing else would.
-        rules.end_left_liquidations(account, clock.now_millis()).await.map_err(|error| error.to_string())?;
+        rules.end_left_liquidations(account, clock.now_millis()).await?;
     }
-    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string())?;
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
     // Programs that start a session have validated the archetypes already; the files may have changed since.
-    let roles = crate::roles(config, &catalog).map_err(|error| error.to_string())?;
+    let roles = crate::roles(config, &catalog)?;
     let role = &config.golem.archetype.value;
-    let reach = roles.reach(role, &catalog).map_err(|error| error.to_string())?;
+    let reach = roles.reach(role, &catalog)?;
     let network = identity(&opened);
     let sandbox = opened.sandbox;
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
@@ -139,16 +118,35 @@ pub(super) async fn boot(
         // Before the brain process starts. This session itself knows that approvals from elsewhere do not count. Other
         // processes on this ledger rely on this row, which a process of the same user could delete. So it stops a brain
         // that merely answers requests it finds, but not a deliberate attack; that takes another user or a container.
-        shared.lead().await.map_err(|error| error.to_string())?;
+        shared.lead().await?;
     }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
-    Ok(Stage {
+    let links = Links {
+        news,
+        holdings: watch::Sender::new(Vec::new()),
+        stop: watch::Sender::new(None),
+        in_force: watch::Sender::new(None),
+        allowances: watch::Sender::new(AllowancesNow::default()),
+        phase_now,
+    };
+    let control = Control {
+        brake,
+        revocation,
+        own: OwnQuestions::default(),
+        offers: Offers::default(),
+        tally: Arc::new(Mutex::new(Tally::default())),
+        halted: Mutex::default(),
+        cues: watch::Sender::new(None),
+        steps: tokio::sync::Semaphore::new(0),
+        running: Arc::new(AtomicU64::new(0)),
+        decided: Mutex::default(),
+        selling: AtomicBool::new(false),
+        leaving: watch::Sender::new(false),
+        phase,
+    };
+    let sources = Sources {
         golem: executor(&golem_id, &reach, &golems),
         operator: executor(&GolemId::operator(), &catalog, &acting),
-        golem_id,
-        name: SafeText::clean(&config.golem.name.value, 40),
-        role: SafeText::clean(role, 40),
-        watch_only: options.watch,
         catalog: catalog.clone(),
         roles: Arc::new(roles),
         paper: acting.as_ref().map(|acting| acting.paper.clone()),
@@ -156,39 +154,72 @@ pub(super) async fn boot(
         pipeline: acting.as_ref().map(|acting| acting.pipeline.clone()),
         keeper: acting.as_ref().map(|_| Arc::clone(rules.keeper())),
         rules: acting.as_ref().map(|_| rules),
-        own: OwnQuestions::default(),
-        offers: Offers::default(),
-        tally: Arc::new(std::sync::Mutex::new(Tally::default())),
-        holdings: watch::Sender::new(Vec::new()),
-        stop: watch::Sender::new(None),
-        in_force: watch::Sender::new(None),
-        allowances: watch::Sender::new(AllowancesNow::default()),
-        revocation,
-        on_death: config.on_death.value,
-        has_own_time: options.time.is_some(),
-        halted: std::sync::Mutex::default(),
-        cues: watch::Sender::new(None),
-        steps: tokio::sync::Semaphore::new(0),
-        step_by_step: options.time.is_some_and(|time| time.step),
-        leaving: watch::Sender::new(false),
-        running: Arc::new(AtomicU64::new(0)),
-        decided: std::sync::Mutex::default(),
-        selling: AtomicBool::new(false),
-        phase,
-        phase_now,
-        brake,
-        fabric,
         world,
         sandbox,
-        led_by_program,
-        brain_isolation: led_by_program.then(confinement::available),
-        shared,
         ledger,
+        shared,
         network,
         clock,
-        news,
+        fabric,
         journal,
+    };
+    Ok(Stage {
+        golem_id,
+        name: SafeText::clean(&config.golem.name.value, 40),
+        role: SafeText::clean(role, 40),
+        watch_only: options.watch,
+        on_death: config.on_death.value,
+        has_own_time: options.time.is_some(),
+        step_by_step: options.time.is_some_and(|time| time.step),
+        led_by_program,
+        brain_isolation: led_by_program.then(confinement::available),
+        sources,
+        control,
+        links,
     })
+}
+
+/// Opens the network, and reports its progress to the console.
+async fn open(
+    config: &Config,
+    options: &SessionOptions,
+    clock: &Arc<dyn Clock>,
+    news: &mpsc::Sender<News>,
+) -> Result<OpenWorld, BootError> {
+    let sandbox = SandboxConfig {
+        seed: options.seed,
+        start_time: clock.now_seconds(),
+        // With simulated time, blocks are made as that time passes.
+        pace: if options.time.is_some() { Pace::Every(UNHURRIED) } else { Pace::Live },
+        clock: Some(clock.clone()),
+        market: MarketMode::On,
+        keeper: true,
+    };
+    let telling = news.clone();
+    let lasts = match &config.kept_devnet {
+        Some(name) => format!("kept as {name}"),
+        None => "ends with this program".to_owned(),
+    };
+    let report = move |progress: Progress| {
+        // A closed console needs no reports.
+        let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress, &lasts))));
+    };
+    Ok(open_telling(config, move || sandbox, clock.clone(), report).await?)
+}
+
+/// The signing account, unlocked where the session has its password.
+async fn unlocked(
+    config: &Config,
+    options: &SessionOptions,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    picked: &account::Picked,
+) -> Result<Arc<dyn Account>, BootError> {
+    let account = account::locked(picked, opened, ledger)?;
+    match (picked.key(), &options.password) {
+        (Some(entry), Some(password)) => Ok(account::unlock(config, entry, password.clone(), ledger).await?),
+        _ => Ok(account),
+    }
 }
 
 /// Converts progress of the devnet into a step for the console. `lasts` says what happens to the devnet at the end.

@@ -1,12 +1,15 @@
 //! Immediate handling of stops. Every command passes here first: a stop is carried out as it arrives, however busy the
 //! session is with the network, the ledger or a slow console. Other commands are queued in order.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::doing::Outcome;
+use super::error::CommandError;
 use super::tell;
 use crate::data::DataFolder;
 use bardo_base::clock::Clock;
@@ -14,7 +17,7 @@ use bardo_base::config::Config;
 use bardo_base::id::{GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_safety::stop::{InForce, Stop, StopFile};
+use bardo_safety::stop::{InForce, Stop, StopError, StopFile};
 use bardo_session::handle::{Command, News, Sent};
 use bardo_session::questions::{OperatorAnswer, QuestionKey};
 
@@ -56,33 +59,33 @@ impl Brake {
     }
 
     /// Raises the stop level; returns the stop now in force.
-    pub(super) fn raise(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
+    pub(super) fn raise(&self, level: StopLevel, reason: &str) -> Result<InForce, StopError> {
         let raised = self.file.raise_own(level, reason, "operator", self.clock.now_millis());
-        let (in_force, set) = raised.map_err(|error| error.to_string())?;
+        let (in_force, set) = raised?;
         if let Some(set) = set.filter(|set| in_force != InForce::Stop(set.clone())) {
-            self.beneath.lock().unwrap_or_else(PoisonError::into_inner).push(set);
+            self.beneath.lock().push(set);
         }
         Ok(in_force)
     }
 
     /// Returns and clears the stops that were set beneath another one.
     pub(super) fn take_beneath(&self) -> Vec<Stop> {
-        std::mem::take(&mut *self.beneath.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.beneath.lock())
     }
 
     /// Returns and clears the rejections that came with a stop.
     pub(super) fn take_refusals(&self) -> Vec<(PermitId, SafeText)> {
-        std::mem::take(&mut *self.refusals.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.refusals.lock())
     }
 
     /// Replaces the session's own hold with a chosen level, or raises the level without one. A lower choice is
     /// first set beneath the hold, so that nothing passes in between. A higher stop beneath the hold stays.
-    pub(super) fn choose(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
+    pub(super) fn choose(&self, level: StopLevel, reason: &str) -> Result<InForce, StopError> {
         let in_force = self.raise(level, reason)?;
         let own = self.own.borrow().clone();
         let in_force = match own.filter(|own| in_force == InForce::Stop(own.clone())) {
             // If it fails, the hold stays and the choice can be repeated.
-            Some(own) if level < own.level => self.file.release(&own).map_err(|error| error.to_string())?,
+            Some(own) if level < own.level => self.file.release(&own)?,
             // Another console's hold: the own hold may be beneath it and must still be released.
             _ if in_force.is_hold() => return Ok(in_force),
             _ => in_force,
@@ -92,22 +95,22 @@ impl Brake {
     }
 
     /// Stops new signatures at once, and remembers the stop as this session's own hold.
-    pub(super) fn hold(&self) -> Result<(), String> {
+    pub(super) fn hold(&self) -> Result<(), StopError> {
         let own = self.own.borrow().clone();
         if own.is_some_and(|own| self.file.read() == InForce::Stop(own)) {
             return Ok(());
         }
         let set = self.file.hold(HOLD_REASON, "operator", self.clock.now_millis());
-        if let Some(set) = set.map_err(|error| error.to_string())? {
+        if let Some(set) = set? {
             self.own.send_replace(Some(set));
         }
         Ok(())
     }
 
     /// Releases the session's own hold, and no other stop.
-    pub(super) fn release(&self) -> Result<String, String> {
-        let own = self.own.borrow().clone().ok_or("there is no hold of this console")?;
-        let now = self.file.release(&own).map_err(|error| error.to_string())?;
+    pub(super) fn release(&self) -> Result<String, CommandError> {
+        let own = self.own.borrow().clone().ok_or(CommandError::NoHold)?;
+        let now = self.file.release(&own)?;
         self.own.send_replace(None);
         Ok(match now {
             InForce::None => "the hold is released".to_owned(),
@@ -119,12 +122,12 @@ impl Brake {
     }
 
     /// Executes a command about stops that needs no approval; `None` for other commands.
-    pub(super) fn obey(&self, command: &Command) -> Option<Result<String, String>> {
+    pub(super) fn obey(&self, command: &Command) -> Outcome {
         let done = match command {
-            Command::Hold => self.hold().map(|()| "held: nothing new is signed".to_owned()),
+            Command::Hold => self.hold().map(|()| "held: nothing new is signed".to_owned()).map_err(Into::into),
             Command::ReleaseHold => self.release(),
             Command::Raise { level, reason } => {
-                let raised = self.choose(*level, reason.as_str());
+                let raised = self.choose(*level, reason.as_str()).map_err(Into::into);
                 raised.map(|now| {
                     let told = format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str));
                     match now.level() {
@@ -156,7 +159,7 @@ impl Brake {
     }
 
     /// Sets the stop that comes with a rejection: whatever happens to the answer, nothing is signed afterwards.
-    pub(super) fn refuse_all(&self, reason: &SafeText) -> Result<InForce, String> {
+    pub(super) fn refuse_all(&self, reason: &SafeText) -> Result<InForce, StopError> {
         let reason = if reason.is_empty() { "refused, and everything stopped" } else { reason.as_str() };
         let raised = self.raise(StopLevel::Halt, reason);
         self.rung.notify_one();
@@ -195,7 +198,7 @@ impl Front {
             }
             match on.try_send(sent) {
                 Ok(()) => {}
-                Err(TrySendError::Full(_)) => say(&news, Err("not done: too much waits already".to_owned())),
+                Err(TrySendError::Full(_)) => say(&news, Err(CommandError::Busy)),
                 Err(TrySendError::Closed(_)) => return,
             }
         }
@@ -203,7 +206,7 @@ impl Front {
 
     /// Executes a command of a read-only console if it raises the stop or releases that console's own hold, which all
     /// sessions of the data directory obey. `None` for any other command, which the session rejects.
-    fn stop_from_aside(&self, command: &Command) -> Option<Result<String, String>> {
+    fn stop_from_aside(&self, command: &Command) -> Outcome {
         match command {
             Command::Hold | Command::ReleaseHold | Command::Raise { .. } => {
                 // This console raised the stop, and possibly no other session exists that would record it.
@@ -216,7 +219,7 @@ impl Front {
 
     /// Executes a stop and returns its result; `None` for commands that belong into the queue. A rejection with a stop
     /// is stopped here and still queued for its answer.
-    fn stops(&self, sent: &Sent) -> Option<Result<String, String>> {
+    fn stops(&self, sent: &Sent) -> Outcome {
         let ours = sent.golem_id == self.golem_id || sent.golem_id == GolemId::operator();
         if !ours {
             return None;
@@ -227,7 +230,7 @@ impl Front {
         if let Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason }, .. } = &sent.command {
             // Stored before the stop, so that every observer of the stop finds it.
             if let QuestionKey::Action(permit) = key {
-                let mut refusals = self.brake.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut refusals = self.brake.refusals.lock();
                 refusals.push((*permit, reason.clone()));
             }
             // If it fails, it fails again with the answer, which reports the error.
@@ -239,10 +242,10 @@ impl Front {
 }
 
 /// Sends a message to the console without waiting for it.
-fn say(news: &mpsc::Sender<News>, told: Result<String, String>) {
+fn say(news: &mpsc::Sender<News>, told: Result<String, CommandError>) {
     let (done, words) = match told {
         Ok(words) => (true, words),
-        Err(words) => (false, words),
+        Err(error) => (false, error.to_string()),
     };
     let told = News::Told { done, words: SafeText::clean(&words, 400) };
     if let Err(TrySendError::Full(told)) = news.try_send(told) {

@@ -2,23 +2,62 @@
 //! could answer.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::MutexGuard;
 use tokio::sync::watch;
 
+use super::error::SteerError;
 use super::stage::Stage;
 use super::time::UNHURRIED;
 use crate::actor::Script;
 use bardo_base::fabric::{Caption, EventKind};
-use bardo_base::model::StopLevel;
+use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
-use bardo_safety::approval::{self, Answer};
+use bardo_safety::approval::{self, AnswerError, OperatorAnswer};
+use bardo_safety::stop::StopError;
 use bardo_sandbox::MarketMode;
 use bardo_sandbox::target::{Asset, Shock};
 use bardo_session::handle::{Found, Query};
 use golem::scenario::{Cue, Deed, Operator, Reply};
 use golem_chain::devnet::Mining;
+
+/// Why a cue is not given, or finds something else than it expects.
+#[derive(Debug, thiserror::Error)]
+enum CueError {
+    /// The devnet is not steered.
+    #[error(transparent)]
+    Steer(#[from] SteerError),
+    /// The stop file does not take it.
+    #[error(transparent)]
+    Stop(#[from] StopError),
+    /// There is no approval queue.
+    #[error("nobody asks anything here")]
+    NoQueue,
+    /// The approval queue is empty.
+    #[error("no question is open that could be answered")]
+    NoQuestion,
+    /// The answer does not count.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    /// The Golem is in another phase.
+    #[error("expected the phase {expected}, came {found}")]
+    Phase {
+        /// The scenario's.
+        expected: Phase,
+        /// The Golem's.
+        found: Phase,
+    },
+    /// The audit log is not as expected.
+    #[error("expected the audit trail to be whole: {whole}; came {found:?}")]
+    Audit {
+        /// The scenario's expectation.
+        whole: bool,
+        /// What the check found.
+        found: Box<Found>,
+    },
+}
 
 /// Polling interval for due cues, with the system clock.
 const LOOK: Duration = Duration::from_millis(100);
@@ -46,14 +85,14 @@ pub(super) async fn follow(stage: Arc<Stage>) {
 impl Cues {
     /// Cues of the scenario that begins now. `operator`: the scenario answers requests, because no person does.
     pub(super) fn of(stage: &Stage, operator: bool) -> Self {
-        let mut script = stage.cues.subscribe();
+        let mut script = stage.control.cues.subscribe();
         script.mark_changed();
         Self { script, waiting: VecDeque::new(), begun: None, given: 0, moments: Vec::new(), operator }
     }
 
     /// Triggers due cues; returns true if anything happened.
     pub(super) async fn give(&mut self, stage: &Stage) -> bool {
-        let now = stage.clock.steady_millis();
+        let now = stage.sources.clock.steady_millis();
         if self.script.has_changed().unwrap_or(false) {
             let script = self.script.borrow_and_update();
             let scenario = script.as_ref().map(|script| &script.scenario);
@@ -109,49 +148,49 @@ impl Cues {
         }
         let done = match cue.deed.as_ref()? {
             Deed::Market { asset, bps, blocks, passes } => {
-                stage.push_prices(asset.as_deref(), *bps, *blocks, *passes).await
+                stage.push_prices(asset.as_deref(), *bps, *blocks, *passes).await.map_err(CueError::from)
             }
-            Deed::Trading { on } => stage.set_market(*on).await,
-            Deed::Chain { name, runs } => stage.run_chain(name, *runs).await,
-            Deed::Fillers { look } => stage.fillers_look(*look),
-            Deed::Relayers { deliver } => stage.relayers_deliver(*deliver),
+            Deed::Trading { on } => stage.set_market(*on).await.map_err(CueError::from),
+            Deed::Chain { name, runs } => stage.run_chain(name, *runs).await.map_err(CueError::from),
+            Deed::Fillers { look } => stage.fillers_look(*look).map_err(CueError::from),
+            Deed::Relayers { deliver } => stage.relayers_deliver(*deliver).map_err(CueError::from),
             Deed::Answer(reply) if self.operator => stage.reply(reply),
             // A person is present, who answers.
             Deed::Answer(_) => Ok(()),
-            Deed::Stop { level, reason } => stage.raise(*level, reason),
+            Deed::Stop { level, reason } => stage.raise(*level, reason).map_err(CueError::from),
             Deed::Phase { is } => {
-                let found = *stage.phase_now.borrow();
-                if found == *is { Ok(()) } else { Err(format!("expected the phase {is}, came {found}")) }
+                let found = *stage.links.phase_now.borrow();
+                if found == *is { Ok(()) } else { Err(CueError::Phase { expected: *is, found }) }
             }
             Deed::Audit { whole } => {
                 let found = stage.look_up(Query::VerifyAudit).await;
                 match found {
                     Found::Verified { good, .. } if good == *whole => Ok(()),
-                    other => Err(format!("expected the audit trail to be whole: {whole}; came {other:?}")),
+                    other => Err(CueError::Audit { whole: *whole, found: Box::new(other) }),
                 }
             }
         };
-        done.err()
+        done.err().map(|error| error.to_string())
     }
 }
 
 impl Stage {
-    /// Chains whose block production the scenario has halted. No code panics while it holds this lock.
+    /// The chains that a show lets make no blocks.
     pub(super) fn halted(&self) -> MutexGuard<'_, std::collections::BTreeSet<u64>> {
-        self.halted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.control.halted.lock()
     }
 
-    fn devnets(&self) -> Result<&[bardo_sandbox::SandboxChain], String> {
-        let sandbox = self.sandbox.as_ref().ok_or("only a devnet inside this process can be steered")?;
+    fn devnets(&self) -> Result<&[bardo_sandbox::SandboxChain], SteerError> {
+        let sandbox = self.sources.sandbox.as_ref().ok_or(SteerError::NoDevnet)?;
         Ok(sandbox.chains())
     }
 
     /// Moves prices on both chains. The duration is given in blocks of the first chain; the other chain gets as many
     /// blocks as fit the same time.
-    async fn push_prices(&self, asset: Option<&str>, bps: i32, blocks: u64, passes: bool) -> Result<(), String> {
+    async fn push_prices(&self, asset: Option<&str>, bps: i32, blocks: u64, passes: bool) -> Result<(), SteerError> {
         let named = |ticker: &str| {
             let found = Asset::FED.into_iter().find(|asset| asset.ticker().eq_ignore_ascii_case(ticker));
-            found.ok_or_else(|| format!("the market knows no {}", SafeText::clean(ticker, 20)))
+            found.ok_or_else(|| SteerError::NoAsset(SafeText::clean(ticker, 20)))
         };
         let asset = asset.map(named).transpose()?;
         let chains = self.devnets()?;
@@ -164,25 +203,25 @@ impl Stage {
                 let parts_per_million = bps.saturating_mul(100);
                 residents.shock(Shock { asset, parts_per_million, from_block, blocks, passes });
             };
-            chain.devnet.run(push).await.map_err(|gone| gone.to_string())?;
+            chain.devnet.run(push).await?;
         }
         Ok(())
     }
 
     /// Turns the simulated market on or off.
-    pub(super) async fn set_market(&self, on: bool) -> Result<(), String> {
+    pub(super) async fn set_market(&self, on: bool) -> Result<(), SteerError> {
         let mode = if on { MarketMode::On } else { MarketMode::Off };
         for chain in self.devnets()? {
             let residents = chain.residents.clone();
             let set = move |chain: &mut golem_chain::devnet::Chain| residents.set_market(chain, mode);
-            chain.devnet.run(set).await.map_err(|gone| gone.to_string())?;
+            chain.devnet.run(set).await?;
         }
         Ok(())
     }
 
-    async fn run_chain(&self, name: &str, runs: bool) -> Result<(), String> {
+    async fn run_chain(&self, name: &str, runs: bool) -> Result<(), SteerError> {
         let chain = self.devnets()?.iter().find(|chain| chain.deployment.plan.name == name);
-        let chain = chain.ok_or_else(|| format!("the devnet has no chain {}", SafeText::clean(name, 20)))?;
+        let chain = chain.ok_or_else(|| SteerError::NoChainNamed(SafeText::clean(name, 20)))?;
         let id = chain.devnet.chain_id();
         match runs {
             true => self.halted().remove(&id),
@@ -193,57 +232,57 @@ impl Stage {
             false => Duration::from_millis(chain.deployment.plan.block_millis),
         };
         let wanted = if runs { Mining::Interval(pace) } else { Mining::Manual };
-        chain.devnet.set_mining(wanted).await.map_err(|gone| gone.to_string())
+        Ok(chain.devnet.set_mining(wanted).await?)
     }
 
-    fn fillers_look(&self, look: bool) -> Result<(), String> {
+    fn fillers_look(&self, look: bool) -> Result<(), SteerError> {
         for chain in self.devnets()? {
             chain.residents.order_service().set_fillers_rest(!look);
         }
         Ok(())
     }
 
-    fn relayers_deliver(&self, deliver: bool) -> Result<(), String> {
+    fn relayers_deliver(&self, deliver: bool) -> Result<(), SteerError> {
         for chain in self.devnets()? {
-            let relayers = chain.residents.relayers().ok_or("no relayers act on this devnet")?;
+            let relayers = chain.residents.relayers().ok_or(SteerError::NoRelayers)?;
             relayers.set_rest(!deliver);
         }
         Ok(())
     }
 
-    fn raise(&self, level: StopLevel, reason: &str) -> Result<(), String> {
-        self.brake.raise(level, reason).map(|_| ())
+    fn raise(&self, level: StopLevel, reason: &str) -> Result<(), StopError> {
+        self.control.brake.raise(level, reason).map(|_| ())
     }
 
     /// Answers the oldest open request about an action.
-    fn reply(&self, reply: &Reply) -> Result<(), String> {
-        let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
+    fn reply(&self, reply: &Reply) -> Result<(), CueError> {
+        let desk = self.sources.desk.as_ref().ok_or(CueError::NoQueue)?;
         let pending = desk.pending();
-        let request = pending.first().ok_or("no question is open that could be answered")?;
+        let request = pending.first().ok_or(CueError::NoQuestion)?;
         let reason = |text: &str| SafeText::clean(text, 300);
         let answer = match reply {
-            Reply::Approve => Answer::Once,
-            Reply::Smaller { amount } => Answer::Edit { amount: amount.clone() },
-            Reply::Refuse { reason: why } => Answer::Refuse { reason: reason(why) },
-            Reply::RefuseAndStop { reason: why } => Answer::RefuseAndHalt { reason: reason(why) },
+            Reply::Approve => OperatorAnswer::Once,
+            Reply::Smaller { amount } => OperatorAnswer::Smaller { amount: amount.clone() },
+            Reply::Refuse { reason: why } => OperatorAnswer::Refuse { reason: reason(why) },
+            Reply::RefuseAndStop { reason: why } => OperatorAnswer::RefuseAndStop { reason: reason(why) },
         };
         // Scenarios run on devnets only; nobody is there to read or type.
         let confirmed = approval::Reply { answer, confirmation: request.requirement.met() };
-        let answered = desk.answer(request.preview.permit.permit_id, confirmed).map_err(|error| error.to_string());
+        let answered = desk.answer(request.preview.permit.permit_id, confirmed);
         // The stop comes second here: a request that sees it first is withdrawn without an answer, and the scenario's
         // outcome would depend on the speed of the machine. The waiting agent is held by the answer meanwhile.
         if let Reply::RefuseAndStop { reason } = reply {
             self.raise(StopLevel::Halt, reason)?;
         }
-        answered
+        Ok(answered?)
     }
 }
 
 /// Answer of a scenario's operator to every request.
-pub(super) fn answer(operator: Operator) -> Option<Answer> {
+pub(super) fn answer(operator: Operator) -> Option<OperatorAnswer> {
     match operator {
         Operator::Wait => None,
-        Operator::Approve => Some(Answer::Once),
-        Operator::Refuse => Some(Answer::Refuse { reason: SafeText::clean("the show's operator refuses", 60) }),
+        Operator::Approve => Some(OperatorAnswer::Once),
+        Operator::Refuse => Some(OperatorAnswer::Refuse { reason: SafeText::clean("the show's operator refuses", 60) }),
     }
 }

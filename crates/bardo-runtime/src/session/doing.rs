@@ -8,6 +8,7 @@ use alloy::primitives::Address;
 
 use super::asking::Own;
 use super::asking::policy_requirement;
+use super::error::{CommandError, SteerError};
 use super::keys::STAY;
 use super::selling::Cause;
 use super::stage::{Lines, Stage};
@@ -15,7 +16,7 @@ use super::tell;
 use super::watching::Watched;
 use crate::actor::Script;
 use crate::data::{DataFolder, LedgerKind};
-use crate::questions::answering;
+use crate::questions::answering::{self, NotTaken};
 use crate::questions::shared::Heard;
 use crate::reauthentication;
 use bardo_base::id::{GolemId, PermitId};
@@ -41,11 +42,8 @@ const MOST_SECONDS: u64 = 30 * 86_400;
 /// Number of blocks over which prices fall or rise.
 const SHOCK_BLOCKS: u64 = 10;
 
-/// Message for commands that would begin something while the session ends.
-const ENDS: &str = "nothing new begins: the session ends";
-
 /// Result of a command: success or failure with a message; `None` if other messages report it.
-type Outcome = Option<Result<String, String>>;
+pub(super) type Outcome = Option<Result<String, CommandError>>;
 
 impl Stage {
     /// Executes a command; returns the mode of leaving if it is one to leave.
@@ -62,19 +60,17 @@ impl Stage {
         let outcome = if ours {
             match (self.watch_only, &sent.command) {
                 (false, _) | (true, Command::Look { .. }) => self.command(sent.command, lines).await,
-                (true, _) => Some(Err(
-                    "this console only watches: Ctrl-X stops, and nothing else can be changed from it".to_owned(),
-                )),
+                (true, _) => Some(Err(CommandError::WatchOnly)),
             }
         } else {
-            Some(Err(format!("no Golem called {} lives here", sent.golem_id)))
+            Some(Err(CommandError::OtherGolem(sent.golem_id)))
         };
         if let Some(told) = outcome {
             let (done, words) = match told {
                 Ok(words) => (true, words),
-                Err(words) => (false, words),
+                Err(error) => (false, error.to_string()),
             };
-            tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
+            tell(&self.links.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
         }
         self.look_around(watched).await;
         None
@@ -83,109 +79,109 @@ impl Stage {
     async fn command(self: &Arc<Self>, command: Command, lines: &Lines) -> Outcome {
         match command {
             Command::Call { ticket, tool, params, dry_run, idempotency_key } => {
-                if *self.leaving.borrow() {
-                    return Some(Err(ENDS.to_owned()));
+                if *self.control.leaving.borrow() {
+                    return Some(Err(CommandError::Ends));
                 }
                 self.call(ticket, Call { idempotency_key, dry_run, ..Call::new(tool, Input::Json(params)) }).await;
                 None
             }
-            Command::Offer { .. } | Command::Commit { .. } if *self.leaving.borrow() => Some(Err(ENDS.to_owned())),
+            Command::Offer { .. } | Command::Commit { .. } if *self.control.leaving.borrow() => {
+                Some(Err(CommandError::Ends))
+            }
             Command::Offer { ticket, tool, params } => {
                 self.offer(ticket, Call::new(tool, Input::Json(params))).await;
                 None
             }
             Command::Commit { ticket, permit_id, simulation_hash } => {
-                self.commit(ticket, permit_id, simulation_hash).await.err().map(Err)
+                self.commit(ticket, permit_id, simulation_hash).await.err().map(|error| Err(error.into()))
             }
             Command::Cancel { call_id } => {
-                let cancelled = self.operator.cancel(call_id) || self.golem.cancel(call_id);
+                let cancelled = self.sources.operator.cancel(call_id) || self.sources.golem.cancel(call_id);
                 Some(if cancelled {
                     Ok("cancelled: nothing was signed".to_owned())
                 } else {
-                    Err("it cannot be cancelled: it is over, or being signed".to_owned())
+                    Err(CommandError::NotCancelled)
                 })
             }
             Command::Answer { key, answer, confirmation, password } => {
                 Some(self.answer(key, answer, confirmation, password).await)
             }
             // Already executed when they arrive here; see `brake`.
-            stop @ (Command::Hold | Command::ReleaseHold | Command::Raise { .. }) => self.brake.obey(&stop),
+            stop @ (Command::Hold | Command::ReleaseHold | Command::Raise { .. }) => self.control.brake.obey(&stop),
             Command::AskToLower { level } => Some(self.ask_to_lower(level)),
             Command::AskToLeavePaper => {
-                let on = self.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
-                Some(on.then(|| self.lay(Own::LeavePaper)).ok_or_else(|| "paper mode is not on".to_owned()))
+                let on = self.sources.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
+                Some(on.then(|| self.lay(Own::LeavePaper)).ok_or(CommandError::NoPaper))
             }
-            Command::EnterPaper => Some(match &self.paper {
+            Command::EnterPaper => Some(match &self.sources.paper {
                 Some(paper) => {
                     paper.turn(true);
                     Ok("paper mode: everything is done on paper, nothing is signed".to_owned())
                 }
-                None => Err("nothing can be signed here in any case".to_owned()),
+                None => Err(CommandError::NoSigner),
             }),
             Command::AskToResetBreaker => Some(self.ask_to_reset()),
             Command::Say { words } => {
                 let said = lines.words.try_send(words);
                 // The reply, or its absence, appears in the agent's own words.
-                said.err().map(|_| Err("nobody listens at the moment".to_owned()))
+                said.err().map(|_| Err(CommandError::NobodyListens))
             }
             Command::RevokeGrant { number } => {
-                let revoked = self.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
-                Some(revoked.then(|| "revoked".to_owned()).ok_or_else(|| "there is none of that number".to_owned()))
+                let revoked = self.sources.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
+                Some(revoked.then(|| "revoked".to_owned()).ok_or(CommandError::NoGrant))
             }
             Command::Look { ticket, query } => {
                 let stage = Arc::clone(self);
                 tokio::spawn(async move {
                     let found = Box::new(stage.look_up(query).await);
-                    tell(&stage.news, News::Found { ticket, found }).await;
+                    tell(&stage.links.news, News::Found { ticket, found }).await;
                 });
                 None
             }
-            Command::Devnet(control) => Some(self.devnet(control).await),
+            Command::Devnet(control) => Some(self.devnet(control).await.map_err(CommandError::from)),
             Command::Scenario { name } => Some(self.show(&name, lines)),
             Command::Step if self.step_by_step => {
-                self.steps.add_permits(1);
+                self.control.steps.add_permits(1);
                 None
             }
-            Command::Step => {
-                Some(Err("this show goes by itself; bardo golem run --step plays one moment at a time".to_owned()))
-            }
-            Command::Replay(_) => Some(Err("this is no recording: what happens here happens now".to_owned())),
+            Command::Step => Some(Err(CommandError::GoesByItself)),
+            Command::Replay(_) => Some(Err(CommandError::NoRecording)),
             Command::Leave(_) => None,
         }
     }
 
     /// Starts a scenario in place of the present one.
-    fn show(&self, name: &str, lines: &Lines) -> Result<String, String> {
-        if self.sandbox.is_none() {
-            return Err("shows are played on a devnet inside this process, and nowhere else".to_owned());
+    fn show(&self, name: &str, lines: &Lines) -> Result<String, CommandError> {
+        if self.sources.sandbox.is_none() {
+            return Err(CommandError::NoShowsHere);
         }
-        let scenario = scenario::find(name).map_err(|error| error.to_string())?;
+        let scenario = scenario::find(name)?;
         if scenario.tick.is_some() && !self.has_own_time {
-            return Err(format!("this show has a time of its own: leave, and play it by bardo --scenario {name}"));
+            return Err(CommandError::OwnTime(name.to_owned()));
         }
-        let asked_at = self.clock.steady_millis();
-        lines.shows.try_send(scenario.clone()).map_err(|_| "nobody here plays shows any more".to_owned())?;
-        let waits = self.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
+        let asked_at = self.sources.clock.steady_millis();
+        lines.shows.try_send(scenario.clone()).map_err(|_| CommandError::NoPlayer)?;
+        let waits = self.sources.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
         let told = match waits {
             true => format!("the show {name} begins once the Golem's open question is answered"),
             false => format!("the show {name} begins"),
         };
-        let played = self.cues.borrow().as_ref().map(|script| script.played.clone());
+        let played = self.control.cues.borrow().as_ref().map(|script| script.played.clone());
         let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(Played::default()));
-        self.cues.send_replace(Some(Script { scenario, played, asked_at }));
+        self.control.cues.send_replace(Some(Script { scenario, played, asked_at }));
         Ok(told)
     }
 
     /// Calls a tool on the operator's behalf, in the background.
     async fn call(self: &Arc<Self>, ticket: u64, call: Call) {
-        let call_id = self.operator.new_call_id();
-        tell(&self.news, News::Began { ticket, call_id }).await;
+        let call_id = self.sources.operator.new_call_id();
+        tell(&self.links.news, News::Began { ticket, call_id }).await;
         let stage = Arc::clone(self);
-        stage.running.fetch_add(1, Ordering::SeqCst);
+        stage.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
-            let response = stage.operator.call(Call { call_id: Some(call_id), ..call }).await;
-            stage.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+            let response = stage.sources.operator.call(Call { call_id: Some(call_id), ..call }).await;
+            stage.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.links.news, News::Reply { ticket, response: Box::new(response) }).await;
         });
     }
 
@@ -195,18 +191,18 @@ impl Stage {
         answer: OperatorAnswer,
         confirmation: Confirmation,
         password: Option<Password>,
-    ) -> Result<String, String> {
+    ) -> Result<String, CommandError> {
         let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
         if let OperatorAnswer::RefuseAndStop { reason } = &answer {
             // Already done before the answer; a failure there is reported here.
-            self.brake.refuse_all(reason)?;
+            self.control.brake.refuse_all(reason)?;
         }
         let told = match key {
-            QuestionKey::Action(permit) if self.offers.has(permit) => {
+            QuestionKey::Action(permit) if self.control.offers.has(permit) => {
                 self.answer_offer(permit, &answer, confirmation, password).await
             }
             QuestionKey::Action(permit) if self.is_asked_here(permit) => {
-                let takes_proof = self.desk.as_ref().is_some_and(ApprovalDesk::takes_proof);
+                let takes_proof = self.sources.desk.as_ref().is_some_and(ApprovalDesk::takes_proof);
                 let proof = match takes_proof && answer.kind().lets_through() {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
@@ -219,9 +215,12 @@ impl Stage {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
                 };
-                let laid =
-                    self.shared.answer(permit, &answer, &confirmation, &by, self.clock.now_millis(), proof).await;
-                laid.map(|()| answering::said(&answer)).map_err(|error| error.to_string())
+                let laid = self
+                    .sources
+                    .shared
+                    .answer(permit, &answer, &confirmation, &by, self.sources.clock.now_millis(), proof)
+                    .await;
+                laid.map(|()| answering::said(&answer)).map_err(CommandError::from)
             }
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
             QuestionKey::Own(number) => self.answer_own(number, &answer, password).await,
@@ -230,7 +229,7 @@ impl Stage {
     }
 
     fn is_asked_here(&self, permit: PermitId) -> bool {
-        let pending = self.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
+        let pending = self.sources.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
         pending.iter().any(|request| request.preview.permit.permit_id == permit)
     }
 
@@ -240,20 +239,20 @@ impl Stage {
         answer: OperatorAnswer,
         confirmation: Confirmation,
         proof: Option<OperatorProof>,
-    ) -> Result<String, String> {
-        let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
-        answering::answer(desk, permit, answer, confirmation, proof)
+    ) -> Result<String, CommandError> {
+        let desk = self.sources.desk.as_ref().ok_or(CommandError::NoQueue)?;
+        Ok(answering::answer(desk, permit, answer, confirmation, proof)?)
     }
 
     /// Reports rows of the shared queue that do not verify: to the operator, and in the audit log.
     pub(super) async fn report_forged(&self, watched: &mut Watched) {
-        match self.shared.report(self.clock.now_millis()).await {
+        match self.sources.shared.report(self.sources.clock.now_millis()).await {
             Ok(rejected) => {
                 for one in rejected {
                     // A modified request of this process, or one whose answer was removed, is stored again.
                     watched.laid.clear();
                     let words = format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id);
-                    tell(&self.news, News::Told { done: false, words: SafeText::clean(&words, 400) }).await;
+                    tell(&self.links.news, News::Told { done: false, words: SafeText::clean(&words, 400) }).await;
                 }
             }
             Err(error) => tracing::warn!(%error, "rows of the shared queue that do not verify are not reported"),
@@ -262,7 +261,7 @@ impl Stage {
 
     /// Delivers the answers of other processes on this ledger to the approval queue.
     pub(super) async fn hear_answers(&self, watched: &mut Watched) {
-        let heard = match self.shared.heard() {
+        let heard = match self.sources.shared.heard() {
             Ok(heard) if heard.is_empty() => return,
             Ok(heard) => heard,
             Err(error) => return tracing::warn!(%error, "what was answered in other programs cannot be read"),
@@ -270,17 +269,17 @@ impl Stage {
         let answered = heard.iter().map(|heard| heard.permit_id).collect();
         for Heard { permit_id, answer, confirmation, by } in heard {
             let taken = match self.only_here(answer.kind()) {
-                Some(why) => Err(why.to_owned()),
+                Some(why) => Err(NotTaken::OnlyThere(why).into()),
                 None => self.answer_action(permit_id, answer, confirmation, None),
             };
             let (done, words) = match taken {
                 Ok(said) => (true, format!("{said}, in another program ({by})")),
                 Err(why) => (false, format!("answered in another program ({by}), and not taken: {why}")),
             };
-            tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
+            tell(&self.links.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
         }
         // Only now: until the approval queue has the answers, the ledger must keep them.
-        match self.shared.forget(answered).await {
+        match self.sources.shared.forget(answered).await {
             // Requests whose answers were rejected are still open, and other processes must see them again.
             Ok(()) => watched.laid.clear(),
             Err(error) => tracing::warn!(%error, "what was answered in other programs is heard again"),
@@ -289,21 +288,21 @@ impl Stage {
 
     /// Reason that an answer of this kind counts only in the process that asks, if there is one.
     pub(super) fn only_here(&self, kind: AnswerKind) -> Option<&'static str> {
-        answering::only_here(|| self.led_by_program || self.shared.is_led(), kind)
+        answering::only_here(|| self.led_by_program || self.sources.shared.is_led(), kind)
     }
 
     /// Data directory of this session.
     fn data_folder(&self) -> DataFolder {
-        DataFolder::at(self.brake.file.path().parent().unwrap_or(std::path::Path::new("")))
+        DataFolder::at(self.control.brake.file.path().parent().unwrap_or(std::path::Path::new("")))
     }
 
     /// Signing account. Without one it is the zero address, for which no password exists.
     pub(super) fn signer(&self) -> Address {
-        self.world.account.unwrap_or_default()
+        self.sources.world.account.unwrap_or_default()
     }
 
     fn on_devnet(&self) -> bool {
-        self.ledger.kind == LedgerKind::Devnet
+        self.sources.ledger.kind == LedgerKind::Devnet
     }
 
     /// True if this authorisation needs a password, or if that cannot be determined.
@@ -323,8 +322,8 @@ impl Stage {
     }
 
     /// Authorisation for approving another process's request.
-    pub(super) fn approving(&self, permit_id: PermitId) -> Result<Authorisation, String> {
-        let account = self.world.account.ok_or("there is no account here whose password could be checked")?;
+    pub(super) fn approving(&self, permit_id: PermitId) -> Result<Authorisation, CommandError> {
+        let account = self.sources.world.account.ok_or(CommandError::NoPassword)?;
         Ok(Authorisation::Approve { permit_id, account })
     }
 
@@ -333,15 +332,16 @@ impl Stage {
         &self,
         wanted: Authorisation,
         password: Option<Password>,
-    ) -> Result<OperatorProof, String> {
+    ) -> Result<OperatorProof, CommandError> {
         let folder = self.data_folder();
         let keys = reauthentication::of(&folder).keys_for(&wanted, self.on_devnet());
-        let keys = keys.map_err(|error| error.to_string())?.into_iter().map(|key| key.name);
+        let keys = keys?.into_iter().map(|key| key.name);
         let passwords = password.map(|password| keys.map(|name| (name, password.clone())).collect());
-        let trails = [Trail::new(self.ledger.store.clone(), self.clock.clone())];
+        let trails = [Trail::new(self.sources.ledger.store.clone(), self.sources.clock.clone())];
         let passwords = passwords.unwrap_or_default();
-        let proving = reauthentication::prove(&folder, &trails, wanted, self.on_devnet(), passwords, &*self.clock);
-        proving.await.map_err(|error| error.to_string())
+        let proving =
+            reauthentication::prove(&folder, &trails, wanted, self.on_devnet(), passwords, &*self.sources.clock);
+        Ok(proving.await?)
     }
 
     async fn answer_policy(
@@ -350,26 +350,26 @@ impl Stage {
         answer: &OperatorAnswer,
         confirmation: &Confirmation,
         password: Option<Password>,
-    ) -> Result<String, String> {
-        let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
-        let now = self.clock.now_millis();
+    ) -> Result<String, CommandError> {
+        let rules = self.sources.rules.as_ref().ok_or(CommandError::NoPolicy)?;
+        let now = self.sources.clock.now_millis();
         match answer.kind() {
             AnswerKind::Once => {
-                policy_requirement(hash, self.money()).check(confirmation).map_err(|why| why.to_string())?;
+                policy_requirement(hash, self.money()).check(confirmation)?;
                 let proof = self.prove(Authorisation::AcceptPolicy { hash }, password).await?;
-                let accepted = rules.accept(hash, "operator", self.clock.now_millis(), proof).await;
-                match accepted.map_err(|error| error.to_string())? {
+                let accepted = rules.accept(hash, "operator", self.sources.clock.now_millis(), proof).await;
+                match accepted? {
                     Some(adopted) => Ok(format!("the policy holds now, as version {}", adopted.version)),
-                    None => Err("another policy, or none, is waiting by now: look again".to_owned()),
+                    None => Err(CommandError::OtherPolicy),
                 }
             }
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
                 // The file belongs to the operator: its present content has no effect until it changes.
-                rules.refuse(hash, "operator", now).await.map_err(|error| error.to_string())?;
+                rules.refuse(hash, "operator", now).await?;
                 let file = rules.keeper().path().display();
                 Ok(format!("what holds goes on holding; {file} says otherwise until you mend it"))
             }
-            AnswerKind::Similar | AnswerKind::Smaller => Err("a policy is taken whole, or not".to_owned()),
+            AnswerKind::Similar | AnswerKind::Smaller => Err(CommandError::WholePolicy),
         }
     }
 
@@ -378,88 +378,89 @@ impl Stage {
         number: u64,
         answer: &OperatorAnswer,
         password: Option<Password>,
-    ) -> Result<String, String> {
-        let over = "this question is over";
-        let wanted = self.own.get(number).ok_or(over)?.authorisation(self.signer());
+    ) -> Result<String, CommandError> {
+        let wanted = self.control.own.get(number).ok_or(CommandError::QuestionOver)?.authorisation(self.signer());
         // Before the request is removed: after a wrong password it must still be open.
         let proof = match answer.kind() {
             AnswerKind::Once => Some(self.prove(wanted.clone(), password).await?),
             AnswerKind::Refuse | AnswerKind::RefuseAndStop | AnswerKind::Similar | AnswerKind::Smaller => None,
         };
-        let own = self.own.take(number).ok_or(over)?;
+        let own = self.control.own.take(number).ok_or(CommandError::QuestionOver)?;
         let proof = match (answer.kind(), proof) {
             (AnswerKind::Once, Some(proof)) => proof,
-            (AnswerKind::Once, None) => return Err("it was not confirmed by the operator".to_owned()),
+            (AnswerKind::Once, None) => return Err(CommandError::NotConfirmed),
             (AnswerKind::Refuse | AnswerKind::RefuseAndStop, _) => return Ok("it stays as it is".to_owned()),
-            (AnswerKind::Similar | AnswerKind::Smaller, _) => return Err("it can be done once, or not".to_owned()),
+            (AnswerKind::Similar | AnswerKind::Smaller, _) => return Err(CommandError::OnceOnly),
         };
         let redeem = |proof: OperatorProof| {
-            let redeemed = proof.redeem_on(self.on_devnet(), &wanted, self.clock.now_millis());
-            redeemed.map(drop).map_err(|error| error.to_string())
+            let redeemed = proof.redeem_on(self.on_devnet(), &wanted, self.sources.clock.now_millis());
+            redeemed.map(drop)
         };
         match own {
             Own::Lower { from, to, .. } => {
-                let now = self.clock.now_millis();
+                let now = self.sources.clock.now_millis();
                 let reason = "lowered by the operator's decision";
-                let lowered = self.brake.file.lower(&from, to, reason, "operator", now, proof);
-                let lowered = lowered.map_err(|error| error.to_string())?;
+                let lowered = self.control.brake.file.lower(&from, to, reason, "operator", now, proof);
                 let told =
-                    lowered.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
+                    lowered?.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
                 Ok(if self.keys_revoked() { format!("{told}; {STAY}") } else { told })
             }
             Own::LeavePaper => {
-                let paper = self.paper.as_ref().ok_or("nothing can be signed here in any case")?;
+                let paper = self.sources.paper.as_ref().ok_or(CommandError::NoSigner)?;
                 redeem(proof)?;
                 // Earlier unfinished work was left alone in paper mode; it is recovered before anything new is signed.
-                if let Some(pipeline) = &self.pipeline {
-                    pipeline.recover().await.map_err(|refusal| format!("paper mode stays on: {}", refusal.message))?;
+                if let Some(pipeline) = &self.sources.pipeline {
+                    pipeline
+                        .recover()
+                        .await
+                        .map_err(|refusal| CommandError::PaperStays(SafeText::clean(&refusal.message, 400)))?;
                 }
                 // Offers that were shown as a rehearsal can no longer be approved.
-                self.offers.clear();
+                self.control.offers.clear();
                 paper.turn(false);
                 Ok("paper mode is off: from now on things are signed".to_owned())
             }
             Own::SellAfterDeath => {
                 redeem(proof)?;
                 let stage = Arc::clone(self);
-                stage.running.fetch_add(1, Ordering::SeqCst);
+                stage.control.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
                     stage.sell_all(Cause::Death).await;
-                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                    stage.control.running.fetch_sub(1, Ordering::SeqCst);
                 });
                 Ok("what it held is sold, as far as the policy lets it".to_owned())
             }
             Own::SellUnderFlatten { .. } => {
                 redeem(proof)?;
                 let stage = Arc::clone(self);
-                stage.running.fetch_add(1, Ordering::SeqCst);
+                stage.control.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
                     stage.sell_all(Cause::Flatten).await;
-                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                    stage.control.running.fetch_sub(1, Ordering::SeqCst);
                 });
                 Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())
             }
             Own::SellUnderHalt { from } => self.sell_under_halt(&from, proof).map_err(|error| {
                 // Requested once for each halt: after a failure it must be possible to try again.
                 if !matches!(error, StopError::Changed) {
-                    self.own.ask(Own::SellUnderHalt { from }, self.clock.now_millis());
+                    self.control.own.ask(Own::SellUnderHalt { from }, self.sources.clock.now_millis());
                 }
-                error.to_string()
+                error.into()
             }),
             Own::ResetBreaker { .. } => {
-                let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
-                let reset = rules.reset_breaker("operator", self.clock.now_millis(), proof).await;
-                reset.map_err(|error| error.to_string())?;
+                let rules = self.sources.rules.as_ref().ok_or(CommandError::NoPolicy)?;
+                let reset = rules.reset_breaker("operator", self.sources.clock.now_millis(), proof).await;
+                reset?;
                 Ok("the failure breaker is closed".to_owned())
             }
         }
     }
 
-    fn ask_to_lower(&self, to: Option<StopLevel>) -> Result<String, String> {
-        let found = self.brake.file.read();
+    fn ask_to_lower(&self, to: Option<StopLevel>) -> Result<String, CommandError> {
+        let found = self.control.brake.file.read();
         let level = found.level();
         if level.is_none() || to >= level {
-            return Err("no higher stop is in force".to_owned());
+            return Err(CommandError::NoHigherStop);
         }
         let said = match &found {
             InForce::Stop(stop) => format!("{}: {}", stop.by, stop.reason),
@@ -474,16 +475,17 @@ impl Stage {
         }))
     }
 
-    fn ask_to_reset(&self) -> Result<String, String> {
-        let policy = self.keeper.as_ref().ok_or("no policy is followed here")?.current().policy;
-        let account = self.world.account.ok_or("there is no account here")?;
-        let chain = self.world.chains().first().ok_or("there is no chain here")?.network().chain_id;
-        let cool_off = policy.caps(*self.phase_now.borrow(), false).cool_off;
-        let now = self.clock.now_millis();
-        let read = self.ledger.store.read(|connection| ledger::usage(connection, now, chain, account, [], cool_off));
-        let usage = read.map_err(|error: LedgerError| error.to_string())?;
+    fn ask_to_reset(&self) -> Result<String, CommandError> {
+        let policy = self.sources.keeper.as_ref().ok_or(CommandError::NoPolicy)?.current().policy;
+        let account = self.sources.world.account.ok_or(CommandError::NoAccount)?;
+        let chain = self.sources.world.chains().first().ok_or(CommandError::NoChain)?.network().chain_id;
+        let cool_off = policy.caps(*self.links.phase_now.borrow(), false).cool_off;
+        let now = self.sources.clock.now_millis();
+        let read =
+            self.sources.ledger.store.read(|connection| ledger::usage(connection, now, chain, account, [], cool_off));
+        let usage = read.map_err(|error: LedgerError| CommandError::from(error))?;
         match super::looking::breaker(usage.breaker) {
-            BreakerNow::Closed { .. } => Err("the failure breaker is closed".to_owned()),
+            BreakerNow::Closed { .. } => Err(CommandError::BreakerClosed),
             BreakerNow::Open { failures, .. } => Ok(self.lay(Own::ResetBreaker { failures })),
             BreakerNow::OneTrial => Ok(self.lay(Own::ResetBreaker { failures: 0 })),
         }
@@ -491,16 +493,15 @@ impl Stage {
 
     /// Opens a request of the session itself; it is reported with the others.
     fn lay(&self, own: Own) -> String {
-        self.own.ask(own, self.clock.now_millis());
+        self.control.own.ask(own, self.sources.clock.now_millis());
         "this needs a decision: it waits with the others (a)".to_owned()
     }
 
-    async fn devnet(&self, control: DevnetControl) -> Result<String, String> {
-        let sandbox = self.sandbox.as_ref().ok_or("only a devnet inside this process can be steered")?;
-        let gone = |error: golem_chain::devnet::DevnetGone| error.to_string();
+    async fn devnet(&self, control: DevnetControl) -> Result<String, SteerError> {
+        let sandbox = self.sources.sandbox.as_ref().ok_or(SteerError::NoDevnet)?;
         let of = |chain_id: u64| {
             let found = sandbox.chains().iter().find(|chain| chain.devnet.chain_id() == chain_id);
-            found.ok_or_else(|| format!("the devnet has no chain {chain_id}"))
+            found.ok_or(SteerError::NoChain(chain_id))
         };
         match control {
             DevnetControl::Mine { chain_id, blocks } => {
@@ -508,15 +509,15 @@ impl Stage {
                 let blocks = blocks.clamp(1, MOST_BLOCKS);
                 let mut number = 0;
                 for _ in 0..blocks {
-                    number = chain.devnet.mine().await.map_err(gone)?.number();
+                    number = chain.devnet.mine().await?.number();
                 }
                 Ok(format!("{blocks} made, up to #{number}"))
             }
             DevnetControl::Advance { chain_id, seconds } => {
                 let chain = of(chain_id)?;
                 let seconds = seconds.min(MOST_SECONDS);
-                chain.devnet.run(move |chain| chain.increase_time(seconds)).await.map_err(gone)?;
-                chain.devnet.mine().await.map_err(gone)?;
+                chain.devnet.run(move |chain| chain.increase_time(seconds)).await?;
+                chain.devnet.mine().await?;
                 Ok(format!("{seconds} s have passed on chain {chain_id}"))
             }
             DevnetControl::Market { on } => {
@@ -535,7 +536,7 @@ impl Stage {
                             residents.spike(chain, parts, SHOCK_BLOCKS);
                         }
                     };
-                    chain.devnet.run(shock).await.map_err(gone)?;
+                    chain.devnet.run(shock).await?;
                 }
                 Ok(format!("prices {} by {} bps over {SHOCK_BLOCKS} blocks", if crash { "fall" } else { "rise" }, bps))
             }
@@ -543,7 +544,7 @@ impl Stage {
                 for chain in sandbox.chains() {
                     let pace = std::time::Duration::from_millis(chain.deployment.plan.block_millis);
                     let mining = if running { Mining::Interval(pace) } else { Mining::Manual };
-                    chain.devnet.set_mining(mining).await.map_err(gone)?;
+                    chain.devnet.set_mining(mining).await?;
                 }
                 Ok(format!("blocks come {}", if running { "by the clock" } else { "only when asked" }))
             }

@@ -34,21 +34,21 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Waits for the Golem's death, then winds up its affairs.
 pub(super) async fn follow(stage: Arc<Stage>, on_death: OnDeath) {
-    let mut phase = stage.phase_now.clone();
+    let mut phase = stage.links.phase_now.clone();
     // Registered from the beginning, so that the time of its reaction in a scenario does not depend on the speed of the
     // machine.
-    let _attendance = stage.clock.attend();
+    let _attendance = stage.sources.clock.attend();
     if stage.has_own_time {
         while *phase.borrow() != Phase::Terminal {
-            stage.clock.pause(LOOK).await;
+            stage.sources.clock.pause(LOOK).await;
         }
     } else if phase.wait_for(|phase| *phase == Phase::Terminal).await.is_err() {
         return;
     }
     // The session must not end before this is done.
-    stage.running.fetch_add(1, Ordering::SeqCst);
+    stage.control.running.fetch_add(1, Ordering::SeqCst);
     stage.wind_up_once(on_death).await;
-    stage.running.fetch_sub(1, Ordering::SeqCst);
+    stage.control.running.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// Treatment of the holdings.
@@ -109,18 +109,18 @@ fn last_words(revoked: bool, orders_left: usize, allowances: Allowances) -> Stri
 impl Stage {
     /// Winds up its affairs once. Afterwards the account's holdings, allowances and orders are its owner's concern.
     async fn wind_up_once(&self, on_death: OnDeath) {
-        let memory = Memory::new(self.ledger.store.clone(), self.golem_id.clone());
-        match memory.life(&*self.clock).await {
+        let memory = Memory::new(self.sources.ledger.store.clone(), self.golem_id.clone());
+        match memory.life(&*self.sources.clock).await {
             Ok(life) if life.wound_up_at.is_some() => return,
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "whether this was done before is not known: it is done"),
         }
         self.wind_up(on_death).await;
         // A dead Golem's memory is not updated any more, so the outcome of pending orders is stored here.
-        if let Err(error) = memory.hear_of_ends(self.clock.now_millis()).await {
+        if let Err(error) = memory.hear_of_ends(self.sources.clock.now_millis()).await {
             tracing::warn!(%error, "how the last orders ended was not remembered");
         }
-        if let Err(error) = memory.wound_up(self.clock.now_millis()).await {
+        if let Err(error) = memory.wound_up(self.sources.clock.now_millis()).await {
             tracing::warn!(%error, "that the affairs are in order was not kept");
         }
     }
@@ -128,8 +128,8 @@ impl Stage {
     /// Waits until no transaction of the account is pending: a plan that has lost its key may just have granted an
     /// allowance.
     async fn settle_down(&self) {
-        let (Some(pipeline), Some(account)) = (&self.pipeline, self.world.account) else { return };
-        for chain in self.world.chains() {
+        let (Some(pipeline), Some(account)) = (&self.sources.pipeline, self.sources.world.account) else { return };
+        for chain in self.sources.world.chains() {
             if let Err(refusal) = pipeline.turn(chain.network().chain_id, account, ON_ITS_WAY).await {
                 self.tally()
                     .remark(&format!("what was on its way at the Golem's death did not end: {}", refusal.message));
@@ -138,10 +138,10 @@ impl Stage {
     }
 
     async fn wind_up(&self, on_death: OnDeath) {
-        if let Some(revocation) = &self.revocation {
+        if let Some(revocation) = &self.control.revocation {
             revocation.revoke(Revoked::Death);
         }
-        let revoked = self.revocation.is_some();
+        let revoked = self.control.revocation.is_some();
         self.settle_down().await;
         let orders = self.take_orders_back(Some(&self.golem_id)).await;
         let allowances = self.take_allowances_back().await;
@@ -154,7 +154,7 @@ impl Stage {
             "tokens_silent": allowances.left.map(|left| left.silent),
             "on_death": on_death,
         });
-        let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
+        let trail = Trail::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
         let note = Note { kind: Kind::GolemDied, call_id: None, golem_id: self.golem_id.clone(), body };
         if let Err(error) = trail.record(note).await {
             tracing::warn!(%error, "the death is not on the audit trail");
@@ -163,10 +163,10 @@ impl Stage {
         for words in &orders.locked {
             self.tell_last(words);
         }
-        match at_death(on_death, self.network.money) {
+        match at_death(on_death, self.sources.network.money) {
             Holdings::Stay => {}
             Holdings::AreSold => self.sell_all(Cause::Death).await,
-            Holdings::AreAskedFor => self.own.ask(Own::SellAfterDeath, self.clock.now_millis()),
+            Holdings::AreAskedFor => self.control.own.ask(Own::SellAfterDeath, self.sources.clock.now_millis()),
         }
     }
 
@@ -193,7 +193,8 @@ impl Stage {
                 spender: spender.map(|spender| spender.to_string()),
                 chain: chain_id.to_string(),
             };
-            let response = self.operator.call(Call::new(TokenRevoke::META.name, Input::Json(json!(params)))).await;
+            let response =
+                self.sources.operator.call(Call::new(TokenRevoke::META.name, Input::Json(json!(params)))).await;
             match response.status {
                 Status::Success => taken_back += 1,
                 Status::Partial | Status::Simulated | Status::Blocked | Status::Rejected | Status::Error => {

@@ -19,7 +19,7 @@ pub(super) const STAY: &str = "the Golem's keys stay revoked until the program i
 impl Stage {
     /// True if a stop has removed the Golem's keys.
     pub(super) fn keys_revoked(&self) -> bool {
-        self.revocation.as_ref().is_some_and(|revocation| revocation.why() == Some(Revoked::Stop))
+        self.control.revocation.as_ref().is_some_and(|revocation| revocation.why() == Some(Revoked::Stop))
     }
 
     /// Stop level that applies to the Golem: `Revoke` while its keys are removed, whatever is in force.
@@ -29,7 +29,7 @@ impl Stage {
 
     /// Removes the keys if the stop requires it, and reports it once.
     pub(super) fn revoke_keys(&self, found: &InForce) {
-        let (Some(revocation), InForce::Stop(stop)) = (&self.revocation, found) else { return };
+        let (Some(revocation), InForce::Stop(stop)) = (&self.control.revocation, found) else { return };
         if self.watch_only || stop.level != StopLevel::Revoke || !revocation.revoke(Revoked::Stop) {
             return;
         }
@@ -41,11 +41,11 @@ impl Stage {
         self.tell_last(&words);
         self.tally().remark(&words);
         let body = json!({
-            "account": self.world.account, "by": stop.by, "reason": stop.reason,
+            "account": self.sources.world.account, "by": stop.by, "reason": stop.reason,
             "delegation": if delegated { "stands until its owner disables it" } else { "none" },
         });
         let note = Note { kind: Kind::KeysRevoked, call_id: None, golem_id: self.golem_id.clone(), body };
-        let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
+        let trail = Trail::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
         self.record_to_the_end(async move { trail.record(note).await });
     }
 

@@ -27,7 +27,7 @@ const MOST_ENTRIES: u32 = 1_000;
 impl Stage {
     /// Present state of everything that is not an event.
     pub(super) fn snapshot(&self, watched: &Watched) -> Snapshot {
-        let (policy, version) = match &self.keeper {
+        let (policy, version) = match &self.sources.keeper {
             Some(keeper) => {
                 let adopted = keeper.current();
                 (adopted.policy, adopted.version)
@@ -37,10 +37,10 @@ impl Stage {
         let limits = self.limits(&policy);
         let (limits, fault) = match limits {
             Ok(limits) => (limits, watched.policy_fault.clone().or_else(|| self.keys_fault())),
-            Err(why) => (None, Some(SafeText::clean(&why, 300))),
+            Err(error) => (None, Some(SafeText::clean(&error.to_string(), 300))),
         };
-        let own = self.brake.own.borrow().clone();
-        let stop = match self.in_force.borrow().as_ref() {
+        let own = self.control.brake.own.borrow().clone();
+        let stop = match self.links.in_force.borrow().as_ref() {
             None | Some(InForce::None) => None,
             Some(InForce::Stop(stop)) => Some(StopNow {
                 level: stop.level,
@@ -57,17 +57,17 @@ impl Stage {
                 own_hold: false,
             }),
         };
-        let holdings = self.holdings.borrow().clone();
+        let holdings = self.links.holdings.borrow().clone();
         let (held, all_priced) = worth(&holdings);
         // The vitals of a live Golem include funds that are on their way over bridges; the wallets alone do not.
-        let lives = *self.phase_now.borrow() != Phase::Terminal;
+        let lives = *self.links.phase_now.borrow() != Phase::Terminal;
         let equity = self.tally().equity().filter(|_| lives).or(held);
         Snapshot {
             golem_id: self.golem_id.clone(),
-            at: self.clock.now_millis(),
-            account: self.world.account,
-            paper: self.paper.as_ref().is_some_and(golem_tools::engine::Paper::on),
-            phase: *self.phase_now.borrow(),
+            at: self.sources.clock.now_millis(),
+            account: self.sources.world.account,
+            paper: self.sources.paper.as_ref().is_some_and(golem_tools::engine::Paper::on),
+            phase: *self.links.phase_now.borrow(),
             policy: PolicyNow { name: SafeText::clean(&policy.name(), 60), version, hash: policy.hash() },
             limits,
             fault,
@@ -76,23 +76,25 @@ impl Stage {
             holdings,
             equity,
             all_priced,
-            allowances: self.allowances.borrow().clone(),
+            allowances: self.links.allowances.borrow().clone(),
             grants: self.grants(),
-            running: u32::try_from(self.running.load(Ordering::SeqCst)).unwrap_or(u32::MAX),
+            running: u32::try_from(self.control.running.load(Ordering::SeqCst)).unwrap_or(u32::MAX),
         }
     }
 
-    fn limits(&self, policy: &Policy) -> Result<Option<Limits>, String> {
-        let Some((account, chain)) = self.world.account.zip(self.world.chains().first()) else { return Ok(None) };
-        let caps = policy.caps(*self.phase_now.borrow(), false);
-        let (now, chain_id) = (self.clock.now_millis(), chain.network().chain_id);
-        let on_paper = self.world.paper().map(|paper| paper.ledger.store());
-        let read = on_paper.unwrap_or(&self.ledger.store).read(|connection| {
+    fn limits(&self, policy: &Policy) -> Result<Option<Limits>, LedgerError> {
+        let Some((account, chain)) = self.sources.world.account.zip(self.sources.world.chains().first()) else {
+            return Ok(None);
+        };
+        let caps = policy.caps(*self.links.phase_now.borrow(), false);
+        let (now, chain_id) = (self.sources.clock.now_millis(), chain.network().chain_id);
+        let on_paper = self.sources.world.paper().map(|paper| paper.ledger.store());
+        let read = on_paper.unwrap_or(&self.sources.ledger.store).read(|connection| {
             let usage = ledger::usage(connection, now, chain_id, account, [], caps.cool_off)?
                 .called_by(connection, &self.golem_id)?;
             Ok::<_, LedgerError>((usage, ledger::held(connection)?))
         });
-        let (usage, held) = read.map_err(|error| error.to_string())?;
+        let (usage, held) = read?;
         let most = |span: Span| {
             let of_span = caps.spend.iter().filter(|cap| cap.span == span);
             of_span.map(|cap| cap.limit).min().map(Micros::dollars)
@@ -115,9 +117,9 @@ impl Stage {
     }
 
     fn grants(&self) -> Vec<GrantNow> {
-        let Some(desk) = &self.desk else { return Vec::new() };
+        let Some(desk) = &self.sources.desk else { return Vec::new() };
         let symbol = |chain_id: u64, token: &TokenId| {
-            let chain = self.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
+            let chain = self.sources.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
             match (token, chain) {
                 (TokenId::Native, Some(chain)) => SafeText::clean(chain.network().native_symbol, 20),
                 (TokenId::Native, None) => SafeText::clean("the coin", 20),
@@ -151,10 +153,11 @@ impl Stage {
 
     /// Reads the allowances on the listed tokens; `None` if a chain did not answer.
     pub(super) async fn read_allowances(&self) -> Option<AllowancesNow> {
-        let owner = self.world.account?;
+        let owner = self.sources.world.account?;
         let mut all = AllowancesNow::default();
-        for chain in self.world.chains() {
-            let AllowancesNow { rows, silent } = allowances::standing(chain, owner, &self.ledger.store).await.ok()?;
+        for chain in self.sources.world.chains() {
+            let AllowancesNow { rows, silent } =
+                allowances::standing(chain, owner, &self.sources.ledger.store).await.ok()?;
             all.rows.extend(rows);
             all.silent.extend(silent);
         }
@@ -167,19 +170,19 @@ impl Stage {
         match query {
             Query::Audit { after, call, most } => {
                 let most = most.min(MOST_ENTRIES);
-                let read = self.ledger.store.read(|connection| audit::entries(connection, after, call, most));
+                let read = self.sources.ledger.store.read(|connection| audit::entries(connection, after, call, most));
                 read.map_or_else(|error: AuditError| nothing(&error), |entries| Found::Audit { entries: told(entries) })
             }
             Query::AuditTail { most } => {
                 let most = most.min(MOST_ENTRIES);
-                let read = self.ledger.store.read(|connection| {
+                let read = self.sources.ledger.store.read(|connection| {
                     let head = audit::head(connection)?;
                     audit::entries(connection, head.seq.saturating_sub(u64::from(most)), None, most)
                 });
                 read.map_or_else(|error: AuditError| nothing(&error), |entries| Found::Audit { entries: told(entries) })
             }
             Query::VerifyAudit => {
-                let store = self.ledger.store.clone();
+                let store = self.sources.ledger.store.clone();
                 let checked = tokio::task::spawn_blocking(move || {
                     let anchor = Anchor::beside(store.path());
                     store.read(|connection| audit::verify(connection, &anchor, None))
@@ -196,7 +199,7 @@ impl Stage {
                 }
             }
             Query::History { after } => {
-                let fabric = self.fabric.clone();
+                let fabric = self.sources.fabric.clone();
                 match tokio::task::spawn_blocking(move || fabric.history(after)).await {
                     Ok(Ok(history)) => {
                         Found::History { events: history.events, last: history.last, complete: history.complete }

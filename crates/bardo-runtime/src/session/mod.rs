@@ -26,6 +26,7 @@ mod brake;
 mod cues;
 mod doing;
 mod dying;
+mod error;
 mod keys;
 mod looking;
 #[cfg(test)]
@@ -188,7 +189,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
             booted = &mut booting => match booted {
                 Ok(stage) => break stage,
                 Err(why) => {
-                    tell(&news, News::Market(Update::Fault { chain: None, message: SafeText::clean(&why, 400) })).await;
+                    tell(&news, News::Market(Update::Fault { chain: None, message: SafeText::clean(&why.to_string(), 400) })).await;
                     return wait_for_leave(&mut commands, &news).await;
                 }
             },

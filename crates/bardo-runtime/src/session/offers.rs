@@ -1,12 +1,14 @@
 //! Manual writes in two steps: previewed and held, then committed by permit and hash. So exactly what the operator saw
 //! is signed: the same bytes within the same bounds, or nothing.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use alloy::primitives::B256;
+use parking_lot::Mutex;
 use serde_json::json;
 
+use super::error::{CommandError, OfferError};
 use super::stage::Stage;
 use super::tell;
 use crate::questions::{Listed, Told, mirror};
@@ -38,9 +40,9 @@ struct Held {
 }
 
 impl Offers {
-    /// Changes the open offers. No code panics while it holds this lock.
+    /// Does something with those that are not over.
     fn with<T>(&self, change: impl FnOnce(&mut Vec<Held>) -> T) -> T {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         held.retain(|held| !held.offer.is_over());
         change(&mut held)
     }
@@ -59,13 +61,13 @@ impl Offers {
     }
 
     /// Removes and returns the offer of this permit, if its hash matches.
-    fn take(&self, permit_id: PermitId, simulation_hash: B256) -> Result<Offer, String> {
+    fn take(&self, permit_id: PermitId, simulation_hash: B256) -> Result<Offer, OfferError> {
         self.with(|held| {
             let at = held.iter().position(|held| held.offer.permit_id() == permit_id);
-            let at = at.ok_or("this offer is over: preview it again")?;
+            let at = at.ok_or(OfferError::Over)?;
             match held.get(at).map(|held| &held.offer) {
                 Some(offer) if offer.preview().permit.simulation_hash == simulation_hash => Ok(held.remove(at).offer),
-                _ => Err("what was shown is not what this permit was given for: nothing was signed".to_owned()),
+                _ => Err(OfferError::Changed),
             }
         })
     }
@@ -93,28 +95,29 @@ impl Stage {
     /// Previews a write on the operator's behalf and holds it, in the background.
     pub(super) async fn offer(self: &Arc<Self>, ticket: u64, call: Call) {
         // Only one offer is reviewed at a time.
-        self.offers.clear();
-        let call_id = self.operator.new_call_id();
-        tell(&self.news, News::Began { ticket, call_id }).await;
+        self.control.offers.clear();
+        let call_id = self.sources.operator.new_call_id();
+        tell(&self.links.news, News::Began { ticket, call_id }).await;
         let stage = Arc::clone(self);
-        stage.running.fetch_add(1, Ordering::SeqCst);
+        stage.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
-            let (response, question) = match stage.operator.offer(Call { call_id: Some(call_id), ..call }).await {
+            let (response, question) = match stage.sources.operator.offer(Call { call_id: Some(call_id), ..call }).await
+            {
                 Offered::Over(response) => (*response, None),
                 Offered::Held(offer) => {
                     let (response, question) = (shown(&offer), stage.offer_question(&offer));
                     // A session that is ending holds no offers.
-                    let holds = !*stage.leaving.borrow();
+                    let holds = !*stage.control.leaving.borrow();
                     if holds {
-                        stage.offers.hold(ticket, *offer);
+                        stage.control.offers.hold(ticket, *offer);
                     }
                     (response, holds.then_some(question))
                 }
             };
-            stage.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+            stage.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.links.news, News::Reply { ticket, response: Box::new(response) }).await;
             if let Some(question) = question {
-                tell(&stage.news, News::Offered { ticket, question: Box::new(question) }).await;
+                tell(&stage.links.news, News::Offered { ticket, question: Box::new(question) }).await;
             }
         });
     }
@@ -128,15 +131,15 @@ impl Stage {
         ticket: u64,
         permit_id: PermitId,
         simulation_hash: B256,
-    ) -> Result<(), String> {
-        let offer = self.offers.take(permit_id, simulation_hash)?;
-        tell(&self.news, News::Began { ticket, call_id: offer.call_id() }).await;
+    ) -> Result<(), OfferError> {
+        let offer = self.control.offers.take(permit_id, simulation_hash)?;
+        tell(&self.links.news, News::Began { ticket, call_id: offer.call_id() }).await;
         let stage = Arc::clone(self);
-        stage.running.fetch_add(1, Ordering::SeqCst);
+        stage.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let response = offer.commit().await;
-            stage.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+            stage.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.links.news, News::Reply { ticket, response: Box::new(response) }).await;
         });
         Ok(())
     }
@@ -147,8 +150,9 @@ impl Stage {
     fn offer_question(&self, offer: &Offer) -> Question {
         let request = offer.question();
         let chain_id = request.preview.framed.proposal().chain_id;
-        let network = self.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == chain_id);
-        let listed = self.keeper.as_ref().map(|keeper| Listed::of(keeper.current().policy.rules()));
+        let network =
+            self.sources.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == chain_id);
+        let listed = self.sources.keeper.as_ref().map(|keeper| Listed::of(keeper.current().policy.rules()));
         let told = Told { listed: listed.unwrap_or_default(), ..Told::default() };
         let mut question = mirror(&request, network, OFFER_NUMBER, self.money() == Money::Paper, told);
         question.needs_password = self.offer_takes_proof(&request.preview);
@@ -171,7 +175,7 @@ impl Stage {
             ApprovalNeed::Delay { .. } | ApprovalNeed::Approval { .. } => true,
             ApprovalNeed::Instant | ApprovalNeed::Notify => false,
         };
-        asked && self.desk.as_ref().is_some_and(ApprovalDesk::takes_proof)
+        asked && self.sources.desk.as_ref().is_some_and(ApprovalDesk::takes_proof)
     }
 
     /// Handles the operator's answer to their offer: commits or withdraws it.
@@ -184,37 +188,37 @@ impl Stage {
         answer: &OperatorAnswer,
         confirmation: Confirmation,
         password: Option<Password>,
-    ) -> Result<String, String> {
-        let over = "this offer is over: preview it again";
+    ) -> Result<String, CommandError> {
         match answer.kind() {
             AnswerKind::Once => {}
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
-                let Held { offer, .. } = self.offers.answered(permit_id).ok_or(over)?;
+                let Held { offer, .. } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
                 offer.take_back().await;
                 return Ok("withdrawn: nothing was signed".to_owned());
             }
             AnswerKind::Similar | AnswerKind::Smaller => {
-                return Err("an action by hand can be done once, or not".to_owned());
+                return Err(OfferError::OnceOnly.into());
             }
         }
         // Before the offer is removed: after an incomplete confirmation or a wrong password it must still be open.
         let (requirement, takes_proof) = self
+            .control
             .offers
             .look(permit_id, |offer| (requirement(offer.preview()), self.offer_takes_proof(offer.preview())))
-            .ok_or(over)?;
-        requirement.check(&confirmation).map_err(|why| format!("not approved: {why}"))?;
+            .ok_or(OfferError::Over)?;
+        requirement.check(&confirmation).map_err(OfferError::from)?;
         let proof = match takes_proof {
             true => Some(self.prove(self.approving(permit_id)?, password).await?),
             false => None,
         };
-        let Held { ticket, offer } = self.offers.answered(permit_id).ok_or(over)?;
-        tell(&self.news, News::Began { ticket, call_id: offer.call_id() }).await;
+        let Held { ticket, offer } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
+        tell(&self.links.news, News::Began { ticket, call_id: offer.call_id() }).await;
         let stage = Arc::clone(self);
-        stage.running.fetch_add(1, Ordering::SeqCst);
+        stage.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let response = offer.commit_approved(confirmation, proof).await;
-            stage.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+            stage.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.links.news, News::Reply { ticket, response: Box::new(response) }).await;
         });
         Ok("approved once".to_owned())
     }

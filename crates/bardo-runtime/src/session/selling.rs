@@ -11,14 +11,16 @@
 
 mod parts;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use alloy::primitives::Address;
+use parking_lot::MutexGuard;
 
 use super::asking::Own;
 use super::stage::Stage;
+use bardo_base::error::ToolError;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
@@ -63,18 +65,18 @@ struct Holding<'a> {
 
 /// Sells positions when the stop level requires it, once for each stop.
 pub(super) async fn follow(stage: Arc<Stage>) {
-    if stage.watch_only || stage.world.account.is_none() {
+    if stage.watch_only || stage.sources.world.account.is_none() {
         return;
     }
     // Registered from the beginning, so that the time of its reaction in a scenario does not depend on the speed of the
     // machine.
-    let _attendance = stage.clock.attend();
-    let halts_as = halts_as(&stage.golem_id, &stage.network);
+    let _attendance = stage.sources.clock.attend();
+    let halts_as = halts_as(&stage.golem_id, &stage.sources.network);
     let mut known = None;
     loop {
         let (found, wanted) = {
             let decided = stage.decided();
-            let found = stage.brake.file.read();
+            let found = stage.control.brake.file.read();
             let wanted = wanted(&found, &halts_as, decided.as_ref(), stage.money());
             (found, wanted)
         };
@@ -85,14 +87,14 @@ pub(super) async fn follow(stage: Arc<Stage>) {
             match wanted {
                 Wanted::Nothing => {}
                 Wanted::Sell => {
-                    stage.running.fetch_add(1, Ordering::SeqCst);
+                    stage.control.running.fetch_add(1, Ordering::SeqCst);
                     stage.sell_all(Cause::Flatten).await;
-                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                    stage.control.running.fetch_sub(1, Ordering::SeqCst);
                 }
-                Wanted::Ask(own) => stage.own.ask(own, stage.clock.now_millis()),
+                Wanted::Ask(own) => stage.control.own.ask(own, stage.sources.clock.now_millis()),
             }
         }
-        stage.clock.pause(LOOK).await;
+        stage.sources.clock.pause(LOOK).await;
     }
 }
 
@@ -134,17 +136,17 @@ fn wanted(found: &InForce, halts_as: &SafeText, decided: Option<&SafeText>, mone
 }
 
 impl Stage {
-    /// Id of the stop that the operator set by approving a sale. No code panics while it holds this lock.
+    /// The stop that the operator has laid down by a yes to selling.
     fn decided(&self) -> MutexGuard<'_, Option<SafeText>> {
-        self.decided.lock().unwrap_or_else(PoisonError::into_inner)
+        self.control.decided.lock()
     }
 
     /// Lowers the Golem's own halt to flatten with the operator's approval; holdings are sold under it.
     pub(super) fn sell_under_halt(&self, halt: &InForce, proof: OperatorProof) -> Result<String, StopError> {
         // Locked across both steps, so that nobody sees the lower stop before the decision is recorded.
         let mut decided = self.decided();
-        let (reason, now) = ("the operator has what is held sold", self.clock.now_millis());
-        let lowered = self.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now, proof);
+        let (reason, now) = ("the operator has what is held sold", self.sources.clock.now_millis());
+        let lowered = self.control.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now, proof);
         if let InForce::Stop(stop) = lowered? {
             *decided = Some(stop.id);
         }
@@ -169,13 +171,13 @@ impl Stage {
     /// permits, and reports the rest.
     pub(super) async fn sell_all(&self, cause: Cause) {
         self.cancel_before_selling().await;
-        let (Some(account), Some(rules)) = (self.world.account, &self.rules) else { return };
+        let (Some(account), Some(rules)) = (self.sources.world.account, &self.sources.rules) else { return };
         // Another task of this session already sells everything.
-        while self.selling.swap(true, Ordering::SeqCst) {
-            if *self.leaving.borrow() {
+        while self.control.selling.swap(true, Ordering::SeqCst) {
+            if *self.control.leaving.borrow() {
                 return;
             }
-            self.clock.pause(LOOK).await;
+            self.sources.clock.pause(LOOK).await;
         }
         // Another process on this ledger may be selling; its plan must not be ended by a start elsewhere.
         let _alone = loop {
@@ -188,20 +190,22 @@ impl Stage {
                 let words = format!("Nothing was sold: {why}.");
                 self.tally().remark(&words);
                 self.tell_last(&words);
-                self.selling.store(false, Ordering::SeqCst);
+                self.control.selling.store(false, Ordering::SeqCst);
                 return;
             }
         };
         let holdings = self.to_be_sold(account).await;
         let keys = holdings.iter().map(|one| (one.chain.network().chain_id, one.token.id)).collect();
-        match rules.plan_liquidation(account, keys, cause.words(), self.clock.now_millis()).await {
+        match rules.plan_liquidation(account, keys, cause.words(), self.sources.clock.now_millis()).await {
             Ok(()) => {
                 for holding in &holdings {
                     let told = self.sell(holding, account, cause).await;
                     self.tally().remark(&told);
                     self.tell_last(&told);
                     let key = (holding.chain.network().chain_id, holding.token.id);
-                    if let Err(error) = rules.end_liquidation(account, key, &told, self.clock.now_millis()).await {
+                    if let Err(error) =
+                        rules.end_liquidation(account, key, &told, self.sources.clock.now_millis()).await
+                    {
                         tracing::warn!(%error, "that a holding was dealt with is not on record");
                     }
                 }
@@ -213,19 +217,22 @@ impl Stage {
                 self.tell_last(&words);
             }
         }
-        self.selling.store(false, Ordering::SeqCst);
+        self.control.selling.store(false, Ordering::SeqCst);
     }
 
     /// Listed tokens that are held and must be sold. The wrapped native token is last, so that riskier tokens use the
     /// day's limit first.
     async fn to_be_sold(&self, account: Address) -> Vec<Holding<'_>> {
         let mut found = Vec::new();
-        for chain in self.world.chains() {
+        for chain in self.sources.world.chains() {
             match self.held_on(chain, account).await {
                 Ok(held) => found.extend(held),
                 Err(error) => {
-                    let words =
-                        format!("What is held on {} could not be read, and is not sold: {error}", chain.network());
+                    let words = format!(
+                        "What is held on {} could not be read, and is not sold: {}",
+                        chain.network(),
+                        error.message()
+                    );
                     self.tally().remark(&words);
                     self.tell_last(&words);
                 }
@@ -235,17 +242,17 @@ impl Stage {
         found
     }
 
-    async fn held_on<'a>(&self, chain: &'a WorldChain, account: Address) -> Result<Vec<Holding<'a>>, String> {
+    async fn held_on<'a>(&self, chain: &'a WorldChain, account: Address) -> Result<Vec<Holding<'a>>, ToolError> {
         let listed = chain.network().book.tokens().iter().filter(|token| !EXITS.contains(&token.symbol.as_str()));
         let listed: Vec<Address> = listed.map(|token| token.address).collect();
-        let found = chain.held(account, &listed).await.map_err(|error| error.message().to_owned())?;
+        let found = chain.held(account, &listed).await?;
         let mut held = Vec::new();
         for (address, found) in listed.into_iter().zip(found) {
             match found {
                 Held::Amount(amount) => {
                     let token = TokenId::Erc20(address);
-                    let held = self.world.balance(chain.network().chain_id, account, token, amount);
-                    if held.map_err(|error| error.message().to_owned())?.is_zero() {
+                    let held = self.sources.world.balance(chain.network().chain_id, account, token, amount);
+                    if held?.is_zero() {
                         continue;
                     }
                 }
@@ -258,7 +265,7 @@ impl Stage {
                     continue;
                 }
             }
-            let token = chain.token(&address.to_string()).await.map_err(|error| error.message().to_owned())?;
+            let token = chain.token(&address.to_string()).await?;
             held.push(Holding { chain, token, address });
         }
         Ok(held)
@@ -266,9 +273,9 @@ impl Stage {
 
     /// Reason that selling must end now, if there is one.
     fn must_end(&self, cause: Cause) -> Option<&'static str> {
-        let flattens = self.brake.file.read().level() == Some(StopLevel::Flatten);
+        let flattens = self.control.brake.file.read().level() == Some(StopLevel::Flatten);
         match cause {
-            _ if *self.leaving.borrow() => Some("the session ends"),
+            _ if *self.control.leaving.borrow() => Some("the session ends"),
             Cause::Flatten if !flattens => Some("the stop ladder does not say so any more"),
             Cause::Flatten | Cause::Death => None,
         }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -55,13 +56,30 @@ const NOT_ATTACHED: &str =
 
 /// State of a running session.
 pub(super) struct Stage {
-    pub golem: Executor,
-    pub operator: Executor,
     pub golem_id: GolemId,
     pub name: SafeText,
     /// Archetype of the Golem.
     pub role: SafeText,
     pub watch_only: bool,
+    /// Treatment of its holdings when it dies.
+    pub on_death: OnDeath,
+    /// True with simulated time.
+    pub has_own_time: bool,
+    /// True in step-by-step mode.
+    pub step_by_step: bool,
+    /// True if an external brain process leads, which can write to the ledger like any process of this user.
+    pub led_by_program: bool,
+    /// Isolation of that process; `None` without one.
+    pub brain_isolation: Option<Isolation>,
+    pub sources: Sources,
+    pub control: Control,
+    pub links: Links,
+}
+
+/// What the session reads from and acts with, made when it starts.
+pub(super) struct Sources {
+    pub golem: Executor,
+    pub operator: Executor,
     pub catalog: Catalog,
     pub roles: Arc<Archetypes>,
     pub paper: Option<Paper>,
@@ -69,54 +87,52 @@ pub(super) struct Stage {
     pub pipeline: Option<Pipeline>,
     pub keeper: Option<Arc<Keeper>>,
     pub rules: Option<Arc<OperatorRules>>,
+    pub world: Arc<World>,
+    pub sandbox: Option<Sandbox>,
+    pub ledger: Ledger,
+    /// Shared approval queue of all processes on this ledger.
+    pub shared: Shared,
+    pub network: Network,
+    pub clock: Arc<dyn Clock>,
+    pub fabric: Fabric,
+    pub journal: PathBuf,
+}
+
+/// What the operator, shows and stops change while the session runs.
+pub(super) struct Control {
+    pub brake: Brake,
+    /// Handle that revokes the Golem's access to its account.
+    pub revocation: Option<Revocation>,
     pub own: OwnQuestions,
     /// Previews that wait for the operator.
     pub offers: Offers,
     pub tally: Arc<Mutex<Tally>>,
-    pub holdings: watch::Sender<Vec<ChainHoldings>>,
-    pub stop: watch::Sender<Option<StopLevel>>,
-    /// Stop file's content at the last poll; `None` before the first.
-    pub in_force: watch::Sender<Option<InForce>>,
-    /// Allowances at the last reading.
-    pub allowances: watch::Sender<AllowancesNow>,
-    /// Handle that revokes the Golem's access to its account.
-    pub revocation: Option<Revocation>,
-    /// Treatment of its holdings when it dies.
-    pub on_death: OnDeath,
-    /// True with simulated time.
-    pub has_own_time: bool,
     /// Chains whose block production a scenario has halted.
     pub halted: Mutex<BTreeSet<u64>>,
     /// Scenario whose cues are triggered.
     pub cues: watch::Sender<Option<Script>>,
     /// Number of moments of a scenario that may still happen, in step-by-step mode.
     pub steps: Semaphore,
-    /// True in step-by-step mode.
-    pub step_by_step: bool,
-    pub leaving: watch::Sender<bool>,
     /// Number of manual calls that are not answered yet.
     pub running: Arc<AtomicU64>,
     /// Id of the stop under which the operator approved the sale of holdings.
     pub decided: Mutex<Option<SafeText>>,
     /// True while holdings are being sold, by one task at a time.
     pub selling: AtomicBool,
+    pub leaving: watch::Sender<bool>,
     pub phase: watch::Sender<Phase>,
-    pub phase_now: watch::Receiver<Phase>,
-    pub brake: Brake,
-    pub fabric: Fabric,
-    pub world: Arc<World>,
-    pub sandbox: Option<Sandbox>,
-    pub ledger: Ledger,
-    /// True if an external brain process leads, which can write to the ledger like any process of this user.
-    pub led_by_program: bool,
-    /// Isolation of that process; `None` without one.
-    pub brain_isolation: Option<Isolation>,
-    /// Shared approval queue of all processes on this ledger.
-    pub shared: Shared,
-    pub network: Network,
-    pub clock: Arc<dyn Clock>,
+}
+
+/// What the session publishes: news for the console, and the last known state for its tasks.
+pub(super) struct Links {
     pub news: mpsc::Sender<News>,
-    pub journal: PathBuf,
+    pub holdings: watch::Sender<Vec<ChainHoldings>>,
+    pub stop: watch::Sender<Option<StopLevel>>,
+    /// Stop file's content at the last poll; `None` before the first.
+    pub in_force: watch::Sender<Option<InForce>>,
+    /// Allowances at the last reading.
+    pub allowances: watch::Sender<AllowancesNow>,
+    pub phase_now: watch::Receiver<Phase>,
 }
 
 /// Channels to the actor.
@@ -127,7 +143,7 @@ pub(super) struct Lines {
 
 impl Stage {
     pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        self.control.tally.lock()
     }
 
     /// Runs until the console leaves or closes.
@@ -143,17 +159,17 @@ impl Stage {
         let (shows, asked) = mpsc::channel(WAITING);
         let lines = Lines { words, shows };
         let mut tasks = JoinSet::new();
-        let events = stage.fabric.subscribe(super::watching::WINDOW);
+        let events = stage.sources.fabric.subscribe(super::watching::WINDOW);
         let (close, closing) = oneshot::channel();
         let telling = tokio::spawn(super::watching::events(Arc::clone(&stage), events, closing));
         super::watching::chains(&stage, &mut tasks);
-        tell(&stage.news, News::Ready(Box::new(stage.ready(&options)))).await;
+        tell(&stage.links.news, News::Ready(Box::new(stage.ready(&options)))).await;
         if options.watch {
-            let words = match stage.sandbox {
+            let words = match stage.sources.sandbox {
                 Some(_) => NOT_ATTACHED_EMBEDDED,
                 None => NOT_ATTACHED,
             };
-            tell(&stage.news, News::Told { done: false, words: SafeText::clean(words, 400) }).await;
+            tell(&stage.links.news, News::Told { done: false, words: SafeText::clean(words, 400) }).await;
         }
         // The actor must see the stop in force.
         stage.look_at_stop();
@@ -161,26 +177,26 @@ impl Stage {
         tasks.spawn(super::watching::allowances(Arc::clone(&stage)));
         let seat = Seat {
             golem_id: stage.golem_id.clone(),
-            executor: stage.golem.clone(),
-            fabric: stage.fabric.clone(),
-            clock: stage.clock.clone(),
-            phase: stage.phase.clone(),
+            executor: stage.sources.golem.clone(),
+            fabric: stage.sources.fabric.clone(),
+            clock: stage.sources.clock.clone(),
+            phase: stage.control.phase.clone(),
             words: heard,
             shows: asked,
-            stop: stage.stop.subscribe(),
+            stop: stage.links.stop.subscribe(),
             role: stage.role.clone(),
-            roles: Arc::clone(&stage.roles),
-            world: Arc::clone(&stage.world),
-            store: stage.ledger.store.clone(),
-            stop_file: stage.brake.file.clone(),
-            halts_as: super::selling::halts_as(&stage.golem_id, &stage.network),
-            leaving: stage.leaving.subscribe(),
-            attendance: stage.clock.attend(),
+            roles: Arc::clone(&stage.sources.roles),
+            world: Arc::clone(&stage.sources.world),
+            store: stage.sources.ledger.store.clone(),
+            stop_file: stage.control.brake.file.clone(),
+            halts_as: super::selling::halts_as(&stage.golem_id, &stage.sources.network),
+            leaving: stage.control.leaving.subscribe(),
+            attendance: stage.sources.clock.attend(),
         };
-        stage.cues.send_replace(actor.script());
+        stage.control.cues.send_replace(actor.script());
         let mut watched = super::watching::Watched::new(&stage);
         // Such a brain could type the keys of an approval, but does not know the password.
-        if let Some(desk) = stage.desk.as_ref().filter(|_| stage.here_needs_password()) {
+        if let Some(desk) = stage.sources.desk.as_ref().filter(|_| stage.here_needs_password()) {
             desk.require_proof();
         }
         let life = if options.watch { None } else { Some(tokio::spawn(actor.live(seat))) };
@@ -192,8 +208,8 @@ impl Stage {
         }
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut desk = stage.desk.as_ref().map(ApprovalDesk::watch);
-        let mut stopped = stage.in_force.subscribe();
+        let mut desk = stage.sources.desk.as_ref().map(ApprovalDesk::watch);
+        let mut stopped = stage.links.in_force.subscribe();
         let mode = loop {
             tokio::select! {
                 sent = commands.recv() => match sent {
@@ -217,11 +233,11 @@ impl Stage {
         drop(close);
         // A console that reads nothing more must not block the end.
         let _told = timeout(LAST_EVENTS, telling).await;
-        let flushing = stage.fabric.clone();
+        let flushing = stage.sources.fabric.clone();
         // Flushing the journal is worth a moment; a failing disk has been reported already.
         let _flushed = tokio::task::spawn_blocking(move || flushing.flush()).await;
         let farewell = stage.tally().farewell(&stage.journal_words());
-        tell(&stage.news, News::Left(Box::new(farewell))).await;
+        tell(&stage.links.news, News::Left(Box::new(farewell))).await;
     }
 
     /// True if the brain that raises requests here could act as the operator: its requests then need the key's
@@ -231,7 +247,7 @@ impl Stage {
     }
 
     fn journal_words(&self) -> SafeText {
-        SafeText::clean(&self.journal.display().to_string(), 400)
+        SafeText::clean(&self.sources.journal.display().to_string(), 400)
     }
 
     fn ready(&self, options: &SessionOptions) -> Ready {
@@ -239,7 +255,7 @@ impl Stage {
             golem_id: self.golem_id.clone(),
             name: self.name.clone(),
             role: self.role.clone(),
-            tools: self.catalog.iter().map(|entry| tool_info(entry)).collect(),
+            tools: self.sources.catalog.iter().map(|entry| tool_info(entry)).collect(),
             scenarios: options.scenarios.clone(),
             journal: Some(self.journal_words()),
             commands: golem::brain::operator::commands(),
@@ -256,12 +272,12 @@ impl Stage {
         lines: &Lines,
         watched: &mut super::watching::Watched,
     ) {
-        self.leaving.send_replace(true);
-        if let Some(desk) = &self.desk {
+        self.control.leaving.send_replace(true);
+        if let Some(desk) = &self.sources.desk {
             desk.withdraw_all("the operator leaves");
         }
-        self.own.clear();
-        self.offers.clear();
+        self.control.own.clear();
+        self.control.offers.clear();
         if mode == LeaveMode::Now {
             if let Some(life) = life {
                 life.abort();
@@ -284,7 +300,7 @@ impl Stage {
                 // Each cancellation has its own timeout; signed transactions have theirs after the last one.
                 ends = Instant::now() + SETTLING;
             }
-            if !alive && !cancels && self.running.load(Ordering::SeqCst) == 0 {
+            if !alive && !cancels && self.control.running.load(Ordering::SeqCst) == 0 {
                 return;
             }
             if Instant::now() >= ends {

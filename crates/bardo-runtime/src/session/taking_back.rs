@@ -72,7 +72,9 @@ impl Stage {
     /// Unwinds the account's open orders, or those of one Golem, with the tools for it; returns the remaining ones.
     pub(super) async fn take_orders_back(&self, of: Option<&GolemId>) -> Remaining {
         let mut left = Remaining::default();
-        let (Ok(orders), Some(account)) = (self.world.orders(), self.world.account) else { return left };
+        let (Ok(orders), Some(account)) = (self.sources.world.orders(), self.sources.world.account) else {
+            return left;
+        };
         let live = match orders.live() {
             Ok(live) => live,
             Err(error) => {
@@ -113,6 +115,6 @@ impl Stage {
     }
 
     async fn by_hand(&self, tool: &str, params: Value) -> ToolResponse {
-        self.operator.call(Call::new(tool, Input::Json(params))).await
+        self.sources.operator.call(Call::new(tool, Input::Json(params))).await
     }
 }

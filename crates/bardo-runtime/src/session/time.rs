@@ -70,8 +70,8 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
             }
         }
         // The state of the stop file is published before the next tick.
-        stage.stop.send_if_modified(|known| {
-            let now = stage.lasting(stage.brake.file.read().level());
+        stage.links.stop.send_if_modified(|known| {
+            let now = stage.lasting(stage.control.brake.file.read().level());
             std::mem::replace(known, now) != now
         });
         let answered = options.operator && answer_open(&stage);
@@ -80,8 +80,8 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
             continue;
         }
         let now = clock.now_millis();
-        let leaving = *stage.leaving.borrow();
-        let over = ends && stage.running.load(Ordering::SeqCst) == 0 && stage.is_over();
+        let leaving = *stage.control.leaving.borrow();
+        let over = ends && stage.control.running.load(Ordering::SeqCst) == 0 && stage.is_over();
         if over && looked {
             // Nothing more happens, however long the observer takes to leave.
             stage.settled();
@@ -102,7 +102,7 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
         }
         let next = now.saturating_add(tick);
         if options.step && !leaving && cues.is_moment(now, next) {
-            match stage.steps.acquire().await {
+            match stage.control.steps.acquire().await {
                 Ok(permit) => permit.forget(),
                 Err(_) => return,
             }
@@ -120,12 +120,12 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
 impl Stage {
     /// True if the scenario has nothing left to do.
     fn is_over(&self) -> bool {
-        self.cues.borrow().as_ref().is_some_and(|script| script.played.borrow().is_over())
+        self.control.cues.borrow().as_ref().is_some_and(|script| script.played.borrow().is_over())
     }
 
     /// Reports that nothing started by the scenario is still running.
     fn settled(&self) {
-        if let Some(script) = self.cues.borrow().as_ref() {
+        if let Some(script) = self.control.cues.borrow().as_ref() {
             script.played.send_if_modified(|played| !std::mem::replace(&mut played.settled, true));
         }
     }
@@ -134,7 +134,7 @@ impl Stage {
 /// Makes the blocks that are due between `before` and `elapsed`, in milliseconds since the beginning: at most one per
 /// chain.
 async fn make_blocks(stage: &Stage, before: u64, elapsed: u64) {
-    let Some(sandbox) = &stage.sandbox else { return };
+    let Some(sandbox) = &stage.sources.sandbox else { return };
     for chain in sandbox.chains() {
         let pace = chain.deployment.plan.block_millis.max(1);
         let due = elapsed / pace > before / pace;
@@ -147,8 +147,8 @@ async fn make_blocks(stage: &Stage, before: u64, elapsed: u64) {
 
 /// Answers the open requests as the scenario's operator; returns true if any was answered.
 fn answer_open(stage: &Stage) -> bool {
-    let Some(desk) = &stage.desk else { return false };
-    let operator = stage.cues.borrow().as_ref().map_or(Operator::Wait, |script| script.scenario.operator);
+    let Some(desk) = &stage.sources.desk else { return false };
+    let operator = stage.control.cues.borrow().as_ref().map_or(Operator::Wait, |script| script.scenario.operator);
     let mut answered = false;
     for request in desk.pending() {
         let Some(said) = answer(operator) else { continue };

@@ -65,7 +65,7 @@ pub(super) struct Watched {
 impl Watched {
     pub(super) fn new(stage: &Stage) -> Self {
         Self {
-            adopted: stage.keeper.as_ref().map(|keeper| keeper.current()),
+            adopted: stage.sources.keeper.as_ref().map(|keeper| keeper.current()),
             policy_fault: None,
             policy_since: None,
             numbers: BTreeMap::new(),
@@ -102,7 +102,7 @@ pub(super) async fn events(stage: Arc<Stage>, mut receiver: Receiver, mut closin
                 tally.take(event);
             }
         }
-        if stage.news.send(News::Events(std::mem::take(&mut batch))).await.is_err() {
+        if stage.links.news.send(News::Events(std::mem::take(&mut batch))).await.is_err() {
             return;
         }
     }
@@ -110,8 +110,8 @@ pub(super) async fn events(stage: Arc<Stage>, mut receiver: Receiver, mut closin
 
 /// Starts the tasks that follow every chain.
 pub(super) fn chains(stage: &Arc<Stage>, tasks: &mut JoinSet<()>) {
-    for (place, chain) in stage.world.chains().iter().enumerate() {
-        let sandbox = stage.sandbox.as_ref().and_then(|sandbox| sandbox.chains().get(place)).cloned();
+    for (place, chain) in stage.sources.world.chains().iter().enumerate() {
+        let sandbox = stage.sources.sandbox.as_ref().and_then(|sandbox| sandbox.chains().get(place)).cloned();
         tasks.spawn(chain_blocks(Arc::clone(stage), place, sandbox));
         tasks.spawn(chain_health(Arc::clone(stage), place, chain.client.clone()));
     }
@@ -124,7 +124,7 @@ pub(super) async fn stop(stage: Arc<Stage>) {
     loop {
         tokio::select! {
             _ = look.tick() => {}
-            () = stage.brake.rung.notified() => {}
+            () = stage.control.brake.rung.notified() => {}
         }
         stage.look_at_stop();
     }
@@ -135,7 +135,7 @@ pub(super) async fn allowances(stage: Arc<Stage>) {
     loop {
         // If a chain does not answer, the known state stays until the next reading.
         if let Some(allowances) = stage.read_allowances().await {
-            stage.allowances.send_replace(allowances);
+            stage.links.allowances.send_replace(allowances);
         }
         sleep(ALLOWANCES_EVERY).await;
     }
@@ -152,7 +152,7 @@ async fn chain_health(stage: Arc<Stage>, place: usize, client: ChainClient) {
         let endpoints = endpoints_state(&now, in_process);
         if endpoints != told {
             told = endpoints.clone();
-            tell(&stage.news, News::Market(Update::Endpoints { chain: place, state: endpoints })).await;
+            tell(&stage.links.news, News::Market(Update::Endpoints { chain: place, state: endpoints })).await;
         }
         if let Some(dispute) = now.disputes().map(|(_, dispute)| dispute).next() {
             if known != ChainState::Disputed {
@@ -187,8 +187,8 @@ fn endpoints_state(health: &provider::ChainHealth, in_process: bool) -> Endpoint
 }
 
 async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxChain>) {
-    let Some(chain) = stage.world.chains().get(place) else { return };
-    let wallet = stage.world.account.unwrap_or(Address::ZERO);
+    let Some(chain) = stage.sources.world.chains().get(place) else { return };
+    let wallet = stage.sources.world.account.unwrap_or(Address::ZERO);
     let pools = sandbox.as_ref().map(|chain| pools_of(&chain.deployment)).unwrap_or_default();
     let fault = |words: &dyn std::fmt::Display| {
         let message = SafeText::clean(&words.to_string(), 160);
@@ -197,8 +197,8 @@ async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxCh
     let network: Network = chain.network().clone();
     let reader = ChainReader::new(place, network.clone(), chain.client.provider().clone(), wallet, pools);
     let mut reader = match reader {
-        Ok(reader) => reader.with_paper(stage.paper.clone()),
-        Err(error) => return tell(&stage.news, fault(&error)).await,
+        Ok(reader) => reader.with_paper(stage.sources.paper.clone()),
+        Err(error) => return tell(&stage.links.news, fault(&error)).await,
     };
     let mut next = NextHead::of(chain, sandbox.as_ref());
     let (mut head, mut paper) = (None, PaperSeen::default());
@@ -222,12 +222,12 @@ async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxCh
                     stage.emit(None, EventKind::ChainBlock(block));
                 }
                 stage.hold(&network, number, &snapshot);
-                tell(&stage.news, News::Market(Update::Chain(Box::new(snapshot)))).await;
+                tell(&stage.links.news, News::Market(Update::Chain(Box::new(snapshot)))).await;
             }
-            Err(error) => tell(&stage.news, fault(&error)).await,
+            Err(error) => tell(&stage.links.news, fault(&error)).await,
         }
     }
-    tell(&stage.news, fault(&"the chain has stopped")).await;
+    tell(&stage.links.news, fault(&"the chain has stopped")).await;
 }
 
 /// Paper mode and version of the paper ledger at the last reading of a chain.
@@ -238,7 +238,7 @@ impl PaperSeen {
     /// Waits until balances differ from those that were read: paper mode was entered or left, or a paper balance
     /// changed.
     async fn moved(&mut self, stage: &Stage) {
-        let Some((paper, desk)) = stage.paper.as_ref().and_then(|paper| Some((paper, paper.desk()?))) else {
+        let Some((paper, desk)) = stage.sources.paper.as_ref().and_then(|paper| Some((paper, paper.desk()?))) else {
             return std::future::pending().await;
         };
         loop {
@@ -297,7 +297,7 @@ impl NextHead {
 
 impl Stage {
     pub(super) fn emit(&self, call_id: Option<CallId>, kind: EventKind) {
-        self.fabric.emit(&self.golem_id, call_id, kind);
+        self.sources.fabric.emit(&self.golem_id, call_id, kind);
     }
 
     /// Stores the wallet's balances on a chain.
@@ -313,7 +313,7 @@ impl Stage {
             block,
             rows: rows.collect(),
         };
-        self.holdings.send_modify(|all| match all.iter_mut().find(|one| one.chain_id == held.chain_id) {
+        self.links.holdings.send_modify(|all| match all.iter_mut().find(|one| one.chain_id == held.chain_id) {
             Some(known) => *known = held,
             None => {
                 all.push(held);
@@ -325,7 +325,11 @@ impl Stage {
 
     /// Kind of money, with paper as a kind of its own.
     pub(super) fn money(&self) -> Money {
-        if self.paper.as_ref().is_some_and(golem_tools::engine::Paper::on) { Money::Paper } else { self.network.money }
+        if self.sources.paper.as_ref().is_some_and(golem_tools::engine::Paper::on) {
+            Money::Paper
+        } else {
+            self.sources.network.money
+        }
     }
 
     /// Polls everything that has no channel.
@@ -338,18 +342,18 @@ impl Stage {
         let same = watched.snapshot.as_ref().is_some_and(|known| known.says_the_same(&snapshot));
         if !same {
             watched.snapshot = Some(snapshot.clone());
-            tell(&self.news, News::Snapshot(Arc::new(snapshot))).await;
+            tell(&self.links.news, News::Snapshot(Arc::new(snapshot))).await;
         }
     }
 
     /// Reads the stop file and publishes changes.
     pub(super) fn look_at_stop(&self) {
-        for set in self.brake.take_beneath() {
+        for set in self.control.brake.take_beneath() {
             let changed = HaltChanged { level: Some(set.level), by: set.by.clone(), reason: set.reason.clone() };
             self.note_stop(Kind::HaltRaised, &changed, &InForce::Stop(set));
         }
-        let found = self.brake.file.read();
-        let known = self.in_force.borrow().clone();
+        let found = self.control.brake.file.read();
+        let known = self.links.in_force.borrow().clone();
         if known.as_ref() == Some(&found) {
             return;
         }
@@ -362,19 +366,19 @@ impl Stage {
             InForce::Stop(stop) => (stop.by.clone(), stop.reason.clone()),
             InForce::Garbled { why } => (SafeText::clean("an unreadable stop file", 60), SafeText::clean(why, 200)),
         };
-        self.own.keep_for(&found);
-        self.stop.send_replace(self.lasting(level));
+        self.control.own.keep_for(&found);
+        self.links.stop.send_replace(self.lasting(level));
         // A real stop replaced a hold.
         let firmer =
             matches!((&known, &found), (Some(InForce::Stop(held)), InForce::Stop(stop)) if held.hold && !stop.hold);
-        self.in_force.send_replace(Some(found.clone()));
-        if let Some(desk) = &self.desk {
+        self.links.in_force.send_replace(Some(found.clone()));
+        if let Some(desk) = &self.sources.desk {
             if level.is_some() {
                 desk.drop_grants();
             }
             // Before the accompanying stop withdraws the requests. Each rejection is delivered again in its turn, and
             // is then found to be given already.
-            for (permit, reason) in self.brake.take_refusals() {
+            for (permit, reason) in self.control.brake.take_refusals() {
                 let refusal = OperatorAnswer::RefuseAndStop { reason };
                 let _gone = self.answer_action(permit, refusal, Confirmation::default(), None);
             }
@@ -398,7 +402,7 @@ impl Stage {
     /// Records a change of the stop in the audit log, once among all sessions that see it; `of` is the stop that was
     /// raised or lowered.
     fn note_stop(&self, kind: Kind, changed: &HaltChanged, of: &InForce) {
-        if self.watch_only && !self.brake.acted.load(Ordering::SeqCst) {
+        if self.watch_only && !self.control.brake.acted.load(Ordering::SeqCst) {
             return;
         }
         let stop = match of {
@@ -408,13 +412,13 @@ impl Stage {
         let by = if changed.by.is_empty() { "operator" } else { changed.by.as_str() };
         let body = json!({ "level": changed.level, "reason": changed.reason, "by": by, "stop": stop });
         let note = Note { kind, call_id: None, golem_id: GolemId::operator(), body };
-        let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
+        let trail = Trail::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
         self.record_to_the_end(async move { trail.record_stop(note).await });
     }
 
     /// Writes an audit entry that does not affect the change itself; the session does not end before it is written.
     pub(super) fn record_to_the_end(&self, writing: impl Future<Output = Result<(), AuditError>> + Send + 'static) {
-        let running = Arc::clone(&self.running);
+        let running = Arc::clone(&self.control.running);
         running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             if let Err(error) = writing.await {
@@ -425,7 +429,7 @@ impl Stage {
     }
 
     fn look_at_policy(&self, watched: &mut Watched) {
-        let (Some(keeper), Some(rules)) = (&self.keeper, &self.rules) else { return };
+        let (Some(keeper), Some(rules)) = (&self.sources.keeper, &self.sources.rules) else { return };
         // Read through the rules, so that a tighter policy is recorded.
         rules.policy();
         let broken = keeper.broken();
@@ -451,8 +455,8 @@ impl Stage {
             changes: changes.iter().map(told).collect(),
         };
         watched.adopted = Some(now);
-        if let Some(desk) = &self.desk {
-            desk.keep_grants_of(changed.hash, *self.phase_now.borrow());
+        if let Some(desk) = &self.sources.desk {
+            desk.keep_grants_of(changed.hash, *self.links.phase_now.borrow());
         }
         self.emit(None, EventKind::PolicyChanged(changed));
     }
@@ -462,7 +466,7 @@ impl Stage {
         let asked = self.asked_here();
         let told = self.for_others(&asked);
         if told != watched.laid {
-            match self.shared.lay(&told).await {
+            match self.sources.shared.lay(&told).await {
                 Ok(()) => watched.laid = told,
                 // Retried at the next poll; meanwhile they are shown in this process.
                 Err(error) => tracing::warn!(%error, "other programs do not see what is asked here"),
@@ -471,7 +475,7 @@ impl Stage {
         let questions = self.questions(asked, watched);
         if questions != *watched.questions {
             watched.questions = Arc::new(questions);
-            tell(&self.news, News::Questions(Arc::clone(&watched.questions))).await;
+            tell(&self.links.news, News::Questions(Arc::clone(&watched.questions))).await;
         }
     }
 
@@ -488,17 +492,17 @@ impl Stage {
 
     /// Requests of this process's approval queue, without positions.
     fn asked_here(&self) -> Vec<Question> {
-        let paper = self.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
-        let Some(desk) = &self.desk else { return Vec::new() };
-        let networks: Vec<Network> = self.world.chains().iter().map(|chain| chain.network().clone()).collect();
-        let policy = self.keeper.as_ref().map(|keeper| keeper.current().policy.clone());
+        let paper = self.sources.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
+        let Some(desk) = &self.sources.desk else { return Vec::new() };
+        let networks: Vec<Network> = self.sources.world.chains().iter().map(|chain| chain.network().clone()).collect();
+        let policy = self.sources.keeper.as_ref().map(|keeper| keeper.current().policy.clone());
         let listed = policy.map(|policy| Listed::of(policy.rules())).unwrap_or_default();
         asked_at(desk, &networks, paper, |golem_id| Told { listed: listed.clone(), ..self.tally().told(golem_id) })
     }
 
     fn questions(&self, asked: Vec<Question>, watched: &mut Watched) -> Vec<Question> {
         let mut all = asked;
-        match self.shared.others() {
+        match self.sources.shared.others() {
             Ok(mut others) => {
                 for question in &mut others {
                     question.needs_password = self.elsewhere_needs_password();
@@ -507,13 +511,18 @@ impl Stage {
             }
             Err(error) => tracing::warn!(%error, "what other programs ask cannot be read"),
         }
-        all.extend(self.own.questions(self.signer(), self.money(), |wanted| self.needs_password(wanted)));
-        match self.keeper.as_ref().and_then(|keeper| Some((keeper.pending()?, keeper.path().display().to_string()))) {
+        all.extend(self.control.own.questions(self.signer(), self.money(), |wanted| self.needs_password(wanted)));
+        match self
+            .sources
+            .keeper
+            .as_ref()
+            .and_then(|keeper| Some((keeper.pending()?, keeper.path().display().to_string())))
+        {
             Some((pending, file)) => {
                 let hash = pending.policy.hash();
                 let since = match watched.policy_since {
                     Some((known, since)) if known == hash => since,
-                    _ => self.clock.now_millis(),
+                    _ => self.sources.clock.now_millis(),
                 };
                 watched.policy_since = Some((hash, since));
                 let needs_password = self.needs_password(&Authorisation::AcceptPolicy { hash });

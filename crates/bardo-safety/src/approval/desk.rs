@@ -6,10 +6,11 @@ mod ticket;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use alloy::primitives::B256;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Transaction;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -17,7 +18,9 @@ use tokio::time::Instant;
 use super::elsewhere::Elsewhere;
 use super::grant::{Grant, Moment, Scope, never_granted};
 use super::limits::{AskLimits, AskRefused};
-use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, AskedBy, Confirmation, Reply, Said, Yes, requirement};
+use super::{
+    AnswerError, ApprovalNeed, ApprovalRequest, AskedBy, Confirmation, OperatorAnswer, Reply, Said, Yes, requirement,
+};
 use crate::audit::Trail;
 use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
 use crate::pipeline::Preview;
@@ -89,7 +92,7 @@ struct Open {
 
 enum Answered {
     /// The answer, and the number of the standing approval that it gives, if any.
-    Answer(Answer, Option<u64>),
+    Answer(OperatorAnswer, Option<u64>),
     Withdrawn(SafeText),
 }
 
@@ -103,10 +106,10 @@ impl Answered {
     }
 }
 
-fn says_yes(answer: &Answer) -> bool {
+fn says_yes(answer: &OperatorAnswer) -> bool {
     match answer {
-        Answer::Once | Answer::Similar { .. } => true,
-        Answer::Edit { .. } | Answer::Refuse { .. } | Answer::RefuseAndHalt { .. } => false,
+        OperatorAnswer::Once | OperatorAnswer::Similar { .. } => true,
+        OperatorAnswer::Smaller { .. } | OperatorAnswer::Refuse { .. } | OperatorAnswer::RefuseAndStop { .. } => false,
     }
 }
 
@@ -152,7 +155,7 @@ impl ApprovalDesk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.state.lock()
     }
 
     fn tell_watchers(&self) {
@@ -407,7 +410,7 @@ impl ApprovalDesk {
             told: false,
             similar: None,
             earlier: Vec::new(),
-            heard: Some(Answered::Answer(Answer::Once, None)),
+            heard: Some(Answered::Answer(OperatorAnswer::Once, None)),
         })
     }
 
@@ -509,7 +512,7 @@ impl State {
             requirement(&open.preview).check(&confirmation)?;
         }
         let mut grant = None;
-        if let Answer::Similar { millis, total } = &answer {
+        if let OperatorAnswer::Similar { millis, total } = &answer {
             if let Some(why) = never_granted(&open.preview) {
                 return Err(AnswerError::NoGrant(why));
             }

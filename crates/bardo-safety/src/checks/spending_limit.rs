@@ -70,11 +70,11 @@ fn unknown(doubt: &Doubt) -> Verdict {
 }
 
 /// Verdict for a ledger that cannot be read, so that past spending is unknown.
-pub(super) fn no_ledger(check: Check, why: &str) -> Verdict {
+pub(super) fn no_ledger(check: Check, why: &Doubt) -> Verdict {
     let violation = Violation::new(
         RuleName::Ledger,
         "what was spent before must be known",
-        why.to_owned(),
+        why.to_string(),
         "the same once the ledger can be read",
     );
     Verdict::because(check, ErrorCode::StoreUnavailable, why, vec![violation])

@@ -18,7 +18,7 @@ pub struct Standing<'a> {
     /// Policy in force.
     pub policy: &'a Policy,
     /// Usage of the limits by the ledger; an error if the ledger cannot be read.
-    pub usage: Result<&'a Usage, &'a str>,
+    pub usage: Result<&'a Usage, &'a Doubt>,
     /// Network of the payload; `None` if its chain is not configured.
     pub network: Option<&'a Network>,
     /// Limits of the policy in the current phase.
@@ -31,7 +31,7 @@ impl<'a> Standing<'a> {
     /// Builds the context for a signing payload and its facts.
     pub fn new(
         policy: &'a Policy,
-        usage: Result<&'a Usage, &'a str>,
+        usage: Result<&'a Usage, &'a Doubt>,
         network: Option<&'a Network>,
         framed: &Framed,
         facts: &Facts,

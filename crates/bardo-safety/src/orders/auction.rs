@@ -322,24 +322,16 @@ fn card(
     let deadline: u64 = order.info().deadline.saturating_to();
     let bid_fee =
         heard.and_then(|heard| heard.best_bid.as_ref()).and_then(|bid| fee_for(drawn, bid.output)).unwrap_or(0);
-    let (curve, position) = match &standing.fill {
-        Some(fill) => {
-            let position = match drawn {
-                Order::Dutch(_) | Order::DutchV2(_) => fill.timestamp,
-                Order::DutchV3(_) => fill.number,
-                Order::Priority(_) => u64::try_from(fill.priority_fee).unwrap_or(u64::MAX),
-            };
-            (curve(record, drawn, cosigned.is_some(), standing), position)
-        }
-        None => {
-            let position = match drawn {
-                Order::Dutch(_) | Order::DutchV2(_) => standing.timestamp,
-                Order::DutchV3(_) => standing.number,
-                Order::Priority(_) => u64::try_from(bid_fee).unwrap_or(u64::MAX),
-            };
-            (curve(record, drawn, cosigned.is_some(), standing), position)
-        }
+    let (number, timestamp, priority_fee) = match &standing.fill {
+        Some(fill) => (fill.number, fill.timestamp, fill.priority_fee),
+        None => (standing.number, standing.timestamp, bid_fee),
     };
+    let position = match drawn {
+        Order::Dutch(_) | Order::DutchV2(_) => timestamp,
+        Order::DutchV3(_) => number,
+        Order::Priority(_) => u64::try_from(priority_fee).unwrap_or(u64::MAX),
+    };
+    let curve = curve(record, drawn, cosigned.is_some(), standing);
     let now = match &standing.fill {
         Some(fill) => at(fill.number, fill.timestamp, fill.base_fee, fill.priority_fee, fill.filler),
         None => at(standing.number, standing.timestamp, standing.base_fee, bid_fee, filler),

@@ -27,12 +27,13 @@ mod state;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use alloy::eips::BlockNumberOrTag;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
+use parking_lot::Mutex;
 
 use crate::permit;
 use crate::rulebook::{End, ReserveError, Rulebook};
@@ -288,7 +289,7 @@ impl Orders {
     /// Locks an order for polling. The holder reads and stores before the next poll starts.
     async fn turn(&self, hash: B256) -> tokio::sync::OwnedMutexGuard<()> {
         let turn = {
-            let mut turns = self.inner.looking.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turns = self.inner.looking.lock();
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
             Arc::clone(turns.entry(hash).or_default())
         };
@@ -311,7 +312,7 @@ impl Orders {
     async fn hearsay(&self, service: &dyn OrderGateway, hash: B256, ended: bool) -> Heard {
         let now = self.inner.clock.now_millis();
         let pause = u64::try_from(service.pause().as_millis()).unwrap_or(u64::MAX);
-        let lock = || self.inner.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.inner.heard.lock();
         let known = lock().get(&hash).cloned();
         if let Some((at, said)) = known {
             let lacks = ended && !matches!(&said, Ok(Some(said)) if said.cosigned.is_some());
@@ -344,7 +345,7 @@ impl Orders {
         let Seen { card, end } = seen;
         let (hash, status, json) = (record.hash, card.status(), card.json()?);
         {
-            let mut told = self.inner.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = self.inner.told.lock();
             if end.is_none() && told.get(&hash) == Some(&json) {
                 return Ok(());
             }

@@ -41,9 +41,10 @@ mod witness;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -386,15 +387,15 @@ impl Pipeline {
     }
 
     fn prepared(&self) -> MutexGuard<'_, HashMap<PermitId, Slot>> {
-        self.inner.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.prepared.lock()
     }
 
     fn at_work(&self) -> MutexGuard<'_, HashSet<PermitId>> {
-        self.inner.at_work.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.at_work.lock()
     }
 
     fn told(&self) -> MutexGuard<'_, HashMap<PermitId, Found>> {
-        self.inner.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.told.lock()
     }
 
     /// Marks a permit as in progress in this process until the guard is dropped.

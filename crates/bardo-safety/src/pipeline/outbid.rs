@@ -10,20 +10,46 @@ use super::capability::Capability;
 use super::settle::Leave;
 use super::sign::{KeepError, as_framed};
 use super::{Pipeline, Prepared};
+use crate::account::SignError;
 use crate::audit::{self, Entry, Kind};
 use crate::framed::FeeBound;
 use crate::permit;
 use bardo_base::fabric::TxState;
 use bardo_base::failpoint::{self, Failpoint};
-use golem_chain::sender::{self, Fees, Kept, SendOutcome, Sender, TxState as Stage};
+use golem_chain::sender::{self, Fees, Kept, SendOutcome, Sender, SenderError, TxState as Stage};
+
+/// Why a waiting transaction is not outbid.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OutbidError {
+    /// A stop forbids another signature.
+    #[error("a stop was set")]
+    Stopped,
+    /// The sender knows no fees that outbid it within the cap.
+    #[error(transparent)]
+    Sender(#[from] SenderError),
+    /// The new fees are above what was shown and approved.
+    #[error("its fees would be above what the gas may cost")]
+    AboveBound,
+    /// The account does not sign.
+    #[error(transparent)]
+    Sign(#[from] SignError),
+    /// The account signed other bytes; the difference.
+    #[error("{0}")]
+    OtherBytes(&'static str),
+    /// The new transaction is not stored.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
+    /// No endpoint takes the new transaction.
+    #[error("{0}, which was to outbid it, was refused")]
+    Refused(B256),
+}
 
 impl Pipeline {
     /// Signs transaction number `leg` again to replace `old`, stores it and sends it. Returns the new hash and a remark
     /// for the report.
     ///
     /// # Errors
-    /// The reason, in words. Then `old` still waits, even if a replacement was signed: nothing is sent that is not
-    /// stored.
+    /// [`OutbidError`]. The old one still waits then, whatever was signed: nothing that was not stored is sent.
     #[tracing::instrument(level = "debug", skip_all, fields(tx_hash = %old))]
     pub(super) async fn outbid(
         &self,
@@ -31,29 +57,28 @@ impl Pipeline {
         assessment: &Assessment,
         leg: usize,
         (sender, old): (&Sender, B256),
-    ) -> Result<(B256, String), String> {
+    ) -> Result<(B256, String), OutbidError> {
         let Prepared { preview, account, .. } = prepared;
         let framed = &preview.framed;
         let stopped = || !self.may_send_again(Leave::of(assessment));
-        let said = |error: &dyn std::fmt::Display| error.to_string();
         if stopped() {
-            return Err("a stop was set".to_owned());
+            return Err(OutbidError::Stopped);
         }
         let bound = framed.fees();
         let cap =
             Fees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
-        let replacement = sender.outbid(old, cap).await.map_err(|error| said(&error))?;
+        let replacement = sender.outbid(old, cap).await?;
         let old = replacement.replaces;
         let Fees { max_fee_per_gas, max_priority_fee_per_gas } = replacement.fees;
         let fees = FeeBound { max_fee_per_gas, max_priority_fee_per_gas };
         // The content comes from the payload, not from the pending transaction.
         let capability = Capability::new(framed.clone(), leg, replacement.nonce, fees);
-        let capability = capability.ok_or("its fees would be above what the gas may cost")?;
-        let signed = account.sign(capability).await.map_err(|error| said(&error))?;
-        as_framed(framed, leg, replacement.nonce, fees, &signed).map_err(str::to_owned)?;
+        let capability = capability.ok_or(OutbidError::AboveBound)?;
+        let signed = account.sign(capability).await?;
+        as_framed(framed, leg, replacement.nonce, fees, &signed).map_err(OutbidError::OtherBytes)?;
         failpoint::reach(Failpoint::OutbidSigned);
         if stopped() {
-            return Err("a stop was set".to_owned());
+            return Err(OutbidError::Stopped);
         }
         let proposal = framed.proposal();
         let (permit_id, call_id, golem_id) = (preview.permit.permit_id, proposal.call_id, proposal.golem_id.clone());
@@ -72,7 +97,7 @@ impl Pipeline {
             failpoint::reach(Failpoint::OutbidInsideStore);
             Ok(kept)
         });
-        let kept = stored.await.map_err(|error| said(&error))?;
+        let kept = stored.await?;
         failpoint::reach(Failpoint::OutbidStored);
         let hash = kept.hash();
         self.say_leg(framed, leg, hash, TxState::Signed, None);
@@ -81,7 +106,7 @@ impl Pipeline {
             self.say_leg(framed, leg, hash, TxState::Dropped, None);
             self.say_leg(framed, leg, old, TxState::Sent, None);
             // Further replacements would be refused for the same reason.
-            return Err(format!("{hash}, which was to outbid it, was refused"));
+            return Err(OutbidError::Refused(hash));
         }
         self.say_leg(framed, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, None);
         Ok((

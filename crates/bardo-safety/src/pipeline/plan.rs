@@ -184,7 +184,7 @@ impl Pipeline {
         let truth = match ended {
             Ended::Unclear | Ended::Placed => None,
             Ended::Done | Ended::Reverted | Ended::Stopped { .. } => {
-                self.truth(&prepared, &legs).await.map_err(|why| remarks.push(why)).ok()
+                self.truth(&prepared, &legs).await.map_err(|doubt| remarks.push(doubt.to_string())).ok()
             }
         };
         // Without the chain's figures, all of the reserved gas counts.

@@ -18,7 +18,7 @@ use crate::ground::Ground;
 use crate::proposal::{Proposal, Purpose};
 use crate::rulebook::End;
 use crate::simulate::Move;
-use crate::value::Valued;
+use crate::value::{Doubt, Valued};
 use bardo_abi::erc20::Erc20;
 use bardo_base::fabric::{EventKind, ToolVerified, TxState};
 use bardo_base::failpoint::{self, Failpoint};
@@ -173,7 +173,7 @@ impl Pipeline {
                             hash = newer;
                         }
                         Err(why) => {
-                            tracing::debug!(%hash, why, "a transaction that waits is not outbid");
+                            tracing::debug!(%hash, %why, "a transaction that waits is not outbid");
                             may_outbid = false;
                         }
                     },
@@ -198,17 +198,17 @@ impl Pipeline {
     /// # Errors
     /// The reason why balances or costs cannot be read, in words.
     #[instrument(level = "debug", name = "verify", skip_all)]
-    pub(super) async fn truth(&self, prepared: &Prepared, legs: &[LegReport]) -> Result<Truth, String> {
+    pub(super) async fn truth(&self, prepared: &Prepared, legs: &[LegReport]) -> Result<Truth, Doubt> {
         let framed = &prepared.preview.framed;
         let blocks = || legs.iter().filter_map(|leg| leg.block);
         let (Some(first), Some(last)) = (blocks().min(), blocks().max()) else {
             return Ok(Truth { moves: Vec::new(), gas_cost: U256::ZERO, mismatches: Vec::new() });
         };
         let ground = &prepared.ground;
-        let tokens = ground.tokens(framed, BlockId::latest()).await.map_err(|doubt| doubt.to_string())?;
+        let tokens = ground.tokens(framed, BlockId::latest()).await?;
         let at = |block: u64| ground.balances(framed.account(), &tokens, BlockId::number(block));
         let (before, after) = futures::join!(at(first.saturating_sub(1)), at(last));
-        let (before, after) = (before.map_err(|doubt| doubt.to_string())?, after.map_err(|doubt| doubt.to_string())?);
+        let (before, after) = (before?, after?);
         let gas_cost = cost_of(ground, legs).await?;
         let pays = framed.payer() == framed.account();
         let mut moves = moves(&before, &after, if pays { gas_cost } else { U256::ZERO });
@@ -459,10 +459,10 @@ fn describe(moved: &Move) -> String {
 ///
 /// # Errors
 /// The reason why a data fee cannot be read, in words.
-pub(super) async fn cost_of(ground: &Ground, legs: &[LegReport]) -> Result<U256, String> {
+pub(super) async fn cost_of(ground: &Ground, legs: &[LegReport]) -> Result<U256, Doubt> {
     let mut cost = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
     for leg in legs.iter().filter(|leg| leg.block.is_some()) {
-        let paid = ground.data_fee_paid(leg.hash).await.map_err(|doubt| doubt.to_string())?;
+        let paid = ground.data_fee_paid(leg.hash).await?;
         cost = cost.saturating_add(paid);
     }
     Ok(cost)

@@ -13,6 +13,17 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// Weekday of 1 January 1970, a Thursday.
 const EPOCH_DAY: u64 = 3;
 
+/// Why a text is no stretch of the week.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HoursError {
+    /// Not days and times.
+    #[error("`{0}` is no stretch of time: write \"Mon-Fri 08:00-18:00\"")]
+    Form(SafeText),
+    /// Its end is before its beginning.
+    #[error("`{0}` is no stretch of time: write \"Mon-Fri 08:00-18:00\" (it ends before it begins: split it in two)")]
+    Backwards(SafeText),
+}
+
 /// Intervals of the week in minutes since Monday 00:00 UTC, ascending and disjoint; `None` for always.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hours(Option<Vec<(u32, u32)>>);
@@ -41,18 +52,17 @@ impl Hours {
         Some((u64::from(minutes) * 60).saturating_sub(millis / 1_000 % 60))
     }
 
-    fn parse(list: &[String]) -> Result<Self, String> {
+    fn parse(list: &[String]) -> Result<Self, HoursError> {
         let mut stretches = Vec::new();
         for text in list {
-            let wrong =
-                || format!("`{}` is no stretch of time: write \"Mon-Fri 08:00-18:00\"", SafeText::clean(text, 60));
+            let wrong = || HoursError::Form(SafeText::clean(text, 60));
             let (days, time) = text.split_once(' ').ok_or_else(wrong)?;
             let (from, to) = time.split_once('-').ok_or_else(wrong)?;
             let (from, to) = (minutes(from).ok_or_else(wrong)?, minutes(to).ok_or_else(wrong)?);
             let (first, last) = days.split_once('-').unwrap_or((days, days));
             let (first, last) = (day(first).ok_or_else(wrong)?, day(last).ok_or_else(wrong)?);
             if from >= to || first > last {
-                return Err(format!("{} (it ends before it begins: split it in two)", wrong()));
+                return Err(HoursError::Backwards(SafeText::clean(text, 60)));
             }
             stretches.extend((first..=last).map(|day| (day * DAY_MINUTES + from, day * DAY_MINUTES + to)));
         }

@@ -11,11 +11,49 @@ use serde::{Deserialize, Deserializer};
 
 use super::rules::Rule;
 use bardo_base::text::SafeText;
-use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, bundled_never, named, resolve};
+use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NoSpender, UnknownChain, bundled_never, named, resolve};
 use golem_chain::token::TokenId;
 
+/// Why a text is no item of a policy's list.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ItemError {
+    /// A chain that is not known.
+    #[error(transparent)]
+    Chain(#[from] UnknownChain),
+    /// No chain stands before the address.
+    #[error("`{text}` names no chain: write {form}")]
+    NoChain {
+        /// The item.
+        text: SafeText,
+        /// How it is written.
+        form: &'static str,
+    },
+    /// No selector of a function.
+    #[error("`{0}` is no selector: 0x and 8 digits")]
+    Selector(SafeText),
+    /// No address.
+    #[error("`{0}` is no address: 0x and 40 hexadecimal digits")]
+    Address(SafeText),
+    /// An address whose letters do not agree with its digits (EIP-55).
+    #[error("`{0}` has a wrong checksum: a character was changed")]
+    Checksum(SafeText),
+    /// A contract that must never take tokens.
+    #[error("`{address}` is {name} and may never get an allowance: {why}. Remove it from allowed_spenders")]
+    NoSpender {
+        /// Its address.
+        address: Address,
+        /// Its name in the address book.
+        name: &'static str,
+        /// Why it takes no tokens.
+        why: NoSpender,
+    },
+    /// No name of a tool, a protocol or a kind of action.
+    #[error("`{0}` is no plain name")]
+    Word(SafeText),
+}
+
 /// Type of item that a policy list can contain.
-pub(super) trait Item: Clone + Ord + fmt::Display + FromStr<Err = String> {
+pub(super) trait Item: Clone + Ord + fmt::Display + FromStr<Err = ItemError> {
     /// Word for the built-in set of items; `None` if the type has none.
     const KNOWN: Option<&'static str>;
 
@@ -120,7 +158,7 @@ impl<'de, T: Item> Deserialize<'de> for Scope<T> {
                 Err(D::Error::custom(format!("\"{word}\" is not understood: write \"all\"{known} or a list")))
             }
             Written::List(list) => {
-                let items: Result<BTreeSet<T>, String> = list.iter().map(|text| text.parse()).collect();
+                let items: Result<BTreeSet<T>, ItemError> = list.iter().map(|text| text.parse()).collect();
                 items.map(|items| Self { known: false, listed: Some(items) }).map_err(D::Error::custom)
             }
         }
@@ -136,20 +174,17 @@ impl Item for ChainId {
 }
 
 impl FromStr for ChainId {
-    type Err = String;
+    type Err = ItemError;
 
     /// Parses a decimal id, the name of a public network, `devnet-ethereum` or `devnet-base`.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ItemError> {
         match text {
             "devnet-ethereum" => Ok(Self(DEVNET_ETHEREUM)),
             "devnet-base" => Ok(Self(DEVNET_BASE)),
             _ => {
                 // Any id is accepted: a chain need not have a known name.
                 let id = text.parse::<u64>().ok().filter(|id| *id > 0 && id.to_string() == text);
-                id.map(Self).map_or_else(
-                    || resolve(text, named()).map(|network| Self(network.chain_id)).map_err(|error| error.to_string()),
-                    Ok,
-                )
+                id.map_or_else(|| Ok(Self(resolve(text, named())?.chain_id)), |id| Ok(Self(id)))
             }
         }
     }
@@ -182,9 +217,9 @@ impl Item for TokenRef {
 }
 
 impl FromStr for TokenRef {
-    type Err = String;
+    type Err = ItemError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ItemError> {
         let (chain, token) = chain_and(text, "base:0x… or base:native")?;
         let token = if token == "native" { TokenId::Native } else { TokenId::Erc20(address(token)?) };
         Ok(Self { chain, token })
@@ -224,15 +259,14 @@ impl Item for ContractRef {
 }
 
 impl FromStr for ContractRef {
-    type Err = String;
+    type Err = ItemError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ItemError> {
         let (chain, rest) = chain_and(text, "base:0x… or base:0x…:0x3593564c")?;
         let (contract, selector) = match rest.split_once(':') {
             Some((contract, selector)) => {
                 let parsed = selector.parse().ok().filter(|_| selector.starts_with("0x"));
-                let why = || format!("`{}` is no selector: 0x and 8 digits", SafeText::clean(selector, 40));
-                (contract, Some(parsed.ok_or_else(why)?))
+                (contract, Some(parsed.ok_or_else(|| ItemError::Selector(SafeText::clean(selector, 40)))?))
             }
             None => (rest, None),
         };
@@ -259,9 +293,9 @@ macro_rules! addresses {
         }
 
         impl FromStr for $name {
-            type Err = String;
+            type Err = ItemError;
 
-            fn from_str(text: &str) -> Result<Self, String> {
+            fn from_str(text: &str) -> Result<Self, ItemError> {
                 let found = address(text)?;
                 $($checked(found)?;)?
                 Ok(Self(found))
@@ -295,13 +329,13 @@ impl Item for Word {
 }
 
 impl FromStr for Word {
-    type Err = String;
+    type Err = ItemError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ItemError> {
         let lower = text.to_ascii_lowercase();
         let plain = (1..=64).contains(&lower.len())
             && lower.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-        if plain { Ok(Self(lower)) } else { Err(format!("`{}` is no plain name", SafeText::clean(text, 60))) }
+        if plain { Ok(Self(lower)) } else { Err(ItemError::Word(SafeText::clean(text, 60))) }
     }
 }
 
@@ -311,31 +345,30 @@ impl fmt::Display for Word {
     }
 }
 
-fn chain_and<'a>(text: &'a str, form: &str) -> Result<(ChainId, &'a str), String> {
-    let wrong = || format!("`{}` names no chain: write {form}", SafeText::clean(text, 80));
+fn chain_and<'a>(text: &'a str, form: &'static str) -> Result<(ChainId, &'a str), ItemError> {
+    let wrong = || ItemError::NoChain { text: SafeText::clean(text, 80), form };
     let (chain, rest) = text.split_once(':').ok_or_else(wrong)?;
     Ok((chain.parse()?, rest))
 }
 
 /// Rejects an address that a bundled address book lists as never taking tokens. The checks reject it as well.
-fn usable_spender(address: Address) -> Result<(), String> {
+fn usable_spender(address: Address) -> Result<(), ItemError> {
     match bundled_never(address) {
-        Some((name, why)) => {
-            Err(format!("`{address}` is {name} and may never get an allowance: {why}. Remove it from allowed_spenders"))
-        }
+        Some((name, why)) => Err(ItemError::NoSpender { address, name, why }),
         None => Ok(()),
     }
 }
 
 /// Parses an address, and checks its checksum if it has one.
-fn address(text: &str) -> Result<Address, String> {
-    let wrong = |what: &str| format!("`{}` {what}", SafeText::clean(text, 64));
-    let digits = text.strip_prefix("0x").ok_or_else(|| wrong("is no address: 0x and 40 hexadecimal digits"))?;
-    let address: Address = text.parse().map_err(|_| wrong("is no address: 0x and 40 hexadecimal digits"))?;
+fn address(text: &str) -> Result<Address, ItemError> {
+    let given = || SafeText::clean(text, 64);
+    let wrong = || ItemError::Address(given());
+    let digits = text.strip_prefix("0x").ok_or_else(wrong)?;
+    let address: Address = text.parse().map_err(|_| wrong())?;
     let mixed =
         digits.bytes().any(|byte| byte.is_ascii_lowercase()) && digits.bytes().any(|byte| byte.is_ascii_uppercase());
     if mixed && address.to_checksum(None) != text {
-        return Err(wrong("has a wrong checksum: a character was changed"));
+        return Err(ItemError::Checksum(given()));
     }
     Ok(address)
 }

@@ -2,10 +2,11 @@
 //! decision, and an unreadable file changes nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use alloy::primitives::B256;
+use parking_lot::Mutex;
 
 use super::{Change, Policy, PolicyError, Preset, read};
 
@@ -98,7 +99,7 @@ impl Keeper {
 
     /// Returns the policy in force, without checking the file.
     pub fn current(&self) -> Adopted {
-        self.lock().adopted.clone()
+        self.state.lock().adopted.clone()
     }
 
     /// Reads the file again if it has changed. Call it before every preview and every commit: without a change it costs
@@ -111,7 +112,7 @@ impl Keeper {
         loop {
             let stamp = stamp(&self.path);
             let readings = {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 if stamp == state.stamp {
                     // The file with this stamp is already in force or waiting, whatever replaced it temporarily.
                     state.broken = None;
@@ -129,7 +130,7 @@ impl Keeper {
 
     /// Applies a reading of the file, unless another one was applied since `readings`; `None` then.
     fn take(&self, readings: u64, stamp: Option<Stamp>, read: Result<Option<Policy>, PolicyError>) -> Option<Followed> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.readings != readings {
             return None;
         }
@@ -139,7 +140,7 @@ impl Keeper {
     /// Restores the policy that was in force when the last process ended. Parts of the file that were loosened since
     /// wait for a decision. Call it once, before anything relies on the policy.
     pub fn resume(&self, held: Policy) -> Followed {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let written = state.written.clone();
         state.adopted.policy = Arc::new(held);
         state.weigh(written)
@@ -147,12 +148,12 @@ impl Keeper {
 
     /// Returns the error of the last attempt to read the file; `None` if it succeeded.
     pub fn broken(&self) -> Option<PolicyError> {
-        self.lock().broken.clone()
+        self.state.lock().broken.clone()
     }
 
     /// Returns the looser policy that waits for a decision; `None` if there is none, or if it was rejected.
     pub fn pending(&self) -> Option<Pending> {
-        let state = self.lock();
+        let state = self.state.lock();
         let written = state.written.hash();
         let waits = written != state.adopted.policy.hash() && state.refused != Some(written);
         waits.then(|| Pending { policy: state.written.clone(), changes: state.adopted.policy.changes(&state.written) })
@@ -161,7 +162,7 @@ impl Keeper {
     /// Puts the waiting policy with this hash into force, on the operator's approval. `None` if another policy, or
     /// none, is waiting by now.
     pub fn accept(&self, hash: B256) -> Option<Adopted> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let written = state.written.clone();
         if written.hash() != hash || hash == state.adopted.policy.hash() {
             return None;
@@ -173,16 +174,12 @@ impl Keeper {
     /// Rejects the waiting policy with this hash. It is not offered again until the file changes. `false` if another
     /// policy, or none, is waiting by now.
     pub fn refuse(&self, hash: B256) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let waits = state.written.hash() == hash && hash != state.adopted.policy.hash();
         if waits {
             state.refused = Some(hash);
         }
         waits
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -16,18 +16,19 @@ mod rules;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy::primitives::{B256, Keccak256};
 
-use bardo_base::model::Category;
+use bardo_base::model::{Category, Check};
 
 pub use fields::{Enforced, Field, PhaseRules, Phases, Rules, SpendingLimits};
 pub use file::{PolicyError, parse, read};
 pub use held::{MIGRATIONS, held, hold};
-pub use hours::Hours;
-pub use items::{ChainId, ContractRef, Recipient, Scope, Spender, TokenRef, Wallet, Word};
+pub use hours::{Hours, HoursError};
+pub use items::{ChainId, ContractRef, ItemError, Recipient, Scope, Spender, TokenRef, Wallet, Word};
 pub use keeper::{Adopted, Followed, Keeper, Pending};
 pub use preset::Preset;
 pub use rules::{
@@ -191,20 +192,58 @@ impl Policy {
     }
 }
 
+/// What enforces a field of the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enforcer {
+    /// A check of the pipeline.
+    Check(Check),
+    /// The approval queue.
+    Approval,
+    /// The sender of transactions.
+    Sender,
+    /// The tools that trade.
+    TradingTools,
+    /// The reader of the policy file.
+    Reader,
+}
+
+impl fmt::Display for Enforcer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Check(check) => write!(f, "{check}"),
+            Self::Approval => f.write_str("approval"),
+            Self::Sender => f.write_str("sender"),
+            Self::TradingTools => f.write_str("trading tools"),
+            Self::Reader => f.write_str("this file's reader"),
+        }
+    }
+}
+
+/// Nothing enforces a field of the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotEnforced {
+    /// Tools are installed that could break it.
+    #[error("NOT ENFORCED although {0} tools are installed")]
+    Although(Category),
+    /// No tool is installed that could break it.
+    #[error("not enforced: no {0} tool is installed")]
+    NoTool(Category),
+}
+
 impl Field {
-    /// Describes what enforces the field if tools of these categories are installed. `Err` with a description if
-    /// nothing does.
-    pub fn enforced_with(&self, installed: &[Category]) -> Result<String, String> {
+    /// Who enforces it among tools of these categories.
+    ///
+    /// # Errors
+    /// [`NotEnforced`] where nobody does.
+    pub fn enforced_with(&self, installed: &[Category]) -> Result<Enforcer, NotEnforced> {
         match self.enforced {
-            Enforced::By(check) => Ok(check.to_string()),
-            Enforced::Approval => Ok("approval".to_owned()),
-            Enforced::Sending => Ok("sender".to_owned()),
-            Enforced::Routing => Ok("trading tools".to_owned()),
-            Enforced::Load => Ok("this file's reader".to_owned()),
-            Enforced::ToolsOf(category) if installed.contains(&category) => {
-                Err(format!("NOT ENFORCED although {category} tools are installed"))
-            }
-            Enforced::ToolsOf(category) => Err(format!("not enforced: no {category} tool is installed")),
+            Enforced::By(check) => Ok(Enforcer::Check(check)),
+            Enforced::Approval => Ok(Enforcer::Approval),
+            Enforced::Sending => Ok(Enforcer::Sender),
+            Enforced::Routing => Ok(Enforcer::TradingTools),
+            Enforced::Load => Ok(Enforcer::Reader),
+            Enforced::ToolsOf(category) if installed.contains(&category) => Err(NotEnforced::Although(category)),
+            Enforced::ToolsOf(category) => Err(NotEnforced::NoTool(category)),
         }
     }
 }

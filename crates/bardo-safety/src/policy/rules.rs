@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::items::TokenRef;
 use crate::ledger::percent;
-use bardo_base::units::{BasisPoints, Usd};
+use bardo_base::units::{AmountError, BasisPoints, Usd, UsdError};
 
 /// Operations that every policy value supports.
 pub(super) trait Rule: Clone + PartialEq {
@@ -19,10 +19,23 @@ pub(super) trait Rule: Clone + PartialEq {
     fn shown(&self) -> String;
 }
 
+/// Why a text is no figure of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum FigureError {
+    #[error(transparent)]
+    Usd(#[from] UsdError),
+    #[error(transparent)]
+    Amount(#[from] AmountError),
+    #[error("more than 100 percent")]
+    Percent,
+    #[error("more gwei than there are")]
+    Gwei,
+}
+
 /// Visitor for a number or a text in TOML. Floats are rejected, since they have already lost digits.
 struct NumberOrText<'a, T> {
     expected: &'a str,
-    read: fn(&str) -> Result<T, String>,
+    read: fn(&str) -> Result<T, FigureError>,
 }
 
 impl<T> Visitor<'_> for NumberOrText<'_, T> {
@@ -54,13 +67,9 @@ impl<T> Visitor<'_> for NumberOrText<'_, T> {
 fn number_or_text<'de, T, D: Deserializer<'de>>(
     deserializer: D,
     expected: &str,
-    read: fn(&str) -> Result<T, String>,
+    read: fn(&str) -> Result<T, FigureError>,
 ) -> Result<T, D::Error> {
     deserializer.deserialize_any(NumberOrText { expected, read })
-}
-
-fn usd(text: &str) -> Result<Usd, String> {
-    text.parse::<Usd>().map_err(|error| error.to_string())
 }
 
 /// Maximum in dollars; `"none"` for no limit.
@@ -83,7 +92,7 @@ impl Rule for MaxUsd {
 impl<'de> Deserialize<'de> for MaxUsd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         number_or_text(deserializer, "dollars such as \"2500\" or \"0.50\", or \"none\"", |text| {
-            if text == "none" { Ok(Self(None)) } else { usd(text).map(|most| Self(Some(most))) }
+            if text == "none" { Ok(Self(None)) } else { Ok(Self(Some(text.parse()?))) }
         })
     }
 }
@@ -104,7 +113,7 @@ impl Rule for MinUsd {
 
 impl<'de> Deserialize<'de> for MinUsd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        number_or_text(deserializer, "dollars such as \"10\"", |text| usd(text).map(Self))
+        number_or_text(deserializer, "dollars such as \"10\"", |text| Ok(Self(text.parse()?)))
     }
 }
 
@@ -172,9 +181,9 @@ impl<'de> Deserialize<'de> for MaxPercent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         number_or_text(deserializer, "percent such as \"5.0\", with at most two decimals", |text| {
             // Percent with two decimals are basis points.
-            let points = bardo_base::units::TokenAmount::parse(text, 2).map_err(|error| error.to_string())?;
+            let points = bardo_base::units::TokenAmount::parse(text, 2)?;
             let points = u32::try_from(points.raw()).ok().and_then(|points| BasisPoints::new(points).ok());
-            points.map(Self).ok_or_else(|| "more than 100 percent".to_owned())
+            points.map(Self).ok_or(FigureError::Percent)
         })
     }
 }
@@ -211,8 +220,8 @@ impl<'de> Deserialize<'de> for MaxGwei {
             if text == "none" {
                 return Ok(Self(None));
             }
-            let wei = bardo_base::units::TokenAmount::parse(text, 9).map_err(|error| error.to_string())?;
-            u128::try_from(wei.raw()).map(|wei| Self(Some(wei))).map_err(|_| "more gwei than there are".to_owned())
+            let wei = bardo_base::units::TokenAmount::parse(text, 9)?;
+            u128::try_from(wei.raw()).map(|wei| Self(Some(wei))).map_err(|_| FigureError::Gwei)
         })
     }
 }

@@ -356,7 +356,7 @@ fn no_field_is_carried_in_silence() {
             Enforced::By(check) => assert!(Check::ALL.contains(&check)),
             Enforced::Approval | Enforced::Sending | Enforced::Routing | Enforced::Load => {}
             Enforced::ToolsOf(category) => {
-                assert!(field.enforced_with(&[]).unwrap_err().starts_with("not enforced"), "{}", field.name);
+                assert_eq!(field.enforced_with(&[]), Err(NotEnforced::NoTool(category)), "{}", field.name);
                 let refused = enforceable(&[Category::Trading, category]).unwrap_err();
                 assert!(matches!(refused, PolicyError::Unenforced { category: found, .. } if found == category));
             }

@@ -197,11 +197,29 @@ fn cross_chain(framed: &Framed, intent: &intents::Intent, settler: Address, now:
     }
 }
 
+/// Why an order's settlement cannot be simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SettlementError {
+    /// The chain's wrapped native token is not in the address book.
+    #[error("no contract is known that wraps the chain's coin")]
+    NoWrapper,
+    /// The sum of the outputs exceeds 256 bits.
+    #[error("its outputs are too large")]
+    Overflow,
+    /// The signature is no order.
+    #[error("nobody is known who would settle it")]
+    NoSettler,
+}
+
 /// Builds the worst settlement of the order of `framed` in the block `next`; `None` without an order.
 ///
 /// # Errors
-/// The reason why it cannot be simulated, in words; then nothing is known of the order's effects.
-pub(super) fn worst(framed: &Framed, next: &BlockContext, around: &Surroundings) -> Result<Option<Settlement>, String> {
+/// [`SettlementError`]: it cannot be run at all; then nothing is known of what the order does.
+pub(super) fn worst(
+    framed: &Framed,
+    next: &BlockContext,
+    around: &Surroundings,
+) -> Result<Option<Settlement>, SettlementError> {
     let (Some(framed_order), Some(proposed)) = (framed.order(), &framed.proposal().order) else { return Ok(None) };
     let chain_id = framed.proposal().chain_id;
     let mut signatures = vec![StandIn { digest: framed_order.message.digest(chain_id), signer: framed_order.signer }];
@@ -213,14 +231,14 @@ pub(super) fn worst(framed: &Framed, next: &BlockContext, around: &Surroundings)
             if let (Some(digest), Some(signer)) = (order.cosigner_digest(chain_id), order.cosigner()) {
                 signatures.push(StandIn { digest, signer });
             }
-            let wrapped = around.wrapped.ok_or("no contract is known that wraps the chain's coin")?;
+            let wrapped = around.wrapped.ok_or(SettlementError::NoWrapper)?;
             let reactor = order.info().reactor;
             let (mut coin, mut tokens) = (U256::ZERO, BTreeMap::<Address, U256>::new());
             for output in order.bounds().least_out {
                 let sum = if output.token.is_zero() { &mut coin } else { tokens.entry(output.token).or_default() };
-                *sum = sum.checked_add(output.amount).ok_or("its outputs are too large")?;
+                *sum = sum.checked_add(output.amount).ok_or(SettlementError::Overflow)?;
             }
-            let given = FILLER_COIN.checked_add(coin).ok_or("its outputs are too large")?;
+            let given = FILLER_COIN.checked_add(coin).ok_or(SettlementError::Overflow)?;
             calls.push(step(wrapped, FILLER, Vec::new()).with_value(given));
             let mut nonce = 0;
             for (token, amount) in tokens {
@@ -243,7 +261,7 @@ pub(super) fn worst(framed: &Framed, next: &BlockContext, around: &Surroundings)
             calls.push(Call::new(FILLER, intent.origin_settler, data).with_gas_limit(FILL_GAS));
         }
         TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
-            return Err("nobody is known who would settle it".to_owned());
+            return Err(SettlementError::NoSettler);
         }
     }
     Ok(Some(Settlement { calls, signatures }))

@@ -8,13 +8,14 @@ mod fillers;
 mod local;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::{SolCall, SolEvent};
+use parking_lot::Mutex;
 
 pub use fillers::{FILLERS, Filler};
 pub use local::LocalOrders;
@@ -193,7 +194,7 @@ impl OrderService {
             return Err(SubmitError::Signature { swapper });
         }
         let hash = order.hash();
-        let mut book = self.lock();
+        let mut book = self.book.lock();
         if book.entries.contains_key(&hash) {
             return Ok(hash);
         }
@@ -210,19 +211,19 @@ impl OrderService {
 
     /// The entry of an order; `None` if it is unknown.
     pub fn entry(&self, hash: B256) -> Option<Entry> {
-        self.lock().entries.get(&hash).cloned()
+        self.book.lock().entries.get(&hash).cloned()
     }
 
     /// All orders of a swapper, with their hashes.
     pub fn entries_of(&self, swapper: Address) -> Vec<(B256, Entry)> {
-        let book = self.lock();
+        let book = self.book.lock();
         let own = book.entries.iter().filter(|(_, entry)| entry.order.info().swapper == swapper);
         own.map(|(hash, entry)| (*hash, entry.clone())).collect()
     }
 
     /// Updates the order book from the chain.
     pub fn follow(&self, chain: &Chain) {
-        let mut book = self.lock();
+        let mut book = self.book.lock();
         if book.entries.is_empty() {
             book.seen = chain.number();
             return;
@@ -263,7 +264,7 @@ impl OrderService {
         if self.fillers_rest.load(Ordering::SeqCst) {
             return Vec::new();
         }
-        let mut book = self.lock();
+        let mut book = self.book.lock();
         let Book { entries, attempts, .. } = &mut *book;
         let open = entries.iter().filter(|(_, entry)| entry.status == Status::Open);
         fillers::decide(self.seed, chain, &self.deployment, &self.cast, prices, open, attempts)
@@ -273,11 +274,6 @@ impl OrderService {
     pub(super) fn best_bid(&self, chain: &Chain, prices: &Prices, hash: B256) -> Option<BestBid> {
         let entry = self.entry(hash).filter(Entry::can_fill)?;
         fillers::best_bid(self.seed, chain, &self.deployment, &self.cast, prices, &entry)
-    }
-
-    /// Locks the order book. No code panics while it holds this lock, and the data is consistent at every moment.
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

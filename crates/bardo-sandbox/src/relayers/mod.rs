@@ -11,11 +11,12 @@
 mod local;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy::primitives::{Address, B256, Bytes, Signature, U256, U512, keccak256};
 use alloy::sol_types::{SolCall, SolValue};
+use parking_lot::Mutex;
 
 pub use local::LocalRelayers;
 
@@ -302,7 +303,7 @@ impl Relayers {
             amount_in: intent.data.inputAmount,
             token_out: intent.data.outputToken,
         };
-        let mut board = self.lock();
+        let mut board = self.board.lock();
         if board.posted.contains_key(&id) {
             return Ok(id);
         }
@@ -335,7 +336,7 @@ impl Relayers {
 
     /// Bids for an intent; `None` if it is unknown.
     pub fn bids_for(&self, id: B256) -> Option<Vec<RelayerBid>> {
-        let board = self.lock();
+        let board = self.board.lock();
         board.posted.get(&id).map(|posted| posted.bids.iter().map(|(_, bid)| bid.clone()).collect())
     }
 
@@ -343,7 +344,7 @@ impl Relayers {
     pub(super) fn act(&self, chain: &Chain, prices: &Prices) -> Vec<cast::Order> {
         let here = chain.rules().chain_id;
         let mut orders = Vec::new();
-        let mut board = self.lock();
+        let mut board = self.board.lock();
         let Board { posted, sent, stocked, approved } = &mut *board;
         let mut open: Vec<_> = posted.iter_mut().filter(|(_, posted)| !posted.over).collect();
         open.sort_by_key(|(_, posted)| posted.number);
@@ -461,11 +462,6 @@ impl Relayers {
             orders.push(cast::Order::call(relayer.role, settler, call.abi_encode(), FILL_GAS, "delivering an intent"));
             return;
         }
-    }
-
-    /// Locks the board. No code panics while it holds this lock, and the data is consistent at every moment.
-    fn lock(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -14,47 +14,58 @@ const OF_DUTCH: [&str; 4] = ["startTime", "endTime", "exclusiveFiller", "exclusi
 /// Additional fields of Priority orders.
 const OF_PRIORITY: [&str; 3] = ["auctionStartBlock", "baselinePriorityFeeWei", "cosigner"];
 
+/// What is wrong with an order request's description of its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum OrderInfoError {
+    /// A field is absent.
+    #[error("\"quote.orderInfo.{0}\" is missing")]
+    Missing(&'static str),
+    /// A field differs from the encoded order.
+    #[error("\"quote.orderInfo.{0}\" is not the encoded order's")]
+    Differs(&'static str),
+}
+
 /// Compares `info` with the submitted order.
 ///
 /// # Errors
-/// A message about the first field that is missing or differs.
-pub(super) fn hold(info: &Value, order: &Order) -> Result<(), String> {
-    let (more, amounts): (&[&str], _) = match order {
+/// [`OrderInfoError`]: the first field that is missing or another order's.
+pub(super) fn hold(info: &Value, order: &Order) -> Result<(), OrderInfoError> {
+    let (more, amounts): (&[&'static str], _) = match order {
         Order::Dutch(_) | Order::DutchV2(_) => (&OF_DUTCH, [["startAmount", "endAmount"]; 2]),
         Order::DutchV3(_) => (&OF_DUTCH, [["startAmount", "maxAmount"], ["startAmount", "minAmount"]]),
         Order::Priority(_) => (&OF_PRIORITY, [["amount", "mpsPerPriorityFeeWei"]; 2]),
     };
     for name in OF_ALL.iter().chain(more) {
         if info.get(name).is_none_or(Value::is_null) {
-            return Err(format!("\"quote.orderInfo.{name}\" is missing"));
+            return Err(OrderInfoError::Missing(name));
         }
     }
-    let differs = |what: &str| format!("\"quote.orderInfo.{what}\" is not the encoded order's");
+    use OrderInfoError::Differs;
     let address = |value: &Value| value.as_str().and_then(|text| text.parse::<Address>().ok());
     let number = |value: &Value| value.as_str().and_then(|text| U256::from_str_radix(text, 10).ok());
     let at = |name: &str| info.get(name).unwrap_or(&Value::Null);
     let own = order.info();
     if number(at("nonce")) != Some(own.nonce) {
-        return Err(differs("nonce"));
+        return Err(Differs("nonce"));
     }
     for (name, address_of) in [("reactor", own.reactor), ("swapper", own.swapper)] {
         if address(at(name)) != Some(address_of) {
-            return Err(differs(name));
+            return Err(Differs(name));
         }
     }
     let [of_input, of_outputs] = amounts;
     let whole = |side: &Value, names: [&str; 2]| names.iter().all(|name| side.get(name).and_then(number).is_some());
     let input = at("input");
     if input.get("token").and_then(address) != Some(order.token_in()) || !whole(input, of_input) {
-        return Err(differs("input"));
+        return Err(Differs("input"));
     }
-    let outputs = at("outputs").as_array().ok_or_else(|| differs("outputs"))?;
+    let outputs = at("outputs").as_array().ok_or_else(|| Differs("outputs"))?;
     let told = |output: &Value| {
         ["token", "recipient"].iter().all(|name| output.get(name).and_then(address).is_some())
             && whole(output, of_outputs)
     };
     if outputs.is_empty() || !outputs.iter().all(told) {
-        return Err(differs("outputs"));
+        return Err(Differs("outputs"));
     }
     Ok(())
 }

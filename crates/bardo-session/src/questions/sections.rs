@@ -59,6 +59,17 @@ pub fn sections(question: &Question, now: u64) -> Vec<Section> {
 }
 
 fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionAsked, now: u64) {
+    all.push(changes(question, action));
+    if !action.allowances.is_empty() {
+        all.push(allowances(action));
+    }
+    all.extend(messages(action));
+    all.push(places(action));
+    all.push(checks(action, now));
+}
+
+/// Balances before and after, bounds and costs.
+fn changes(question: &Question, action: &ActionAsked) -> Section {
     let mut changes = Section::new("What changes");
     changes.row("asked by", format_args!("{} with {}", question.golem_id, action.tool));
     changes.row("chain", format_args!("{} ({})", action.chain, action.chain_id));
@@ -102,25 +113,26 @@ fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionA
     if let Err(why) = &action.nothing_else {
         changes.row("!", why);
     }
-    all.push(changes);
+    changes
+}
 
-    if !action.allowances.is_empty() {
-        let mut allowances = Section::new("What others may take afterwards");
-        for after in &action.allowances {
-            let label = after.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-            let amount = if after.unlimited { "WITHOUT LIMIT" } else { after.amount.as_str() };
-            let place = if after.through_permit2 { " through Permit2" } else { "" };
-            let until = after.expires_at.map(|at| format!(" until {at} (Unix seconds)")).unwrap_or_default();
-            let before = after.before.as_ref().map(|before| format!(", was {before}")).unwrap_or_default();
-            allowances.row(
-                "may take",
-                format_args!("{}{label}: {amount} {}{place}{until}{before}", after.spender, after.symbol),
-            );
-        }
-        all.push(allowances);
+/// Allowances that are left after the action.
+fn allowances(action: &ActionAsked) -> Section {
+    let mut allowances = Section::new("What others may take afterwards");
+    for after in &action.allowances {
+        let label = after.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
+        let amount = if after.unlimited { "WITHOUT LIMIT" } else { after.amount.as_str() };
+        let place = if after.through_permit2 { " through Permit2" } else { "" };
+        let until = after.expires_at.map(|at| format!(" until {at} (Unix seconds)")).unwrap_or_default();
+        let before = after.before.as_ref().map(|before| format!(", was {before}")).unwrap_or_default();
+        allowances
+            .row("may take", format_args!("{}{label}: {amount} {}{place}{until}{before}", after.spender, after.symbol));
     }
-    all.extend(messages(action));
+    allowances
+}
 
+/// Addresses that the action involves.
+fn places(action: &ActionAsked) -> Section {
     let mut places = Section::new("Where it goes");
     for place in &action.places {
         let part = match place.part {
@@ -141,8 +153,11 @@ fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionA
         let first = if place.first_seen { "  FIRST PAYMENT TO IT" } else { "" };
         places.row(part, format_args!("{}{label}{first}", place.address));
     }
-    all.push(places);
+    places
+}
 
+/// Results of the checks, and how long they hold.
+fn checks(action: &ActionAsked, now: u64) -> Section {
     let mut checks = Section::new("Checks");
     if let Some(opinion) = &action.opinion {
         let agrees = if opinion.agrees { "agrees" } else { "does not agree" };
@@ -161,7 +176,7 @@ fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionA
     }
     let left = seconds(action.valid_until.saturating_sub(now));
     checks.row("holds for", format_args!("{left} s; after that it is simulated and asked again"));
-    all.push(checks);
+    checks
 }
 
 /// Sections of all typed messages that would be signed, with every field.

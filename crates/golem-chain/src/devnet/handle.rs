@@ -4,12 +4,13 @@
 //! Everything that accesses the chain runs on its thread in sequence: closures given to [`Devnet::run`], JSON-RPC
 //! requests, and block production.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use alloy::eips::BlockId;
+use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, broadcast, oneshot, watch};
@@ -386,7 +387,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // The thread may have ended already.
         let _ = self.commands.send(Command::Stop);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread
             && std::thread::current().id() != self.thread_id
         {

@@ -208,8 +208,8 @@ enum Topic {
 async fn subscribe(params: Params<'static>, pending: PendingSubscriptionSink, devnet: Devnet) -> SubscriptionResult {
     let topic = match topic(&params) {
         Ok(topic) => topic,
-        Err(message) => {
-            pending.reject(ErrorObjectOwned::owned(-32602, message, None::<()>)).await;
+        Err(error) => {
+            pending.reject(ErrorObjectOwned::owned(-32602, error.to_string(), None::<()>)).await;
             return Ok(());
         }
     };
@@ -242,20 +242,28 @@ fn behind(missed: u64) -> SubscriptionError {
     format!("{missed} events were missed; subscribe again").into()
 }
 
-fn topic(params: &Params<'static>) -> Result<Topic, String> {
+/// Why a client is not subscribed.
+#[derive(Debug, thiserror::Error)]
+enum TopicError {
+    #[error("say what to subscribe to: newHeads, logs or newPendingTransactions")]
+    Missing,
+    #[error("the second parameter must be a filter: {{address, topics}}")]
+    NoFilter,
+    #[error("no such subscription: newHeads, logs and newPendingTransactions are there")]
+    Unknown,
+}
+
+fn topic(params: &Params<'static>) -> Result<Topic, TopicError> {
     let mut sequence = params.sequence();
-    let name: String =
-        sequence.next().map_err(|_| "say what to subscribe to: newHeads, logs or newPendingTransactions".to_owned())?;
+    let name: String = sequence.next().map_err(|_| TopicError::Missing)?;
     match name.as_str() {
         "newHeads" => Ok(Topic::Heads),
         "newPendingTransactions" => Ok(Topic::PendingTransactions),
         "logs" => {
-            let filter: Option<Filter> = sequence
-                .optional_next()
-                .map_err(|_| "the second parameter must be a filter: {address, topics}".to_owned())?;
+            let filter: Option<Filter> = sequence.optional_next().map_err(|_| TopicError::NoFilter)?;
             Ok(Topic::Logs(Box::new(filter.unwrap_or_default())))
         }
-        _ => Err("no such subscription: newHeads, logs and newPendingTransactions are there".to_owned()),
+        _ => Err(TopicError::Unknown),
     }
 }
 

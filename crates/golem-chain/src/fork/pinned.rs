@@ -11,7 +11,7 @@
 use std::{
     cell::RefCell,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
 };
@@ -21,6 +21,7 @@ use alloy::{
     primitives::{Address, B256, U256, b256, map::HashSet, uint},
     rpc::types::Header,
 };
+use parking_lot::Mutex;
 use revm::{
     database_interface::DatabaseRef,
     state::{AccountInfo, Bytecode},
@@ -30,7 +31,7 @@ use serde_json::{Value, json};
 use super::{
     Fork, ForkError, Options, Simulation,
     call::Call,
-    remote::{Remote, decoded, locked, not_of_its_type, quantity},
+    remote::{Remote, decoded, not_of_its_type, quantity},
     run::{Effort, Place, run},
     verify::{Verification, Verified},
 };
@@ -173,7 +174,7 @@ impl PinnedState {
         effort: &Effort,
         place: Place,
     ) -> Option<Speculated> {
-        let data = locked(&self.data).clone();
+        let data = self.data.lock().clone();
         let reads = self.remote.limits().reads;
         let touched = self.remote.witnesses().map(|_| RefCell::default());
         let view = Speculation { data: &data, guess: U256::ZERO, missed: RefCell::default(), touched, limit: reads };
@@ -216,7 +217,7 @@ impl PinnedState {
     /// Fetches the values of `wanted` that are not cached, in one round trip.
     async fn fetch(&self, mut wanted: Wanted) -> Result<(), ForkError> {
         {
-            let data = locked(&self.data);
+            let data = self.data.lock();
             wanted.accounts.retain(|account| !data.accounts.contains_key(account));
             wanted.slots.retain(|slot| !data.slots.contains_key(slot));
             wanted.hashes.retain(|number| !data.hashes.contains_key(number));
@@ -291,7 +292,7 @@ impl PinnedState {
             let header = header.ok_or(ForkError::UnknownBlock { block: BlockId::number(number) })?;
             fetched.hashes.insert(number, header.hash);
         }
-        let mut data = locked(&self.data);
+        let mut data = self.data.lock();
         // Counted under the lock, so that no value is read before it counts as unchecked. A check that began earlier
         // does not cover it.
         if by_number || !fetched.hashes.is_empty() {

@@ -6,7 +6,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -18,6 +18,7 @@ use alloy::{
     rpc::{client::BatchRequest, json_rpc::RpcRecv, types::Header},
 };
 use futures::future::try_join_all;
+use parking_lot::Mutex;
 use revm::state::Bytecode;
 use serde_json::{Value, json};
 
@@ -227,7 +228,7 @@ impl Remote {
     }
 
     fn state_of(self: &Arc<Self>, header: Header) -> Arc<PinnedState> {
-        let mut blocks = locked(&self.blocks);
+        let mut blocks = self.blocks.lock();
         blocks.retain(|state| !state.is_gone());
         if let Some(known) = blocks.iter().find(|state| state.hash() == header.hash) {
             return Arc::clone(known);
@@ -259,7 +260,7 @@ impl Remote {
 
     /// Code of `account` that need not be fetched for block `number`; `None` if it is not settled.
     pub(super) fn settled_code(&self, account: Address, number: u64) -> Option<(Bytecode, B256)> {
-        let codes = locked(&self.codes);
+        let codes = self.codes.lock();
         let known = codes.get(&account)?;
         (known.settled && known.first_seen <= number).then(|| (known.code.clone(), known.hash))
     }
@@ -268,18 +269,18 @@ impl Remote {
     /// confirmed it.
     pub(super) fn is_confirmed(&self, account: Address, number: u64) -> bool {
         let settled = self.settled_code(account, number).map(|(_, hash)| hash);
-        settled.is_some() && locked(&self.confirmed).get(&account).copied() == settled
+        settled.is_some() && self.confirmed.lock().get(&account).copied() == settled
     }
 
     /// Records code that two or more endpoints have confirmed and none contradicts.
     pub(super) fn confirm_code(&self, account: Address, hash: B256) {
-        locked(&self.confirmed).insert(account, hash);
+        self.confirmed.lock().insert(account, hash);
     }
 
     /// Removes code that a majority of endpoints contradicts.
     pub(super) fn forget_code(&self, account: Address) {
-        locked(&self.codes).remove(&account);
-        locked(&self.confirmed).remove(&account);
+        self.codes.lock().remove(&account);
+        self.confirmed.lock().remove(&account);
     }
 
     /// Records fetched code, and returns an already analysed copy if it is known.
@@ -289,7 +290,7 @@ impl Remote {
         number: u64,
         bytes: Bytes,
     ) -> Result<(Bytecode, B256), ForkError> {
-        let mut codes = locked(&self.codes);
+        let mut codes = self.codes.lock();
         if let Some(known) = codes.get_mut(&account)
             && known.code.original_byte_slice() == bytes.as_ref()
         {
@@ -326,11 +327,6 @@ pub(super) fn quantity(answer: &Value, what: &str) -> Result<U256, ForkError> {
 
 pub(super) fn not_of_its_type(what: &str) -> ForkError {
     ForkError::Malformed { what: format!("the answer to {what} is not of its type") }
-}
-
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics while it holds one of these locks, and the maps would still be consistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

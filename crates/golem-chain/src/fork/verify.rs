@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::{
     ForkError,
     pinned::{PinnedState, Wanted},
-    remote::{locked, quantity},
+    remote::quantity,
 };
 use crate::provider::{Dispute, EndpointStack, Said, Testimony};
 
@@ -120,7 +120,7 @@ impl PinnedState {
         let Some(witnesses) = self.remote.witnesses() else { return Ok(Verification::Confirmed) };
         let items = self.open(&touched);
         self.remind(witnesses);
-        if items.is_empty() && locked(&self.verified).header {
+        if items.is_empty() && self.verified.lock().header {
             return Ok(Verification::Confirmed);
         }
         let views = self.views(witnesses, &items).await?;
@@ -129,7 +129,7 @@ impl PinnedState {
 
     /// Records a contradiction that was settled on this block again, so that the current caller sees it too.
     fn remind(&self, witnesses: &EndpointStack) {
-        let settled = locked(&self.verified).settled.clone();
+        let settled = self.verified.lock().settled.clone();
         if let Some((outvoted, subject)) = settled {
             witnesses.note(&subject, &outvoted, true);
         }
@@ -137,7 +137,7 @@ impl PinnedState {
 
     /// Values that were read and are not confirmed yet.
     fn open(&self, touched: &Wanted) -> Vec<Item> {
-        let verified = locked(&self.verified);
+        let verified = self.verified.lock();
         let accounts = touched.accounts.iter();
         let accounts =
             accounts.flat_map(|account| [Item::Balance(*account), Item::Nonce(*account), Item::Code(*account)]);
@@ -195,7 +195,7 @@ impl PinnedState {
                 .filter_map(|heard| if let Heard::View(view) = heard { Some(view) } else { None })
                 .collect();
             if !by_number.is_empty() {
-                locked(&self.verified).by_number.extend(by_number);
+                self.verified.lock().by_number.extend(by_number);
                 continue;
             }
             if !others.is_empty() {
@@ -207,7 +207,7 @@ impl PinnedState {
                 if !outvoted {
                     return Err(ForkError::Disputed(dispute));
                 }
-                locked(&self.verified).settled = Some((named, subject));
+                self.verified.lock().settled = Some((named, subject));
                 return Ok(views);
             }
             // A block that only one endpoint has may be invented. A single endpoint confirms only if no other works,
@@ -239,7 +239,7 @@ impl PinnedState {
     ///
     /// With `gently`, requests are small and sequential.
     async fn hear(&self, witnesses: &EndpointStack, items: &[Item], gently: bool) -> Vec<Heard> {
-        let by_number = locked(&self.verified).by_number.clone();
+        let by_number = self.verified.lock().by_number.clone();
         let number = json!(BlockNumberOrTag::Number(self.header.number));
         let calls = |endpoint: usize| {
             let numbered = by_number.contains(&endpoint);
@@ -339,7 +339,7 @@ impl PinnedState {
             }
         }
         if outvoted.is_empty() && corrected.is_empty() {
-            let mut verified = locked(&self.verified);
+            let mut verified = self.verified.lock();
             verified.header = true;
             verified.items.extend(items.iter().copied());
             drop(verified);
@@ -357,7 +357,7 @@ impl PinnedState {
         let changed = !corrected.is_empty();
         self.correct(corrected)?;
         {
-            let mut verified = locked(&self.verified);
+            let mut verified = self.verified.lock();
             verified.header = true;
             verified.items.extend(items.iter().copied());
             verified.settled = Some((named.clone(), subject.clone()));
@@ -368,7 +368,7 @@ impl PinnedState {
 
     /// The value that the run used, in the form of [`Reading::key`].
     fn cached(&self, item: Item) -> Option<U256> {
-        let data = locked(&self.data);
+        let data = self.data.lock();
         match item {
             Item::Balance(account) => data.accounts.get(&account).map(|info| info.balance),
             Item::Nonce(account) => data.accounts.get(&account).map(|info| U256::from(info.nonce)),
@@ -380,7 +380,7 @@ impl PinnedState {
 
     /// Replaces values in the cache by those of the majority.
     fn correct(&self, corrected: BTreeMap<Item, Reading>) -> Result<(), ForkError> {
-        let mut data = locked(&self.data);
+        let mut data = self.data.lock();
         for (item, reading) in corrected {
             match (item, reading) {
                 (Item::Balance(account), Reading::Word(balance)) => {

@@ -13,9 +13,10 @@ use alloy::{
 use bardo_abi::feed::{Aggregator, BoundedAggregator};
 use bardo_base::{clock::Clock, text::SafeText, units::Usd};
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -125,12 +126,12 @@ impl FeedPrices {
     }
 
     fn ask<'a>(&self, spec: &'a FeedSpec, calls: &mut Calls) -> Asked<'a> {
-        let proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(&spec.address);
+        let proven = self.proven.lock().contains(&spec.address);
         let identity = (!proven).then(|| Identity {
             pair: calls.push(spec.address, &Aggregator::descriptionCall {}),
             decimals: calls.push(spec.address, &Aggregator::decimalsCall {}),
         });
-        let seen = self.aggregators.lock().unwrap_or_else(PoisonError::into_inner).get(&spec.address).copied();
+        let seen = self.aggregators.lock().get(&spec.address).copied();
         // A feed without a proxy is its own aggregator.
         let bounded = BoundsCalls::ask(calls, seen.unwrap_or(spec.address));
         let aggregator = calls.push(spec.address, &BoundedAggregator::aggregatorCall {});
@@ -156,7 +157,7 @@ impl FeedPrices {
         }
         if !moved.is_empty() {
             let answers = self.reader.send(calls, self.multicall).await?;
-            let mut seen = self.aggregators.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.aggregators.lock();
             for (feed, bounded) in moved {
                 seen.insert(feed, bounded.aggregator);
                 known.insert(feed, bounded.take(&answers));
@@ -175,7 +176,7 @@ impl FeedPrices {
         let Asked { spec, identity, aggregator: _, bounded: _, round } = asked;
         if let Some(identity) = identity {
             check_identity(spec, &identity, answers)?;
-            self.proven.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.address);
+            self.proven.lock().insert(spec.address);
         }
         let round = round.take(answers).ok_or(NoPrice::NoAnswer)?;
         if let Some(Some((min, max))) = bounds.get(&spec.address)

@@ -16,10 +16,10 @@ use alloy::{
 };
 use bardo_abi::feed::{Aggregator, BoundedAggregator};
 use bardo_base::clock::Clock;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    sync::Mutex,
     task::{Context, Poll},
 };
 
@@ -112,12 +112,12 @@ impl FakeChain {
     fn answer(&self, question: &Value) -> Value {
         let input: Bytes = serde_json::from_value(question["params"][0]["input"].clone()).unwrap();
         let call = IMulticall3::aggregate3Call::abi_decode(&input).unwrap();
-        self.asked.lock().unwrap().push(call.calls.len());
+        self.asked.lock().push(call.calls.len());
         let one = |call: &IMulticall3::Call3| {
             let output = if call.target == MULTICALL {
                 Some(U256::from(NOW).to_be_bytes_vec())
             } else {
-                match self.feeds.lock().unwrap().iter().find(|(address, _)| *address == call.target) {
+                match self.feeds.lock().iter().find(|(address, _)| *address == call.target) {
                     Some((_, feed)) => feed.call(&call.callData),
                     // As in the EVM, a call to an address without code succeeds with empty data.
                     None => Some(Vec::new()),
@@ -224,9 +224,9 @@ async fn no_contract_no_entry_and_no_endpoint_are_told_apart() {
     let empty = FakeChain::with(vec![]);
     let source = source_at(&empty, None, NOW);
     assert_eq!(source.prices(&[TOKEN, OTHER]).await, [Err(NoPrice::NoAnswer), Err(NoPrice::UnknownToken)]);
-    let asked = empty.asked.lock().unwrap().len();
+    let asked = empty.asked.lock().len();
     assert_eq!(source.prices(&[OTHER]).await, [Err(NoPrice::UnknownToken)]);
-    assert_eq!(empty.asked.lock().unwrap().len(), asked, "the chain was asked about a token without a feed");
+    assert_eq!(empty.asked.lock().len(), asked, "the chain was asked about a token without a feed");
 
     let dead = FakeChain { dead: true, ..FakeChain::default() };
     let answers = source_at(&dead, None, NOW).prices(&[TOKEN]).await;
@@ -267,7 +267,7 @@ async fn several_feeds_are_one_question_and_identity_is_asked_once() {
     source.prices(&[TOKEN]).await;
     // First the time, then description, decimals, both bounds, aggregator and round of each feed; the second request
     // skips description and decimals.
-    assert_eq!(*chain.asked.lock().unwrap(), [13, 5]);
+    assert_eq!(*chain.asked.lock(), [13, 5]);
 }
 
 #[tokio::test]
@@ -287,12 +287,12 @@ async fn an_answer_at_the_aggregators_bounds_is_no_price() {
         (1_000_000_000_000, true),
         (1_000_000_000_001, true),
     ] {
-        *chain.feeds.lock().unwrap() = behind(answer, first, (1_000_000, 1_000_000_000_000));
+        *chain.feeds.lock() = behind(answer, first, (1_000_000, 1_000_000_000_000));
         let read = source.prices(&[TOKEN]).await.remove(0);
         assert_eq!(matches!(read, Err(NoPrice::AtBound { .. })), at_bound, "{answer}: {read:?}");
     }
     // Another aggregator behind the same proxy has other bounds.
-    *chain.feeds.lock().unwrap() = behind(1_000_001, second, (1_000_001, 1_000_000_000_000));
+    *chain.feeds.lock() = behind(1_000_001, second, (1_000_001, 1_000_000_000_000));
     assert!(matches!(source.prices(&[TOKEN]).await.remove(0), Err(NoPrice::AtBound { .. })));
     // A feed without a proxy may have bounds of its own.
     let own = FakeFeed { answer: 5, bounds: Some((5, 10)), ..FakeFeed::default() };

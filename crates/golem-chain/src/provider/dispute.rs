@@ -1,11 +1,9 @@
 //! Contradictions between the endpoints of one chain: endpoints, subject, and whether a majority settled them.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use bardo_base::text::SafeText;
+use parking_lot::Mutex;
 
 /// Time for which an endpoint's record shows a contradiction.
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(600);
@@ -61,7 +59,7 @@ pub struct DisputesSince {
 
 impl DisputeLog {
     pub(super) fn note(&self, dispute: Dispute) {
-        let mut counts = self.counts();
+        let mut counts = self.0.lock();
         counts.all = counts.all.wrapping_add(1);
         if !dispute.outvoted {
             counts.undecided = counts.undecided.wrapping_add(1);
@@ -70,18 +68,13 @@ impl DisputeLog {
     }
 
     pub(super) fn mark(&self) -> DisputeMark {
-        let counts = self.counts();
+        let counts = self.0.lock();
         DisputeMark { all: counts.all, undecided: counts.undecided }
     }
 
     pub(super) fn since(&self, mark: DisputeMark) -> Option<DisputesSince> {
-        let counts = self.counts();
+        let counts = self.0.lock();
         let last = counts.last.clone().filter(|_| counts.all != mark.all)?;
         Some(DisputesSince { last, all_decided: counts.undecided == mark.undecided })
-    }
-
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        // No code panics while it holds this lock, and the counts would still be consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,12 +13,9 @@ use alloy::{
     transports::{BoxTransport, IntoBoxTransport, TransportError},
 };
 use bardo_base::{clock::Clock, config::RpcUrl, text::SafeText};
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, de::DeserializeOwned};
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tower::Service as _;
 
@@ -270,6 +267,6 @@ impl Endpoint {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }

@@ -18,11 +18,12 @@ use alloy::{
     transports::{TransportError, TransportFut},
 };
 use bardo_base::{clock::SystemClock, config::RpcUrl, text::SafeText};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use server::{CHAIN_ID, Reaction, Server, dead_url, good_answer};
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };

@@ -27,12 +27,13 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::consensus::Transaction as _;
 use alloy::primitives::{Address, B256, Bytes, U64, U256};
 use alloy::providers::Provider as _;
+use parking_lot::Mutex;
 
 use crate::network::NetworkKind;
 use crate::provider::{ChainClient, ProviderError};

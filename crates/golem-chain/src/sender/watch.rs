@@ -5,7 +5,6 @@
 //! block includes it after all, the transactions signed with that nonce since then can never be included.
 
 use std::pin::pin;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256};
@@ -313,8 +312,7 @@ impl Sender {
     /// Returns true if endpoints have contradicted themselves about this transaction's receipt for [`RECEIPT_GRACE`].
     fn has_lasted(&self, hash: B256) -> bool {
         let now = self.0.clock.steady_millis();
-        // No code panics while it holds this lock.
-        let mut since = self.0.contradicted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.0.contradicted.lock();
         let passed = now.saturating_sub(*since.entry(hash).or_insert(now));
         since.retain(|_, first| now.saturating_sub(*first) < FORGOTTEN_AFTER);
         passed >= RECEIPT_GRACE

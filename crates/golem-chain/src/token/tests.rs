@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -16,6 +16,7 @@ use alloy::{
     sol_types::SolValue,
     transports::{TransportError, TransportFut},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{Token, TokenError, TokenId, parse_address, read, resolve};
@@ -105,7 +106,7 @@ impl tower::Service<RequestPacket> for Table {
     }
 
     fn call(&mut self, packet: RequestPacket) -> Self::Future {
-        *self.packets.lock().unwrap() += 1;
+        *self.packets.lock() += 1;
         let answer = match &packet {
             RequestPacket::Single(request) => self.answer(request),
             RequestPacket::Batch(requests) => requests.iter().map(|request| self.answer(request)).collect(),
@@ -146,7 +147,7 @@ async fn a_listed_symbol_is_read_in_one_round_trip() {
         (TokenId::Erc20(USDC), "USDC", 6, true)
     );
     assert_eq!(token.name.as_str(), "Some Coin");
-    assert_eq!(*table.packets.lock().unwrap(), 1);
+    assert_eq!(*table.packets.lock(), 1);
     assert_eq!(ask(&table, "usdc").await.unwrap(), token);
     assert_eq!(ask(&table, " 0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48 ").await.unwrap(), token);
 }
@@ -158,7 +159,7 @@ async fn the_coin_needs_no_chain() {
         let token = ask(&table, asked).await.unwrap();
         assert_eq!((token.id, token.symbol.as_str(), token.decimals), (TokenId::Native, "ETH", 18));
     }
-    assert_eq!(*table.packets.lock().unwrap(), 0);
+    assert_eq!(*table.packets.lock(), 0);
 }
 
 #[tokio::test]
@@ -334,5 +335,5 @@ async fn many_tokens_cost_few_round_trips() {
     }
     let tokens = read(&addresses, &Network::unknown("x", 5), &table.provider()).await.unwrap();
     assert_eq!(tokens.iter().filter(|token| token.is_ok()).count(), 45);
-    assert_eq!(*table.packets.lock().unwrap(), 3);
+    assert_eq!(*table.packets.lock(), 3);
 }

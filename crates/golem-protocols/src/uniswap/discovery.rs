@@ -4,11 +4,12 @@
 //! Pools are found by their CREATE2 addresses, without asking the factory. A call to a missing pool finds no code.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::{DynProvider, Provider};
+use parking_lot::Mutex;
 
 use super::address::{V2_PAIR_INIT_CODE_HASH, V3_POOL_INIT_CODE_HASH, sort_tokens, v2_pair, v3_pool};
 use super::pool::{Pool, PoolError};
@@ -151,11 +152,11 @@ impl PoolReader {
             tokens.iter().chain(&self.bases).copied().collect::<BTreeSet<_>>().into_iter().collect();
         let pin = self.pin(block).await?;
         let found = |kept: &Kept| kept.snapshot.block_hash == pin.hash && kept.tokens == tokens && kept.reach == reach;
-        if let Some(kept) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|kept| found(kept)) {
+        if let Some(kept) = self.kept.lock().iter().find(|kept| found(kept)) {
             return Ok(Arc::clone(&kept.snapshot));
         }
         let snapshot = Arc::new(self.read(&tokens, pin, reach).await?);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.retain(|kept| kept.snapshot.block_hash == pin.hash);
         kept.truncate(KEPT - 1);
         kept.push(Kept { tokens, reach, snapshot: Arc::clone(&snapshot) });

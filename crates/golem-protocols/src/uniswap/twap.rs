@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::eips::BlockId;
@@ -23,6 +23,7 @@ use alloy::primitives::{Address, U256};
 use alloy::providers::{DynProvider, bindings::IMulticall3};
 use futures::future::join_all;
 use num_bigint::BigUint;
+use parking_lot::Mutex;
 
 use super::address::{V3_POOL_INIT_CODE_HASH, sort_tokens, v3_pool};
 use super::discovery::{BASE_SYMBOLS, DiscoveryError, FEE_TIERS};
@@ -253,7 +254,7 @@ impl TwapPrices {
     /// # Errors
     /// Returns a [`NoPrice`] if the chain cannot be read.
     pub async fn observe(&self, tokens: &[Address]) -> Result<Observed, NoPrice> {
-        let known = self.hints.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.hints.0.lock().clone();
         match self.observe_hinted(tokens, &known).await {
             // The failure may be due to the hinted ticks, so retry without hints.
             Err(_) if !known.is_empty() => self.observe_hinted(tokens, &HashMap::new()).await,
@@ -328,7 +329,7 @@ impl TwapPrices {
                 .collect();
             self.read_wanted(wanted).await;
         }
-        let mut hints = self.hints.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hints = self.hints.0.lock();
         for pool in candidates.iter().filter(|pool| pool.is_known(window)) {
             hints.insert(pool.address, pool.hint(window));
         }

@@ -1,8 +1,9 @@
 //! Context of a tool call: access to chains and ledgers, and progress reports.
 
 use bardo_base::text::SafeText;
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::world::World;
 use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
@@ -92,7 +93,7 @@ impl CallContext {
 
     /// Emits an event of this call, unless the call has ended.
     pub(super) fn say(&self, kind: EventKind) {
-        let over = self.call.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = self.call.over.lock();
         if !*over {
             self.call.fabric.emit(&self.call.golem_id, Some(self.call.call_id), kind);
         }
@@ -100,7 +101,7 @@ impl CallContext {
 
     /// Emits the final events of this call and marks it as ended.
     pub(super) fn finish(&self, last: impl IntoIterator<Item = EventKind>) {
-        let mut over = self.call.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut over = self.call.over.lock();
         if !*over {
             for kind in last {
                 self.call.fabric.emit(&self.call.golem_id, Some(self.call.call_id), kind);

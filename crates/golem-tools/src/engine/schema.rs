@@ -33,41 +33,97 @@ pub fn close(schema: &mut Value) {
 
 /// Returns the first mismatch of `value` and `schema`, as a JSON pointer and a reason; `None` if the value is valid. An
 /// unsupported keyword is a mismatch, so that no keyword is ignored silently.
-pub fn mismatch(schema: &Value, value: &Value) -> Option<String> {
+pub fn mismatch(schema: &Value, value: &Value) -> Option<Mismatch> {
     fits(schema, value, "").err()
 }
 
-fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
-    let wrong = |what: &dyn std::fmt::Display| Err(format!("{}: {what}", if at.is_empty() { "/" } else { at }));
+/// A place of a value that does not fit its schema.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {fault}")]
+pub struct Mismatch {
+    /// JSON pointer to the place; `/` for the whole value.
+    pub at: String,
+    /// What does not fit there.
+    pub fault: Fault,
+}
+
+/// What does not fit: the value that was found, and the schema's limit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The schema allows no value.
+    #[error("no value fits here")]
+    NothingFits,
+    /// Another JSON type.
+    #[error("{0} is not of the type {1}")]
+    Type(Value, Value),
+    /// Not the constant.
+    #[error("{0} is not {1}")]
+    Constant(Value, Value),
+    /// Not in the list.
+    #[error("{0} is none of {1}")]
+    Unlisted(Value, Value),
+    /// Below the minimum.
+    #[error("{0} is below {1}")]
+    Below(Value, Value),
+    /// Above the maximum.
+    #[error("{0} is above {1}")]
+    Above(Value, Value),
+    /// Fewer characters than allowed.
+    #[error("{0} is shorter than {1}")]
+    Shorter(Value, Value),
+    /// More characters than allowed.
+    #[error("{0} is longer than {1}")]
+    Longer(Value, Value),
+    /// Fits too few or too many of the alternatives.
+    #[error("{value} fits {fitting} of {schemas} schemas")]
+    Alternatives {
+        /// The value.
+        value: Value,
+        /// Number of schemas that it fits.
+        fitting: usize,
+        /// Number of schemas.
+        schemas: usize,
+    },
+    /// A required field is absent.
+    #[error("`{0}` is missing")]
+    Missing(String),
+    /// A keyword that this check does not know.
+    #[error("the keyword `{0}` cannot be checked")]
+    Keyword(String),
+}
+
+fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), Mismatch> {
+    let wrong = |fault| Err(Mismatch { at: if at.is_empty() { "/" } else { at }.to_owned(), fault });
+    let against = |kind: fn(Value, Value) -> Fault, limit: &Value| kind(value.clone(), limit.clone());
     let keywords = match schema {
         Value::Bool(true) => return Ok(()),
         Value::Object(keywords) => keywords,
-        _ => return wrong(&"no value fits here"),
+        _ => return wrong(Fault::NothingFits),
     };
     for (keyword, limit) in keywords {
         let fault = match keyword.as_str() {
             note if NOTES.contains(&note) => None,
-            "type" => (!is_of_type(limit, value)).then(|| format!("{value} is not of the type {limit}")),
-            "const" => (limit != value).then(|| format!("{value} is not {limit}")),
+            "type" => (!is_of_type(limit, value)).then(|| against(Fault::Type, limit)),
+            "const" => (limit != value).then(|| against(Fault::Constant, limit)),
             "enum" => {
                 let listed = limit.as_array().is_some_and(|all| all.contains(value));
-                (!listed).then(|| format!("{value} is none of {limit}"))
+                (!listed).then(|| against(Fault::Unlisted, limit))
             }
-            "minimum" => below(value.as_f64(), limit.as_f64()).then(|| format!("{value} is below {limit}")),
-            "maximum" => below(limit.as_f64(), value.as_f64()).then(|| format!("{value} is above {limit}")),
+            "minimum" => below(value.as_f64(), limit.as_f64()).then(|| against(Fault::Below, limit)),
+            "maximum" => below(limit.as_f64(), value.as_f64()).then(|| against(Fault::Above, limit)),
             "minLength" => {
                 let short = value.as_str().is_some_and(|text| below(length(text), limit.as_f64()));
-                short.then(|| format!("{value} is shorter than {limit}"))
+                short.then(|| against(Fault::Shorter, limit))
             }
             "maxLength" => {
                 let long = value.as_str().is_some_and(|text| below(limit.as_f64(), length(text)));
-                long.then(|| format!("{value} is longer than {limit}"))
+                long.then(|| against(Fault::Longer, limit))
             }
             "oneOf" | "anyOf" => {
                 let schemas = limit.as_array().map(Vec::as_slice).unwrap_or_default();
                 let fitting = schemas.iter().filter(|schema| fits(schema, value, at).is_ok()).count();
                 let right = if keyword == "oneOf" { fitting == 1 } else { fitting > 0 };
-                (!right).then(|| format!("{value} fits {fitting} of {} schemas", schemas.len()))
+                (!right).then(|| Fault::Alternatives { value: value.clone(), fitting, schemas: schemas.len() })
             }
             "items" => {
                 for (place, item) in value.as_array().into_iter().flatten().enumerate() {
@@ -79,7 +135,7 @@ fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
                 let names = limit.as_array().into_iter().flatten().filter_map(Value::as_str);
                 let missing =
                     value.as_object().and_then(|fields| names.into_iter().find(|name| !fields.contains_key(*name)));
-                missing.map(|name| format!("`{name}` is missing"))
+                missing.map(|name| Fault::Missing(name.to_owned()))
             }
             "properties" => {
                 for (name, inner) in limit.as_object().into_iter().flatten() {
@@ -97,10 +153,10 @@ fn fits(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
                 }
                 None
             }
-            unknown => Some(format!("the keyword `{unknown}` cannot be checked")),
+            unknown => Some(Fault::Keyword(unknown.to_owned())),
         };
         if let Some(fault) = fault {
-            return wrong(&fault);
+            return wrong(fault);
         }
     }
     Ok(())
@@ -219,7 +275,7 @@ mod tests {
         let open = json!({ "a": [{ "properties": 1, "more": 2 }], "map": { "any": "x" } });
         assert_eq!(mismatch(&schema, &open), None);
         close(&mut schema);
-        assert_eq!(mismatch(&schema, &open).unwrap(), "/a/0/more: no value fits here");
+        assert_eq!(mismatch(&schema, &open).unwrap().to_string(), "/a/0/more: no value fits here");
         for (value, wanted) in [
             (json!({ "a": [{ "properties": 1 }], "map": { "any": "x" } }), None),
             (json!({ "a": [{ "properties": 1.5 }] }), Some("/a/0/properties: 1.5 is not of the type \"integer\"")),
@@ -227,7 +283,8 @@ mod tests {
             (json!({ "a": [], "b": 1 }), Some("/b: no value fits here")),
             (json!({}), Some("/: `a` is missing")),
         ] {
-            assert_eq!(mismatch(&schema, &value).as_deref(), wanted, "{value}");
+            let told = mismatch(&schema, &value).map(|mismatch| mismatch.to_string());
+            assert_eq!(told.as_deref(), wanted, "{value}");
         }
         for (schema, value) in [
             (json!({ "enum": ["a", "b"] }), json!("c")),

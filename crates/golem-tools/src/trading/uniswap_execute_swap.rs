@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::allowances::{self, approve};
 use crate::auction::{self, Wish};
-use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use crate::engine::{CallContext, Reply, ToolDef, World, WriteTool};
 use crate::mev::{Measure, Sight, Wanted, liquidity_share, measures, size_advice};
 use crate::orders::{self, card};
 use crate::route::{impact_of, impact_reached, pools_of};
@@ -33,9 +33,9 @@ use golem_chain::network::Contract;
 use golem_chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
 use golem_chain::token::{Token, TokenId};
 use golem_protocols::uniswap::pool::Exact;
-use golem_protocols::uniswap::quote::OwnCall;
+use golem_protocols::uniswap::quote::{OwnCall, Told};
 use golem_protocols::uniswap::ratio::Ratio;
-use golem_protocols::uniswap::router::{Recipient, SwapRequest, plan as plan_call};
+use golem_protocols::uniswap::router::{Recipient, SwapRequest, Trade as RouterCall, Version, plan as plan_call};
 use golem_protocols::uniswap::routing::Route;
 
 /// Definition of the `uniswap_execute_swap` tool.
@@ -204,15 +204,15 @@ impl WriteTool for ExecuteSwap {
 async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
     let world = &context.world;
     let chain = world.chain(&params.chain)?;
-    let account = world.account(None)?;
-    let invalid = |parameter: &str, what: &dyn std::fmt::Display| {
-        ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))
-            .detail("parameter", parameter)
-    };
+    // Without an account nothing else needs to be read.
+    world.account(None)?;
     let slippage = slippage(context, params.slippage_bps)?;
     if params.deadline == 0 || params.deadline > MAX_DEADLINE {
-        let what = format!("{} s; expected 1 to {MAX_DEADLINE} s from now, such as 300", params.deadline);
-        return Err(invalid("deadline", &what));
+        let what = format_args!(
+            "parameter `deadline`: {} s; expected 1 to {MAX_DEADLINE} s from now, such as 300",
+            params.deadline
+        );
+        return Err(ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "deadline"));
     }
     let mut ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
     ask = ask.within(slippage);
@@ -228,46 +228,12 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let mut quoted_at = world.clock.now_millis();
     let mut found = ask.found(world).await?;
     if way.auction.is_some() {
-        let wish = Wish {
-            token_in: &params.token_in,
-            token_out: &params.token_out,
-            amount: &params.amount,
-            chain: &params.chain,
-            starts_in: auction::STARTS_IN,
-            ends_in: params.deadline,
-            slippage,
-        };
-        let (mut proposal, placed) = auction::order(context, &wish).await?;
-        // The caller asked for a swap, so the outcome must say first that this is an order for others to fill.
-        let titled = format!("Swap by auction, not at once: {}", proposal.expected_outcome);
-        proposal.expected_outcome = SafeText::clean(&titled, 300);
-        let prepared = Plan {
-            token_in: ask.token_in.clone(),
-            token_out: ask.token_out.clone(),
-            expected_out: found.route.amount_out,
-            price_impact: found.route.price_impact.clone(),
-            prefer_uniswapx: true,
-            why: way.why,
-            size: placed.size.clone(),
-            source: found.source(world),
-            auction: Some(placed),
-        };
-        return Ok((proposal, prepared));
+        return by_auction(context, &params, &ask, &found, way.why).await;
     }
     if let (TokenId::Native, Exact::In(whole)) = (ask.token_in.id, ask.exact)
         && params.amount.trim().eq_ignore_ascii_case("max")
     {
-        // A smaller amount may take another route with more gas. Two attempts are enough.
-        for _ in 0..2 {
-            let gas_price = found.gas_price;
-            let reserve = gas_reserve(&found.route, gas_price);
-            ask.leaving(whole, reserve)?;
-            quoted_at = world.clock.now_millis();
-            found = ask.found(world).await?;
-            if gas_reserve(&found.route, gas_price) <= reserve {
-                break;
-            }
-        }
+        (found, quoted_at) = leave_gas(world, &mut ask, whole, (found, quoted_at)).await?;
     }
     let source = found.source(world);
     let Found { route, snapshot, told, .. } = found;
@@ -276,103 +242,221 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     // included.
     let now = world.clock.now_seconds().max(snapshot.timestamp);
     let deadline = now.saturating_add(params.deadline);
-
-    let mut legs = Vec::new();
-    let mut bounds = Vec::new();
-    let mut permit = None;
-    let pays = match ask.token_in.id {
-        TokenId::Erc20(token) => Some((token, chain.contract(Contract::Permit2)?)),
-        TokenId::Native => None,
-    };
-    let read = async {
-        let (token, permit2) = pays?;
-        Some((token, permit2, allowances::read(chain, token, account, permit2, &[router]).await))
-    };
-    let (read, share) = futures::join!(read, liquidity_share(chain, &route, &snapshot));
+    let (payment, share) =
+        futures::join!(pay(context, &ask, &route, router, deadline), liquidity_share(chain, &route, &snapshot));
     // The size note is advisory: failing to measure it does not block the trade.
     let size = size_advice(share.ok().as_ref(), &route.price_impact);
-    if let Some((token, permit2, read)) = read {
-        let (standing, inside) = read?;
-        // Open orders keep their allowances: a swap must not invalidate them.
-        let promised = world.promised(chain.network().chain_id, account, token)?;
-        let needed = promised.checked_add(route.amount_in).ok_or_else(|| {
-            ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: more than can be counted")
-        })?;
-        if standing.of_token < needed {
-            if !standing.of_token.is_zero()
-                && allowances::needs_zero_first(chain, token, account, permit2, needed).await?
-            {
-                legs.push(approve(Purpose::Approve, token, permit2, U256::ZERO));
-            }
-            legs.push(approve(Purpose::Approve, token, permit2, needed));
-            bounds.push(AllowanceBound {
-                token: ask.token_in.clone(),
-                spender: permit2,
-                kind: AllowanceKind::Erc20,
-                at_most: promised,
-            });
+    let payment = payment?;
+    context.step("Building calldata");
+    let (trade, main) =
+        router_call(context, &ask, &route, told.as_ref(), &payment, (router, version), deadline).await?;
+    let proposal = proposal(context, &ask, &route, &trade, payment.with(main), [quoted_at, deadline])?;
+    let prepared = Plan {
+        token_in: ask.token_in.clone(),
+        token_out: ask.token_out.clone(),
+        expected_out: route.amount_out,
+        price_impact: route.price_impact.clone(),
+        prefer_uniswapx: params.prefer_uniswapx,
+        why: way.why,
+        size,
+        source,
+        auction: None,
+    };
+    Ok((proposal, prepared))
+}
+
+/// The swap as an order for fillers to bid on.
+async fn by_auction(
+    context: &CallContext,
+    params: &Params,
+    ask: &SwapAsk<'_>,
+    found: &Found,
+    why: String,
+) -> Result<(Proposal, Plan), ToolError> {
+    let wish = Wish {
+        token_in: &params.token_in,
+        token_out: &params.token_out,
+        amount: &params.amount,
+        chain: &params.chain,
+        starts_in: auction::STARTS_IN,
+        ends_in: params.deadline,
+        slippage: ask.slippage,
+    };
+    let (mut proposal, placed) = auction::order(context, &wish).await?;
+    // The caller asked for a swap, so the outcome must say first that this is an order for others to fill.
+    let titled = format!("Swap by auction, not at once: {}", proposal.expected_outcome);
+    proposal.expected_outcome = SafeText::clean(&titled, 300);
+    let prepared = Plan {
+        token_in: ask.token_in.clone(),
+        token_out: ask.token_out.clone(),
+        expected_out: found.route.amount_out,
+        price_impact: found.route.price_impact.clone(),
+        prefer_uniswapx: true,
+        why,
+        size: placed.size.clone(),
+        source: found.source(&context.world),
+        auction: Some(placed),
+    };
+    Ok((proposal, prepared))
+}
+
+/// Keeps enough of the wallet's `whole` native balance for gas; the quote for the rest, and when it was read.
+async fn leave_gas(
+    world: &World,
+    ask: &mut SwapAsk<'_>,
+    whole: U256,
+    (mut found, mut quoted_at): (Found, u64),
+) -> Result<(Found, u64), ToolError> {
+    // A smaller amount may take another route with more gas. Two attempts are enough.
+    for _ in 0..2 {
+        let gas_price = found.gas_price;
+        let reserve = gas_reserve(&found.route, gas_price);
+        ask.leaving(whole, reserve)?;
+        quoted_at = world.clock.now_millis();
+        found = ask.found(world).await?;
+        if gas_reserve(&found.route, gas_price) <= reserve {
+            break;
         }
-        let nonce = inside.first().map(|inside| inside.nonce).unwrap_or_default();
-        let allowance = allowance(&route, token, router, deadline, nonce)?;
-        if context.standing().signs_messages {
-            permit = Some((permit2, allowance));
-        } else {
-            // An account that acts for an owner sends calls and signs no messages, so the allowance needs its own call.
-            legs.push(allow(permit2, &allowance));
+    }
+    Ok((found, quoted_at))
+}
+
+/// What the swap needs before it may take the token that is paid.
+#[derive(Default)]
+struct Payment {
+    /// Approvals, in order.
+    legs: Vec<Leg>,
+    /// Bounds of the allowances that are left afterwards.
+    bounds: Vec<AllowanceBound>,
+    /// Permit2's address, and the permit to be signed for it.
+    permit: Option<(Address, PermitSingle)>,
+}
+
+impl Payment {
+    /// The same followed by the swap itself.
+    fn with(mut self, main: Leg) -> Self {
+        self.legs.push(main);
+        self
+    }
+}
+
+/// Reads the allowances of the token that is paid, and makes those that are missing.
+async fn pay(
+    context: &CallContext,
+    ask: &SwapAsk<'_>,
+    route: &Route,
+    router: Address,
+    deadline: u64,
+) -> Result<Payment, ToolError> {
+    let (world, chain) = (&context.world, ask.chain);
+    let Payment { mut legs, mut bounds, mut permit } = Payment::default();
+    let TokenId::Erc20(token) = ask.token_in.id else { return Ok(Payment::default()) };
+    let (account, permit2) = (world.account(None)?, chain.contract(Contract::Permit2)?);
+    let (standing, inside) = allowances::read(chain, token, account, permit2, &[router]).await?;
+    // Open orders keep their allowances: a swap must not invalidate them.
+    let promised = world.promised(chain.network().chain_id, account, token)?;
+    let needed = promised
+        .checked_add(route.amount_in)
+        .ok_or_else(|| ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: more than can be counted"))?;
+    if standing.of_token < needed {
+        if !standing.of_token.is_zero() && allowances::needs_zero_first(chain, token, account, permit2, needed).await? {
+            legs.push(approve(Purpose::Approve, token, permit2, U256::ZERO));
         }
-        // The router spends its allowance in the same transaction, so nothing remains.
+        legs.push(approve(Purpose::Approve, token, permit2, needed));
         bounds.push(AllowanceBound {
             token: ask.token_in.clone(),
-            spender: router,
-            kind: AllowanceKind::Permit2 { expires_at: deadline },
-            at_most: U256::ZERO,
+            spender: permit2,
+            kind: AllowanceKind::Erc20,
+            at_most: promised,
         });
     }
-    context.step("Building calldata");
+    let nonce = inside.first().map(|inside| inside.nonce).unwrap_or_default();
+    let allowance = allowance(route, token, router, deadline, nonce)?;
+    if context.standing().signs_messages {
+        permit = Some((permit2, allowance));
+    } else {
+        // An account that acts for an owner sends calls and signs no messages, so the allowance needs its own call.
+        legs.push(allow(permit2, &allowance));
+    }
+    // The router spends its allowance in the same transaction, so nothing remains.
+    bounds.push(AllowanceBound {
+        token: ask.token_in.clone(),
+        spender: router,
+        kind: AllowanceKind::Permit2 { expires_at: deadline },
+        at_most: U256::ZERO,
+    });
+    Ok(Payment { legs, bounds, permit })
+}
+
+/// The router's call, which the source of the quote must agree to, and its transaction.
+async fn router_call(
+    context: &CallContext,
+    ask: &SwapAsk<'_>,
+    route: &Route,
+    told: Option<&Told>,
+    payment: &Payment,
+    (router, version): (Address, Version),
+    deadline: u64,
+) -> Result<(RouterCall, Leg), ToolError> {
+    let world = &context.world;
+    let account = world.account(None)?;
     let trade = plan_call(&SwapRequest {
-        route: &route,
+        route,
         native_in: ask.token_in.id == TokenId::Native,
         native_out: ask.token_out.id == TokenId::Native,
-        slippage,
+        slippage: ask.slippage,
         recipient: Recipient::Account(account),
-        permit: permit.clone().map(|(_, permit)| (permit, Bytes::from(PLACEHOLDER_SIGNATURE))),
+        permit: payment.permit.clone().map(|(_, permit)| (permit, Bytes::from(PLACEHOLDER_SIGNATURE))),
         portion: None,
         one_bound: true,
         deadline: Some(U256::from(deadline)),
     })
     .map_err(|error| ToolError::new(ErrorCode::RoutingNoRoute, error))?;
-    if let Some(told) = &told {
+    if let Some(told) = told {
         // A quote source that would call something else for its own quote is not trusted with the quote either.
         let own = OwnCall {
-            chain_id: chain.network().chain_id,
+            chain_id: ask.chain.network().chain_id,
             account,
             router,
             version,
             value: trade.value,
             execution: &trade.execution,
-            pools: &pools_of(&route),
+            pools: &pools_of(route),
         };
         world.quotes.check_call(told, &own).await?;
     }
     let offset = trade.execution.signature_offset(version);
-    let slots = permit.zip(offset).map(|((permit2, permit), offset)| SignatureSlot {
+    let slots = payment.permit.clone().zip(offset).map(|((permit2, permit), offset)| SignatureSlot {
         offset,
         message: TypedMessage::Permit2Allowance { permit2, permit },
     });
-    legs.push(Leg {
+    let main = Leg {
         purpose: Purpose::Main,
         to: router,
         value: trade.value,
         data: trade.execution.encode(version),
-        gas_limit: gas_limit(&route),
+        gas_limit: gas_limit(route),
         slots: slots.into_iter().collect(),
-    });
+    };
+    Ok((trade, main))
+}
 
+/// The proposal: what goes out and comes in, and within what bounds. Times are those of the quote, in milliseconds, and
+/// of the deadline, in seconds.
+fn proposal(
+    context: &CallContext,
+    ask: &SwapAsk<'_>,
+    route: &Route,
+    trade: &RouterCall,
+    Payment { legs, bounds, .. }: Payment,
+    [quoted_at, deadline]: [u64; 2],
+) -> Result<Proposal, ToolError> {
+    let account = context.world.account(None)?;
     let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
     let least = TokenAmount::new(trade.amount_out_min, ask.token_out.decimals)?;
     let expected = format!("Swap {amount_in} {} for >= {least} {}", ask.token_in.symbol, ask.token_out.symbol);
-    let proposal = Proposal {
-        chain_id: chain.network().chain_id,
+    Ok(Proposal {
+        chain_id: ask.chain.network().chain_id,
         tool: *context.meta(),
         call_id: context.call_id(),
         golem_id: context.golem_id().clone(),
@@ -393,30 +477,18 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             amount_in: trade.amount_in_max,
             expected_out: route.amount_out,
             min_out: trade.amount_out_min,
-            slippage,
-            price_impact: impact_of(&route),
-            impact_reached: impact_reached(&route),
+            slippage: ask.slippage,
+            price_impact: impact_of(route),
+            impact_reached: impact_reached(route),
             quoted_at,
             deadline,
-            pools: pools_of(&route),
+            pools: pools_of(route),
             exact_output: false,
         }),
         recipients: vec![account],
         order: None,
         expected_outcome: SafeText::clean(&expected, 300),
-    };
-    let prepared = Plan {
-        token_in: ask.token_in.clone(),
-        token_out: ask.token_out.clone(),
-        expected_out: route.amount_out,
-        price_impact: route.price_impact.clone(),
-        prefer_uniswapx: params.prefer_uniswapx,
-        why: way.why,
-        size,
-        source,
-        auction: None,
-    };
-    Ok((proposal, prepared))
+    })
 }
 
 /// Returns the value of an amount of the input token in dollars; `None` without a price.

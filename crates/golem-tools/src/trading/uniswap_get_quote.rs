@@ -1,5 +1,7 @@
 //! `uniswap_get_quote`: expected output, route and cost of a swap, without executing it.
 
+use std::collections::BTreeMap;
+
 use alloy::primitives::{Address, U256};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +10,7 @@ use serde_json::{Value, json};
 use crate::allowances;
 use crate::auction;
 use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
-use crate::mev::{Wanted, liquidity_share, size_advice};
+use crate::mev::{Wanted, Way, liquidity_share, size_advice};
 use crate::shared::WORST_IMPACT;
 use crate::swap_ask::{Found, SwapAsk, price_between, slippage};
 use bardo_base::error::ToolError;
@@ -22,7 +24,7 @@ use golem_chain::token::TokenId;
 use golem_protocols::uniswap::order::OrderKind;
 use golem_protocols::uniswap::pool::Exact;
 use golem_protocols::uniswap::ratio::Ratio;
-use golem_protocols::uniswap::routing::Route;
+use golem_protocols::uniswap::routing::{Leg as RouteLeg, Route};
 
 /// Definition of the `uniswap_get_quote` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetQuote>();
@@ -276,24 +278,9 @@ async fn answer(
         Exact::In(_) => "minimum_out",
         Exact::Out(_) => "maximum_in",
     };
-    let symbol = |address: &Address| symbols.get(address).cloned().unwrap_or_else(|| address.to_string());
     // The filler of an auction chooses its own route, so none is listed.
     let legs = if way.auction.is_some() { &[][..] } else { route.legs.as_slice() };
-    let hops = legs.iter().enumerate().flat_map(|(leg, of)| {
-        let symbol = &symbol;
-        of.hops.iter().map(move |hop| RouteHop {
-            pool: hop.pool.to_string(),
-            token_in: symbol(&hop.token_in),
-            token_out: symbol(&hop.token_out),
-            fee_tier: hop.fee,
-            version: hop.version.to_string(),
-            leg: leg + 1,
-            share_bps: of.share_bps,
-        })
-    });
-    let impact = terms.impact.to_percent(4);
     let warning = warning_about(&terms.impact);
-    let route_type = way.auction.map_or("CLASSIC", OrderKind::name);
     let hints = json!({
         "source": context.world.quotes.name(),
         "source_compared": found.source(&context.world),
@@ -329,6 +316,53 @@ async fn answer(
         })),
         "mev": size.into_iter().collect::<Vec<_>>(),
     });
+    let said = said(ask, params, route, &terms, &way, warning.map(|(_, words)| words));
+    let explanation = [said.0, found.words(&context.world), said.1].concat();
+    let permit = told.as_ref().and_then(|told| told.permit.as_ref()).filter(|_| way.auction.is_none());
+    let output = Output {
+        quote_id: context.call_id().to_string(),
+        token_in: ask.token_in.symbol.to_string(),
+        token_out: ask.token_out.symbol.to_string(),
+        amount_in: terms.amount_in.to_string(),
+        amount_out: terms.amount_out.to_string(),
+        price_impact_pct: terms.impact.to_percent(4).parse().unwrap_or(WORST_IMPACT),
+        gas_estimate_usd: shown_usd(gas_usd(terms.gas_units)),
+        route: hops(legs, &symbols),
+        route_type: way.auction.map_or("CLASSIC", OrderKind::name),
+        deadline: snapshot.timestamp.saturating_add(VALID_SECONDS),
+        permit_data: permit
+            .map(|permit| typed_permit(network.chain_id, network.book.contract(Contract::Permit2), permit)),
+    };
+    Ok(Reply::new(output, explanation).hint(hints))
+}
+
+/// Hops of the legs, in order. `symbols` names the tokens.
+fn hops(legs: &[RouteLeg], symbols: &BTreeMap<Address, String>) -> Vec<RouteHop> {
+    let symbol = |address: &Address| symbols.get(address).cloned().unwrap_or_else(|| address.to_string());
+    let hops = legs.iter().enumerate().flat_map(|(leg, of)| {
+        let symbol = &symbol;
+        of.hops.iter().map(move |hop| RouteHop {
+            pool: hop.pool.to_string(),
+            token_in: symbol(&hop.token_in),
+            token_out: symbol(&hop.token_out),
+            fee_tier: hop.fee,
+            version: hop.version.to_string(),
+            leg: leg + 1,
+            share_bps: of.share_bps,
+        })
+    });
+    hops.collect()
+}
+
+/// The quote in words, and why it is no auction where one is preferred.
+fn said(
+    ask: &SwapAsk<'_>,
+    params: &Params,
+    route: &Route,
+    terms: &Terms,
+    way: &Way,
+    warning: Option<&str>,
+) -> (String, String) {
     let (paid, got) = (&ask.token_in.symbol, &ask.token_out.symbol);
     let said = match (way.auction, &terms.bound) {
         (Some(kind), Some(least)) => format!(
@@ -337,7 +371,7 @@ async fn answer(
             terms.amount_in,
             terms.amount_out,
             way.why,
-            warning.map(|(_, words)| words).unwrap_or_default()
+            warning.unwrap_or_default()
         ),
         (Some(_) | None, _) => format!(
             "{} {paid} gives {} {got} over {} {}; price impact {} %.{}",
@@ -346,7 +380,7 @@ async fn answer(
             route.legs.len(),
             if route.legs.len() == 1 { "path" } else { "paths" },
             terms.impact.to_percent(2),
-            warning.map(|(_, words)| words).unwrap_or_default(),
+            warning.unwrap_or_default(),
         ),
     };
     let classic = if way.auction.is_none() && params.prefer_uniswapx {
@@ -354,23 +388,7 @@ async fn answer(
     } else {
         String::new()
     };
-    let explanation = format!("{said}{}{classic}", found.words(&context.world));
-    let permit = told.as_ref().and_then(|told| told.permit.as_ref()).filter(|_| way.auction.is_none());
-    let output = Output {
-        quote_id: context.call_id().to_string(),
-        token_in: ask.token_in.symbol.to_string(),
-        token_out: ask.token_out.symbol.to_string(),
-        amount_in: terms.amount_in.to_string(),
-        amount_out: terms.amount_out.to_string(),
-        price_impact_pct: impact.parse().unwrap_or(WORST_IMPACT),
-        gas_estimate_usd: shown_usd(gas_usd(terms.gas_units)),
-        route: hops.collect(),
-        route_type,
-        deadline: snapshot.timestamp.saturating_add(VALID_SECONDS),
-        permit_data: permit
-            .map(|permit| typed_permit(network.chain_id, network.book.contract(Contract::Permit2), permit)),
-    };
-    Ok(Reply::new(output, explanation).hint(hints))
+    (said, classic)
 }
 
 /// Builds the typed data of a permit from parsed fields, so that only fields known to Permit2 are included.

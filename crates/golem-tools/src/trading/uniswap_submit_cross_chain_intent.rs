@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::auction::approvals;
-use crate::engine::{CallContext, Reply, ToolDef, WorldChain, WriteTool};
+use crate::engine::{CallContext, Reply, ToolDef, World, WorldChain, WriteTool};
 use crate::orders::{self, CHECKS, card, field, random_nonce};
 use crate::shared::{head_time, invalid};
 use bardo_abi::erc20::Erc20;
@@ -31,7 +31,7 @@ use golem_chain::devnet::Mining;
 use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
 use golem_chain::provider::{Backing, Condition, ProviderError};
-use golem_chain::token::TokenId;
+use golem_chain::token::{Token, TokenId};
 use golem_protocols::intents::Intent;
 use golem_protocols::intents::gateway::{RelayerBid, Wish};
 
@@ -193,7 +193,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         return Err(invalid("destination_chain", &"the chain the money leaves: swap there instead"));
     }
     let account = world.account(None)?;
-    let orders = world.orders()?;
+    world.orders()?;
     let arrives_at = health(destination, world.clock.now_seconds()).await?;
     let permit2 = source.contract(Contract::Permit2)?;
     let settler = source.contract(Contract::OriginSettler)?;
@@ -215,12 +215,6 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         return Err(invalid("amount", &"nothing; name what is to be sent"));
     }
     context.step("Awaiting initial bids");
-    let network = orders.chain(from.chain_id)?.bridges.as_ref().ok_or_else(|| {
-        ToolError::new(
-            ErrorCode::ChainUnsupported,
-            format_args!("nobody is connected who would fill intents from {from}"),
-        )
-    })?;
     let wish = Wish {
         origin_chain_id: from.chain_id,
         destination_chain_id: to.chain_id,
@@ -228,50 +222,11 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         amount_in: amount,
         token_out: wanted,
     };
-    let bids = network.quote(&wish).await.map_err(|error| unanswered(&error))?;
-    let asked = TokenAmount::new(amount, token_in.decimals)?;
-    let reference = reference_bid(&bids).ok_or_else(|| {
-        let (given, got) = (&token_in.symbol, &token_out.symbol);
-        let what = format_args!("nobody bids for {asked} {given} on {from} against {got} on {to}");
-        ToolError::new(ErrorCode::RoutingInsufficientLiquidity, what).suggest(
-            "Ask for another amount: one below its own gas pays nobody to carry it over, and nobody carries more than they hold.",
-        )
-    })?;
-    let reference = match fair_output([source, destination], [paid, wanted], asked, token_out.decimals).await {
-        Some(fair) => reference.min(fair),
-        None => reference,
-    };
-    // A relayer delivers exactly the ordered amount, so the minimum is also the expected output; the margin is the
-    // filler's.
-    let least = world.intent_margin.minimum_out(reference);
+    let (least, bids) = least(world, [source, destination], [&token_in, &token_out], &wish).await?;
     let (legs, bounds) = approvals(world, source, &token_in, amount, permit2).await?;
     let leaves_at = head_time(source).await?;
     let now = world.clock.now_seconds().max(leaves_at).max(arrives_at);
-    let time = |seconds: u64| {
-        let moment = now.checked_add(seconds).and_then(|moment| u32::try_from(moment).ok());
-        moment.ok_or_else(|| invalid("deadline", &"past what an intent can say"))
-    };
-    let intent = Intent {
-        origin_settler: settler,
-        user: account,
-        nonce: random_nonce(world),
-        origin_chain_id: from.chain_id,
-        // The input must be locked in the first half of the lifetime, to leave time for delivery.
-        open_deadline: time(params.deadline / 2)?,
-        fill_deadline: time(params.deadline)?,
-        data: AcrossOrderData {
-            inputToken: paid,
-            inputAmount: amount,
-            outputToken: wanted,
-            outputAmount: least,
-            destinationChainId: U256::from(to.chain_id),
-            recipient: account.into_word(),
-            exclusiveRelayer: Address::ZERO,
-            depositNonce: U256::ZERO,
-            exclusivityPeriod: 0,
-            message: Bytes::new(),
-        },
-    };
+    let intent = intent_of(world, [settler, account], &wish, least, [now, params.deadline])?;
     let given = TokenAmount::new(amount, token_in.decimals)?;
     let plan = Plan {
         id: intent.id(),
@@ -306,6 +261,74 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         expected_outcome: SafeText::clean(&expected, 300),
     };
     Ok((proposal, plan))
+}
+
+/// The intent over `least` of the wanted token. `now` and the time until its end are in seconds.
+fn intent_of(
+    world: &World,
+    [origin_settler, account]: [Address; 2],
+    wish: &Wish,
+    least: U256,
+    [now, deadline]: [u64; 2],
+) -> Result<Intent, ToolError> {
+    let time = |seconds: u64| {
+        let moment = now.checked_add(seconds).and_then(|moment| u32::try_from(moment).ok());
+        moment.ok_or_else(|| invalid("deadline", &"past what an intent can say"))
+    };
+    Ok(Intent {
+        origin_settler,
+        user: account,
+        nonce: random_nonce(world),
+        origin_chain_id: wish.origin_chain_id,
+        // The input must be locked in the first half of the lifetime, to leave time for delivery.
+        open_deadline: time(deadline / 2)?,
+        fill_deadline: time(deadline)?,
+        data: AcrossOrderData {
+            inputToken: wish.token_in,
+            inputAmount: wish.amount_in,
+            outputToken: wish.token_out,
+            outputAmount: least,
+            destinationChainId: U256::from(wish.destination_chain_id),
+            recipient: account.into_word(),
+            exclusiveRelayer: Address::ZERO,
+            depositNonce: U256::ZERO,
+            exclusivityPeriod: 0,
+            message: Bytes::new(),
+        },
+    })
+}
+
+/// Asks the relayers for bids; the least that must arrive, and the bids.
+async fn least(
+    world: &World,
+    [source, destination]: [&WorldChain; 2],
+    [token_in, token_out]: [&Token; 2],
+    wish: &Wish,
+) -> Result<(U256, Vec<RelayerBid>), ToolError> {
+    let (from, to) = (source.network(), destination.network());
+    let network = world.orders()?.chain(from.chain_id)?.bridges.as_ref().ok_or_else(|| {
+        ToolError::new(
+            ErrorCode::ChainUnsupported,
+            format_args!("nobody is connected who would fill intents from {from}"),
+        )
+    })?;
+    let bids = network.quote(wish).await.map_err(|error| unanswered(&error))?;
+    let asked = TokenAmount::new(wish.amount_in, token_in.decimals)?;
+    let reference = reference_bid(&bids).ok_or_else(|| {
+        let (given, got) = (&token_in.symbol, &token_out.symbol);
+        let what = format_args!("nobody bids for {asked} {given} on {from} against {got} on {to}");
+        ToolError::new(ErrorCode::RoutingInsufficientLiquidity, what).suggest(
+            "Ask for another amount: one below its own gas pays nobody to carry it over, and nobody carries more than they hold.",
+        )
+    })?;
+    let reference =
+        match fair_output([source, destination], [wish.token_in, wish.token_out], asked, token_out.decimals).await {
+            Some(fair) => reference.min(fair),
+            None => reference,
+        };
+    // A relayer delivers exactly the ordered amount, so the minimum is also the expected output; the margin is the
+    // filler's.
+    Ok((world.intent_margin.minimum_out(reference), bids))
 }
 
 /// Returns the reference for the order's output: the median of the fillers' highest bids, the lower of the two middle

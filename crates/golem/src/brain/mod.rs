@@ -15,16 +15,16 @@ pub mod process;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use model::{ModelBrain, ModelSetup, Style};
-use process::confinement::launch::refusal;
+use model::{ModelBrain, ModelError, ModelSetup, Style};
+use process::confinement::NotIsolated;
 use process::confinement::{self, Confinement};
 use process::{CommandLine, ProcessBrain, ProcessLimits};
 
@@ -106,13 +106,13 @@ pub enum BrainError {
     #[error("golem.brain ({origin}): {why}")]
     Unisolated {
         /// Missing measures and the remedy.
-        why: String,
+        why: NotIsolated,
         /// Origin of the setting.
         origin: String,
     },
     /// Unusable model settings, with the reason.
     #[error("golem.brain is model: {0}")]
-    Model(String),
+    Model(ModelError),
 }
 
 impl Choice {
@@ -136,7 +136,7 @@ impl Choice {
                 let confinement = confinement(config);
                 let available = confinement::available();
                 if !available.is_isolated() && !confinement.allow_unisolated {
-                    return Err(BrainError::Unisolated { why: refusal(&available), origin: origin() });
+                    return Err(BrainError::Unisolated { why: NotIsolated(available), origin: origin() });
                 }
                 Ok(Self::Process(line, limits, confinement))
             }
@@ -197,7 +197,7 @@ fn confinement(config: &Config) -> Confinement {
 }
 
 fn model(settings: &GolemSettings) -> Result<ModelBrain, BrainError> {
-    let lacks = |what: &str| BrainError::Model(format!("set golem.{what} in the configuration file"));
+    let lacks = |what| BrainError::Model(ModelError::Unset(what));
     let (Some(url), Some(name)) = (&settings.model_url, &settings.model_name) else {
         return Err(lacks(if settings.model_url.is_none() { "model_url" } else { "model_name" }));
     };
@@ -249,8 +249,7 @@ enum Breathes {
 
 impl Breath {
     fn take(&self, words: usize) -> Breathes {
-        // No code panics while it holds this lock.
-        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spent = self.spent.lock();
         let now = Instant::now();
         let (since, before) = match *spent {
             Some((since, before)) if now.duration_since(since) < MINUTE => (since, before),

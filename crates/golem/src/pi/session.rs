@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use alloy::primitives::B256;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
@@ -661,10 +662,10 @@ impl PiSession {
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<PermitId, Held>> {
-        self.inner.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.held.lock()
     }
 
     fn committing(&self) -> MutexGuard<'_, HashMap<PermitId, (CallId, Asker)>> {
-        self.inner.committing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.committing.lock()
     }
 }

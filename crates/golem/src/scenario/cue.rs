@@ -3,10 +3,11 @@
 
 use serde::Deserialize;
 
+use super::Flaw;
 use bardo_base::model::{Phase, StopLevel};
 
 /// Maximum price change of an event, in basis points.
-const MOST_BPS: i32 = 9_900;
+pub(super) const MOST_BPS: i32 = 9_900;
 
 /// External event at a fixed time.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -111,14 +112,14 @@ fn five() -> u64 {
 
 impl Cue {
     /// Checks that the event has a valid effect or a caption.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), Flaw> {
         match &self.deed {
             Some(Deed::Market { bps, blocks, .. })
                 if *bps == 0 || *bps < -MOST_BPS || *bps > MOST_BPS || *blocks == 0 =>
             {
-                Err(format!("prices move by 1 to {MOST_BPS} basis points, up or down, over at least a block"))
+                Err(Flaw::Movement)
             }
-            None if self.caption.is_none() => Err("nothing happens, and nothing is said".to_owned()),
+            None if self.caption.is_none() => Err(Flaw::EmptyCue),
             Some(_) | None => Ok(()),
         }
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Flaw;
 use bardo_base::error::ErrorCode;
 use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, nearest};
@@ -53,26 +54,19 @@ impl fmt::Display for Came {
 
 impl When {
     /// Checks the condition. `named` are the names of the earlier steps that call a tool.
-    pub(super) fn check(&self, named: &[&str]) -> Result<(), String> {
+    pub(super) fn check(&self, named: &[&str]) -> Result<(), Flaw> {
         let known = |word: &str| {
             let word = Value::from(word);
             serde_json::from_value::<Status>(word.clone()).is_ok() || serde_json::from_value::<ErrorCode>(word).is_ok()
         };
         match (&self.after, &self.status) {
-            (None, None) if self.phase.is_none() => {
-                Err("`when` holds nothing: give it a phase, an earlier beat (after), or both".to_owned())
-            }
-            (None, Some(_)) => Err("`when` has a status and no beat that is to end so: name it with after".to_owned()),
+            (None, None) if self.phase.is_none() => Err(Flaw::EmptyCondition),
+            (None, Some(_)) => Err(Flaw::StatusWithoutBeat),
             (Some(after), _) if !named.contains(&after.as_str()) => {
-                let near = nearest(after, named.iter().copied());
-                let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-                let after = SafeText::clean(after, 40);
-                Err(format!("`when`: no beat before it that does something is called `{after}`{near}"))
+                let near = nearest(after, named.iter().copied()).map(|near| SafeText::clean(near, 40));
+                Err(Flaw::UnknownBeat { name: SafeText::clean(after, 40), near })
             }
-            (Some(_), Some(status)) if !known(status) => {
-                let status = SafeText::clean(status, 40);
-                Err(format!("`when`: `{status}` is neither a status, such as success, nor an error code"))
-            }
+            (Some(_), Some(status)) if !known(status) => Err(Flaw::UnknownStatus(SafeText::clean(status, 40))),
             (None | Some(_), None) | (Some(_), Some(_)) => Ok(()),
         }
     }

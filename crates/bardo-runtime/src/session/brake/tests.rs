@@ -220,7 +220,7 @@ async fn a_refusal_that_stops_is_heard_before_its_stop() {
             password: None,
         })
     };
-    assert_eq!(front.stops(&refuse(QuestionKey::Action(permit), &reason)), None, "it goes on for its answer");
+    assert!(front.stops(&refuse(QuestionKey::Action(permit), &reason)).is_none(), "it goes on for its answer");
     assert_eq!(brake.file.read().level(), Some(StopLevel::Halt));
     assert_eq!(brake.take_refusals(), [(permit, reason.clone())]);
     assert_eq!(brake.take_refusals(), [], "once");

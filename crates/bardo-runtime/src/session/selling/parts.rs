@@ -105,11 +105,11 @@ fn part_of(held: U256, position: U256, value: Micros, room: Micros, share: Basis
 impl Stage {
     /// Waits until a time of the ledger's clock; returns false if selling must end first.
     async fn wait_until(&self, at: u64, cause: Cause) -> bool {
-        while let Some(left) = at.checked_sub(self.clock.now_millis()).filter(|left| *left > 0) {
+        while let Some(left) = at.checked_sub(self.sources.clock.now_millis()).filter(|left| *left > 0) {
             if self.must_end(cause).is_some() {
                 return false;
             }
-            self.clock.pause(Duration::from_millis(left).min(LOOK)).await;
+            self.sources.clock.pause(Duration::from_millis(left).min(LOOK)).await;
         }
         self.must_end(cause).is_none()
     }
@@ -154,7 +154,7 @@ impl Stage {
                     let _left = self.take_orders_back(None).await;
                     let pause = if is_cleared { BETWEEN_TRIES } else { AFTER_CANCELLATION };
                     is_cleared = true;
-                    let due = self.clock.now_millis().saturating_add(pause.as_millis() as u64);
+                    let due = self.sources.clock.now_millis().saturating_add(pause.as_millis() as u64);
                     if !self.wait_until(due, cause).await {
                         break self.must_end(cause).unwrap_or("selling was ended").to_owned();
                     }
@@ -162,7 +162,7 @@ impl Stage {
                 Next::Smaller if cuts < MOST_CUTS => cuts += 1,
                 Next::Later if tries < TRIES => {
                     tries += 1;
-                    let due = self.clock.now_millis().saturating_add(BETWEEN_TRIES.as_millis() as u64);
+                    let due = self.sources.clock.now_millis().saturating_add(BETWEEN_TRIES.as_millis() as u64);
                     if !self.wait_until(due, cause).await {
                         break self.must_end(cause).unwrap_or("selling was ended").to_owned();
                     }
@@ -170,7 +170,7 @@ impl Stage {
                 Next::Wait(free_in) if waited < PATIENCE_MILLIS => {
                     let wait = free_in.unwrap_or(BETWEEN_TRIES.as_millis() as u64).clamp(1_000, LONGEST_WAIT_MILLIS);
                     waited = waited.saturating_add(wait);
-                    if !self.wait_until(self.clock.now_millis().saturating_add(wait), cause).await {
+                    if !self.wait_until(self.sources.clock.now_millis().saturating_add(wait), cause).await {
                         break self.must_end(cause).unwrap_or("selling was ended").to_owned();
                     }
                 }
@@ -194,7 +194,7 @@ impl Stage {
             "token_in": holding.address.to_string(), "token_out": EXIT, "amount": amount,
             "chain": holding.chain.network().chain_id.to_string(), "prefer_uniswapx": false,
         });
-        self.operator.call(Call::new(ExecuteSwap::META.name, Input::Json(params))).await
+        self.sources.operator.call(Call::new(ExecuteSwap::META.name, Input::Json(params))).await
     }
 
     /// Balance and value of a holding; no value without a price, which the sale then reports.
@@ -204,7 +204,7 @@ impl Stage {
             return Err(ToolError::new(ErrorCode::TokenInvalid, "the token does not answer balanceOf"));
         };
         let chain_id = holding.chain.network().chain_id;
-        let held = self.world.balance(chain_id, account, holding.token.id, on_chain)?;
+        let held = self.sources.world.balance(chain_id, account, holding.token.id, on_chain)?;
         let held = TokenAmount::new(held, holding.token.decimals)?;
         let reports = holding.chain.prices.prices(&[holding.address]).await;
         let price = reports.first().and_then(|report| report.price.as_ref()).map(|price| price.usd);
@@ -213,9 +213,11 @@ impl Stage {
 
     /// Size of the next part, in raw units.
     fn part(&self, held: U256, position: U256, value: Option<Usd>, cuts: u32) -> U256 {
-        let Some(policy) = self.keeper.as_ref().map(|keeper| keeper.current().policy) else { return U256::ZERO };
+        let Some(policy) = self.sources.keeper.as_ref().map(|keeper| keeper.current().policy) else {
+            return U256::ZERO;
+        };
         let rules = policy.rules();
-        let share = rules.phases.of(*self.phase_now.borrow()).max_position_share_bps.0;
+        let share = rules.phases.of(*self.links.phase_now.borrow()).max_position_share_bps.0;
         let down = |usd: Usd| Micros::of(usd, Rounding::Down).ok();
         // Without a price only the whole holding can be tried, and no check lets it pass.
         let Some(value) = value.and_then(|value| Micros::of(value, Rounding::Up).ok()) else { return held };

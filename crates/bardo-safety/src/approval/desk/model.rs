@@ -90,7 +90,7 @@ async fn standing_approvals_agree_with_a_small_model_of_them() {
         let seconds: u64 = random.random_range(1..200);
         let asked = Arc::new(Preview { own: Some(own), ..action(difference, first) });
         let ticket = desk.ask(Arc::clone(&asked));
-        let similar = Answer::Similar { millis: seconds * 1_000, total: usd(total) };
+        let similar = OperatorAnswer::Similar { millis: seconds * 1_000, total: usd(total) };
         let given = desk.answer(asked.permit.permit_id, similar).is_ok();
         // Model: some actions never get a standing approval, and the total must cover at least the first action.
         let may = !["authority", "first paid", "first allowed", "hot lane", "allowance left"].contains(&difference)

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Answered, ApprovalDesk, MAX_REASON};
 use crate::approval::worsening::{Worsening, worsenings};
-use crate::approval::{Answer, ApprovalNeed, AskRefused, Decision, Reason, Said, Yes};
+use crate::approval::{ApprovalNeed, AskRefused, Decision, OperatorAnswer, Reason, Said, Yes};
 use crate::audit::{AuditError, Kind, Note};
 use crate::pipeline::Preview;
 use bardo_base::clock::Clock;
@@ -212,14 +212,16 @@ impl Ticket {
 
     fn taken(&mut self, answered: Option<Answered>) -> Decision {
         match answered {
-            Some(Answered::Answer(Answer::Similar { millis, total }, number)) => {
+            Some(Answered::Answer(OperatorAnswer::Similar { millis, total }, number)) => {
                 self.similar = Some((millis, total, number));
                 Decision::Approved(self.yes(Said::Operator))
             }
-            Some(Answered::Answer(Answer::Once, _)) => Decision::Approved(self.yes(Said::Operator)),
-            Some(Answered::Answer(Answer::Edit { amount }, _)) => Decision::Edit { amount },
-            Some(Answered::Answer(Answer::Refuse { reason }, _)) => Decision::Refused { reason },
-            Some(Answered::Answer(Answer::RefuseAndHalt { reason }, _)) => Decision::RefusedAndHalted { reason },
+            Some(Answered::Answer(OperatorAnswer::Once, _)) => Decision::Approved(self.yes(Said::Operator)),
+            Some(Answered::Answer(OperatorAnswer::Smaller { amount }, _)) => Decision::Edit { amount },
+            Some(Answered::Answer(OperatorAnswer::Refuse { reason }, _)) => Decision::Refused { reason },
+            Some(Answered::Answer(OperatorAnswer::RefuseAndStop { reason }, _)) => {
+                Decision::RefusedAndHalted { reason }
+            }
             Some(Answered::Withdrawn(reason)) => Decision::Withdrawn { reason },
             None => Decision::Withdrawn { reason: SafeText::clean("the question was taken back", MAX_REASON) },
         }

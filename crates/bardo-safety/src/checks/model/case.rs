@@ -574,7 +574,8 @@ impl Case {
         book.set("permit2", PERMIT2);
         let network = Network::devnet("ethereum", 31_337, book);
         let usage = self.usage();
-        let usage = if self.ledger { Ok(&usage) } else { Err("the disk is gone") };
+        let unread = Doubt::because("the disk is gone");
+        let usage = if self.ledger { Ok(&usage) } else { Err(&unread) };
         let (framed, facts) = (self.framed(), self.facts());
         let mut verdicts = operators(&framed, &facts, &Standing::new(policy, usage, Some(&network), &framed, &facts));
         verdicts.push(slippage::check(&framed, &facts, &policy.slippage(self.phase)));

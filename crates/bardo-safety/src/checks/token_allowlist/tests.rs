@@ -10,6 +10,7 @@ use crate::policy::parse;
 use crate::proposal::{AllowanceBound, AllowanceKind, Arrival, Flow, SignedOrder};
 use crate::sample;
 use crate::typed::TypedMessage;
+use crate::value::Doubt;
 use alloy::sol_types::SolCall as _;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::AcrossOrderData;
@@ -105,7 +106,8 @@ fn broken(frame: Frame, book: &[(&str, Address)], policy: &str) -> (Vec<String>,
         portfolio: Ok(Default::default()),
         simulation: None,
     };
-    let standing = Standing::new(&policy, Err("not asked"), Some(&network), &framed, &facts);
+    let unread = Doubt::because("not asked");
+    let standing = Standing::new(&policy, Err(&unread), Some(&network), &framed, &facts);
     let verdict = check(&framed, &facts, &standing);
     (verdict.violations().iter().map(|one| one.rule.to_string()).collect(), verdict.code)
 }

@@ -13,6 +13,7 @@ use revm::interpreter::{InstructionResult, SuccessOrHalt};
 
 use super::super::block::{Block, ChainTransaction, Failure, Receipt, impersonated_hash, with_hash};
 use super::super::chain::Chain;
+use super::super::error::SubmitError;
 use super::super::ledger::Ledger;
 use super::super::state::{BLOCK_HASH_WINDOW, State};
 use super::format::{Dump, DumpedAccount, DumpedBlock, DumpedReceipt, DumpedTransaction, HistoricalState};
@@ -139,8 +140,10 @@ fn block(hash: B256, dumped: DumpedBlock, receipts: &mut B256HashMap<DumpedRecei
     let mut logs_before = 0_u64;
     for (index, transaction) in dumped.transactions.into_iter().enumerate() {
         let number = block.number();
-        let bad =
-            |reason: String| DumpError::Transaction { block: number, index, reason: SafeText::clean(&reason, 120) };
+        let bad = |error: SubmitError| {
+            let reason = SafeText::clean(&error.to_string(), 120);
+            DumpError::Transaction { block: number, index, reason }
+        };
         let transaction = transaction_of(transaction).map_err(bad)?;
         let dumped = receipts.remove(&transaction.hash).ok_or(DumpError::NoReceipt(transaction.hash))?;
         let receipt = receipt(&transaction, dumped, base_fee, logs_before);
@@ -152,13 +155,13 @@ fn block(hash: B256, dumped: DumpedBlock, receipts: &mut B256HashMap<DumpedRecei
 }
 
 /// Converts a transaction; its hash and sender are computed, not taken from the dump.
-fn transaction_of(dumped: DumpedTransaction) -> Result<ChainTransaction, String> {
+fn transaction_of(dumped: DumpedTransaction) -> Result<ChainTransaction, SubmitError> {
     let (envelope, impersonated) = match dumped {
         DumpedTransaction::Wrapped { transaction, impersonated_sender } => (transaction, impersonated_sender),
         DumpedTransaction::Bare(transaction) => (transaction, None),
     };
     let Some(sender) = impersonated else {
-        return ChainTransaction::decode(&envelope.encoded_2718()).map_err(|error| error.to_string());
+        return ChainTransaction::decode(&envelope.encoded_2718());
     };
     let hash = impersonated_hash(&envelope, sender);
     Ok(ChainTransaction { envelope: with_hash(*envelope, hash), sender, hash, impersonated: true })

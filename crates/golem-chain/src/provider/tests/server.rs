@@ -1,7 +1,8 @@
 //! A test HTTP server that misbehaves on demand and records its requests.
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -62,7 +63,7 @@ impl Server {
                         Reaction::Body(result(&question, json!(format!("{chain_id:#x}"))))
                     } else {
                         let index = {
-                            let mut log = log.lock().unwrap();
+                            let mut log = log.lock();
                             log.push(question.clone());
                             log.len() - 1
                         };
@@ -83,7 +84,7 @@ impl Server {
 
     /// Number of requests, without those for the chain id.
     pub(super) fn count(&self) -> usize {
-        self.seen.lock().unwrap().len()
+        self.seen.lock().len()
     }
 }
 

@@ -24,9 +24,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use alloy::primitives::B256;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -343,7 +344,7 @@ fn with_chain_as_spelled(known: &[String], mut params: Value) -> Value {
 
 impl Shared {
     fn running(&self) -> MutexGuard<'_, HashMap<CallId, Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 
     /// Collects the conditions of a call: the actor's phase, tightened if the call asks for it, the approval queue, and
@@ -402,7 +403,7 @@ impl Shared {
     async fn admit(&self, entry: Option<&Arc<Entry>>) -> Result<(), Refusal> {
         let now = self.world.clock.now_millis();
         let Some(rules) = self.world.rules_in_force() else {
-            let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rate = self.rate.lock();
             return rate.take(now).map_err(|wait| too_often(self.calls_per_minute, wait));
         };
         match rules.take_call(now, &self.golem_id).await {
@@ -410,7 +411,7 @@ impl Shared {
             Err(CallRefused::TooMany { limit, wait }) => Err(too_often(limit, wait)),
             // A read changes nothing, so without a ledger the executor's own window applies.
             Err(CallRefused::Uncounted(_)) if entry.is_some_and(|entry| is_read(entry)) => {
-                let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut rate = self.rate.lock();
                 rate.take(now).map_err(|wait| too_often(self.calls_per_minute, wait))
             }
             Err(CallRefused::Uncounted(error)) => Err(ToolError::new(ErrorCode::StoreUnavailable, error).into()),

@@ -2,10 +2,11 @@
 //! write runs on a task of its own. Until signing begins, the caller can cancel it explicitly or by going away. After
 //! that it runs to its end, and its answer is kept under its key even if the caller is gone.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::B256;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -61,7 +62,7 @@ enum Stage {
 
 impl Leave {
     fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Moves to the next stage.
@@ -292,12 +293,7 @@ impl Act {
         }
         // An action that was approved in one mode must not run in the other.
         if self.wishes.dry_run || acting.only_rehearses(then) {
-            let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
-            return self.ended(
-                &previewed.preview,
-                previewed.deliver,
-                &rehearsed.map_err(|refusal| refused(refusal.error()))?,
-            );
+            return self.rehearse(acting, previewed).await;
         }
         let (consent, turn) = loop {
             match self.consent(acting, &mut previewed, &params).await? {
@@ -327,16 +323,7 @@ impl Act {
                     }
                 }
                 Answered::Edit(amount) => {
-                    match params.get_mut("amount") {
-                        Some(old) => *old = Value::from(amount),
-                        None => {
-                            return Err(ToolError::new(
-                                ErrorCode::ValidationFailed,
-                                "the operator wants another amount, and this call has none to change",
-                            )
-                            .into());
-                        }
-                    }
+                    edit(&mut params, amount)?;
                     self.leave.advance(Stage::Preparing)?;
                     previewed = self.preview(acting, self.bind(&params)?, &params).await?;
                 }
@@ -345,12 +332,7 @@ impl Act {
         if acting.only_rehearses(then) {
             // The mode changed while the operator decided. The approval was for the other mode, even if it has changed
             // back.
-            let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
-            return self.ended(
-                &previewed.preview,
-                previewed.deliver,
-                &rehearsed.map_err(|refusal| refused(refusal.error()))?,
-            );
+            return self.rehearse(acting, previewed).await;
         }
         self.leave.advance(Stage::Committing)?;
         if let Some(claim) = &self.claim {
@@ -376,6 +358,13 @@ impl Act {
                 Err(refused(refusal.error()))
             }
         }
+    }
+
+    /// Ends a call whose action is only rehearsed.
+    async fn rehearse(&mut self, acting: &Acting, previewed: Previewed) -> Result<Ended, Refusal> {
+        let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
+        let rehearsed = rehearsed.map_err(|refusal| refused(refusal.error()))?;
+        self.ended(&previewed.preview, previewed.deliver, &rehearsed)
     }
 
     /// Cancels agents' orders that block a fair exit by the operator. The account lock is held, so that no agent places
@@ -713,6 +702,16 @@ fn not_asked(why: &AskRefused) -> Refusal {
         AskRefused::TooMany { .. } => ErrorCode::SafetyRateLimited,
     };
     refused(ToolError::new(code, why).detail("retry_after_seconds", why.retry_after_seconds()))
+}
+
+/// Replaces the amount of a call by the one that the operator wants.
+fn edit(params: &mut Value, amount: String) -> Result<(), Refusal> {
+    let Some(old) = params.get_mut("amount") else {
+        let what = "the operator wants another amount, and this call has none to change";
+        return Err(ToolError::new(ErrorCode::ValidationFailed, what).into());
+    };
+    *old = Value::from(amount);
+    Ok(())
 }
 
 fn rejected(error: ToolError) -> Refusal {

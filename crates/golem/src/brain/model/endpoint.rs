@@ -49,9 +49,23 @@ pub(super) struct Endpoint {
     longest: Duration,
 }
 
+/// Why a model cannot be asked at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// A key of the configuration is not set.
+    #[error("set golem.{0} in the configuration file")]
+    Unset(&'static str),
+    /// The address is neither encrypted nor local.
+    #[error("{0} is neither https nor http on this machine: the key and all that is said would be read on the way")]
+    Unencrypted(RpcUrl),
+    /// No HTTP client can be made.
+    #[error("{0}")]
+    Client(SafeText),
+}
+
 /// Error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum AskError {
+pub enum AskError {
     /// Temporary error; the request may be repeated.
     #[error("{why}")]
     Again {
@@ -71,19 +85,16 @@ impl Endpoint {
     /// Creates the client. `patience` limits each wait for data; `longest` limits the whole answer.
     ///
     /// # Errors
-    /// Returns the reason why this URL is not accepted.
+    /// [`ModelError`]: the address cannot be used.
     pub(super) fn new(
         base: &RpcUrl,
         style: Style,
         key: Option<SecretString>,
         [patience, longest]: [Duration; 2],
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ModelError> {
         let scheme = base.expose().scheme();
         if !(scheme == "https" || scheme == "http" && base.is_loopback()) {
-            return Err(format!(
-                "{base} is neither https nor http on this machine: the key and all that is said would \
-                                be read on the way"
-            ));
+            return Err(ModelError::Unencrypted(base.clone()));
         }
         let mut url = base.expose().clone();
         let path = format!("{}/{}", url.path().trim_end_matches('/'), style.path());
@@ -95,7 +106,7 @@ impl Endpoint {
             .referer(false)
             .pool_max_idle_per_host(0);
         let builder = if base.is_loopback() { builder.no_proxy() } else { builder };
-        let client = builder.build().map_err(|error| error.without_url().to_string())?;
+        let client = builder.build().map_err(|error| ModelError::Client(text(&error.without_url())))?;
         Ok(Self { client, url, style, key, patience, longest })
     }
 
@@ -382,7 +393,7 @@ mod tests {
         for bad in
             ["http://model.example/v1", "ws://127.0.0.1:9", "http://127.0.0.1.example", "http://user:pw@a.example"]
         {
-            let why = made(bad).unwrap_err();
+            let why = made(bad).unwrap_err().to_string();
             assert!(why.contains("neither https") && !why.contains("pw"), "{why}");
         }
     }

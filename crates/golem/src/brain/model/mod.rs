@@ -30,10 +30,11 @@ use super::{Brain, COMMIT, End, Nerves, Wake};
 use crate::pi::{ACTION_KINDS, ActionKind, QUERIES, in_agent_terms};
 use bardo_base::config::RpcUrl;
 use bardo_base::text::SafeText;
-use endpoint::{AskError, Endpoint};
+use endpoint::Endpoint;
 use golem_tools::engine::ToolResponse;
 use wire::{Answer, Asked, Turn};
 
+pub use endpoint::{AskError, ModelError};
 pub use wire::Style;
 
 /// Maximum number of tool rounds in one tick.
@@ -126,8 +127,8 @@ impl ModelBrain {
     /// Creates a brain for this model.
     ///
     /// # Errors
-    /// Returns the reason why the endpoint is not accepted.
-    pub fn new(setup: ModelSetup) -> Result<Self, String> {
+    /// [`ModelError`]: the endpoint cannot be used.
+    pub fn new(setup: ModelSetup) -> Result<Self, ModelError> {
         let endpoint = Endpoint::new(&setup.url, setup.style, setup.key.clone(), [setup.patience, setup.longest])?;
         let mark = format!("{:016x}", rand::random::<u64>());
         let (calls_left, tokens_left) = (setup.calls, setup.tokens);
@@ -147,9 +148,9 @@ impl ModelBrain {
     /// lists the model, or `None` if it has no list.
     ///
     /// # Errors
-    /// Returns the reason why the model cannot be used.
-    pub async fn check(&self) -> Result<Option<bool>, String> {
-        self.endpoint.lists(&self.setup.name).await.map_err(|error| error.to_string())
+    /// [`AskError`]: the endpoint does not answer, or refuses.
+    pub async fn check(&self) -> Result<Option<bool>, AskError> {
+        self.endpoint.lists(&self.setup.name).await
     }
 
     /// Limits the number of ticks; `None` removes the limit.

@@ -4,14 +4,15 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::confinement::launch::{Report, Specification};
-use super::confinement::{Confinement, Isolation, launch, plan};
+use super::confinement::{Confinement, Isolation, LaunchError, PlanError, launch, plan};
 use super::protocol::MOST_LINE;
 use bardo_base::removal;
 use bardo_base::text::SafeText;
@@ -78,6 +79,40 @@ impl CommandLine {
     }
 }
 
+/// Why a program does not run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StartError {
+    /// It needs what stays closed, or is not there.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// No folder of its own can be made.
+    #[error("no scratch folder for the brain: {0}")]
+    Scratch(#[source] std::io::Error),
+    /// Temporary files are kept in a protected folder.
+    #[error("the folder for temporary files lies in one that stays closed; set TMPDIR elsewhere")]
+    ScratchProtected,
+    /// Its launcher does not start.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// Nothing can serve its pipes.
+    #[error("no thread for its pipes: {0}")]
+    Thread(#[source] std::io::Error),
+    /// Its launcher refuses to start it.
+    #[error("`{program}` is not started: {why}")]
+    Refused {
+        /// Name of the program as written.
+        program: SafeText,
+        /// The launcher's reason.
+        why: SafeText,
+    },
+    /// Its launcher says nothing in time.
+    #[error("`{program}` does not start: its launcher does not report")]
+    NoReport {
+        /// Name of the program as written.
+        program: SafeText,
+    },
+}
+
 /// Scratch folder of a process. Once a program has run, [`Scratch::remove`] deletes it with its contents. Dropping the
 /// value removes only an empty folder.
 #[derive(Debug)]
@@ -129,28 +164,31 @@ impl Running {
     /// Starts a confined program and waits until it runs.
     ///
     /// # Errors
-    /// Returns the reason why it does not start.
-    pub(super) async fn start(line: &CommandLine, confinement: &Confinement) -> Result<(Self, Isolation), String> {
+    /// [`StartError`].
+    pub(super) async fn start(line: &CommandLine, confinement: &Confinement) -> Result<(Self, Isolation), StartError> {
         let mut running = Self::launch(line, confinement)?;
         let report = match tokio::time::timeout(LAUNCH_TIMEOUT, running.next()).await {
             Ok(Some(Out::Line(line))) => serde_json::from_slice(&line).ok(),
             Ok(Some(Out::TooLong | Out::End(_)) | None) | Err(_) => None,
         };
+        let named = || SafeText::clean(&line.program, 300);
         match report {
             Some(Report::Starting { isolation, process }) => {
                 running.group = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
                 Ok((running, isolation))
             }
-            Some(Report::Refused { why }) => Err(format!("`{}` is not started: {why}", line.program)),
-            None => Err(format!("`{}` does not start: its launcher does not report", line.program)),
+            Some(Report::Refused { why }) => {
+                Err(StartError::Refused { program: named(), why: SafeText::clean(&why, 300) })
+            }
+            None => Err(StartError::NoReport { program: named() }),
         }
     }
 
-    fn launch(line: &CommandLine, confinement: &Confinement) -> Result<Self, String> {
-        let allowed = plan(&line.program, &line.arguments, confinement).map_err(|error| error.to_string())?;
-        let scratch = Scratch::make().map_err(|error| format!("no scratch folder for the brain: {error}"))?;
+    fn launch(line: &CommandLine, confinement: &Confinement) -> Result<Self, StartError> {
+        let allowed = plan(&line.program, &line.arguments, confinement)?;
+        let scratch = Scratch::make().map_err(StartError::Scratch)?;
         if confinement.protected.iter().any(|folder| scratch.0.starts_with(folder)) {
-            return Err("the folder for temporary files lies in one that stays closed; set TMPDIR elsewhere".to_owned());
+            return Err(StartError::ScratchProtected);
         }
         let paths = |set: std::collections::BTreeSet<PathBuf>| set.into_iter().collect::<Vec<_>>();
         let mut write = paths(allowed.write);
@@ -176,7 +214,7 @@ impl Running {
             command.env(name, &scratch.0);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("the launcher does not start: {error}"))?;
+        let mut child = command.spawn().map_err(LaunchError::Spawn)?;
         let (send, out) = mpsc::channel(LINES_WAITING);
         let (words, said) = mpsc::channel(WORDS_WAITING);
         let complaints = Arc::new(Mutex::new(Vec::new()));
@@ -191,12 +229,11 @@ impl Running {
             complaints: Arc::clone(&complaints),
             listener: None,
         };
-        let failed = |error: std::io::Error| format!("no thread for its pipes: {error}");
         let named = || thread::Builder::new().name("brain".to_owned());
         if let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) {
-            named().spawn(move || write_lines(stdin, said)).map_err(failed)?;
-            named().spawn(move || read(stdout, &send)).map_err(failed)?;
-            running.listener = Some(named().spawn(move || listen(stderr, &complaints)).map_err(failed)?);
+            named().spawn(move || write_lines(stdin, said)).map_err(StartError::Thread)?;
+            named().spawn(move || read(stdout, &send)).map_err(StartError::Thread)?;
+            running.listener = Some(named().spawn(move || listen(stderr, &complaints)).map_err(StartError::Thread)?);
         }
         Ok(running)
     }
@@ -238,7 +275,7 @@ impl Running {
 
     /// Returns the last line of stderr that is not blank.
     pub(super) fn complaint(&self) -> SafeText {
-        let kept = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.complaints.lock();
         let last = kept.split(|byte| *byte == b'\n').rfind(|line| !line.iter().all(u8::is_ascii_whitespace));
         SafeText::clean_bytes(last.unwrap_or_default(), 200)
     }
@@ -307,7 +344,7 @@ fn listen(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
         if read == 0 {
             return;
         }
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = kept.lock();
         kept.extend_from_slice(piece.get(..read).unwrap_or_default());
         let over = kept.len().saturating_sub(KEPT);
         kept.drain(..over);
@@ -347,7 +384,7 @@ mod tests {
         let said: Vec<u8> = (0..10_000).flat_map(|number| format!("line {number}\n").into_bytes()).collect();
         let kept = Mutex::new(Vec::new());
         listen(said.as_slice(), &kept);
-        let kept = kept.into_inner().unwrap();
+        let kept = kept.into_inner();
         assert_eq!(kept.len(), 2_048);
         assert!(kept.ends_with(b"line 9998\nline 9999\n"));
     }

@@ -85,7 +85,7 @@ impl Brain for ProcessBrain {
     fn live<'a>(self: Box<Self>, nerves: &'a mut Nerves) -> BoxFuture<'a, End> {
         Box::pin(async move {
             let (well, why) = match Running::start(&self.line, &self.confinement).await {
-                Err(why) => (false, why),
+                Err(why) => (false, why.to_string()),
                 Ok((running, isolation)) => {
                     let led = format!("Led by the program `{}`.", self.line.program());
                     match isolation.level() {

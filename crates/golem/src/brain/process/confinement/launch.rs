@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
 use serde::{Deserialize, Serialize};
 
-use super::{Isolation, rules};
+use super::{Isolation, LaunchError, NotIsolated, rules};
 
 /// Hidden command name of the supervisor.
 pub const SUPERVISE: &str = "__run-confined";
@@ -76,7 +76,7 @@ pub enum Report {
 pub fn dispatch() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let (role, specification) = (arguments.next()?, arguments.next());
-    let launch: fn(&Specification) -> Result<ExitCode, String> = match role.to_str() {
+    let launch: fn(&Specification) -> Result<ExitCode, LaunchError> = match role.to_str() {
         Some(SUPERVISE) => supervise,
         Some(ENTER) => enter,
         _ => return None,
@@ -84,10 +84,10 @@ pub fn dispatch() -> Option<ExitCode> {
     let read = |text: &OsStr| text.to_str().and_then(|text| serde_json::from_str(text).ok());
     let launched = match specification.as_deref().and_then(read) {
         Some(specification) => launch(&specification),
-        None => Err("the launcher was called without a specification".to_owned()),
+        None => Err(LaunchError::NoSpecification),
     };
     Some(launched.unwrap_or_else(|why| {
-        report(&Report::Refused { why });
+        report(&Report::Refused { why: why.to_string() });
         ExitCode::from(NOT_LAUNCHED)
     }))
 }
@@ -96,23 +96,21 @@ pub fn dispatch() -> Option<ExitCode> {
 ///
 /// # Errors
 /// Returns the reason if a path is not UTF-8 or Bardo's binary is not found.
-pub(in super::super) fn command(specification: &Specification) -> Result<Command, String> {
-    let text = serde_json::to_string(specification).map_err(|error| format!("a path is not UTF-8: {error}"))?;
+pub(in super::super) fn command(specification: &Specification) -> Result<Command, LaunchError> {
+    let text = serde_json::to_string(specification).map_err(LaunchError::Specification)?;
     let mut command = Command::new(launcher()?);
     command.args([SUPERVISE, &text]);
     Ok(command)
 }
 
 /// Returns the path of Bardo's binary: that of this process. Tests and examples run from a folder one level deeper.
-fn launcher() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|error| format!("Bardo's own binary is not known: {error}"))?;
+fn launcher() -> Result<PathBuf, LaunchError> {
+    let own = std::env::current_exe().map_err(LaunchError::OwnBinary)?;
     if cfg!(debug_assertions)
         && own.parent().and_then(Path::file_name).is_some_and(|name| name == "deps" || name == "examples")
     {
         let beside = own.parent().and_then(Path::parent).map(|folder| folder.join("bardo"));
-        return beside.filter(|path| path.is_file()).ok_or_else(|| {
-            "brain processes are launched by the `bardo` binary, which is not built; run `cargo build`".to_owned()
-        });
+        return beside.filter(|path| path.is_file()).ok_or(LaunchError::NotBuilt);
     }
     // The link stays valid while an update replaces the file.
     Ok(if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { own })
@@ -139,32 +137,32 @@ fn close_inherited() {
     }
 }
 
-fn common() -> Result<(), String> {
+fn common() -> Result<(), LaunchError> {
     close_inherited();
     let none = Rlimit { current: Some(0), maximum: Some(0) };
-    rustix::process::setrlimit(Resource::Core, none).map_err(|error| format!("core dumps stay on: {error}"))
+    rustix::process::setrlimit(Resource::Core, none).map_err(LaunchError::CoreDumps)
 }
 
 /// Runs beside the program until it ends, and kills it when Bardo has ended.
-fn supervise(specification: &Specification) -> Result<ExitCode, String> {
+fn supervise(specification: &Specification) -> Result<ExitCode, LaunchError> {
     common()?;
-    rustix::process::setsid().map_err(|error| format!("no new session: {error}"))?;
+    rustix::process::setsid().map_err(LaunchError::Session)?;
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .map_err(|error| format!("the supervisor's memory is not private: {error}"))?;
-    let text = serde_json::to_string(specification).map_err(|error| error.to_string())?;
+        .map_err(LaunchError::Memory)?;
+    let text = serde_json::to_string(specification).map_err(LaunchError::Specification)?;
     let mut command = Command::new(launcher()?);
     // The program cannot leave this process group, so killing the group ends everything.
     command.args([ENTER, &text]).process_group(0);
-    let child = command.spawn().map_err(|error| format!("the launcher does not start: {error}"))?;
-    let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("the launcher has no process id")?;
+    let child = command.spawn().map_err(LaunchError::Spawn)?;
+    let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(LaunchError::NoProcessId)?;
     // The pipes belong to the program: Bardo must see when the program closes them.
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
-    let null = null.map_err(|error| format!("/dev/null: {error}"))?;
+    let null = null.map_err(LaunchError::Null)?;
     let quiet = rustix::stdio::dup2_stdin(&null)
         .and_then(|()| rustix::stdio::dup2_stdout(&null))
         .and_then(|()| rustix::stdio::dup2_stderr(&null));
-    quiet.map_err(|error| format!("the program's pipes cannot be left to it: {error}"))?;
+    quiet.map_err(LaunchError::Pipes)?;
     let parent = i32::try_from(specification.parent).ok().and_then(Pid::from_raw);
     let end = move || {
         // The group may have ended by itself.
@@ -185,7 +183,7 @@ fn supervise(specification: &Specification) -> Result<ExitCode, String> {
         }
     };
     end();
-    let status = waited.map_err(|error| format!("the program cannot be waited for: {error}"))?;
+    let status = waited.map_err(LaunchError::Wait)?;
     let Some(status) = status else { return Ok(ExitCode::from(NOT_LAUNCHED)) };
     // The supervisor ends in the same way as the program.
     if let Some(signal) = status.terminating_signal().and_then(Signal::from_named_raw) {
@@ -196,20 +194,19 @@ fn supervise(specification: &Specification) -> Result<ExitCode, String> {
 }
 
 /// Restricts this process and replaces it by the program.
-fn enter(specification: &Specification) -> Result<ExitCode, String> {
+fn enter(specification: &Specification) -> Result<ExitCode, LaunchError> {
     common()?;
     let supervisor = rustix::process::getppid();
     let isolation = rules::restrict(specification)?;
     if !isolation.is_isolated() && !specification.allow_unisolated {
-        return Err(refusal(&isolation));
+        return Err(NotIsolated(isolation).into());
     }
     #[cfg(target_os = "linux")]
     {
         // This must follow the drop of capabilities, which clears the setting.
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(|error| format!("the program cannot be bound to its supervisor: {error}"))?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(LaunchError::Bind)?;
         if rustix::process::getppid() != supervisor {
-            return Err("the supervisor has ended".to_owned());
+            return Err(LaunchError::SupervisorEnded);
         }
     }
     report(&Report::Starting { isolation, process: std::process::id() });
@@ -218,12 +215,4 @@ fn enter(specification: &Specification) -> Result<ExitCode, String> {
     // The report is out, so this error goes to stderr like a program's own.
     let _unread = writeln!(std::io::stderr(), "`{}` does not start: {error}", specification.program.display());
     Ok(ExitCode::from(NOT_LAUNCHED))
-}
-
-/// Returns the reason why a brain process is not started without isolation, with the remedy.
-pub fn refusal(isolation: &Isolation) -> String {
-    format!(
-        "{isolation}. Such a program could act as you. Use a system with Landlock, another brain, or set \
-         golem.allow_unisolated_brain = true."
-    )
 }

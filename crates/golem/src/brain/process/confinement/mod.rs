@@ -12,6 +12,7 @@
 //! | seccomp | Unix sockets, `ptrace`, TIOCSTI, TIOCLINUX, io_uring, namespaces, mode and owner changes, System V and POSIX queues |
 //! | no capabilities, no new privileges | everything that root or a set-uid program could undo |
 
+mod error;
 pub mod launch;
 mod plan;
 mod rules;
@@ -19,6 +20,7 @@ mod rules;
 use std::path::{Path, PathBuf};
 
 pub use bardo_session::isolation::{Isolation, IsolationLevel, Measure};
+pub use error::{LaunchError, NotIsolated};
 pub use plan::{Plan, PlanError, plan};
 
 /// Returns the measures that this system can enforce, without restricting this process.

@@ -1,7 +1,7 @@
 //! Landlock and seccomp rules. Everything that is not listed here keeps the system's defaults.
 
 use super::launch::Specification;
-use super::{Isolation, Measure};
+use super::{Isolation, LaunchError, Measure};
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::{available, restrict};
@@ -14,7 +14,7 @@ pub(super) fn available(_: bool) -> Isolation {
 
 /// Restricts nothing on this system.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn restrict(_: &Specification) -> Result<Isolation, String> {
+pub(super) fn restrict(_: &Specification) -> Result<Isolation, LaunchError> {
     Ok(available(false))
 }
 
@@ -34,8 +34,9 @@ mod linux {
         TargetArch, apply_filter, sock_filter,
     };
 
+    use super::super::error::SeccompError;
     use super::super::plan::DEVICES;
-    use super::{Isolation, Measure, Specification};
+    use super::{Isolation, LaunchError, Measure, Specification};
 
     /// Newest Landlock ABI whose rights are used if the kernel supports them.
     const NEWEST: ABI = ABI::V10;
@@ -62,12 +63,12 @@ mod linux {
     ///
     /// # Errors
     /// Returns a description if capabilities, privileges or Landlock rules cannot be set.
-    pub(in super::super) fn restrict(specification: &Specification) -> Result<Isolation, String> {
+    pub(in super::super) fn restrict(specification: &Specification) -> Result<Isolation, LaunchError> {
         let mut missing = available(specification.simulate_absent()).missing().to_vec();
         drop_capabilities()?;
-        rustix::thread::set_no_new_privs(true).map_err(|error| format!("privileges cannot be fixed: {error}"))?;
+        rustix::thread::set_no_new_privs(true).map_err(LaunchError::Privileges)?;
         if !missing.contains(&Measure::Files) {
-            files(specification).map_err(|error| format!("Landlock: {error}"))?;
+            files(specification)?;
         }
         if !missing.contains(&Measure::SystemCalls) && system_calls(specification.network).is_err() {
             missing.push(Measure::SystemCalls);
@@ -76,17 +77,17 @@ mod linux {
     }
 
     /// Drops all capabilities, so that a program run by root has no special powers.
-    fn drop_capabilities() -> Result<(), String> {
+    fn drop_capabilities() -> Result<(), LaunchError> {
         for bit in 0..u64::BITS {
             // This fails without CAP_SETPCAP and for unknown capabilities; there is then nothing to drop.
             let _kept = rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit));
         }
         let none = CapabilitySet::empty();
         let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-        rustix::thread::set_capabilities(None, sets).map_err(|error| format!("capabilities cannot be dropped: {error}"))
+        rustix::thread::set_capabilities(None, sets).map_err(LaunchError::Capabilities)
     }
 
-    fn files(specification: &Specification) -> Result<(), String> {
+    fn files(specification: &Specification) -> Result<(), LaunchError> {
         let read = AccessFs::from_read(NEWEST);
         // The process cannot create devices or sockets, and cannot execute what it has written.
         let write = AccessFs::from_write(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock)
@@ -94,13 +95,12 @@ mod linux {
             | AccessFs::ReadDir;
         let write = write & !BitFlags::from(AccessFs::IoctlDev) & !BitFlags::from(AccessFs::ResolveUnix);
         let devices = AccessFs::ReadFile | AccessFs::WriteFile;
-        let told = |error: landlock::RulesetError| error.to_string();
         let mut rules = Ruleset::default()
             .handle_access(AccessFs::from_all(NEWEST))
             .and_then(|rules| rules.scope(Scope::from_all(NEWEST)))
-            .map_err(told)?;
+            .map_err(LaunchError::Landlock)?;
         if !specification.network {
-            rules = rules.handle_access(AccessNet::from_all(NEWEST)).map_err(told)?;
+            rules = rules.handle_access(AccessNet::from_all(NEWEST)).map_err(LaunchError::Landlock)?;
         }
         let status = rules
             .create()
@@ -108,10 +108,10 @@ mod linux {
             .and_then(|rules| rules.add_rules(path_beneath_rules(&specification.write, write)))
             .and_then(|rules| rules.add_rules(path_beneath_rules(DEVICES, devices)))
             .and_then(landlock::RulesetCreated::restrict_self)
-            .map_err(told)?;
+            .map_err(LaunchError::Landlock)?;
         match status.ruleset {
             RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
-            RulesetStatus::NotEnforced => Err("the kernel did not enforce the rules".to_owned()),
+            RulesetStatus::NotEnforced => Err(LaunchError::NotEnforced),
         }
     }
 
@@ -278,23 +278,21 @@ mod linux {
         Ok(rules)
     }
 
-    fn system_calls(network: bool) -> Result<(), String> {
-        let told = |error: &dyn std::error::Error| error.to_string();
-        let arch = target().ok_or("seccomp is not known on this architecture")?;
-        let filter = |rules: Rules, errno: i32| -> Result<BpfProgram, String> {
+    fn system_calls(network: bool) -> Result<(), SeccompError> {
+        let arch = target().ok_or(SeccompError::Architecture)?;
+        let filter = |rules: Rules, errno: i32| -> Result<BpfProgram, seccompiler::BackendError> {
             // Calls of another architecture kill the process.
             SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno.unsigned_abs()), arch)
                 .and_then(TryInto::try_into)
-                .map_err(|error: seccompiler::BackendError| told(&error))
         };
-        let refused = filter(rules(network).map_err(|error| told(&error))?, libc::EPERM)?;
+        let refused = filter(rules(network)?, libc::EPERM)?;
         // The flags of clone3 are in memory that no filter can read. Without it, libraries fall back to clone.
         let absent = filter(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?;
         for program in [&refused, &absent] {
-            apply_filter(program).map_err(|error| told(&error))?;
+            apply_filter(program)?;
         }
         #[cfg(target_arch = "x86_64")]
-        apply_filter(&without_x32()).map_err(|error| told(&error))?;
+        apply_filter(&without_x32())?;
         Ok(())
     }
 

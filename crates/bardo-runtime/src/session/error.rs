@@ -1,0 +1,221 @@
+//! Why a session does not start, or does not carry a command out.
+
+use bardo_base::error::ToolError;
+use bardo_base::fabric::JournalError;
+use bardo_base::id::GolemId;
+use bardo_base::text::SafeText;
+use bardo_safety::custody::reauthentication::ReauthenticationError;
+use bardo_safety::ledger::LedgerError;
+use bardo_safety::operator::AcceptError;
+use bardo_safety::operator_proof::ProofError;
+use bardo_safety::stop::StopError;
+use bardo_session::confirmation::Unconfirmed;
+use golem::archetype::ArchetypeError;
+use golem::scenario::ScenarioError;
+use golem_chain::devnet::DevnetGone;
+use golem_tools::engine::CatalogError;
+
+use crate::OpenError;
+use crate::data::DataError;
+use crate::questions::answering::NotTaken;
+use crate::questions::shared::ShareError;
+
+/// Why a session does not start.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BootError {
+    /// The data folder cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// Events cannot be kept.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The network does not come up.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Rules or the account cannot be used.
+    #[error("{}", .0.message())]
+    Tool(ToolError),
+    /// A simulated clock needs the devnet of this process.
+    #[error("only a devnet inside this process can have a time of its own")]
+    OwnTime,
+    /// The plan of an earlier process cannot be closed.
+    #[error(transparent)]
+    Rules(#[from] AcceptError),
+    /// The tools contradict each other.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// The Golem's role cannot be used.
+    #[error(transparent)]
+    Archetype(#[from] ArchetypeError),
+    /// The shared queue of decisions cannot be used.
+    #[error(transparent)]
+    Share(#[from] ShareError),
+}
+
+impl From<ToolError> for BootError {
+    fn from(error: ToolError) -> Self {
+        Self::Tool(error)
+    }
+}
+
+/// Why the devnet of this process is not steered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SteerError {
+    /// The network is not a devnet of this process.
+    #[error("only a devnet inside this process can be steered")]
+    NoDevnet,
+    /// No chain has this id.
+    #[error("the devnet has no chain {0}")]
+    NoChain(u64),
+    /// No chain has this name.
+    #[error("the devnet has no chain {0}")]
+    NoChainNamed(SafeText),
+    /// The market does not trade this.
+    #[error("the market knows no {0}")]
+    NoAsset(SafeText),
+    /// The devnet has no bridges.
+    #[error("no relayers act on this devnet")]
+    NoRelayers,
+    /// The chain's thread has ended.
+    #[error(transparent)]
+    Gone(#[from] DevnetGone),
+}
+
+/// Why an offer of the operator's is not committed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum OfferError {
+    /// No such offer is held any more.
+    #[error("this offer is over: preview it again")]
+    Over,
+    /// The permit has another simulation hash than the one that was shown.
+    #[error("what was shown is not what this permit was given for: nothing was signed")]
+    Changed,
+    /// Offers take no standing and no smaller approval.
+    #[error("an action by hand can be done once, or not")]
+    OnceOnly,
+    /// Something was not read or typed.
+    #[error("not approved: {0}")]
+    Unconfirmed(#[from] Unconfirmed),
+}
+
+/// Why a command is not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CommandError {
+    /// The session is ending.
+    #[error("nothing new begins: the session ends")]
+    Ends,
+    /// The session's queue of commands is full.
+    #[error("not done: too much waits already")]
+    Busy,
+    /// The console may only stop.
+    #[error("this console only watches: Ctrl-X stops, and nothing else can be changed from it")]
+    WatchOnly,
+    /// The command names another Golem.
+    #[error("no Golem called {0} lives here")]
+    OtherGolem(GolemId),
+    /// The call is over, or being signed.
+    #[error("it cannot be cancelled: it is over, or being signed")]
+    NotCancelled,
+    /// Paper mode is off.
+    #[error("paper mode is not on")]
+    NoPaper,
+    /// The session has no signing account.
+    #[error("nothing can be signed here in any case")]
+    NoSigner,
+    /// Nobody takes the operator's words.
+    #[error("nobody listens at the moment")]
+    NobodyListens,
+    /// No standing approval has this number.
+    #[error("there is none of that number")]
+    NoGrant,
+    /// The show is not played step by step.
+    #[error("this show goes by itself; bardo golem run --step plays one moment at a time")]
+    GoesByItself,
+    /// The session is no recording.
+    #[error("this is no recording: what happens here happens now")]
+    NoRecording,
+    /// Shows need the devnet of this process.
+    #[error("shows are played on a devnet inside this process, and nowhere else")]
+    NoShowsHere,
+    /// The show cannot be read.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The show needs a simulated clock.
+    #[error("this show has a time of its own: leave, and play it by bardo --scenario {0}")]
+    OwnTime(String),
+    /// The Golem plays no shows.
+    #[error("nobody here plays shows any more")]
+    NoPlayer,
+    /// There is no approval queue.
+    #[error("nobody asks anything here")]
+    NoQueue,
+    /// The answer does not count.
+    #[error(transparent)]
+    Answer(#[from] NotTaken),
+    /// The shared queue does not take the answer.
+    #[error(transparent)]
+    Share(#[from] ShareError),
+    /// The offer is not committed.
+    #[error(transparent)]
+    Offer(#[from] OfferError),
+    /// There is no account with a password.
+    #[error("there is no account here whose password could be checked")]
+    NoPassword,
+    /// The password was not proved.
+    #[error(transparent)]
+    Reauthentication(#[from] ReauthenticationError),
+    /// The operator's decision was not proved.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
+    /// No policy is in force.
+    #[error("no policy is followed here")]
+    NoPolicy,
+    /// Something was not read or typed.
+    #[error(transparent)]
+    Unconfirmed(#[from] Unconfirmed),
+    /// The decision is not on record.
+    #[error(transparent)]
+    Rules(#[from] AcceptError),
+    /// The policy that waits is not the one that was shown.
+    #[error("another policy, or none, is waiting by now: look again")]
+    OtherPolicy,
+    /// A policy takes no partial approval.
+    #[error("a policy is taken whole, or not")]
+    WholePolicy,
+    /// The session's own question is over.
+    #[error("this question is over")]
+    QuestionOver,
+    /// The operator's approval lacks its proof.
+    #[error("it was not confirmed by the operator")]
+    NotConfirmed,
+    /// The session's own questions take no partial approval.
+    #[error("it can be done once, or not")]
+    OnceOnly,
+    /// The stop file does not take it.
+    #[error(transparent)]
+    Stop(#[from] StopError),
+    /// This console has set no hold.
+    #[error("there is no hold of this console")]
+    NoHold,
+    /// What an earlier process left cannot be recovered.
+    #[error("paper mode stays on: {0}")]
+    PaperStays(SafeText),
+    /// No stop is above the level asked for.
+    #[error("no higher stop is in force")]
+    NoHigherStop,
+    /// The session has no account.
+    #[error("there is no account here")]
+    NoAccount,
+    /// The session has no chain.
+    #[error("there is no chain here")]
+    NoChain,
+    /// The ledger cannot be read.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The failure breaker is not open.
+    #[error("the failure breaker is closed")]
+    BreakerClosed,
+    /// The devnet is not steered.
+    #[error(transparent)]
+    Steer(#[from] SteerError),
+}

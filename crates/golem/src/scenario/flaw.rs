@@ -1,0 +1,66 @@
+//! What can be wrong with a scenario.
+
+use bardo_base::text::SafeText;
+
+use super::LONGEST_TICK;
+use super::cue::MOST_BPS;
+
+/// Why a scenario cannot be played.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// The text is no scenario in TOML; the parser's message.
+    #[error("{0}")]
+    Syntax(SafeText),
+    /// The seconds of one tick are out of range.
+    #[error("a tick of {0} s; expected 1 to {LONGEST_TICK} s")]
+    Tick(u64),
+    /// A beat or cue comes before the one above it.
+    #[error("at {at} s it comes before the one before it, at {last} s")]
+    Order {
+        /// Its second.
+        at: u64,
+        /// The second of the one above it.
+        last: u64,
+    },
+    /// A `later` beat has no pause before it.
+    #[error("what goes on over and over needs at least a second between")]
+    NoPause,
+    /// A beat has an expectation and no action.
+    #[error("it expects something and does nothing")]
+    IdleExpectation,
+    /// No tool has this name.
+    #[error("nothing is done by `{name}`{}", suggestion(near.as_ref()))]
+    UnknownTool {
+        /// The name in the scenario.
+        name: SafeText,
+        /// A tool with a similar name.
+        near: Option<&'static str>,
+    },
+    /// A price movement of no or too many basis points, or over no block.
+    #[error("prices move by 1 to {MOST_BPS} basis points, up or down, over at least a block")]
+    Movement,
+    /// A cue without action and caption.
+    #[error("nothing happens, and nothing is said")]
+    EmptyCue,
+    /// A condition without content.
+    #[error("`when` holds nothing: give it a phase, an earlier beat (after), or both")]
+    EmptyCondition,
+    /// A condition with a status and no beat.
+    #[error("`when` has a status and no beat that is to end so: name it with after")]
+    StatusWithoutBeat,
+    /// A condition on a beat that is not before this one, or does nothing.
+    #[error("`when`: no beat before it that does something is called `{name}`{}", suggestion(near.as_ref()))]
+    UnknownBeat {
+        /// The name in the condition.
+        name: SafeText,
+        /// An earlier beat with a similar name.
+        near: Option<SafeText>,
+    },
+    /// A condition on a status that does not exist.
+    #[error("`when`: `{0}` is neither a status, such as success, nor an error code")]
+    UnknownStatus(SafeText),
+}
+
+fn suggestion(near: Option<&impl std::fmt::Display>) -> String {
+    near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
+}
