@@ -3,8 +3,12 @@
 //! One file per attacked surface. `SECURITY.md` names every case beside the promise it proves; [`named`] fails when the
 //! two differ. Cases that need a terminal run the real binary in a pseudo-terminal.
 
+#[path = "../pipeline/acting.rs"]
+#[allow(dead_code)] // The pipeline's own tests need more of it.
+mod acting;
 mod allowances;
 mod brain;
+mod clocks;
 #[path = "../support/devnet.rs"]
 mod devnet_process;
 mod endpoints;

@@ -581,6 +581,12 @@ impl World {
         Pipeline::new(PipelineConfig { permit_ttl: permits, ..config })
     }
 
+    /// The same account over another client of the chain, under other rules on another database.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn pipeline_of(&self, client: &ChainClient, rules: Arc<dyn Rulebook>, store: &Store) -> Pipeline {
+        Pipeline::new(config(client, store, rules, &self.fabric, &self.desk, self.signing(), self.clock.clone()))
+    }
+
     /// The same chain, as one of this kind.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn as_kind(&self, kind: NetworkKind) -> Pipeline {

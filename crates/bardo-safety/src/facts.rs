@@ -8,8 +8,10 @@ use alloy::primitives::{Address, U256};
 
 use super::simulate::Simulated;
 use super::value::{Doubt, Values};
+use bardo_base::clock::Times;
 use bardo_base::model::{ActionClass, Phase, StopLevel};
 use bardo_base::units::Usd;
+use golem_chain::network::Network;
 use golem_chain::token::{Token, TokenId};
 
 /// Everything a check may look at beside the frame.
@@ -44,6 +46,11 @@ impl Facts {
         let derived = self.simulation.as_ref().map_or(ActionClass::NewPosition, |simulated| simulated.class);
         // Ordered from the riskiest on.
         derived.min(claimed)
+    }
+
+    /// This machine's time beside the chain's.
+    pub fn times(&self, network: &Network) -> Times {
+        network.times(self.now_millis / 1_000, self.block_time)
     }
 
     /// What counts against the caps, in dollars: for a fair exit what it may lose and its gas, for everything else all

@@ -137,6 +137,8 @@ named! {
         RequireSimulation = "require_simulation_before_execution",
         /// Endpoints must agree.
         EndpointsAgree = "endpoints_agree",
+        /// The machine's clock and the chain's time must agree.
+        ClocksAgree = "clocks_agree",
         /// Calldata must say what was declared.
         Calldata = "calldata",
         /// The account must sign the proposed call.

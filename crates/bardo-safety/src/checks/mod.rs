@@ -2,6 +2,7 @@
 //! the operator's also look at the policy and at what has been used of it.
 
 pub mod balance_breaker;
+pub mod clocks;
 pub mod halt;
 #[cfg(test)]
 pub(super) mod model;

@@ -14,7 +14,6 @@ use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::model::{ActionClass, Check, RuleName};
 use bardo_base::units::Usd;
-use golem_chain::network::NetworkKind;
 use golem_chain::token::TokenId;
 
 /// The spending limits.
@@ -186,21 +185,13 @@ fn signed(framed: &Framed, facts: &Facts, standing: &Standing<'_>, violations: &
     }
 }
 
-/// Seconds by which the machine's clock may be ahead of the latest block of a devnet, and still count as its time.
-const BLOCK_LAG: u64 = 120;
-
-/// What ends later than the policy's longest time. A real chain's time is the machine's: an endpoint that claims a later
-/// block makes no order last longer. A devnet's time is its own.
+/// What ends later than the policy's longest time, from the moment on that [`Times::moment`] gives. An endpoint that claims a
+/// later block than the machine's clock can explain makes no order last longer: only an exit passes there.
+///
+/// [`Times::moment`]: bardo_base::clock::Times::moment
 fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
     let most = standing.policy.rules().max_allowance_seconds.0;
-    let clock = facts.now_millis / 1_000;
-    let devnet = standing.network.is_some_and(|network| network.kind == NetworkKind::Devnet);
-    let now = match clock.checked_sub(facts.block_time) {
-        Some(lag) if !devnet || lag <= BLOCK_LAG => clock,
-        Some(_) => facts.block_time,
-        None if devnet => facts.block_time,
-        None => clock,
-    };
+    let now = standing.network.map_or(facts.now_millis / 1_000, |network| facts.times(network).moment());
     let lasts = until.saturating_sub(now);
     let found = |violation: &Violation| {
         violation.rule.is(RuleName::MaxAllowanceSeconds) && violation.value == format!("{lasts} s")

@@ -182,7 +182,8 @@ pub fn reserve(
 /// The same on a chain whose latest block is of `block_time`, in milliseconds since the Unix epoch: neither the machine's
 /// clock nor the ledger's counts where it shows a later time than that, apart from [`CLOCK_SLACK`]. What was settled while
 /// a clock was ahead counts until that time has come. Where both are behind it by more than that, nothing is reserved but
-/// what takes back: an endpoint that lies about the time can only refuse by it.
+/// exits and what takes back, which count as of the machine's time: an endpoint that lies about the time can only refuse by
+/// it, and makes nothing that was spent old.
 ///
 /// # Errors
 /// As [`reserve`], and [`LedgerError::ClockBehind`].
@@ -195,7 +196,7 @@ pub fn reserve_by_chain(
     request: &Request,
 ) -> Result<ReservationId, LedgerError> {
     let shown = now.max(usage::clock(transaction)?);
-    if !request.takes_back && shown.saturating_add(CLOCK_SLACK) < block_time {
+    if !request.exempt && shown.saturating_add(CLOCK_SLACK) < block_time {
         return Err(LedgerError::ClockBehind { by: block_time.saturating_sub(shown) });
     }
     let latest = block_time.saturating_add(CLOCK_SLACK);

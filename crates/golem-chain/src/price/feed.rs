@@ -213,7 +213,8 @@ impl PriceSource for FeedPrices {
             multicall: self.multicall,
             feeds: self.feeds.clone(),
             sequencer: self.sequencer,
-            max_block_age: self.max_block_age,
+            // Whoever pins a block has compared its time with this machine's clock.
+            max_block_age: self.max_block_age.filter(|_| block.is_none()),
             clock: Arc::clone(&self.clock),
             // What another provider says of a feed proves nothing to this one.
             proven: Mutex::default(),

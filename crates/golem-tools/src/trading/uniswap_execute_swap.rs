@@ -271,8 +271,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let source = found.source(world);
     let Found { route, snapshot, told, .. } = found;
     let (router, version) = allowances::router(chain)?;
-    // The chain's clock and this machine's may differ; the later one is when the block can be.
-    let now = world.clock.now_seconds().max(snapshot.timestamp);
+    let now = chain.moment(&*world.clock, snapshot.timestamp);
     let deadline = now.saturating_add(params.deadline);
 
     let mut legs = Vec::new();

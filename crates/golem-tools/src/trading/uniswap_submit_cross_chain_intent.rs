@@ -243,7 +243,8 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let least = world.intent_margin.minimum_out(reference);
     let (legs, bounds) = approvals(world, source, &token_in, amount, permit2).await?;
     let leaves_at = head_time(source).await?;
-    let now = world.clock.now_seconds().max(leaves_at).max(arrives_at);
+    // Both chains compare their own times with its deadlines.
+    let now = source.moment(&*world.clock, leaves_at.max(arrives_at));
     let time = |seconds: u64| {
         let moment = now.checked_add(seconds).and_then(|moment| u32::try_from(moment).ok());
         moment.ok_or_else(|| invalid("deadline", &"past what an intent can say"))
