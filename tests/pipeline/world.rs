@@ -725,8 +725,14 @@ impl World {
 
     /// Sends something from the account outside of Bardo.
     pub async fn send(&self, to: Address, call: impl SolCall) {
+        self.send_for(1_000_000_000, to, call).await;
+    }
+
+    /// The same with this tip, in wei per unit of gas.
+    pub async fn send_for(&self, tip: u128, to: Address, call: impl SolCall) {
         let provider = self.client.provider();
-        let transaction = outside::call(self.nonce().await, to, call);
+        let mut transaction = outside::call(self.nonce().await, to, call);
+        transaction.max_priority_fee_per_gas = tip;
         let raw = self.wallet.sign_outside(transaction);
         assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
     }
