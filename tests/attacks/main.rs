@@ -28,6 +28,7 @@ mod prices;
 mod proof;
 mod questions;
 mod real_network;
+mod services;
 mod take_back;
 mod tokens;
 #[path = "../pipeline/world.rs"]
