@@ -141,6 +141,9 @@ pub(super) async fn boot(
         // answers questions as it finds them, and not one that is set on it: only another user, or a container, does that.
         shared.lead().await.map_err(|error| error.to_string())?;
     }
+    if options.attended && !options.watch {
+        shared.attend().await.map_err(|error| error.to_string())?;
+    }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
     Ok(Stage {
         golem: executor(&golem_id, &reach, &golems),

@@ -80,6 +80,8 @@ pub struct SessionOptions {
     pub paper: bool,
     /// Look only: nobody lives in it, and every command but leaving and looking is refused.
     pub watch: bool,
+    /// Whether an operator sees the session, and so may answer what other processes on the ledger ask.
+    pub attended: bool,
     /// The shows that the actor can play.
     pub scenarios: Vec<SafeText>,
     /// Approval mode of the Golem and of the operator's hand.
@@ -102,6 +104,7 @@ impl Default for SessionOptions {
             seed: 0,
             paper: false,
             watch: false,
+            attended: true,
             scenarios: Vec::new(),
             approve: ApprovalMode::Ask,
             guardian: None,
