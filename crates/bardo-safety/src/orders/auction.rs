@@ -128,7 +128,7 @@ async fn spent(
     order: &Order,
     head: u64,
 ) -> Result<(Option<Fill>, Option<TxPlace>), OrderError> {
-    let provider = client.provider();
+    let provider = client.agreed();
     let info = order.info();
     let filter = Filter::new().from_block(record.figures.from_block).to_block(head);
     let filled =
