@@ -262,7 +262,7 @@ impl Pipeline {
         let from = record.signed.from();
         let promised = self.inner.store.read(|connection| orders::promised(connection, chain_id, from))?;
         let (value, data) = (signed.value(), signed.input());
-        Ok(signed.to().is_some_and(|to| revocation::may_revoke(to, value, data, contracts, promised)))
+        Ok(signed.to().is_some_and(|to| revocation::is_revoking_call(to, value, data, contracts, promised)))
     }
 
     /// One thing left open, one step of the table after the other, until a step has to wait or there is an end. Nothing is

@@ -55,7 +55,10 @@ const NEAR_TICKS: i32 = 200;
 const STRAYED_TICKS: i32 = 13_864;
 
 /// Initialised ticks that are read of one pool. While the price stands near its mean there are at most 800 in the range
-/// that counts; a pool with more in a range that a moving price has widened is no witness.
+/// that counts. A pool with more, in a range that a moving price has widened, is not known ([`ObservedPool::is_known`]) and
+/// counts with a depth of zero: it is no witness, and part of its ticks never passes for all of them. Whoever initialises
+/// that many can so take one pool away as a witness, not bend a price; a token that no other pool and no feed prices is then
+/// neither bought nor sold until the range narrows with the mean.
 const MOST_TICKS: usize = 4_096;
 
 /// Digits kept below an anchor's smallest unit, so that tokens worth little keep their digits.
