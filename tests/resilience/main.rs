@@ -9,6 +9,7 @@
 #[path = "../chain/sending/world.rs"]
 #[allow(dead_code)] // What the tests of sending need beside.
 mod chain;
+mod changed;
 mod crash;
 #[path = "../support/devnet.rs"]
 mod devnet;
