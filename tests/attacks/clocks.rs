@@ -107,35 +107,40 @@ fn refused_by_clocks(response: &ToolResponse) {
     assert!(told.contains("Set this machine's clock"), "{told}");
 }
 
-/// Behind and ahead, from the first action of a data folder on.
+/// By a clock that is so far off: no purchase, no allowance, no payment; an exit and a revocation.
+async fn acts_by_a_wrong_clock(account: usize, far: i64) {
+    let desk = Desk::on(NetworkKind::Real, account).await;
+    // The same purchase passes by a clock that is right.
+    let bought = desk.swap("USDC", "WETH", "100").await;
+    assert_eq!(bought.status, Status::Success, "{bought:#?}");
+    let permit2 = desk.world.contract(Contract::Permit2);
+    let usdc = desk.world.contract_of(&desk.world.usdc);
+    desk.world.send(usdc, Erc20::approveCall { spender: permit2, value: U256::from(9) }).await;
+
+    desk.world.clock.shift(far);
+    let before = desk.signatures();
+    refused_by_clocks(&desk.swap("USDC", "WETH", "100").await);
+    refused_by_clocks(&desk.allow_router(300).await);
+    let params = json!({"token": "USDC", "recipient": "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e01", "amount": "1",
+                        "chain": "ethereum"});
+    refused_by_clocks(&desk.call("wallet_transfer_token", params).await);
+    assert_eq!(desk.signatures(), before);
+
+    let sold = desk.swap("WETH", "USDC", "0.01").await;
+    assert_eq!(sold.status, Status::Success, "{sold:#?}");
+    let revoked = desk.call("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
+    assert_eq!(revoked.status, Status::Success, "{revoked:#?}");
+    assert_eq!(desk.world.allowance(permit2).await, U256::ZERO);
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_clock_signs_nothing_that_could_lose_more_and_holds_up_no_exit_and_no_revocation() {
-    let desk = Desk::on(NetworkKind::Real, 1).await;
-    for far in [-FAR, FAR] {
-        // The same action passes by a clock that is right.
-        let bought = desk.swap("USDC", "WETH", "100").await;
-        assert_eq!(bought.status, Status::Success, "{bought:#?}");
-        let permit2 = desk.world.contract(Contract::Permit2);
-        let usdc = desk.world.contract_of(&desk.world.usdc);
-        desk.world.send(usdc, Erc20::approveCall { spender: permit2, value: U256::from(9) }).await;
+async fn a_clock_that_is_behind_signs_nothing_that_could_lose_more_and_holds_up_no_exit() {
+    acts_by_a_wrong_clock(1, -FAR).await;
+}
 
-        desk.world.clock.shift(far);
-        let before = desk.signatures();
-        refused_by_clocks(&desk.swap("USDC", "WETH", "100").await);
-        refused_by_clocks(&desk.allow_router(300).await);
-        let params = json!({"token": "USDC", "to": "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e01", "amount": "1",
-                            "chain": "ethereum"});
-        let paid = desk.call("wallet_transfer_token", params).await;
-        assert_ne!(paid.status, Status::Success, "{paid:#?}");
-        assert_eq!(desk.signatures(), before);
-
-        let sold = desk.swap("WETH", "USDC", "0.01").await;
-        assert_eq!(sold.status, Status::Success, "{far}: {sold:#?}");
-        let revoked = desk.call("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
-        assert_eq!(revoked.status, Status::Success, "{far}: {revoked:#?}");
-        assert_eq!(desk.world.allowance(permit2).await, U256::ZERO);
-        desk.world.clock.shift(-far);
-    }
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_ahead_signs_nothing_that_could_lose_more_and_holds_up_no_exit() {
+    acts_by_a_wrong_clock(6, FAR).await;
 }
 
 /// A data folder in which nothing was counted yet knows no later time than the machine's.

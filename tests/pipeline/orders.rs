@@ -1006,6 +1006,22 @@ async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
     desk.clear().await;
 }
 
+/// How old a signature is, no clock tells that was set back after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_not_handed_in_by_a_clock_that_was_set_back() {
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Away).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    let handed_in = || desk.service.handed_in.lock().unwrap().len();
+    assert_eq!(handed_in(), 1);
+    let earlier = desk.later(-200_000);
+    earlier.submit(hash).await.unwrap();
+    earlier.hand_in_stored().await.unwrap();
+    assert_eq!(handed_in(), 1);
+    let record = earlier.record(hash).unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "cancelled"));
+    desk.clear().await;
+}
+
 /// A service counts its callers' questions, and quotes need them more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
