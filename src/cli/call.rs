@@ -157,10 +157,18 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             acting,
         });
         let Wishes { idempotency_key, dry_run, approve, phase, wait, .. } = wishes;
-        // The chain and the ledger of an embedded devnet end with this process, so no other process could answer.
-        let unanswerable = opened.sandbox.is_some() && as_attended() == ApprovalMode::Never;
         let approve = match approve {
-            Some(ApprovalMode::Ask) if unanswerable => ApprovalMode::Never,
+            Some(ApprovalMode::Ask) if as_attended() == ApprovalMode::Never => {
+                // The chain and the ledger of an embedded devnet end with this process: no other one could answer.
+                let others = ledger.as_ref().filter(|_| opened.sandbox.is_none());
+                match others.is_some_and(|ledger| ledger.queue.is_attended_elsewhere()) {
+                    true => {
+                        eprintln!("bardo: no terminal here: what needs approval is asked in your open console");
+                        ApprovalMode::Ask
+                    }
+                    false => ApprovalMode::Never,
+                }
+            }
             asked => asked.unwrap_or_else(as_attended),
         };
         let approve = Some(approve);

@@ -3,7 +3,6 @@
 //! Only the fields in [`FIELDS`] are written: ids and words of the program itself, never text from outside.
 
 use std::fmt::Debug;
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -21,6 +20,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use bardo_base::format::utc;
 use bardo_base::id::CallId;
+use bardo_base::regular_file;
 use bardo_base::text::SafeText;
 
 /// Prefix of the span files' names.
@@ -170,7 +170,7 @@ pub(super) fn of_call(folder: &Path, call: CallId) -> io::Result<Vec<SpanRecord>
         if !(name.starts_with(PREFIX) && name.ends_with(SUFFIX) && entry.file_type()?.is_file()) {
             continue;
         }
-        for line in BufReader::new(File::open(entry.path())?).split(b'\n') {
+        for line in BufReader::new(regular_file::open(&entry.path())?).split(b'\n') {
             let line = line?;
             if line.len() > MOST_LINE {
                 continue;
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn only_known_fields_of_spans_of_calls_are_kept_and_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        let file = File::create(folder.path().join("spans.2026-11-24.jsonl")).unwrap();
+        let file = std::fs::File::create(folder.path().join("spans.2026-11-24.jsonl")).unwrap();
         let (out, guard) = tracing_appender::non_blocking(file);
         let call_id = CallId::new(1_700_000_000_000);
         tracing::subscriber::with_default(Registry::default().with(SpanLayer::writing(out)), || {

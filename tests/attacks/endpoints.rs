@@ -819,6 +819,46 @@ fn one_endpoint_raises_no_fee() {
     assert!(number(&sent["maxPriorityFeePerGas"]) < 30_000_000_000, "{sent:#}");
 }
 
+/// What is left to pay for gas, where the coin itself is sent whole, follows from the price: neither nothing nor all of it.
+#[test]
+fn one_endpoint_sets_no_price_of_gas() {
+    let _turn = chain().turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let real = chain().devnet.url(0);
+    let honest = number(&ask(real, "eth_gasPrice", json!([])));
+    let head = ask(real, "eth_getBlockByNumber", json!(["latest", false]));
+    let base_fee = number(&head["baseFeePerGas"]);
+    for (count, told) in [(2, 0_u128), (3, 0), (2, 1 << 100), (3, 1 << 100)] {
+        for place in 0..count {
+            let price: Lie = Box::new(move |asked, answer| {
+                if asked["method"] == "eth_gasPrice" {
+                    answer["result"] = json!(format!("{told:#x}"));
+                }
+            });
+            let mut lie = Some(price);
+            let proxies: Vec<LyingRpc> = (0..count)
+                .map(|index| match lie.take_if(|_| index == place) {
+                    Some(lie) => LyingRpc::start(real, lie),
+                    None => LyingRpc::honest(real),
+                })
+                .collect();
+            let plan = ChainPlan {
+                name: "ethereum".into(),
+                network: None,
+                chain_id: None,
+                endpoints: proxies.iter().map(|proxy| RpcUrl::parse(&proxy.url()).unwrap()).collect(),
+            };
+            let found = runtime.block_on(async {
+                let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
+                client.gas_price().await.unwrap()
+            });
+            // Of two endpoints that differ, the higher one counts, up to thirty gwei above the base fee.
+            let expected = if (count, told > 0) == (2, true) { u128::from(base_fee) + 30_000_000_000 } else { honest.into() };
+            assert_eq!(found, expected, "{told} by endpoint {place} of {count}");
+        }
+    }
+}
+
 #[test]
 fn the_doctor_names_the_endpoint_that_lies() {
     for lie in [code, balances, headers] {

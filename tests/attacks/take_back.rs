@@ -237,7 +237,7 @@ fn only_the_clean_up_behind_a_signed_plan_counts_as_a_revocation() {
 fn bytes_that_a_ledger_calls_a_revocation_must_be_one() {
     let may_with = |to, value: u64, data: Vec<u8>, promised: u64| {
         let promised = [(TOKEN, U256::from(promised))].into();
-        revocation::may_revoke(to, U256::from(value), &data, (Some(PERMIT2), Some(SETTLER)), promised)
+        revocation::is_revoking_call(to, U256::from(value), &data, (Some(PERMIT2), Some(SETTLER)), promised)
     };
     let may = |to, value, data| may_with(to, value, data, 0);
     assert!(may(TOKEN, 0, approve(STRANGER, 0)) && may(PERMIT2, 0, lockdown()) && may(SETTLER, 0, refund()));

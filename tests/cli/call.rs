@@ -573,7 +573,30 @@ fn a_write_on_the_devnet_of_the_process_says_that_it_ends_with_it_and_asks_nobod
     assert!(began.elapsed() < std::time::Duration::from_secs(60));
 }
 
-/// A bridge's fillers pay the same gas for any amount: the error for a small amount states the minimum.
+/// On a chain of another process as well: without a terminal, and without a console that is open on the data folder, a call
+/// that would ask is refused at once. A console that was open before changes nothing.
+#[test]
+fn a_call_that_would_ask_where_nobody_can_answer_is_refused_at_once() {
+    let mut desk = crate::desk::Desk::new();
+    desk.under("require_human_approval_above_usd = \"10\"\n");
+    let buy = json!({"token_in": "USDC", "token_out": "LINK", "amount": "50"});
+    let ask = || {
+        let began = std::time::Instant::now();
+        let (answer, exit) = desk.swap(buy.clone(), &["--approve", "ask"]);
+        assert_eq!((&answer["error"]["code"], exit), (&json!("APPROVAL_REQUIRED"), 3), "{answer}");
+        let how = answer["error"]["suggestion"].as_str().unwrap();
+        assert!(how.contains("on a terminal (`bardo call --approve ask`) or in the console"), "{how}");
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
+    };
+    ask();
+    // The row of a console whose process has ended.
+    let ledger = std::fs::read_dir(desk.home.path().join("data/ledger")).unwrap().next().unwrap().unwrap();
+    let database = rusqlite::Connection::open(ledger.path().join("ledger.db")).unwrap();
+    assert_eq!(database.execute("INSERT INTO shared_console (session) VALUES ('00000000000000000000000000000000')", []).unwrap(), 1);
+    ask();
+}
+
+/// A bridge's fillers pay the same gas for any amount: a small one is told from which amount on it would pass.
 #[test]
 fn a_bridge_that_is_too_small_is_told_to_send_more() {
     let home = tempfile::tempdir().unwrap();

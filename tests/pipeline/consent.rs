@@ -8,6 +8,7 @@ use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
+use bardo::base::units::BasisPoints;
 use bardo::fabric::Fabric;
 use bardo::runtime::data::ROOMS;
 use bardo::runtime::questions::Told;
@@ -223,6 +224,29 @@ async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_th
     on_paper.paper = true;
     assert!(world.desk.granted(&on_paper).is_none());
     assert!(world.desk.granted(&same).is_some());
+}
+
+/// A total bounds how much may be spent, not how much of it may be lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_covers_no_more_slippage_than_it_was_given_for() {
+    let world = World::new(0).await;
+    needs_a_yes(&world);
+    let look = async |points: u32| {
+        let mut proposal = world.swap(HUNDRED).await;
+        proposal.trade.as_mut().unwrap().slippage = BasisPoints::new(points).unwrap();
+        Arc::new(world.preview(proposal).await.unwrap())
+    };
+    // The least that must come in is what 50 basis points leave; a trade may say that it would allow more.
+    let first = look(60).await;
+    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let answer = Answer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
+    world.desk.answer(first.permit.permit_id, answer).unwrap();
+    assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+    for (points, is_covered) in [(50, true), (60, true), (61, false), (200, false)] {
+        assert_eq!(world.desk.granted(&*look(points).await).is_some(), is_covered, "{points}");
+    }
+    let [(grant, _)] = world.desk.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
+    assert_eq!(grant.scope().slippage.get(), 60);
 }
 
 #[tokio::test(flavor = "multi_thread")]

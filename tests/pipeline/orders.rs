@@ -11,6 +11,7 @@ use alloy::rpc::types::Filter;
 use alloy::sol_types::{SolEvent as _, SolValue as _};
 use bardo::abi::erc20::Erc20;
 use bardo::abi::permit2::Permit2;
+use bardo::abi::uniswapx::{Reactor, SignedOrder};
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::id::GolemId;
@@ -467,6 +468,60 @@ async fn a_v3_order_is_filled_at_what_its_curve_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_priority_order_is_filled_at_what_its_fee_buys() {
     filled(OrderKind::Priority, 9).await;
+}
+
+/// Two orders of one account that a filler settles in one transaction: each is told what it brought itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
+    let desk = Desk::new(7, OrderKind::Priority, Manner::Lies(ServiceStatus::Open)).await;
+    let (world, filler) = (&desk.world, World::new(3).await);
+    let bought = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
+                        "prefer_uniswapx": false});
+    assert_eq!(desk.call("uniswap_execute_swap", bought).await.status, Status::Success);
+    let got = filler.preview(filler.swap(900_000_000).await).await.unwrap();
+    filler.pipeline.commit(got.permit.permit_id, Consent::None).await.unwrap();
+
+    let _alone = RESTING.lock().await;
+    let service = devnet().residents.order_service();
+    service.set_fillers_rest(true);
+    let mut hashes = vec![desk.place(order("250", 3_000)).await];
+    let second = json!({"token_in": "UNI", "token_out": "WETH", "amount": "2", "chain": "ethereum",
+                        "decay_end_time": 3_000});
+    hashes.push(desk.place(second).await);
+    let mut cosigned = Vec::new();
+    for hash in &hashes {
+        let record = desk.orders.record(*hash).unwrap();
+        let signature = record.signature.clone().unwrap();
+        desk.service.inner.submit(&signed(&record), &signature).await.unwrap();
+        let shown = desk.service.inner.look(*hash).await.unwrap().unwrap();
+        cosigned.push(SignedOrder { order: shown.cosigned.unwrap().encode(), sig: signature });
+    }
+    // Until the auctions have begun.
+    for _ in 0..10 {
+        devnet().devnet.mine().await.unwrap();
+    }
+    let before = [world.balance(&world.usdc).await, world.balance(&world.weth).await];
+    let reactor = signed(&desk.orders.record(hashes[0]).unwrap()).info().reactor;
+    filler.send(filler.contract_of(&filler.weth), Erc20::approveCall { spender: reactor, value: U256::MAX }).await;
+    // A tip of three wei: what a priority order brings grows with it.
+    filler.send_for(3, reactor, Reactor::executeBatchCall { orders: cosigned }).await;
+    service.set_fillers_rest(false);
+    let after = [world.balance(&world.usdc).await, world.balance(&world.weth).await];
+
+    let mut told = Vec::new();
+    for hash in hashes {
+        let record = desk.orders.look(hash).await.unwrap();
+        assert_eq!(record.status.as_str(), "filled", "{record:#?}");
+        let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
+        assert!(raw(&card["fill"], "amount_out", 18) >= signed(&record).bounds().least_out[0].amount, "{card}");
+        told.push(card["fill"].clone());
+    }
+    let came: Vec<U256> = told.iter().map(|fill| raw(fill, "amount_out", 18)).collect();
+    // 250 dollars and about 20: no two thirds of either would be the other.
+    assert!(came[0] > came[1] * U256::from(5), "{came:?}");
+    assert_eq!(came[0] + came[1], after[1] - before[1], "together what came, to the wei");
+    assert_eq!(raw(&told[0], "amount_in", 6), before[0] - after[0]);
+    assert_eq!(raw(&told[1], "amount_in", 18), U256::from(2_000_000_000_000_000_000_u64));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -952,7 +1007,23 @@ async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
     desk.clear().await;
 }
 
-/// A service limits the number of requests, and quotes need them more.
+/// How old a signature is, no clock tells that was set back after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_not_handed_in_by_a_clock_that_was_set_back() {
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Away).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    let handed_in = || desk.service.handed_in.lock().unwrap().len();
+    assert_eq!(handed_in(), 1);
+    let earlier = desk.later(-200_000);
+    earlier.submit(hash).await.unwrap();
+    earlier.hand_in_stored().await.unwrap();
+    assert_eq!(handed_in(), 1);
+    let record = earlier.record(hash).unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "cancelled"));
+    desk.clear().await;
+}
+
+/// A service counts its callers' questions, and quotes need them more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
     let desk = Desk::new(6, OrderKind::DutchV2, Manner::Counts).await;

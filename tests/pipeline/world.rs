@@ -579,6 +579,12 @@ impl World {
         Pipeline::new(PipelineConfig { permit_ttl: permits, ..config })
     }
 
+    /// The same account over another client of the chain, under other rules on another database.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
+    pub fn pipeline_of(&self, client: &ChainClient, rules: Arc<dyn Rulebook>, store: &Store) -> Pipeline {
+        Pipeline::new(config(client, store, rules, &self.fabric, &self.desk, self.signing(), self.clock.clone()))
+    }
+
     /// The same chain as one of this kind.
     #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn as_kind(&self, kind: NetworkKind) -> Pipeline {
@@ -717,8 +723,14 @@ impl World {
 
     /// Sends a transaction of the account outside of Bardo.
     pub async fn send(&self, to: Address, call: impl SolCall) {
+        self.send_for(1_000_000_000, to, call).await;
+    }
+
+    /// The same with this tip, in wei per unit of gas.
+    pub async fn send_for(&self, tip: u128, to: Address, call: impl SolCall) {
         let provider = self.client.provider();
-        let transaction = outside::call(self.nonce().await, to, call);
+        let mut transaction = outside::call(self.nonce().await, to, call);
+        transaction.max_priority_fee_per_gas = tip;
         let raw = self.wallet.sign_outside(transaction);
         assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use bardo::base::config::Flags;
-use bardo::engine::{ApprovalMode, Call, Input, Status, ToolResponse};
+use bardo::engine::{ApprovalMode, Call, Executor, Input, Status, ToolResponse};
 use serde_json::json;
 
 use crate::engine::{Engine, still};
@@ -36,6 +36,11 @@ impl Bench {
             ..Flags::default()
         };
         Self(Engine::open(home, &flags, || still(3, true)).await)
+    }
+
+    /// What it makes its calls with.
+    pub fn executor(&self) -> &Executor {
+        &self.0.executor
     }
 
     /// Sells a thousandth of a WETH under an idempotency key; returns the status and the error code.

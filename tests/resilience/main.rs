@@ -9,6 +9,7 @@
 #[path = "../chain/sending/world.rs"]
 #[allow(dead_code)] // The tests of sending use the rest of it.
 mod chain;
+mod changed;
 mod crash;
 #[path = "../support/devnet.rs"]
 mod devnet;

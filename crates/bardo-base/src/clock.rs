@@ -37,7 +37,38 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// The operating system's clock.
+/// Largest difference between a chain's time and a machine's that counts as none, in seconds: some chains make a block a
+/// minute or two late.
+pub const CLOCK_TOLERANCE: u64 = 120;
+
+/// Time of a chain's latest block beside this machine's, in seconds since the Unix epoch.
+///
+/// Nobody can tell from the two alone which of them is wrong: the machine's clock may be set wrong, and an endpoint may
+/// follow the chain no more, or lie about the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// The machine's.
+    pub machine: u64,
+    /// The chain's.
+    pub chain: u64,
+    /// Largest difference that counts as none.
+    pub tolerance: u64,
+}
+
+impl Times {
+    /// Whether both show the same time.
+    pub fn agree(&self) -> bool {
+        self.machine.abs_diff(self.chain) <= self.tolerance
+    }
+
+    /// Moment from which deadlines and expirations run: the later of the two where they agree, since that is when the next
+    /// block can be, and the chain's elsewhere, since the chain is what compares them.
+    pub fn moment(&self) -> u64 {
+        if self.agree() { self.machine.max(self.chain) } else { self.chain }
+    }
+}
+
+/// The machine's own clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

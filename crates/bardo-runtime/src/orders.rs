@@ -1,6 +1,6 @@
 //! Settlement services for signed orders on each chain, and the auction type of each chain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::OpenWorld;
@@ -103,8 +103,10 @@ impl SettlingService {
 /// Network services that settle orders of these chains; empty for the embedded devnet, which has its own.
 pub async fn settling_services(config: &Config, opened: &OpenWorld) -> Vec<SettlingService> {
     let served = served(opened).await;
-    let named = [("auctions", served.order_service), ("bridges", served.intent_service)];
-    let named = named.into_iter().filter_map(|(settles, url)| Some(SettlingService::at(settles, url.as_deref()?)));
+    let named = served.values().flat_map(|one| [("auctions", &one.order_service), ("bridges", &one.intent_service)]);
+    // Two chains of one devnet name the same.
+    let named: BTreeSet<_> = named.filter_map(|(settles, url)| Some((settles, url.as_deref()?))).collect();
+    let named = named.into_iter().map(|(settles, url)| SettlingService::at(settles, url));
     let real = opened.world.chains().iter().any(|chain| chain.network().kind != NetworkKind::Devnet);
     let api = trading_api(config).ok().flatten().filter(|_| real).map(|api| {
         let service = api.service().clone();
@@ -119,6 +121,7 @@ async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
     let api = trading_api(config).ok().flatten().map(|api| api.service().clone());
     let chains = opened.world.chains().iter().map(|chain| {
         let network = chain.network();
+        let served = served.get(&network.chain_id);
         let local = opened.sandbox.as_ref().and_then(|sandbox| sandbox.chain(&network.chain_id.to_string()));
         let auctions = local.map(|chain| {
             let service: Arc<dyn OrderGateway> =
@@ -128,7 +131,7 @@ async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
         let auctions = auctions.or_else(|| {
             // Uniswap's own service settles orders of public networks; a devnet names its own service.
             let service = match network.kind {
-                NetworkKind::Devnet => JsonService::new(served.order_service.as_deref()?).ok()?,
+                NetworkKind::Devnet => JsonService::new(served?.order_service.as_deref()?).ok()?,
                 NetworkKind::Test | NetworkKind::Real => api.clone()?,
             };
             let service: Arc<dyn OrderGateway> = Arc::new(HttpOrders::new(service, network.chain_id));
@@ -141,7 +144,7 @@ async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
             Some(network)
         });
         let bridges = bridges.or_else(|| {
-            let service = JsonService::new(served.intent_service.as_deref()?).ok()?;
+            let service = JsonService::new(served?.intent_service.as_deref()?).ok()?;
             let network: Arc<dyn IntentGateway> = Arc::new(HttpIntents::new(service));
             Some(network)
         });
@@ -170,21 +173,27 @@ fn kind(config: &Config, network: &Network) -> OrderKind {
     })
 }
 
-/// Services that a devnet in another process offers besides its chains. Only devnets may name services: elsewhere an
-/// endpoint could direct signed orders to a service of its choice.
-async fn served(opened: &OpenWorld) -> Description {
+/// What devnets in other processes serve beside their chains, by the id of the chain. Only a devnet's word counts, and only
+/// for a chain that its own endpoint describes: nobody else is named by an endpoint to whom signed orders would then be
+/// handed.
+async fn served(opened: &OpenWorld) -> BTreeMap<u64, Description> {
+    let mut served = BTreeMap::new();
     if opened.sandbox.is_some() {
-        return Description::default();
+        return served;
     }
     for chain in opened.world.chains().iter().filter(|chain| chain.network().kind == NetworkKind::Devnet) {
         let answer: Result<Box<RawValue>, _> =
             chain.client.provider().raw_request("bardo_describe".into(), [(); 0]).await;
         let described = answer.ok().and_then(|answer| Description::parse(answer.get()).ok());
-        if let Some(described) = described.filter(|described| described.trust_as_devnet().is_ok()) {
-            return described;
+        let chain_id = chain.network().chain_id;
+        let serves = |described: &Description| {
+            described.trust_as_devnet().is_ok() && described.chains.iter().any(|one| one.chain_id == chain_id)
+        };
+        if let Some(described) = described.filter(serves) {
+            served.insert(chain_id, described);
         }
     }
-    Description::default()
+    served
 }
 
 #[cfg(test)]

@@ -7,8 +7,10 @@ use alloy::primitives::{Address, U256};
 
 use super::simulate::Simulated;
 use super::value::{Doubt, Values};
+use bardo_base::clock::Times;
 use bardo_base::model::{ActionClass, Phase, StopLevel};
 use bardo_base::units::Usd;
+use golem_chain::network::Network;
 use golem_chain::token::{Token, TokenId};
 
 /// Inputs of a check in addition to the signing payload.
@@ -43,6 +45,11 @@ impl Facts {
         let derived = self.simulation.as_ref().map_or(ActionClass::NewPosition, |simulated| simulated.class);
         // Ordered from the riskiest class.
         derived.min(claimed)
+    }
+
+    /// This machine's time beside the chain's.
+    pub fn times(&self, network: &Network) -> Times {
+        network.times(self.now_millis / 1_000, self.block_time)
     }
 
     /// Returns the dollars that count against the caps: for a fair exit its possible loss, gas and takeable amounts,

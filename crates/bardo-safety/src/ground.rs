@@ -235,21 +235,23 @@ impl Ground {
     /// Pool prices at `block`, without the pools in `traded`; `None` if the address book lacks a contract that reading
     /// needs.
     fn twap(&self, traded: &[Address], block: Option<BlockId>) -> Option<TwapPrices> {
+        // Believed alone only where there is one endpoint: the witness below is asked instead of it.
         let twap = TwapPrices::new(self.client.provider().clone(), self.network(), self.twap).ok()?;
         let several = self.client.has_several_endpoints();
         let twap = twap.witnessed_by(several.then(|| self.client.agreed().clone())).at(block);
         Some(twap.hinted_by(Arc::clone(&self.hints)).without(traded.iter().copied()))
     }
 
-    /// Returns the amounts of an ERC-20 token that a range of blocks brought to `account` and took from it, by the
-    /// token's `Transfer` events, in raw units. `None` if the events cannot be read or a sum exceeds 256 bits.
+    /// Amounts of an ERC-20 token that all transactions of a range of blocks brought to `account` and took from it, by the
+    /// token's `Transfer` events. `None` where they cannot be read, where endpoints contradict each other about them, or where
+    /// the sum does not fit 256 bits.
     pub async fn transfers(&self, account: Address, token: TokenId, blocks: (u64, u64)) -> Option<(U256, U256)> {
         let TokenId::Erc20(contract) = token else { return None };
         let filter = Filter::new().address(contract).from_block(blocks.0).to_block(blocks.1);
         let filter = filter.event_signature(Erc20::Transfer::SIGNATURE_HASH);
         let filters = [filter.clone().topic2(account.into_word()), filter.topic1(account.into_word())];
         let [came, went] = filters.map(|filter| async move {
-            let logs = self.client.provider().get_logs(&filter).await.ok()?;
+            let logs = self.client.agreed().get_logs(&filter).await.ok()?;
             let amounts = logs.iter().filter_map(|log| Erc20::Transfer::decode_log(&log.inner).ok());
             amounts.map(|one| one.data.value).try_fold(U256::ZERO, U256::checked_add)
         });

@@ -64,10 +64,11 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &Surroundings) -> 
     declared && legs.iter().all(|leg| call(leg, around).is_some_and(fits))
 }
 
-/// Returns true if a signed transaction with this recipient, value and calldata can belong to an action that only
-/// revokes. `promised` has the amounts that open orders may still take. The token's identity was checked at signing.
-/// The promised amount is checked again, so that an allowance for an ended order is not sent under a stop.
-pub fn may_revoke(
+/// Whether a call with this recipient, value and calldata only revokes, where open orders may still take `promised`. For
+/// stored bytes of an action that was found to revoke when it was signed: which tokens are known was decided then, so that
+/// any recipient counts as one; what an order may take is decided again, so that an allowance for an order that has ended
+/// does not go out under a stop.
+pub fn is_revoking_call(
     to: Address,
     value: U256,
     data: &[u8],

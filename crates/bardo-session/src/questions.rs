@@ -17,7 +17,7 @@ use bardo_base::fabric::{AskReason, SafetyCheck};
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
+use bardo_base::units::{BasisPoints, Usd};
 
 use crate::content::SignedContent;
 
@@ -218,6 +218,9 @@ pub struct SimilarScope {
     pub receivers: Vec<Address>,
     /// Id of the destination chain of a bridge order; `None` without one.
     pub arrives_on: Option<u64>,
+    /// The largest slippage that may be allowed; `None` in recordings of earlier versions.
+    #[serde(default)]
+    pub slippage: Option<BasisPoints>,
 }
 
 /// Content of a permit's hash.

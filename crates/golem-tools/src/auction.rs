@@ -151,8 +151,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
     }
     let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
-    // The chain's clock and the local clock may differ. The later of the two decides when the order can be filled.
-    let now = world.clock.now_seconds().max(snapshot.timestamp);
+    let now = chain.moment(&*world.clock, snapshot.timestamp);
     let (terms, share) =
         futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
     let Terms { start_out, least_out: least, heard } = terms?;

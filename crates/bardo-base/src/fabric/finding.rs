@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::event::CheckOutcome;
 use crate::error::Violation;
-use crate::format::exact_dollars;
+use crate::format::{exact_dollars, utc};
 use crate::model::{ActionClass, Check, Phase, Rule, StopLevel};
 use crate::text::SafeText;
 use crate::units::{BasisPoints, Usd};
@@ -119,7 +119,18 @@ pub enum Finding {
         /// Address of the policy contract.
         contract: Address,
     },
-    /// The simulation had the declared effects and no others.
+    /// This machine's clock and the chain's time differ by more than the tolerance.
+    ClocksDiffer {
+        /// The machine's, in seconds since the Unix epoch.
+        machine: u64,
+        /// The time of the chain's latest block, in seconds since the Unix epoch.
+        chain: u64,
+        /// The tolerance, in seconds.
+        tolerance_seconds: u64,
+        /// The rule; none for an exit or a revocation, which goes by the chain's time.
+        violations: Vec<Violation>,
+    },
+    /// The simulation did what was declared, and nothing else.
     Simulated {
         /// Block on which the simulation ran.
         block: u64,
@@ -174,6 +185,7 @@ impl Finding {
             Self::Stopped { violations, .. }
             | Self::NoOrders { violations, .. }
             | Self::PhaseForbids { violations, .. }
+            | Self::ClocksDiffer { violations, .. }
             | Self::Broken { violations }
             | Self::BrokenBecause { violations, .. } => violations,
             Self::NoStop
@@ -239,6 +251,17 @@ impl fmt::Display for Finding {
             Self::OwnRules => f.write_str("the owner changes the rules themselves"),
             Self::NoCage => f.write_str("the account has set no rules in a policy contract"),
             Self::InsideCage { contract } => write!(f, "inside the rules of {contract}"),
+            Self::ClocksDiffer { machine, chain, tolerance_seconds, violations } => {
+                let (direction, by) = (if machine < chain { "behind" } else { "ahead of" }, machine.abs_diff(*chain));
+                write!(
+                    f,
+                    "this machine's clock ({}) is {by} s {direction} the chain's latest block ({}), and {tolerance_seconds} s \
+                     are allowed",
+                    utc(machine.saturating_mul(1_000)),
+                    utc(chain.saturating_mul(1_000)),
+                )?;
+                if violations.is_empty() { f.write_str(": deadlines follow the chain's time") } else { Ok(()) }
+            }
             Self::Simulated { block, gas, balances } => write!(
                 f,
                 "block {block}, {gas} gas, {balances} balances of the account move as declared and nothing else of it"

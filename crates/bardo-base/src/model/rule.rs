@@ -137,7 +137,9 @@ named! {
         RequireSimulation = "require_simulation_before_execution",
         /// The endpoints must agree.
         EndpointsAgree = "endpoints_agree",
-        /// The calldata must match the declaration.
+        /// The machine's clock and the chain's time must agree.
+        ClocksAgree = "clocks_agree",
+        /// Calldata must say what was declared.
         Calldata = "calldata",
         /// The signing payload must match the proposed call.
         Frame = "frame",

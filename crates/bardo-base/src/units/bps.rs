@@ -69,6 +69,14 @@ impl BasisPoints {
         self.0
     }
 
+    /// Share of `expected` that `least` lacks, rounded down; nothing where it lacks nothing.
+    pub fn lacking(expected: U256, least: U256) -> Self {
+        let lacks = U512::from(expected.saturating_sub(least)) * U512::from(WHOLE);
+        // At most the whole: no more than all of it is lacking.
+        let points = lacks.checked_div(U512::from(expected)).unwrap_or_default();
+        Self(points.saturating_to::<u32>().min(WHOLE))
+    }
+
     /// This share of `amount`: `amount · points / 10000`.
     pub fn of(self, amount: U256, rounding: Rounding) -> U256 {
         scale(amount, self.0, rounding)

@@ -216,6 +216,9 @@ proptest! {
         let product = big(raw) * BigUint::from(points);
         prop_assert_eq!(big(share.of(raw, Rounding::Down)), &product / &ten_thousand);
         prop_assert_eq!(big(share.of(raw, Rounding::Up)), (product + 9_999_u32) / &ten_thousand);
+        if raw >= U256::from(10_000) {
+            prop_assert_eq!(BasisPoints::lacking(raw, raw - share.of(raw, Rounding::Up)).get(), points);
+        }
         prop_assert_eq!(big(share.minimum_out(raw)), big(raw) * BigUint::from(10_000 - points) / &ten_thousand);
         let maximum = big(raw) * BigUint::from(10_000 + points) / &ten_thousand;
         match share.maximum_in(raw) {

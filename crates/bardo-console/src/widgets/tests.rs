@@ -387,6 +387,7 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
         ("similar", "with Swap only: WETH → UNI on ethereum"),
         ("similar", "to             your account"),
         ("similar", "any, until the total is used up; this one counts as $2,047.53 of it"),
+        ("similar", "up to 50 bps, as of this one; more is asked about"),
         ("similar", "for how many minutes"),
         ("similar", "up to how many dollars in all"),
         ("open orders", "may take 0.85 WETH, 0.25 of it for your open orders"),

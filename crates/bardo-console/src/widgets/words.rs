@@ -114,6 +114,7 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::CageMinInterval => "Policy contract: interval",
         RuleName::RequireSimulation => "Require simulation before execution",
         RuleName::EndpointsAgree => "Endpoints agree",
+        RuleName::ClocksAgree => "Clocks agree",
         RuleName::Calldata => "Calldata",
         RuleName::Frame => "Frame",
         RuleName::Order => "Order",
@@ -197,6 +198,7 @@ pub fn finding_words(finding: &Finding) -> String {
         | Finding::OwnRules
         | Finding::NoCage
         | Finding::InsideCage { .. }
+        | Finding::ClocksDiffer { .. }
         | Finding::Simulated { .. }
         | Finding::BrokenBecause { .. }
         | Finding::Said { .. } => finding.sentence().to_string(),
@@ -339,6 +341,7 @@ pub fn figure_of(finding: &Finding) -> Option<String> {
         | Finding::OwnRules
         | Finding::NoCage
         | Finding::InsideCage { .. }
+        | Finding::ClocksDiffer { .. }
         | Finding::Simulated { .. }
         | Finding::Broken { .. }
         | Finding::BrokenBecause { .. }

@@ -173,6 +173,7 @@ fn similar(preview: &Preview) -> SimilarScope {
         gets: gets.chain(arrival.map(|arrival| arrival.token.symbol.clone())).collect(),
         receivers: scope.recipients.into_iter().collect(),
         arrives_on: scope.arrival.map(|(chain_id, _)| chain_id),
+        slippage: Some(scope.slippage),
     }
 }
 

@@ -59,6 +59,12 @@ ALTER TABLE shared_question ADD COLUMN tag BLOB;
 ALTER TABLE shared_answer ADD COLUMN tag BLOB;
 ALTER TABLE shared_answer ADD COLUMN entry INTEGER;
 ",
+        // Sessions in which an operator answers questions of other processes.
+        "
+CREATE TABLE shared_console (
+    session TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+",
     ],
 };
 
@@ -307,6 +313,32 @@ impl Shared {
 
     fn laid(&self) -> MutexGuard<'_, BTreeMap<PermitId, Laid>> {
         self.inner.laid.lock()
+    }
+
+    /// Says to all processes on this ledger that an operator answers questions here, for as long as this process lives.
+    ///
+    /// # Errors
+    /// [`ShareError`]: nobody knows of it.
+    pub async fn attend(&self) -> Result<(), ShareError> {
+        let session = self.store.session().to_owned();
+        self.store
+            .write(move |transaction| {
+                transaction
+                    .execute("INSERT INTO shared_console (session) VALUES (?1) ON CONFLICT DO NOTHING", [session])?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Whether an operator may answer a question of this process in another one on this ledger. Where that cannot be told,
+    /// one may; while a program leads in some session, an approval is heard from no other process.
+    pub fn is_attended_elsewhere(&self) -> bool {
+        let consoles = self.store.read(|connection| -> Result<Vec<String>, StoreError> {
+            let mut statement = connection.prepare_cached("SELECT session FROM shared_console")?;
+            Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+        });
+        let attended = consoles.map_or(true, |sessions| sessions.iter().any(|one| self.store.session_lives(one)));
+        attended && !self.is_led()
     }
 
     /// Records on the ledger that an external brain process leads this session, until this process ends. The brain runs

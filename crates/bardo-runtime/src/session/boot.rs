@@ -120,6 +120,9 @@ pub(super) async fn boot(
         // that merely answers requests it finds, but not a deliberate attack; that takes another user or a container.
         shared.lead().await?;
     }
+    if options.attended && !options.watch {
+        shared.attend().await.map_err(|error| error.to_string())?;
+    }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
     let links = Links {
         news,

@@ -81,7 +81,9 @@ pub struct SessionOptions {
     pub paper: bool,
     /// Read-only mode: no actor runs, and all commands except leaving and queries are rejected.
     pub watch: bool,
-    /// Names of scenarios that the actor can play.
+    /// Whether an operator sees the session, and so may answer what other processes on the ledger ask.
+    pub attended: bool,
+    /// The shows that the actor can play.
     pub scenarios: Vec<SafeText>,
     /// Approval mode of calls by the Golem and by the operator.
     pub approve: ApprovalMode,
@@ -103,6 +105,7 @@ impl Default for SessionOptions {
             seed: 0,
             paper: false,
             watch: false,
+            attended: true,
             scenarios: Vec::new(),
             approve: ApprovalMode::Ask,
             guardian: None,

@@ -1,5 +1,5 @@
-//! Standing approvals. Each covers one Golem, tool, chain and account, with the same tokens and recipients, under the
-//! same policy and phase. It has a total and a limited lifetime.
+//! Standing approvals: for one Golem, one tool, one chain, the same tokens and recipients, under the
+//! same rules and phase, with at most the same slippage, up to a total, for a while.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 use super::reason::Reason;
 use crate::pipeline::Preview;
+use crate::proposal::Proposal;
 use crate::typed::TypedMessage;
 use bardo_base::clock::Clock;
 use bardo_base::id::GolemId;
 use bardo_base::model::{CapabilityTier, Phase};
 use bardo_base::text::SafeText;
-use bardo_base::units::Usd;
+use bardo_base::units::{BasisPoints, Usd};
 use golem_chain::token::TokenId;
 
 /// Standing approval that covers similar actions.
@@ -76,7 +77,10 @@ pub struct Scope {
     pub arrival: Option<(u64, TokenId)>,
     /// Every spender of a signed message: routers, reactors, settlers.
     pub takers: BTreeSet<Address>,
-    /// Hash of the policy in force.
+    /// The largest slippage that it allows. A size is bounded by the grant's total; how much of a trade may be lost to its
+    /// counterparty is not, so that more of that is asked about again.
+    pub slippage: BasisPoints,
+    /// Under which rules.
     pub policy: B256,
     /// Golem's phase when the preview was made.
     pub phase: Phase,
@@ -102,12 +106,32 @@ impl Scope {
             recipients: proposal.recipients.iter().copied().chain(inflow_recipients).collect(),
             arrival: arrival.map(|arrival| (arrival.chain_id, arrival.token.id)),
             takers: takers(preview),
+            slippage: slippage(proposal),
             policy: preview.policy,
             phase: preview.phase,
             last_stop: preview.last_stop.clone(),
             paper: preview.paper,
         }
     }
+}
+
+impl Scope {
+    /// Whether a grant that is bound to this covers an action of that scope: the same in everything, with at most its
+    /// slippage.
+    pub fn covers(&self, action: &Self) -> bool {
+        action.slippage <= self.slippage && *self == Self { slippage: self.slippage, ..action.clone() }
+    }
+}
+
+/// The slippage that a trade names; of what is no trade, the largest part of what is expected that need not come in.
+fn slippage(proposal: &Proposal) -> BasisPoints {
+    if let Some(trade) = &proposal.trade {
+        return trade.slippage;
+    }
+    let inflows = proposal.inflows.iter().map(|inflow| (inflow.expected, inflow.at_least));
+    let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
+    let all = inflows.chain(arrival.map(|arrival| (arrival.expected, arrival.at_least)));
+    all.map(|(expected, least)| BasisPoints::lacking(expected, least)).max().unwrap_or(BasisPoints::ZERO)
 }
 
 /// Spenders of every signed message that is not a transaction.
@@ -174,7 +198,7 @@ impl Grant {
 
     /// Deducts an action's spending. Returns false, and deducts nothing, if the approval does not cover the action.
     pub(super) fn take(&mut self, scope: &Scope, spent: Usd, now: Moment) -> bool {
-        if !self.stands(now) || self.scope != *scope {
+        if !self.stands(now) || !self.scope.covers(scope) {
             return false;
         }
         match self.left.checked_sub(spent) {
@@ -204,5 +228,27 @@ pub(super) fn never_granted(preview: &Preview) -> Option<&'static str> {
         Some("something was found about it that no earlier answer was given for")
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::U256;
+
+    use super::*;
+    use crate::proposal::{Inflow, Intent};
+    use crate::sample;
+
+    #[test]
+    fn what_is_no_trade_allows_as_much_as_need_not_come_in() {
+        let account = Address::repeat_byte(1);
+        let mut proposal = sample::proposal(account, Intent::Bridge, sample::leg(account, vec![]));
+        assert_eq!(slippage(&proposal), BasisPoints::ZERO);
+        for (at_least, points) in [(10_000, 0), (9_951, 49), (9_900, 100), (0, 10_000)] {
+            let token = sample::token(Address::repeat_byte(2), "USDC", 6);
+            let (at_least, expected) = (U256::from(at_least), U256::from(10_000));
+            proposal.inflows = vec![Inflow { token, at_least, expected, recipient: account }];
+            assert_eq!(slippage(&proposal).get(), points);
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! checks also read the policy and its usage.
 
 pub mod balance_breaker;
+pub mod clocks;
 pub mod halt;
 #[cfg(test)]
 pub(super) mod model;

@@ -9,6 +9,7 @@ use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::id::GolemId;
 use bardo_base::model::{Check, RuleName};
+use golem_chain::network::NetworkKind;
 
 /// Approval reason for a revocation by the operator above the policy's rate.
 const MORE_REVOCATIONS: &str = "revocations, cancellations and refunds were made in the last 60 minutes, as many as the policy \
@@ -51,8 +52,9 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         None => {}
     }
     let hours = &standing.policy.rules().active_hours;
-    if !facts.takes_back() && !hours.contains(facts.now_millis) {
-        let opens = hours.opens_in(facts.now_millis);
+    let now = hour(facts, standing);
+    if !facts.takes_back() && !hours.contains(now) {
+        let opens = hours.opens_in(now);
         violations.push(
             Violation::new(
                 RuleName::ActiveHours,
@@ -72,6 +74,16 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         };
     }
     Verdict::broken(Check::RateLimit, ErrorCode::SafetyRateLimited, violations)
+}
+
+/// The hour by which an action may act or not, in milliseconds since the Unix epoch: the machine's, unless a chain with the
+/// world's time contradicts it. A devnet's time is its own.
+fn hour(facts: &Facts, standing: &Standing<'_>) -> u64 {
+    let network = standing.network.filter(|network| network.kind != NetworkKind::Devnet);
+    match network.map(|network| facts.times(network)) {
+        Some(times) if !times.agree() => times.chain.saturating_mul(1_000),
+        Some(_) | None => facts.now_millis,
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::model::{ActionClass, Check, RuleName};
 use bardo_base::units::Usd;
-use golem_chain::network::NetworkKind;
 use golem_chain::token::TokenId;
 
 /// Checks the action against every spending limit.
@@ -185,22 +184,13 @@ fn signed(framed: &Framed, facts: &Facts, standing: &Standing<'_>, violations: &
     }
 }
 
-/// Tolerated seconds by which a devnet's latest block may be behind the machine's clock. Within it, the clock counts as
-/// the devnet's time.
-const BLOCK_LAG: u64 = 120;
-
-/// Checks a duration against `max_allowance_seconds`. On a real chain the machine's clock counts, so that an endpoint
-/// cannot extend an order by reporting a later block. A devnet has its own time.
+/// What ends later than the policy's longest time, from the moment on that [`Times::moment`] gives. An endpoint that claims a
+/// later block than the machine's clock can explain makes no order last longer: only an exit passes there.
+///
+/// [`Times::moment`]: bardo_base::clock::Times::moment
 fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
     let most = standing.policy.rules().max_allowance_seconds.0;
-    let clock = facts.now_millis / 1_000;
-    let devnet = standing.network.is_some_and(|network| network.kind == NetworkKind::Devnet);
-    let now = match clock.checked_sub(facts.block_time) {
-        Some(lag) if !devnet || lag <= BLOCK_LAG => clock,
-        Some(_) => facts.block_time,
-        None if devnet => facts.block_time,
-        None => clock,
-    };
+    let now = standing.network.map_or(facts.now_millis / 1_000, |network| facts.times(network).moment());
     let lasts = until.saturating_sub(now);
     let found = |violation: &Violation| {
         violation.rule.is(RuleName::MaxAllowanceSeconds) && violation.value == format!("{lasts} s")

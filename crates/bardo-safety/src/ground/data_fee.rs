@@ -57,6 +57,7 @@ impl Ground {
             DataFees::Oracle(_) => {}
             DataFees::Unknown => return Err(self.unknown_fees()),
         }
+        // Receipts are asked of all endpoints, whatever the provider.
         let receipt = self.client.provider().raw_request::<_, Value>("eth_getTransactionReceipt".into(), (hash,)).await;
         let receipt = receipt.map_err(|error| Doubt::because(ProviderError::from(error)))?;
         let fee = receipt.get("l1Fee").and_then(Value::as_str).and_then(|text| text.parse().ok());

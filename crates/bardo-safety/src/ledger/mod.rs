@@ -182,11 +182,11 @@ pub fn reserve(
     reserve_at(transaction, advance(transaction, now)?, caps, party, request)
 }
 
-/// Reserves like [`reserve`], on a chain whose latest block has the timestamp `block_time`, in milliseconds since the
-/// Unix epoch. A later time of the machine's or the ledger's clock counts only up to `block_time` plus [`CLOCK_SLACK`].
-/// Amounts that were settled under a clock ahead of the chain count until that time has come. If both clocks are behind
-/// the chain by more than the slack, only revocations, cancellations and refunds can be reserved. So an endpoint that
-/// reports a false time can only cause a refusal.
+/// The same on a chain whose latest block is of `block_time`, in milliseconds since the Unix epoch: neither the machine's
+/// clock nor the ledger's counts where it shows a later time than that, apart from [`CLOCK_SLACK`]. What was settled while
+/// a clock was ahead counts until that time has come. Where both are behind it by more than that, nothing is reserved but
+/// exits and what takes back, which count as of the machine's time: an endpoint that lies about the time can only refuse by
+/// it, and makes nothing that was spent old.
 ///
 /// # Errors
 /// The errors of [`reserve`], and [`LedgerError::ClockBehind`].
@@ -199,7 +199,7 @@ pub fn reserve_by_chain(
     request: &Request,
 ) -> Result<ReservationId, LedgerError> {
     let shown = now.max(usage::clock(transaction)?);
-    if !request.takes_back && shown.saturating_add(CLOCK_SLACK) < block_time {
+    if !request.exempt && shown.saturating_add(CLOCK_SLACK) < block_time {
         return Err(LedgerError::ClockBehind { by: block_time.saturating_sub(shown) });
     }
     let latest = block_time.saturating_add(CLOCK_SLACK);

@@ -3,11 +3,12 @@
 //! deadline; until then it is open. A used nonce without such an event may have been used by a fill.
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, Log, U256};
 use alloy::providers::{Provider as _, bindings::IMulticall3};
 use alloy::rpc::types::{Filter, TransactionInput, TransactionRequest};
 use alloy::sol_types::{SolCall as _, SolEvent as _};
 
+use super::brought;
 use super::depth::{Depth, events, witness};
 use super::reach::seconds_until;
 use super::record::{Record, Stage};
@@ -127,7 +128,7 @@ async fn spent(
     order: &Order,
     head: u64,
 ) -> Result<(Option<Fill>, Option<TxPlace>), OrderError> {
-    let provider = client.provider();
+    let provider = client.agreed();
     let info = order.info();
     let filter = Filter::new().from_block(record.figures.from_block).to_block(head);
     let filled =
@@ -147,20 +148,15 @@ async fn spent(
         let header =
             block.ok_or_else(|| OrderError::Nonsense("a fill in a block that is not there".to_owned()))?.header;
         let base_fee = u128::from(header.base_fee_per_gas.unwrap_or_default());
-        let moved = |token: Address, is: &dyn Fn(&Erc20::Transfer) -> bool| {
-            let transfers = receipt.inner.logs().iter().filter(|log| log.address() == token);
-            let transfers = transfers.filter_map(|log| Erc20::Transfer::decode_log(&log.inner).ok());
-            transfers.filter(|log| is(&log.data)).fold(U256::ZERO, |sum, log| sum.saturating_add(log.data.value))
-        };
-        let wanted = record.figures.token_out.address;
+        let logs: Vec<Log> = receipt.inner.logs().iter().map(|log| log.inner.clone()).collect();
         let fill = Fill {
             filler: event.filler,
             timestamp: header.timestamp,
             number,
             base_fee,
             priority_fee: receipt.effective_gas_price.saturating_sub(base_fee),
-            received: moved(wanted, &|log| log.to == info.swapper),
-            paid: moved(order.token_in(), &|log| log.from == info.swapper),
+            received: brought::received(&logs, order, record.hash, record.figures.token_out.address),
+            paid: brought::paid(&logs, order),
             place,
         };
         return Ok((Some(fill), None));

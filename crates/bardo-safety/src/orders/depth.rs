@@ -33,7 +33,8 @@ impl Depth {
 }
 
 async fn block(client: &ChainClient, number: BlockNumberOrTag) -> Result<Header, OrderError> {
-    let block = client.provider().get_block_by_number(number).await.map_err(ProviderError::from)?;
+    // How deep something lies follows from it: the latest is the one that two endpoints have reached.
+    let block = client.agreed().get_block_by_number(number).await.map_err(ProviderError::from)?;
     block
         .map(|block| block.header)
         .ok_or_else(|| OrderError::Nonsense(format!("{} does not tell its block {number}", client.network())))

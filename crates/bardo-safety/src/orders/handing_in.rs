@@ -25,9 +25,10 @@ const SERVICE_PATIENCE: Duration = Duration::from_secs(20);
 /// Remark on an order that was not submitted in time.
 const OLD: &str = "it was not handed in within a minute of its signature, and is not any more";
 
-/// Returns true if the signature is too old to submit.
+/// Whether its signature is so old that nobody is to see it any more. A clock that was set back since does not tell how old
+/// it is, and makes nothing new.
 fn is_old(record: &Record, now: u64) -> bool {
-    record.signed_at.is_none_or(|signed| now > signed.saturating_add(FRESH))
+    record.signed_at.is_none_or(|signed| now.abs_diff(signed) > FRESH)
 }
 
 impl Orders {

@@ -18,6 +18,7 @@
 
 mod auction;
 mod bridge;
+mod brought;
 mod depth;
 mod ending;
 mod handing_in;

@@ -11,7 +11,7 @@ use super::look::Look;
 use super::recover::allowed_before;
 use super::{Pipeline, Refusal};
 use crate::calldata;
-use crate::checks::{policy_cage, slippage};
+use crate::checks::{clocks, policy_cage, slippage};
 use crate::facts::Facts;
 use crate::framed::Framed;
 use crate::ground::{Ground, portfolio};
@@ -134,6 +134,8 @@ impl Pipeline {
         facts.asked = verdicts.iter().any(|verdict| limits.contains(&verdict.check) && !verdict.asks.is_empty());
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
         verdicts.sort_by_key(place);
+        // First, so that it names the error: limits and prices rest on the time.
+        verdicts.splice(0..0, clocks::check(&facts, ground.network()));
         if !verdicts.iter().any(Verdict::blocks) {
             verdicts.push(simulation_verdict(facts.simulation.as_ref(), &faults, failed.as_ref()));
         }

@@ -263,7 +263,7 @@ impl Pipeline {
         let from = record.signed.from();
         let promised = self.inner.store.read(|connection| orders::promised(connection, chain_id, from))?;
         let (value, data) = (signed.value(), signed.input());
-        Ok(signed.to().is_some_and(|to| revocation::may_revoke(to, value, data, contracts, promised)))
+        Ok(signed.to().is_some_and(|to| revocation::is_revoking_call(to, value, data, contracts, promised)))
     }
 
     /// Applies the steps of the table to one open permit, until it must wait or has an end. `None` if the permit is

@@ -46,6 +46,7 @@ async fn reason(ground: &Ground, signed: &Signed, block: u64) -> Option<String> 
     let call = Call::new(signed.from(), sent.to()?, sent.input().clone())
         .with_value(sent.value())
         .with_gas_limit(sent.gas_limit());
+    // One endpoint is enough: a person reads the reason, and nothing is decided by it.
     let header = ground.client.provider().get_block_by_number(block.into()).await.ok()??.header;
     let then = NextBlock {
         timestamp: Some(header.timestamp),

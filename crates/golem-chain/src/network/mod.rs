@@ -13,6 +13,7 @@ use alloy::primitives::{Address, address};
 
 use crate::evm::SpecId;
 use bardo_base::chains::known;
+use bardo_base::clock::{CLOCK_TOLERANCE, Times};
 use bardo_base::text::{SafeText, nearest};
 
 pub use book::{AddressBook, BookSpender, BookToken, Contract, Feed, NoSpender, UniswapVersion, bundled_never};
@@ -193,8 +194,17 @@ pub fn resolve<'a>(asked: &str, networks: &'a [Network]) -> Result<&'a Network, 
     })
 }
 
+/// So many usual times between blocks may pass without a block before a chain's latest block counts as old.
+const LATE_BLOCKS: u64 = 10;
+
 impl Network {
-    /// Creates the devnet's chain with this id and address book.
+    /// This machine's time beside the chain's, both in seconds since the Unix epoch.
+    pub fn times(&self, machine: u64, chain: u64) -> Times {
+        let late = self.block_millis.saturating_mul(LATE_BLOCKS) / 1_000;
+        Times { machine, chain, tolerance: CLOCK_TOLERANCE.max(late) }
+    }
+
+    /// The devnet's chain with this id, with the given book.
     pub fn devnet(name: &str, chain_id: u64, book: AddressBook) -> Self {
         Self {
             name: name.to_owned(),

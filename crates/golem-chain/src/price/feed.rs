@@ -211,7 +211,8 @@ impl PriceSource for FeedPrices {
             multicall: self.multicall,
             feeds: self.feeds.clone(),
             sequencer: self.sequencer,
-            max_block_age: self.max_block_age,
+            // Whoever pins a block has compared its time with this machine's clock.
+            max_block_age: self.max_block_age.filter(|_| block.is_none()),
             clock: Arc::clone(&self.clock),
             // Another provider's answers do not verify a feed for this one.
             proven: Mutex::default(),

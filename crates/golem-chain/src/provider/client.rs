@@ -14,6 +14,7 @@ use super::{
 use crate::{
     devnet::Devnet,
     network::{ChainPlan, Description, Network, NetworkKind, WrongChainId},
+    sender::FeeRules,
 };
 use alloy::{
     eips::{BlockId, BlockNumberOrTag},
@@ -209,22 +210,33 @@ impl ChainClient {
         Ok((provider, BlockId::hash(head.header.hash)))
     }
 
-    /// Current gas price, in wei per gas: the lowest that an endpoint returns. A single endpoint could claim any price,
-    /// and a price that is too low is raised later.
+    /// What a unit of gas costs now, in wei, for what is left in the account to pay it, and for comparing routes. Of several
+    /// endpoints the middle answer counts, of two the higher one: too low a price would leave too little. One that is below
+    /// the base fee on which they agree, or above it by more than the highest tip that is ever paid, counts as that bound.
     ///
     /// # Errors
     /// The failure of the first endpoint if none returns a price.
     pub async fn gas_price(&self) -> Result<u128, ProviderError> {
+        let base_fee = async {
+            if !self.has_several_endpoints() {
+                return None;
+            }
+            let head = self.agreed().get_block_by_number(BlockNumberOrTag::Latest).await.ok().flatten()?;
+            head.header.base_fee_per_gas.map(u128::from)
+        };
+        let (answers, base_fee) = futures::join!(self.ask_each::<U128>("eth_gasPrice", ()), base_fee);
         let mut failure = None;
-        let mut lowest: Option<u128> = None;
-        for answer in self.ask_each::<U128>("eth_gasPrice", ()).await {
+        let mut prices: Vec<u128> = Vec::new();
+        for answer in answers {
             match answer {
-                Ok(price) => lowest = Some(lowest.map_or(price.to(), |lowest| lowest.min(price.to()))),
+                Ok(price) => prices.push(price.to()),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
+        prices.sort_unstable();
         let untold = || ProviderError::Decode { detail: SafeText::clean("no endpoint tells a price of gas", 60) };
-        lowest.ok_or_else(|| failure.unwrap_or_else(untold))
+        let middle = *prices.get(prices.len() / 2).ok_or_else(|| failure.unwrap_or_else(untold))?;
+        Ok(base_fee.map_or(middle, |base| middle.clamp(base, base.saturating_add(base.max(FeeRules::default().most_tip)))))
     }
 
     /// Returns true if several endpoints are configured.

@@ -379,7 +379,13 @@ impl WorldChain {
         self.client.network()
     }
 
-    /// Resolves a token by symbol or address.
+    /// Moment from which the deadlines and expirations of what is signed here run, in seconds since the Unix epoch. `chain`
+    /// is the time of the chain's latest block; see [`Times::moment`](bardo_base::clock::Times::moment).
+    pub fn moment(&self, clock: &dyn Clock, chain: u64) -> u64 {
+        self.network().times(clock.now_seconds(), chain).moment()
+    }
+
+    /// The token of that symbol or address.
     ///
     /// # Errors
     /// The errors of [`token::resolve_by_majority`], as tool errors.

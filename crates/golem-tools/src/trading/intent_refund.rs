@@ -124,8 +124,8 @@ impl WriteTool for IntentRefund {
         let delay = OriginSettler::refundDelayCall::abi_decode_returns(&delay)
             .map_err(|_| ToolError::new(ErrorCode::ChainInconsistent, "the settler does not tell its refund delay"))?;
         let from = u64::from(intent.fill_deadline).saturating_add(delay.into());
-        // The settler uses its chain's time, which may be ahead of the local clock.
-        let now = context.world.clock.now_seconds().max(head_time(chain).await?);
+        // The settler goes by its chain's time.
+        let now = chain.moment(&*context.world.clock, head_time(chain).await?);
         if now <= from {
             let seconds = from.saturating_sub(now).saturating_add(1);
             let what = format_args!("the settler gives it back from {from} on, in {seconds} s");

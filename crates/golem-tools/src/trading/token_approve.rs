@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::allowances::{self, APPROVAL_GAS, approve};
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
-use crate::shared::{CHECKS, Sent, invalid};
+use crate::shared::{CHECKS, Sent, head_time, invalid};
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::ToolError;
 use bardo_base::model::{
@@ -172,8 +172,13 @@ impl WriteTool for TokenApprove {
                 at_most: amount,
             });
         }
-        let now = context.world.clock.now_seconds();
-        let expires_at = through.then(|| now.saturating_add(params.expires_in));
+        let expires_at = match through {
+            true => {
+                let now = chain.moment(&*context.world.clock, head_time(chain).await?);
+                Some(now.saturating_add(params.expires_in))
+            }
+            false => None,
+        };
         if let Some(expires_at) = expires_at {
             let call = Permit2::approveCall {
                 token: contract,

@@ -238,9 +238,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let source = found.source(world);
     let Found { route, snapshot, told, .. } = found;
     let (router, version) = allowances::router(chain)?;
-    // The chain's clock and the local clock may differ. The later of the two decides when the transaction can be
-    // included.
-    let now = world.clock.now_seconds().max(snapshot.timestamp);
+    let now = chain.moment(&*world.clock, snapshot.timestamp);
     let deadline = now.saturating_add(params.deadline);
     let (payment, share) =
         futures::join!(pay(context, &ask, &route, router, deadline), liquidity_share(chain, &route, &snapshot));

@@ -208,7 +208,7 @@ async fn by_auction(
     kind: OrderKind,
 ) -> Result<Terms, ToolError> {
     let world = &context.world;
-    let now = world.clock.now_seconds().max(found.snapshot.timestamp);
+    let now = ask.chain.moment(&*world.clock, found.snapshot.timestamp);
     let (terms, approves) =
         futures::join!(auction::terms(world, ask, &found.route, kind, now), approval_gas(ask, context, &found.route));
     let terms = terms?;

@@ -225,7 +225,8 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let (least, bids) = least(world, [source, destination], [&token_in, &token_out], &wish).await?;
     let (legs, bounds) = approvals(world, source, &token_in, amount, permit2).await?;
     let leaves_at = head_time(source).await?;
-    let now = world.clock.now_seconds().max(leaves_at).max(arrives_at);
+    // Both chains compare their own times with its deadlines.
+    let now = source.moment(&*world.clock, leaves_at.max(arrives_at));
     let intent = intent_of(world, [settler, account], &wish, least, [now, params.deadline])?;
     let given = TokenAmount::new(amount, token_in.decimals)?;
     let plan = Plan {

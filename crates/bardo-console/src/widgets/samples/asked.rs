@@ -7,7 +7,7 @@ use crate::state::field::Field;
 use crate::widgets::decision::Fit;
 use bardo_base::fabric::{AskReason, Finding, SafetyCheck};
 use bardo_base::model::StopLevel;
-use bardo_base::units::Usd;
+use bardo_base::units::{BasisPoints, Usd};
 use bardo_session::market::Money;
 use bardo_session::questions::{
     About, ActionAsked, AllowanceAfter, AnswerKind, Change, Confirm, Costs, Offered, OpinionTold, Part, Place,
@@ -283,6 +283,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
         gets: vec![text("UNI")],
         receivers: vec![Address::repeat_byte(0xf3)],
         arrives_on: None,
+        slippage: BasisPoints::new(50).ok(),
     };
     let scoped = with_action(ActionAsked { similar: Some(scope), ..action() });
     let mut shared = action();

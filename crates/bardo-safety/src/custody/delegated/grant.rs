@@ -169,8 +169,9 @@ impl Grant {
     /// # Errors
     /// [`NotReady`] if one of these does not hold or the chain cannot be read.
     pub async fn check(&self, client: &ChainClient) -> Result<(), NotReady> {
-        let (owner, provider) = (self.owner(), client.provider());
-        let code = provider.get_code_at(owner).await.map_err(ProviderError::from)?;
+        let owner = self.owner();
+        let (provider, block) = client.newest().await?;
+        let code = provider.get_code_at(owner).block_id(block).await.map_err(ProviderError::from)?;
         if code.as_ref() != [&DESIGNATOR[..], self.implementation.as_slice()].concat() {
             return Err(NotReady::NoDelegator { owner, implementation: self.implementation });
         }
@@ -192,7 +193,8 @@ impl Grant {
 async fn ask<C: SolCall>(client: &ChainClient, to: Address, call: C) -> Result<C::Return, NotReady> {
     use alloy::rpc::types::TransactionRequest;
     let request = TransactionRequest { to: Some(to.into()), ..Default::default() }.input(call.abi_encode().into());
-    let answer = client.provider().call(request).await.map_err(ProviderError::from)?;
+    let (provider, block) = client.newest().await?;
+    let answer = provider.call(request).block(block).await.map_err(ProviderError::from)?;
     let decoded = C::abi_decode_returns(&answer)
         .map_err(|error| ProviderError::Decode { detail: bardo_base::text::SafeText::clean(&error.to_string(), 200) });
     Ok(decoded?)

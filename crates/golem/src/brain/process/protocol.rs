@@ -208,6 +208,7 @@ mod tests {
         for twice in [
             call(r#"{"amount":"1","amount":"2"}"#),
             call(r#"{"of":{"amount":"1","\u0061mount":"2"}}"#),
+            call(r#"{"of":[[{"deep":[{"amount":"1","amount":"2"}]}]]}"#),
             r#"{"type":"idle","type":"idle"}"#.to_owned(),
         ] {
             let error = read(twice.as_bytes()).unwrap_err();

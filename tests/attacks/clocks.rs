@@ -1,0 +1,223 @@
+//! A machine's clock that is wrong, or that jumps: an attacker who answers its time requests, a battery that died, a
+//! suspended laptop. The chain's blocks follow the real time throughout.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use alloy::eips::BlockNumberOrTag;
+use alloy::primitives::U256;
+use alloy::providers::Provider as _;
+use bardo::abi::erc20::Erc20;
+use bardo::abi::permit2::Permit2;
+use bardo::base::clock::Clock as _;
+use bardo::base::error::ErrorCode;
+use bardo::base::model::Check;
+use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::price::PriceChain;
+use bardo::chain::provider::ChainClient;
+use bardo::chain::sender::SenderRules;
+use bardo::engine::{self, ApprovalMode, Call, Catalog, Executor, Input, Status, ToolResponse, WorldChain};
+use bardo::fabric::Finding;
+use bardo::runtime::data::ROOMS;
+use bardo::safety::approval::Consent;
+use bardo::safety::operator::OperatorRules;
+use bardo::safety::pipeline::{Pipeline, State};
+use bardo::safety::policy::{Keeper, parse};
+use bardo::safety::stop::StopFile;
+use bardo::sandbox::Sandbox;
+use bardo::store::{Store, StoreConfig};
+use bardo::tools::ALL_TOOL_DEFS;
+use serde_json::{Value, json};
+
+use crate::acting::{acting, executor};
+use crate::world::{ASKED, Hook, World, sandbox};
+
+/// A chain whose blocks come with its own transactions, so that its time does not run ahead.
+static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| sandbox(71));
+
+/// More than an hour, in milliseconds.
+const FAR: i64 = 3_700_000;
+
+const HUNDRED: u64 = 100_000_000;
+
+/// An account with an engine around it, all by the clock of `world`, on a fresh ledger.
+struct Desk {
+    world: World,
+    pipeline: Pipeline,
+    executor: Executor,
+    _folder: tempfile::TempDir,
+}
+
+impl Desk {
+    async fn on(kind: NetworkKind, account: usize) -> Self {
+        let world = World::over(&SANDBOX, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+        let mut network = world.client.network().clone();
+        network.kind = kind;
+        let devnet = SANDBOX.chains()[0].devnet.clone();
+        let client = ChainClient::devnet(network.clone(), devnet, world.clock.clone()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
+        let lines = "preset = \"demo\"\ncooldown_seconds = 0\nrequire_human_approval_above_usd = \"5000\"\n\
+                     approve_first_seen = false\n";
+        let keeper = Arc::new(Keeper::fixed(parse(lines, Path::new("policy.toml")).unwrap()));
+        let rules = OperatorRules::new(keeper, StopFile::in_folder(folder.path()), store.clone(), [network]);
+        let pipeline = world.pipeline_of(&client, Arc::new(rules), &store);
+        let prices = PriceChain::for_chain(&client, &Default::default(), world.clock.clone()).unwrap();
+        let chains = vec![WorldChain::new(client, prices)];
+        let seen = engine::World::new(world.clock.clone(), Some(world.account()), chains, vec![]);
+        let (acting, _phase) = acting(&world, pipeline.clone(), ApprovalMode::Always);
+        let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+        let executor = executor(catalog, seen, world.fabric(), None, Some(acting));
+        Self { world, pipeline, executor, _folder: folder }
+    }
+
+    async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+        self.executor.call(Call::new(tool, Input::Json(params))).await
+    }
+
+    async fn swap(&self, from: &str, to: &str, amount: &str) -> ToolResponse {
+        let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": "ethereum",
+                            "prefer_uniswapx": false});
+        self.call("uniswap_execute_swap", params).await
+    }
+
+    async fn allow_router(&self, seconds: u64) -> ToolResponse {
+        let params = json!({"token": "USDC", "amount": "5", "chain": "ethereum", "expires_in": seconds});
+        self.call("token_approve", params).await
+    }
+
+    /// The time of the chain's latest block.
+    async fn head(&self) -> u64 {
+        let head = self.world.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.unwrap();
+        head.unwrap().header.timestamp
+    }
+
+    fn signatures(&self) -> usize {
+        self.world.wallet.signatures.load(Ordering::SeqCst)
+    }
+}
+
+fn refused_by_clocks(response: &ToolResponse) {
+    let error = response.error.as_ref().unwrap_or_else(|| panic!("{response:#?}"));
+    assert_eq!(error.code(), ErrorCode::ChainInconsistent, "{response:#?}");
+    let told = serde_json::to_value(response).unwrap().to_string();
+    assert!(told.contains("\"clocks_agree\""), "{told}");
+    assert!(told.contains("Set this machine's clock"), "{told}");
+}
+
+/// By a clock that is so far off: no purchase, no allowance, no payment; an exit and a revocation.
+async fn acts_by_a_wrong_clock(account: usize, far: i64) {
+    let desk = Desk::on(NetworkKind::Real, account).await;
+    // The same purchase passes by a clock that is right.
+    let bought = desk.swap("USDC", "WETH", "100").await;
+    assert_eq!(bought.status, Status::Success, "{bought:#?}");
+    let permit2 = desk.world.contract(Contract::Permit2);
+    let usdc = desk.world.contract_of(&desk.world.usdc);
+    desk.world.send(usdc, Erc20::approveCall { spender: permit2, value: U256::from(9) }).await;
+
+    desk.world.clock.shift(far);
+    let before = desk.signatures();
+    refused_by_clocks(&desk.swap("USDC", "WETH", "100").await);
+    refused_by_clocks(&desk.allow_router(300).await);
+    let params = json!({"token": "USDC", "recipient": "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e01", "amount": "1",
+                        "chain": "ethereum"});
+    refused_by_clocks(&desk.call("wallet_transfer_token", params).await);
+    assert_eq!(desk.signatures(), before);
+
+    let sold = desk.swap("WETH", "USDC", "0.01").await;
+    assert_eq!(sold.status, Status::Success, "{sold:#?}");
+    let revoked = desk.call("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
+    assert_eq!(revoked.status, Status::Success, "{revoked:#?}");
+    assert_eq!(desk.world.allowance(permit2).await, U256::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_behind_signs_nothing_that_could_lose_more_and_holds_up_no_exit() {
+    acts_by_a_wrong_clock(1, -FAR).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_ahead_signs_nothing_that_could_lose_more_and_holds_up_no_exit() {
+    acts_by_a_wrong_clock(6, FAR).await;
+}
+
+/// A data folder in which nothing was counted yet knows no later time than the machine's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_data_folder_reserves_nothing_by_a_clock_that_is_behind() {
+    let desk = Desk::on(NetworkKind::Real, 2).await;
+    desk.world.clock.shift(-FAR);
+    let refusal = desk.pipeline.preview(desk.world.approval(HUNDRED), desk.world.wallet.clone(), ASKED).await;
+    let refusal = refusal.expect_err("the clock is behind");
+    let verdict = refusal.verdicts.first().unwrap();
+    assert_eq!(verdict.check, Check::ChainHealth);
+    let Finding::ClocksDiffer { machine, chain, tolerance_seconds, .. } = verdict.finding else { panic!("{verdict:?}") };
+    assert_eq!(tolerance_seconds, 120);
+    assert!(machine.abs_diff(desk.world.clock.now_millis() / 1_000) < 60, "{machine}");
+    assert!(chain.abs_diff(desk.head().await) < 60, "{chain}");
+    // A clock that is a little late or early holds nothing up.
+    for slack in [FAR - 60_000, 120_000] {
+        desk.world.clock.shift(slack);
+        let preview = desk.pipeline.preview(desk.world.approval(HUNDRED), desk.world.wallet.clone(), ASKED).await;
+        assert!(preview.is_ok(), "{preview:#?}");
+    }
+}
+
+/// The clock is set while a permit waits: forward or back, it serves no more, and the new preview goes by the new time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_jumps_between_preview_and_commit_signs_nothing() {
+    let desk = Desk::on(NetworkKind::Real, 3).await;
+    for far in [-FAR, FAR, -90_000, 90_000] {
+        let proposal = desk.world.swap(HUNDRED).await;
+        let preview = desk.pipeline.preview(proposal, desk.world.wallet.clone(), ASKED).await.unwrap();
+        let before = desk.signatures();
+        desk.world.clock.shift(far);
+        let refused = desk.pipeline.commit(preview.permit.permit_id, Consent::None).await;
+        assert_eq!(refused.expect_err("the clock jumped").code, ErrorCode::PermitExpired, "{far}");
+        assert_eq!(desk.signatures(), before, "{far}");
+        desk.world.clock.shift(-far);
+    }
+}
+
+/// The clock is set after the first transaction of a plan is signed: the rest is not, and what it allowed is revoked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_jumps_between_two_transactions_of_a_plan_stops_the_rest() {
+    let desk = Desk::on(NetworkKind::Real, 4).await;
+    for far in [-FAR, FAR] {
+        let proposal = desk.world.swap(HUNDRED).await;
+        let preview = desk.pipeline.preview(proposal, desk.world.wallet.clone(), ASKED).await.unwrap();
+        let (clock, begun) = (desk.world.clock.clone(), std::sync::Once::new());
+        *desk.world.wallet.on_sign.lock().unwrap() =
+            Hook::new(move || begun.call_once(|| clock.shift(far))).into_inner().unwrap();
+        let committed = desk.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+        *desk.world.wallet.on_sign.lock().unwrap() = None;
+        let State::Stopped { code, why } = &committed.state else { panic!("{far}: {:?}", committed.state) };
+        assert_eq!(*code, ErrorCode::ChainInconsistent, "{far}: {why}");
+        assert_eq!(desk.world.allowance(desk.world.contract(Contract::Permit2)).await, U256::ZERO, "{far}");
+        desk.world.clock.shift(-far);
+    }
+}
+
+/// On a devnet nothing is refused, since its time is its own: what ends, ends by the chain's time.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_by_itself_ends_by_the_chains_time_whatever_the_machine_shows() {
+    let desk = Desk::on(NetworkKind::Devnet, 5).await;
+    let (permit2, router) = (desk.world.contract(Contract::Permit2), desk.world.contract(Contract::UniversalRouter));
+    let token = desk.world.contract_of(&desk.world.usdc);
+    for far in [-FAR, FAR] {
+        desk.world.clock.shift(far);
+        let before = desk.head().await;
+        let allowed = desk.allow_router(300).await;
+        assert_eq!(allowed.status, Status::Success, "{allowed:#?}");
+        let call = Permit2::allowanceCall { owner: desk.world.account(), token, spender: router };
+        let ends: u64 = desk.world.ask(permit2, call).await.expiration.to();
+        let after = desk.head().await;
+        assert!((before + 300..=after + 300).contains(&ends), "{far}: {ends}, from {before} to {after}");
+        let told = allowed.data.unwrap();
+        assert_eq!(told["expires_at"], json!(ends));
+        desk.world.clock.shift(-far);
+        // So that the next one has something to change.
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+    }
+}

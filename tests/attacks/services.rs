@@ -1,0 +1,52 @@
+//! Order and intent services that a devnet names: who gets signed orders of which chain.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::fabric::Fabric;
+use bardo::runtime::{self, data::DataFolder};
+use serde_json::{Value, json};
+
+use crate::devnet_process::Devnet;
+use crate::golem_world::House;
+use crate::lying_rpc::LyingRpc;
+
+/// Which of the devnet's chains get an order service and an intent service, where the endpoint of its second chain
+/// describes the chains that `keeps` leaves.
+async fn served(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
+    let devnet = Devnet::start("0", 72);
+    let describes = move |asked: &Value, answer: &mut Value| {
+        if asked["method"] == "bardo_describe" {
+            answer["result"]["chains"].as_array_mut().unwrap().retain(|chain| keeps(chain));
+        }
+    };
+    let proxy = LyingRpc::start(devnet.url(1), Box::new(describes));
+    let home = tempfile::tempdir().unwrap();
+    let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
+    let rpc = vec![format!("ethereum={}", devnet.url(0)), format!("base={}", proxy.url())];
+    let flags = Flags { rpc, ..Flags::default() };
+    let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let opened = runtime::open(&config, || House::still(&(Arc::new(SystemClock) as Arc<dyn Clock>)), clock.clone()).await.unwrap();
+    let ledger = DataFolder::of(&config).open_ledger(&opened).await.unwrap();
+    let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
+    let fabric = Fabric::in_memory(16, clock.clone());
+    let orders = runtime::orders(&config, &opened, &ledger, rules, &fabric, clock, || false).await;
+    let ids = || opened.world.chains().iter().map(|chain| chain.network().chain_id);
+    assert_eq!(ids().collect::<Vec<_>>(), [31_337, 31_338]);
+    let auctions: BTreeSet<u64> = ids().filter(|id| orders.chain(*id).unwrap().auctions.is_some()).collect();
+    // What a quote says of auctions without a ledger is the same.
+    let told: BTreeSet<u64> = runtime::auctions(&config, &opened).await.into_keys().collect();
+    assert_eq!(auctions, told);
+    [auctions, ids().filter(|id| orders.chain(*id).unwrap().bridges.is_some()).collect()]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_gets_orders_of_no_chain_but_those_that_its_devnet_describes() {
+    let both: BTreeSet<u64> = [31_337, 31_338].into();
+    assert_eq!(served(|_| true).await, [both.clone(), both]);
+    let first: BTreeSet<u64> = [31_337].into();
+    assert_eq!(served(|chain| chain["chain_id"] == json!(31_337)).await, [first.clone(), first]);
+}
