@@ -134,10 +134,10 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
                     return Ok(not_called(&*clock, error));
                 }
             }
-        }
-        if ledger.is_none() && catalog.get(tool).is_some_and(|entry| quotes(entry)) {
-            let offered = bardo_runtime::auctions(config, &opened).await;
-            opened.world = opened.world.offering(offered);
+            if catalog.get(tool).is_some_and(|entry| quotes(entry)) {
+                let offered = bardo_runtime::auctions(config, &opened).await;
+                opened.world = opened.world.offering(offered);
+            }
         }
         let asking = match acting.as_ref().zip(ledger.as_ref()) {
             Some((acting, ledger)) => ask_operator(&opened, acting, ledger, &clock, wishes.paper).to_vec(),
@@ -171,8 +171,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             }
             asked => asked.unwrap_or_else(as_attended),
         };
-        let approve = Some(approve);
-        let call = Call { idempotency_key, dry_run, approve, phase, ..Call::new(tool, input) };
+        let call = Call { idempotency_key, dry_run, approve: Some(approve), phase, ..Call::new(tool, input) };
         let mut response = executor.call(call).await;
         if let Some(orders) = orders.filter(|_| wait && response.status == Status::Partial) {
             response = wait::until_ended(&orders, opened.sandbox.as_ref(), clock.now_seconds(), response).await;

@@ -1,16 +1,11 @@
 //! Startup of a session from the configuration, with a report of each step.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
-use super::asking::OwnQuestions;
 use super::error::BootError;
-use super::offers::Offers;
 use super::stage::{Control, Links, Sources, Stage};
-use super::tally::Tally;
 use super::time::UNHURRIED;
 use super::{Brake, SessionOptions, tell};
 use crate::data::{DataFolder, Ledger};
@@ -23,10 +18,11 @@ use bardo_base::id::GolemId;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_safety::Account;
-use bardo_safety::custody::RevocableAccount;
+use bardo_safety::custody::{RevocableAccount, Revocation};
+use bardo_safety::operator::OperatorRules;
 use bardo_sandbox::genesis::Stage as Step;
 use bardo_sandbox::{MarketMode, Pace, Progress, SandboxConfig};
-use bardo_session::handle::{AllowancesNow, News};
+use bardo_session::handle::News;
 use bardo_session::market::{BootStep, ChainIdentity, Money, Network, Update};
 use golem::brain::Choice;
 use golem::brain::process::confinement;
@@ -66,20 +62,7 @@ pub(super) async fn boot(
         opened.world.chance = Chance::seeded(options.seed);
     }
     let (phase, phase_now) = watch::channel(Phase::Thriving);
-    let mut revocation = None;
-    let acting = match account::pick(config, &opened.world)? {
-        None => None,
-        Some(picked) => {
-            let account = unlocked(config, options, &opened, &ledger, &picked).await?;
-            let (guardian, paper) = (options.guardian.clone(), options.paper);
-            let phase = phase_now.clone();
-            let looks_only = options.watch;
-            let approve = options.approve;
-            let hands = Hands { phase, approve, guardian, paper, may_turn: true, looks_only, ..Hands::of(account) };
-            let made = crate::acting(config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
-            Some(made.await?)
-        }
-    };
+    let acting = act(config, options, (&opened, &ledger), &rules, &fabric, &clock, &phase_now).await?;
     if let (false, Some(account)) = (options.watch, opened.world.account) {
         // A process that was killed during a sale has left its plan, which permits parts that nothing else would.
         rules.end_left_liquidations(account, clock.now_millis()).await?;
@@ -94,12 +77,7 @@ pub(super) async fn boot(
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
     let paper = acting.as_ref().map(|acting| acting.paper.clone());
     let world = Arc::new(opened.world.with_orders(orders).with_paper(paper));
-    // The Golem signs with the same account, until its access is revoked.
-    let golems = acting.clone().map(|acting| {
-        let (account, taken) = RevocableAccount::new(Arc::clone(&acting.account));
-        revocation = Some(taken);
-        Acting { account: Arc::new(account), ..acting }
-    });
+    let (golems, revocation) = acting.clone().map(revocable).unzip();
     let golem_id = config.golem.id();
     let executor = |golem_id: &GolemId, catalog: &Catalog, acting: &Option<Acting>| {
         Executor::new(ExecutorConfig {
@@ -124,29 +102,6 @@ pub(super) async fn boot(
         shared.attend().await.map_err(|error| error.to_string())?;
     }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
-    let links = Links {
-        news,
-        holdings: watch::Sender::new(Vec::new()),
-        stop: watch::Sender::new(None),
-        in_force: watch::Sender::new(None),
-        allowances: watch::Sender::new(AllowancesNow::default()),
-        phase_now,
-    };
-    let control = Control {
-        brake,
-        revocation,
-        own: OwnQuestions::default(),
-        offers: Offers::default(),
-        tally: Arc::new(Mutex::new(Tally::default())),
-        halted: Mutex::default(),
-        cues: watch::Sender::new(None),
-        steps: tokio::sync::Semaphore::new(0),
-        running: Arc::new(AtomicU64::new(0)),
-        decided: Mutex::default(),
-        selling: AtomicBool::new(false),
-        leaving: watch::Sender::new(false),
-        phase,
-    };
     let sources = Sources {
         golem: executor(&golem_id, &reach, &golems),
         operator: executor(&GolemId::operator(), &catalog, &acting),
@@ -177,8 +132,8 @@ pub(super) async fn boot(
         led_by_program,
         brain_isolation: led_by_program.then(confinement::available),
         sources,
-        control,
-        links,
+        control: Control::new(brake, revocation, phase),
+        links: Links::new(news, phase_now),
     })
 }
 
@@ -208,6 +163,36 @@ async fn open(
         let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress, &lasts))));
     };
     Ok(open_telling(config, move || sandbox, clock.clone(), report).await?)
+}
+
+/// The signing account and its pipeline; `None` where no account is configured.
+async fn act(
+    config: &Config,
+    options: &SessionOptions,
+    (opened, ledger): (&OpenWorld, &Ledger),
+    rules: &Arc<OperatorRules>,
+    fabric: &Fabric,
+    clock: &Arc<dyn Clock>,
+    phase: &watch::Receiver<Phase>,
+) -> Result<Option<Acting>, BootError> {
+    let Some(picked) = account::pick(config, &opened.world)? else { return Ok(None) };
+    let hands = Hands {
+        phase: phase.clone(),
+        approve: options.approve,
+        guardian: options.guardian.clone(),
+        paper: options.paper,
+        may_turn: true,
+        looks_only: options.watch,
+        ..Hands::of(unlocked(config, options, opened, ledger, &picked).await?)
+    };
+    let made = crate::acting(config, opened, ledger, Arc::clone(rules), fabric, clock.clone(), hands);
+    Ok(Some(made.await?))
+}
+
+/// The Golem signs with the same account, until its access is revoked.
+fn revocable(acting: Acting) -> (Acting, Revocation) {
+    let (account, revocation) = RevocableAccount::new(Arc::clone(&acting.account));
+    (Acting { account: Arc::new(account), ..acting }, revocation)
 }
 
 /// The signing account, unlocked where the session has its password.

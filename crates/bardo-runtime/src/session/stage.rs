@@ -123,6 +123,26 @@ pub(super) struct Control {
     pub phase: watch::Sender<Phase>,
 }
 
+impl Control {
+    pub(super) fn new(brake: Brake, revocation: Option<Revocation>, phase: watch::Sender<Phase>) -> Self {
+        Self {
+            brake,
+            revocation,
+            own: OwnQuestions::default(),
+            offers: Offers::default(),
+            tally: Arc::new(Mutex::new(Tally::default())),
+            halted: Mutex::default(),
+            cues: watch::Sender::new(None),
+            steps: tokio::sync::Semaphore::new(0),
+            running: Arc::new(AtomicU64::new(0)),
+            decided: Mutex::default(),
+            selling: AtomicBool::new(false),
+            leaving: watch::Sender::new(false),
+            phase,
+        }
+    }
+}
+
 /// What the session publishes: news for the console, and the last known state for its tasks.
 pub(super) struct Links {
     pub news: mpsc::Sender<News>,
@@ -139,6 +159,19 @@ pub(super) struct Links {
 pub(super) struct Lines {
     pub words: mpsc::Sender<SafeText>,
     pub shows: mpsc::Sender<Scenario>,
+}
+
+impl Links {
+    pub(super) fn new(news: mpsc::Sender<News>, phase_now: watch::Receiver<Phase>) -> Self {
+        Self {
+            news,
+            holdings: watch::Sender::new(Vec::new()),
+            stop: watch::Sender::new(None),
+            in_force: watch::Sender::new(None),
+            allowances: watch::Sender::new(AllowancesNow::default()),
+            phase_now,
+        }
+    }
 }
 
 impl Stage {

@@ -59,7 +59,7 @@ pub(super) fn hold(info: &Value, order: &Order) -> Result<(), OrderInfoError> {
     if input.get("token").and_then(address) != Some(order.token_in()) || !whole(input, of_input) {
         return Err(Differs("input"));
     }
-    let outputs = at("outputs").as_array().ok_or_else(|| Differs("outputs"))?;
+    let outputs = at("outputs").as_array().ok_or(Differs("outputs"))?;
     let told = |output: &Value| {
         ["token", "recipient"].iter().all(|name| output.get(name).and_then(address).is_some())
             && whole(output, of_outputs)
