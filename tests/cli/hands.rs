@@ -116,7 +116,7 @@ fn nobody_acts_on_a_test_network_until_a_key_is_named_and_opened() {
     refused(swap("--key trading --password-fd 3", "wrong password"), "WALLET_NOT_CONFIGURED", "does not open");
     // A command line that gives no way to the password is no call at all.
     let (_, err, code) = swap("--key trading", "");
-    assert!(code == 2 && err.contains("no terminal to ask"), "{err}");
+    assert!(code == 2 && err.contains("no terminal is available to ask"), "{err}");
     // Opened, it goes as far as the chain; rehearsed, it needs no password for that.
     refused(swap("--key trading --password-fd 3", PASSWORD), "CHAIN_INCONSISTENT", "");
     refused(swap("--key trading --paper", ""), "CHAIN_INCONSISTENT", "");

@@ -160,7 +160,7 @@ fn brain(home: &Path, lines: &str, before: &Value) -> Value {
     let path = std::env::var_os("PATH").unwrap();
     let arguments = ["golem", "run", "--headless", "--brain", &brain];
     let (out, err, code) = run(bardo(home).env("PATH", path).args(arguments));
-    assert!(code == 0 && err.contains("the brain is done"), "{err}{out}");
+    assert!(code == 0 && err.contains("the brain has finished"), "{err}{out}");
     let said = std::fs::read_to_string(said).unwrap();
     serde_json::from_str(&said).unwrap()
 }

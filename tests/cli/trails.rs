@@ -132,7 +132,7 @@ fn whatever_somebody_does_to_the_trail_is_found() {
     // Where there is no trail there is none with that head.
     let empty = tempfile::tempdir().unwrap();
     let (_, err, code) = run(bardo(empty.path()).args(["log", "verify", "--head", head]));
-    assert!(code == 1 && err.contains("there is no audit trail"), "{code} {err}");
+    assert!(code == 1 && err.contains("there is no audit log"), "{code} {err}");
     assert_eq!(run(bardo(empty.path()).args(["log", "verify"])).2, 0);
 }
 

@@ -256,7 +256,7 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
     assert_eq!(cap("max_monthly_spend_usd"), [50_000.0, 65.0, 49_935.0]);
     assert_eq!(cap("max_single_trade_usd"), [2_500.0, 0.0, 2_500.0]);
     assert_eq!(data["trades_per_hour"], json!({"limit": 2, "used": 2, "left": 0}));
-    assert_eq!(data["calls_per_minute"]["used"], 1, "this one, by the policy's count and not the executor's");
+    assert_eq!(data["calls_per_minute"]["used"], 1, "this one, in the policy's count and not the executor's");
     assert_eq!((&data["breaker"]["state"], &data["breaker"]["failures"]), (&json!("closed"), &json!(0)));
     let stop_loss: Vec<f64> = ["high_water_usd", "stops_at_usd"]
         .map(|field| data["stop_loss"][field].as_str().unwrap().parse().unwrap())
