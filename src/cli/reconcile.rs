@@ -262,14 +262,14 @@ fn words(standing: &Standing) -> String {
         let until = one.expires_at.map_or_else(String::new, |at| {
             format!(" through Permit2, until {}", format::utc(at.saturating_mul(1_000)))
         });
-        text.push_str(&format!("  {whom} may spend {amount} {}{until}\n", one.symbol));
+        text.push_str(&format!("  {whom} may take {amount} {}{until}\n", one.symbol));
     }
     for one in &standing.allowances.silent {
         text.push_str(&format!("  {} {} did not return its allowances: run this again\n", one.symbol, one.token));
     }
     for LeftOver { token, spender, amount, inside, .. } in &standing.left_over {
         let through = if inside.is_some() { " through Permit2" } else { "" };
-        text.push_str(&format!("  {spender} may still spend {amount} (raw) of {token}{through}: left over\n"));
+        text.push_str(&format!("  {spender} may still take {amount} (raw) of {token}{through}: left over\n"));
     }
     if standing.is_even() {
         text.push_str("  both agree\n");

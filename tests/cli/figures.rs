@@ -215,10 +215,10 @@ fn what_takes_a_yes_is_told_with_why() {
     let wei = permit["bounds"]["gas_at_most_wei"].as_str().unwrap().parse::<u128>().unwrap() + 10_u128.pow(16);
     let least = wei * desk.price() / 10_u128.pow(18 + 8 - 6);
     let message = error["message"].as_str().unwrap();
-    let value = between(message, ("the operator's yes: ", " is above"));
+    let value = between(message, ("the operator's approval: ", " is above"));
     assert!((least..=least * 102 / 100).contains(&micros(value)), "{value} is not about {least} millionths");
     let why = format!("{value} is above $10.00 (require_human_approval_above_usd)");
-    assert_eq!(message, format!("it needs the operator's yes: {why}"));
+    assert_eq!(message, format!("it needs the operator's approval: {why}"));
     let reasons = permit["reasons"].as_array().unwrap();
     assert_eq!((reasons.len(), &reasons[0]["words"]), (1, &json!(why)));
     assert_eq!((&reasons[0]["kind"], &reasons[0]["limit"]), (&json!("above_limit"), &json!("10")));
@@ -247,10 +247,10 @@ fn a_bridge_that_nobody_carries_is_told_with_both_ends() {
     let answer = desk.call("uniswap_submit_cross_chain_intent", &bridge, &["--rpc", &base]);
     assert_eq!(told(&answer, "ROUTING_INSUFFICIENT_LIQUIDITY"), [""; 0]);
     let error = &answer.0["error"];
-    assert_eq!(error["message"], "nobody bids for 0.01 USDC on ethereum (31337) against USDC on base (31338)");
+    assert_eq!(error["message"], "no filler bids for 0.01 USDC on ethereum (31337) against USDC on base (31338)");
     assert_eq!(
         error["suggestion"],
-        "Ask for another amount: one below its own gas pays nobody to carry it over, and nobody carries more than they hold."
+        "Try another amount: fillers skip amounts below their gas cost and above their balance."
     );
     assert_eq!(desk.nonce("pending"), 0);
 }

@@ -220,7 +220,10 @@ fn the_doctor_says_who_is_asked_and_whether_it_answers() {
     let key = ("BARDO_UNISWAP_API_KEY", KEY);
     assert_eq!(doctor(&[]), "ok: Bardo's own router, which quotes from on-chain pools");
     let served = doctor(&[key, ("BARDO_UNISWAP_API_URL", &desk.services())]);
-    assert!(served.starts_with("ok: a service with the Uniswap Trading API's format responds at http://127.0.0.1:"), "{served}");
+    assert!(
+        served.starts_with("ok: a service with the Uniswap Trading API's format responds at http://127.0.0.1:"),
+        "{served}"
+    );
     let refused = doctor(&[key, ("BARDO_UNISWAP_API_URL", &refusing.url())]);
     assert!(refused.starts_with("fail: ") && refused.contains("401"), "{refused}");
     let wrong = doctor(&[key, ("BARDO_UNISWAP_API_URL", "http://example.com")]);

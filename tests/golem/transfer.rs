@@ -155,9 +155,9 @@ async fn what_would_be_lost_is_not_sent() {
     let nobody = Address::ZERO.to_string();
     for (token, recipient, amount, wanted) in [
         ("USDC", nobody.as_str(), "1", "zero address"),
-        ("USDC", me.as_str(), "1", "this wallet itself"),
-        ("USDC", usdc.as_str(), "1", "gives nothing back"),
-        ("USDC", PERMIT2, "1", "gives nothing back"),
+        ("USDC", me.as_str(), "1", "the wallet itself"),
+        ("USDC", usdc.as_str(), "1", "does not return tokens"),
+        ("USDC", PERMIT2, "1", "does not return tokens"),
         ("USDC", "0xdead", "1", "recipient"),
         ("USDC", &ATTACKER.replace("DeaDBeef", "DeADBeef"), "1", "recipient"),
         ("USDC", ATTACKER, "0", "nothing to send"),
@@ -197,6 +197,6 @@ async fn a_fee_that_a_token_keeps_is_told() {
     let trail = databases(house.folder.path());
     let wanted: Vec<String> = trail.iter().filter_map(|one| one.query_row(asked, [], |row| row.get(0)).ok()).collect();
     // The token keeps a hundredth of what moves.
-    let expected = format!("0.000000000001 TOLL leave, {FRIEND} gets 0.00000000000099: the token keeps a fee");
+    let expected = format!("0.000000000001 TOLL leave, {FRIEND} gets 0.00000000000099: the token takes a fee");
     assert_eq!(wanted, [expected]);
 }

@@ -502,7 +502,7 @@ async fn a_cancelled_order_is_void_and_its_money_free() {
     let bits = desk.world.ask(permit2, Permit2::nonceBitmapCall { owner: desk.world.account(), word }).await;
     assert!(nonce_used(nonce, bits));
     let again = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
-    assert!(again.error.unwrap().message().contains("ended already"));
+    assert!(again.error.unwrap().message().contains("already ended"));
     assert_eq!(desk.world.book.ends.lock().unwrap().len(), 2, "the order's end, and the cancellation's");
 }
 
@@ -633,7 +633,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         (json!({"decay_end_time": 0}), "decay_end_time"),
         (json!({"decay_end_time": 90_000}), "decay_end_time"),
         (json!({"token_in": "ETH"}), "wrap it"),
-        (json!({"token_out": "USDC"}), "the token that is given"),
+        (json!({"token_out": "USDC"}), "the token to sell"),
         (json!({"decay_start_time": 86_400}), "decay_start_time"),
         (json!({"decay_start_time": -1}), "decay_start_time"),
         (json!({"decay_end_time": -1}), "decay_end_time"),
@@ -646,7 +646,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         (json!({"amount": "-1"}), "amount"),
         (json!({"amount": "1e3"}), "amount"),
         (json!({"amount": "1.0000001"}), "decimals"),
-        (json!({"amount": 100.5}), "100.5 is a JSON number, which can lose digits of a fraction; give a string"),
+        (json!({"amount": 100.5}), "100.5 is a JSON number, which can lose digits of a fraction; use a string"),
         (json!({"chain": "arbitrum"}), "arbitrum"),
         (json!({"chain": "1"}), "1"),
         (json!({"recipient": Address::ZERO.to_string()}), "recipient"),
