@@ -93,8 +93,8 @@ fn no_entry_of_the_devnets_book_but_those_that_take_tokens_gets_an_allowance() {
         ("quoterV2", "takes no tokens"),
         ("v3Factory", "takes no tokens"),
         ("wrappedNative", "takes no tokens"),
-        ("v2DutchReactor", "only by orders"),
-        ("originSettler", "only by orders"),
+        ("v2DutchReactor", "only through orders"),
+        ("originSettler", "only through orders"),
     ] {
         let spender = contract(name);
         refused(&call(home.path(), "token_approve", &approve(&spender)), says);

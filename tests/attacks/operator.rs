@@ -492,7 +492,7 @@ fn a_policy_that_changes_after_it_was_shown_is_not_accepted() {
         let lines = [(LOOSEN, "loosen\n"), (ASKED, typed.as_str())];
         let (shown, code) = on_a_terminal_with(home.path(), &[], &accept, &lines, change);
         assert!(code != 0 && shown.contains("44") && !shown.contains("999"), "{shown}");
-        assert!(shown.contains("changed meanwhile") && waits(home.path(), &url), "{shown}");
+        assert!(shown.contains("changed since") && waits(home.path(), &url), "{shown}");
     }
 }
 

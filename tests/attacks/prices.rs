@@ -293,7 +293,7 @@ async fn six_dollars_in_one_tick_are_no_price() {
     market.passes(1_000).await;
     let genuine = market.genuine(Token::Uni);
     let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 /// The way to a chain that keeps what it is asked, and fails every request in which `failing` stands.
@@ -397,7 +397,7 @@ async fn a_thousand_dollars_that_stand_in_six_ticks_all_the_time_are_no_depth() 
     bent.trade(620.0).await;
     market.passes(1_000).await;
     let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -412,7 +412,7 @@ async fn far_parked_liquidity_around_one_tick_is_no_depth() {
     bent.trade(0.5).await;
     market.passes(1_000).await;
     let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -424,7 +424,7 @@ async fn a_pool_younger_than_the_window_is_no_price() {
     bent.trade(10_000.0).await;
     market.passes(600).await;
     let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -435,7 +435,7 @@ async fn a_pool_that_nobody_traded_in_is_no_price() {
     market.passes(2_000).await;
     let genuine = market.genuine(Token::Uni);
     let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
     // One trade in it, and a window over that: now it is a price, and one that no feed confirms.
     bent.trade(50_000.0).await;
     market.passes(1_000).await;
@@ -454,7 +454,7 @@ async fn liquidity_of_one_block_is_no_depth() {
     market.passes(1_000).await;
     bent.provide(-2_000, 2_000, 5_000_000.0).await;
     let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -667,7 +667,7 @@ async fn liquidity_that_stands_whenever_it_is_read_and_only_then_is_no_depth() {
         let (position, liquidity) = bent.newest().await;
         assert!(liquidity > 0);
         let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
-        assert!(refused.contains("no feed prices it"), "round {round}: {refused}");
+        assert!(refused.contains("it has no price feed"), "round {round}: {refused}");
         let params = Enumerable::DecreaseLiquidityParams {
             tokenId: position,
             liquidity,

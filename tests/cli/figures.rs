@@ -65,8 +65,8 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     assert_eq!(
         told(&desk.swap(json!({"token_out": "UNI"}), &[]), "SAFETY_TOKEN_NOT_ALLOWED"),
         [format!(
-            "allowed_tokens | devnet-ethereum:native, devnet-ethereum:{} | devnet-ethereum:{} (calls itself UNI) | a token \
-             of the list",
+            "allowed_tokens | devnet-ethereum:native, devnet-ethereum:{} | devnet-ethereum:{} (calls itself UNI) | an \
+             allowed token",
             desk.at("USDC"),
             desk.at("UNI")
         )]
@@ -74,7 +74,7 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     desk.under("allowed_tools = [\"token_revoke\"]\n");
     assert_eq!(
         told(&desk.swap(json!({}), &[]), "SAFETY_NOT_ALLOWED"),
-        ["allowed_tools | token_revoke | uniswap_execute_swap | a tool of the list"]
+        ["allowed_tools | token_revoke | uniswap_execute_swap | an allowed tool"]
     );
     // At 300 basis points of slippage the worst case is a loss as large, which has a rule of its own.
     desk.under("max_slippage_bps = 100\nmax_loss_bps = 1000\n");
@@ -88,8 +88,8 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
         [
             "phase Defensive | rebalance, decrease-position, close-position, read-only | new-position | an action of one \
              of these classes, or the same in a better phase",
-            "phases.defensive.exit_only | exits only: to an exit asset, to the wallet itself, at a fair price, leaving no \
-             allowance | new-position | selling what is held for a stable coin or the chain's own coin",
+            "phases.defensive.exit_only | exits only: to an exit asset, to the wallet itself, at a fair price, leaving \
+             no allowance | new-position | a sale of holdings for a stablecoin or the native token",
         ]
     );
     // None is held, and all of three are to be sold. What did not run brings nothing in, which is no rule of its own.
@@ -104,15 +104,17 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     let mute: Address = desk.contract("badNoReturnToken").parse().unwrap();
     desk.under(&format!("allowed_tokens = [\"31337:{mute}\", \"31337:native\"]\n"));
     let priceless = json!({"token": mute.to_string(), "amount": "5", "chain": "ethereum"});
-    let untold = format!("{mute}: no feed prices it, and no pool that is deep enough and traded");
+    let untold = format!("{mute}: it has no price feed, and no sufficiently deep and traded pool");
     assert_eq!(
         told(&desk.call("token_approve", &priceless, &[]), "SAFETY_PRICE_UNKNOWN"),
         [
             format!(
-                "price | every value must be told before a limit can be checked | {untold} | the same once every price can \
-                 be told"
+                "price | every value must be known to check a limit | {untold} | the same when every price is known"
             ),
-            format!("stop_loss_pct | what is held must be told | {untold} | the same once it can, or an exit now"),
+            format!(
+                "stop_loss_pct | the account's value must be known | {untold} | the same when it is known, or an \
+                     exit now"
+            ),
         ]
     );
     desk.under("");
@@ -122,8 +124,8 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     assert_eq!(
         rules,
         [format!(
-            "stop | halt: {stopped} | decrease-position, an exit | taking back allowances and orders; everything else once \
-             the operator resumes"
+            "stop | halt: {stopped} | decrease-position, an exit | revocations and cancellations; everything else \
+             after the operator resumes"
         )]
     );
     assert_eq!(desk.nonce("pending"), 0);
@@ -153,12 +155,12 @@ fn what_counts_over_calls_is_told_with_what_is_left() {
         between(&rules[0], (" on top of ", " already spent or reserved")),
     );
     let left = between(&rules[0], ("at most ", " now; "));
-    let frees = between(&rules[0], ("begins to free in ", " s"));
+    let frees = between(&rules[0], ("starts to free up in ", " s"));
     assert_eq!(
         rules,
         [format!(
-            "max_daily_spend_usd | $60.00 in any 24 hours | {now} on top of {before} already spent or reserved | at most \
-             {left} now; the window begins to free in {frees} s"
+            "max_daily_spend_usd | $60.00 in any 24 hours | {now} on top of {before} already spent or reserved | at \
+             most {left} now; the window starts to free up in {frees} s"
         )]
     );
     assert!((1..=86_400).contains(&frees.parse::<u64>().unwrap()), "{frees}");

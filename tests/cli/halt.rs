@@ -122,7 +122,7 @@ fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
     assert!(out.contains("drops its Golem's keys at once") && out.contains("lowering the stop does not"), "{out}");
     let (out, _, _) = said(&["--json"]);
     let told: Value = serde_json::from_str(&out).unwrap();
-    assert!(told["meaning"].as_str().unwrap().contains("takes its Golem's keys away"), "{told}");
+    assert!(told["meaning"].as_str().unwrap().contains("drops its session keys"), "{told}");
     let (refused, exit) = desk.swap(json!({}), &[]);
     assert_eq!((&refused["error"]["code"], exit), (&json!("HALTED"), 3), "{refused}");
     let (back, exit) = desk.call("token_revoke", &json!({"token": "DAI", "chain": "ethereum"}), &[]);

@@ -79,13 +79,13 @@ fn secrets_come_by_descriptor_or_not_at_all() {
         ("keys new fresh --password hunter2222", 2, "unexpected argument"),
         ("keys import fresh 0x12", 2, "unexpected argument"),
         ("keys new fresh --password-fd 9", 2, "descriptor 9"),
-        ("keys new ../fresh --password-fd 3", 2, "no name for a key"),
+        ("keys new ../fresh --password-fd 3", 2, "not a valid key name"),
         ("keys new fresh --password-fd 4", 2, "it is empty"),
         ("keys new fresh --password-fd 3", 1, "at least 8"),
         ("keys import fresh --secret-fd 3 --password-fd 3", 2, "two different descriptors"),
         ("keys import fresh --secret-fd 3 --password-fd 3", 2, "each with one secret"),
-        ("keys import fresh --secret-fd 3", 1, "no private key"),
-        ("keys import fresh --mnemonic --secret-fd 3", 1, "no mnemonic"),
+        ("keys import fresh --secret-fd 3", 1, "not a private key"),
+        ("keys import fresh --mnemonic --secret-fd 3", 1, "not a mnemonic"),
         ("keys import fresh --keystore nowhere.json --secret-fd 3", 1, "nowhere.json"),
     ] {
         let (out, err, ended) = with_secrets(home, arguments, "short", "");

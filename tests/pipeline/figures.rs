@@ -22,7 +22,7 @@ use crate::world::{World, leg};
 /// A hundred USDC.
 const HUNDRED: u64 = 100_000_000;
 const STRANGER: Address = Address::repeat_byte(0x51);
-const HONEST: &str = "an action that does what it declares and nothing else";
+const HONEST: &str = "an action that does only what it declares";
 
 /// What stands against a proposal, each as `rule | limit | value | what would pass`.
 async fn told(world: &World, proposal: Proposal) -> Vec<String> {
@@ -90,10 +90,9 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         told(&world, less_out).await,
         [
             format!(
-                "signature | at most {declared} for {router} | {leaves} | a signature over the amount of the action and \
-                 no more"
+                "signature | at most {declared} for {router} | {leaves} | a signature for exactly the action's amount"
             ),
-            format!("calldata | at most {declared} out | {leaves} may go out | {HONEST}"),
+            format!("calldata | at most {declared} out | {leaves} may leave | {HONEST}"),
             format!("allowance | at most {declared} for {permit2} | {leaves} after transaction 1 | {HONEST}"),
             format!("outflow | at most {declared} from {me} | {leaves} | {HONEST}"),
         ]
@@ -107,12 +106,12 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         told(&world, more_in).await,
         [
             format!(
-                "calldata | at least {} in, whatever happens | only {} certain by the calldata | {HONEST}",
+                "calldata | at least {} in, guaranteed | only {} guaranteed by the calldata | {HONEST}",
                 world.in_weth(comes + U256::from(1)),
                 world.in_weth(least)
             ),
             format!(
-                "inflow | at least {} to {me} | {comes} | a least of {comes} or below, as a new quote may give it",
+                "inflow | at least {} to {me} | {comes} | a minimum of {comes} or less, as in a new quote",
                 world.in_weth(comes + U256::from(1)),
                 comes = world.in_weth(comes)
             ),
@@ -138,8 +137,8 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         told(&world, theft).await,
         [
             format!(
-                "calldata | a call that can be read back | transaction 1 to {usdc}: it pays {STRANGER}, who is not named \
-                 among the recipients | {HONEST}"
+                "calldata | a call that can be decoded | transaction 1 to {usdc}: it pays {STRANGER}, which is not a \
+                 declared recipient | {HONEST}"
             ),
             format!("inflow | at least {} to {me} | {} | {HONEST}", world.in_weth(least), world.in_weth(U256::ZERO)),
         ]
@@ -217,10 +216,10 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
         told(&world, gift).await,
         [
             format!(
-                "calldata | a call that can be read back | transaction 1 to {usdc}: it pays {STRANGER}, who is not named \
-                 among the recipients | {HONEST}"
+                "calldata | a call that can be decoded | transaction 1 to {usdc}: it pays {STRANGER}, which is not a \
+                 declared recipient | {HONEST}"
             ),
-            format!("recipient | only the named recipients get anything | {STRANGER} | {HONEST}"),
+            format!("recipient | only the declared recipients receive anything | {STRANGER} | {HONEST}"),
         ]
     );
 }
@@ -243,8 +242,8 @@ async fn what_else_changes_is_told_by_what_it_is() {
     assert_eq!(
         told(&world, world.proposal(Intent::Transfer, vec![wrap])).await,
         [
-            format!("calldata | at most 0 of the chain's coin out | 0.01 of the chain's coin may go out | {HONEST}"),
-            format!("outflow | at most 0 of the chain's coin from {me} | 0.01 of the chain's coin | {HONEST}"),
+            format!("calldata | at most 0 of the native token out | 0.01 of the native token may leave | {HONEST}"),
+            format!("outflow | at most 0 of the native token from {me} | 0.01 of the native token | {HONEST}"),
             format!(
                 "undeclared_inflow | nothing of {weth} to {me} | 10000000000000000 smallest units of {weth} | {HONEST}"
             ),
@@ -259,8 +258,8 @@ async fn what_else_changes_is_told_by_what_it_is() {
         told(&world, operated).await,
         [
             format!(
-                "calldata | a call that can be read back | transaction 1 to {positions}: it calls a contract that is none \
-                 of the tokens named | {HONEST}"
+                "calldata | a call that can be decoded | transaction 1 to {positions}: it calls a contract that is not \
+                 one of the declared tokens | {HONEST}"
             ),
             format!("operator | the operators of {positions} stay | {STRANGER} becomes true | {HONEST}"),
         ]
@@ -273,8 +272,7 @@ async fn what_else_changes_is_told_by_what_it_is() {
         told(&world, voided).await,
         [
             format!(
-                "calldata | a call that can be read back | transaction 1 to {permit2}: this program does not know this \
-                 call of Permit2 | {HONEST}"
+                "calldata | a call that can be decoded | transaction 1 to {permit2}: unknown Permit2 call | {HONEST}"
             ),
             format!("permit2_nonce | the nonce of {usdc} for {STRANGER} becomes 0 | 5 | {HONEST}"),
         ]
@@ -385,7 +383,7 @@ async fn a_transaction_that_runs_out_of_gas_is_told_with_what_it_had() {
     short.legs[1].gas_limit = 60_000;
     assert_eq!(
         said(&told(&world, short).await),
-        "transaction 2 breaks within its 66000 gas: out of gas | an action that can run within its gas"
+        "transaction 2 halts within its 66000 gas: out of gas | an action that can run within its gas"
     );
 }
 

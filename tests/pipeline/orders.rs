@@ -353,7 +353,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     let field = |name: &str| told.fields.iter().find(|(one, _)| one.as_str() == name).unwrap().1.to_string();
     assert_eq!(field("reactor"), order.info().reactor.to_string());
     assert_eq!(field("deadline"), order.info().deadline.to_string());
-    assert_eq!(field("most input"), "40000000");
+    assert_eq!(field("maximum input"), "40000000");
     assert_eq!(field("recipient"), desk.world.account().to_string());
     assert_eq!(U256::from(told.usable_until), order.info().deadline);
     // What the policy lists by its address is told apart from what is only known anyway.
@@ -719,7 +719,7 @@ async fn another_order_shown_under_this_hash_is_not_believed() {
     desk.orders.round().await.unwrap();
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1);
     let told: Value = serde_json::from_str(desk.orders.record(hash).unwrap().card.as_deref().unwrap()).unwrap();
-    assert!(told["remark"].as_str().unwrap().contains("shows another order"), "{told}");
+    assert!(told["remark"].as_str().unwrap().contains("returned another order"), "{told}");
     // The card is drawn from the order that was signed, not from the one that is shown.
     let least = signed(&record).bounds().least_out[0].amount;
     assert_eq!(raw(&told, "end_amount", 18), least);

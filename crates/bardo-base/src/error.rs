@@ -651,7 +651,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for code in ErrorCode::ALL {
             let text = code.as_str();
-            assert!(seen.insert(text), "{text} is there twice");
+            assert!(seen.insert(text), "{text} is listed twice");
             assert!(text.chars().all(|c| c.is_ascii_uppercase() || c == '_'), "{text}");
             assert!(code.suggestion().ends_with('.') && code.suggestion().len() > 20, "{text}");
         }

@@ -43,7 +43,7 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
             Ok(_) => {}
             Err(why) => faults.push(Fault::new(
                 RuleName::Calldata,
-                "a call that can be read back",
+                "a call that can be decoded",
                 format!("transaction {} to {}: {why}", at + 1, leg.to),
             )),
         }
@@ -67,7 +67,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
     }
     let named = |to: Address| match proposal.recipients.contains(&to) {
         true => Ok(()),
-        false => Err(format!("it pays {to}, who is not named among the recipients")),
+        false => Err(format!("it pays {to}, which is not a declared recipient")),
     };
     if data.is_empty() {
         // A plain transfer of the native token.
@@ -78,11 +78,11 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
         let known = Permit2::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
             || Permit2::lockdownCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
             || Permit2::invalidateUnorderedNoncesCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
-        return if known { Ok(binding) } else { Err("this program does not know this call of Permit2".to_owned()) };
+        return if known { Ok(binding) } else { Err("unknown Permit2 call".to_owned()) };
     }
     if book.contract(Contract::OriginSettler) == Some(leg.to) {
         let known = OriginSettler::refundCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
-        return if known { Ok(binding) } else { Err("this program does not make this call of a settler".to_owned()) };
+        return if known { Ok(binding) } else { Err("unsupported settler call".to_owned()) };
     }
     let cage = book.contract(Contract::PolicyCage) == Some(leg.to);
     if cage || proposal.intent == Intent::PolicyCage {
@@ -105,7 +105,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
     let outflows = proposal.outflows.iter().map(|flow| flow.token.id);
     let mut tokens = outflows.chain(proposal.allowances.iter().map(|bound| bound.token.id));
     if !tokens.any(|id| id == token) {
-        return Err("it calls a contract that is none of the tokens named".to_owned());
+        return Err("it calls a contract that is not one of the declared tokens".to_owned());
     }
     if Erc20::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode())) {
         return Ok(binding);
@@ -116,23 +116,23 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
             binding.out.insert(token, call.value);
             Ok(binding)
         }
-        _ => Err("this program does not know this call".to_owned()),
+        _ => Err("unknown call".to_owned()),
     }
 }
 
 /// Checks that a call only changes the account's rules in PolicyCage, and that the operator proposed it.
 fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), String> {
     if !cage || proposal.intent != Intent::PolicyCage {
-        return Err("rules of PolicyCage are changed by an action of their own, which does nothing else".to_owned());
+        return Err("PolicyCage rules can only be changed by a separate action".to_owned());
     }
     if proposal.golem_id != GolemId::operator() {
-        return Err("the operator alone changes the rules of PolicyCage".to_owned());
+        return Err("only the operator can change the PolicyCage rules".to_owned());
     }
     let exact = |encoded: Vec<u8>| encoded == leg.data.as_ref();
     let known = PolicyCage::configureCall::abi_decode_validate(&leg.data).is_ok_and(|call| exact(call.abi_encode()))
         || PolicyCage::clearCall::abi_decode_validate(&leg.data).is_ok_and(|call| exact(call.abi_encode()));
     if !known || !leg.value.is_zero() || !leg.slots.is_empty() {
-        return Err("it neither sets nor clears the rules of PolicyCage".to_owned());
+        return Err("it neither sets nor clears the PolicyCage rules".to_owned());
     }
     Ok(())
 }
@@ -170,7 +170,7 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressB
             }
             Command::Permit2Permit { permit, .. } => match permits.next() {
                 Some(TypedMessage::Permit2Allowance { permit: signed, .. }) if signed == permit => {}
-                _ => return Err("it carries another permit than the one to be signed".to_owned()),
+                _ => return Err("its permit differs from the one to be signed".to_owned()),
             },
             Command::WrapEth { recipient, .. } if mine(*recipient) || *recipient == THE_ROUTER => {}
             Command::UnwrapWeth { recipient, amount_min } if mine(*recipient) => {
@@ -189,7 +189,7 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressB
         }
     }
     if permits.next().is_some() {
-        return Err("a signature is to be made that it does not carry".to_owned());
+        return Err("it does not contain the signature to be made".to_owned());
     }
     Ok(binding)
 }
@@ -246,11 +246,7 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
         let declared = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
         if *most > declared {
             let (declared, most) = (figure(proposal, *token, declared), figure(proposal, *token, *most));
-            faults.push(Fault::new(
-                RuleName::Calldata,
-                format!("at most {declared} out"),
-                format!("{most} may go out"),
-            ));
+            faults.push(Fault::new(RuleName::Calldata, format!("at most {declared} out"), format!("{most} may leave")));
         }
     }
     // A refund's calldata names the order, and its settler knows the amount. It takes nothing, so only the simulation
@@ -265,16 +261,16 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
     for (token, at_least) in least {
         let certain = binding.into.get(&token).copied().unwrap_or_default();
         if certain < at_least {
-            let declared = format!("at least {} in, whatever happens", figure(proposal, token, at_least));
-            let found = format!("only {} certain by the calldata", figure(proposal, token, certain));
+            let declared = format!("at least {} in, guaranteed", figure(proposal, token, at_least));
+            let found = format!("only {} guaranteed by the calldata", figure(proposal, token, certain));
             faults.push(Fault::new(RuleName::Calldata, declared, found));
         }
     }
     if let Some(trade) = &proposal.trade
         && binding.until.is_none_or(|until| until > U256::from(trade.deadline))
     {
-        let never = || "it never becomes void".to_owned();
-        let found = binding.until.map_or_else(never, |until| format!("void after {}", when(until.saturating_to())));
-        faults.push(Fault::new(RuleName::Calldata, format!("void after {}", when(trade.deadline)), found));
+        let never = || "it never expires".to_owned();
+        let found = binding.until.map_or_else(never, |until| format!("expires after {}", when(until.saturating_to())));
+        faults.push(Fault::new(RuleName::Calldata, format!("expires after {}", when(trade.deadline)), found));
     }
 }

@@ -366,7 +366,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
             ended(
                 answered(ApprovalOutcome::Refused, Some("wait for gas")),
                 ErrorCode::ApprovalRefused,
-                "the operator refused: wait for gas",
+                "the operator rejected it: wait for gas",
             ),
         ),
         (

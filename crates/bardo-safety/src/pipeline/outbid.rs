@@ -48,7 +48,7 @@ impl Pipeline {
         let fees = FeeBound { max_fee_per_gas, max_priority_fee_per_gas };
         // The content comes from the payload, not from the pending transaction.
         let capability = Capability::new(framed.clone(), leg, replacement.nonce, fees);
-        let capability = capability.ok_or("its fees would be above what the gas may cost")?;
+        let capability = capability.ok_or("its fees would exceed the gas limit of the permit")?;
         let signed = account.sign(capability).await.map_err(|error| said(&error))?;
         as_framed(framed, leg, replacement.nonce, fees, &signed).map_err(str::to_owned)?;
         failpoint::reach(Failpoint::OutbidSigned);
@@ -81,12 +81,12 @@ impl Pipeline {
             self.say_leg(framed, leg, hash, TxState::Dropped, None);
             self.say_leg(framed, leg, old, TxState::Sent, None);
             // Further replacements would be refused for the same reason.
-            return Err(format!("{hash}, which was to outbid it, was refused"));
+            return Err(format!("its replacement {hash} was refused"));
         }
         self.say_leg(framed, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, None);
         Ok((
             hash,
-            format!("no block took {old}: {hash} outbids it, at {max_fee_per_gas} wei for a unit of gas at most"),
+            format!("{old} was not included: {hash} replaces it, at up to {max_fee_per_gas} wei per unit of gas"),
         ))
     }
 }

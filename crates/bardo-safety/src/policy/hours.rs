@@ -45,14 +45,14 @@ impl Hours {
         let mut stretches = Vec::new();
         for text in list {
             let wrong =
-                || format!("`{}` is no stretch of time: write \"Mon-Fri 08:00-18:00\"", SafeText::clean(text, 60));
+                || format!("`{}` is not a time range: write \"Mon-Fri 08:00-18:00\"", SafeText::clean(text, 60));
             let (days, time) = text.split_once(' ').ok_or_else(wrong)?;
             let (from, to) = time.split_once('-').ok_or_else(wrong)?;
             let (from, to) = (minutes(from).ok_or_else(wrong)?, minutes(to).ok_or_else(wrong)?);
             let (first, last) = days.split_once('-').unwrap_or((days, days));
             let (first, last) = (day(first).ok_or_else(wrong)?, day(last).ok_or_else(wrong)?);
             if from >= to || first > last {
-                return Err(format!("{} (it ends before it begins: split it in two)", wrong()));
+                return Err(format!("{} (it ends before it starts: split it in two)", wrong()));
             }
             stretches.extend((first..=last).map(|day| (day * DAY_MINUTES + from, day * DAY_MINUTES + to)));
         }

@@ -105,7 +105,7 @@ impl<'de, T: Item> Deserialize<'de> for Scope<T> {
         #[derive(Deserialize)]
         #[serde(
             untagged,
-            expecting = "a list of texts, or \"all\" (some fields know another word: `bardo policy explain`)"
+            expecting = "a list of strings, or \"all\" (some fields accept another word: `bardo policy explain`)"
         )]
         enum Written {
             Word(String),
@@ -117,7 +117,7 @@ impl<'de, T: Item> Deserialize<'de> for Scope<T> {
             Written::Word(word) => {
                 let known = T::KNOWN.map(|known| format!(", \"{known}\"")).unwrap_or_default();
                 let word = SafeText::clean(&word, 60);
-                Err(D::Error::custom(format!("\"{word}\" is not understood: write \"all\"{known} or a list")))
+                Err(D::Error::custom(format!("\"{word}\" is not valid: write \"all\"{known} or a list")))
             }
             Written::List(list) => {
                 let items: Result<BTreeSet<T>, String> = list.iter().map(|text| text.parse()).collect();
@@ -231,7 +231,12 @@ impl FromStr for ContractRef {
         let (contract, selector) = match rest.split_once(':') {
             Some((contract, selector)) => {
                 let parsed = selector.parse().ok().filter(|_| selector.starts_with("0x"));
-                let why = || format!("`{}` is no selector: 0x and 8 digits", SafeText::clean(selector, 40));
+                let why = || {
+                    format!(
+                        "`{}` is not a selector: expected 0x and 8 hexadecimal digits",
+                        SafeText::clean(selector, 40)
+                    )
+                };
                 (contract, Some(parsed.ok_or_else(why)?))
             }
             None => (rest, None),
@@ -301,7 +306,7 @@ impl FromStr for Word {
         let lower = text.to_ascii_lowercase();
         let plain = (1..=64).contains(&lower.len())
             && lower.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-        if plain { Ok(Self(lower)) } else { Err(format!("`{}` is no plain name", SafeText::clean(text, 60))) }
+        if plain { Ok(Self(lower)) } else { Err(format!("`{}` is not a plain name", SafeText::clean(text, 60))) }
     }
 }
 
@@ -312,7 +317,7 @@ impl fmt::Display for Word {
 }
 
 fn chain_and<'a>(text: &'a str, form: &str) -> Result<(ChainId, &'a str), String> {
-    let wrong = || format!("`{}` names no chain: write {form}", SafeText::clean(text, 80));
+    let wrong = || format!("`{}` does not name a chain: write {form}", SafeText::clean(text, 80));
     let (chain, rest) = text.split_once(':').ok_or_else(wrong)?;
     Ok((chain.parse()?, rest))
 }
@@ -330,8 +335,14 @@ fn usable_spender(address: Address) -> Result<(), String> {
 /// Parses an address, and checks its checksum if it has one.
 fn address(text: &str) -> Result<Address, String> {
     let wrong = |what: &str| format!("`{}` {what}", SafeText::clean(text, 64));
-    let digits = text.strip_prefix("0x").ok_or_else(|| wrong("is no address: 0x and 40 hexadecimal digits"))?;
-    let address: Address = text.parse().map_err(|_| wrong("is no address: 0x and 40 hexadecimal digits"))?;
+    let digits = text.strip_prefix("0x").ok_or_else(|| {
+        wrong(
+            "is not an address: expected 0x and 40 hexadecimal \
+        digits",
+        )
+    })?;
+    let address: Address =
+        text.parse().map_err(|_| wrong("is not an address: expected 0x and 40 hexadecimal digits"))?;
     let mixed =
         digits.bytes().any(|byte| byte.is_ascii_lowercase()) && digits.bytes().any(|byte| byte.is_ascii_uppercase());
     if mixed && address.to_checksum(None) != text {

@@ -47,7 +47,7 @@ impl<T> Visitor<'_> for NumberOrText<'_, T> {
     /// Rejects a decimal without quotes, which TOML has already parsed as a float. The number is used for the message
     /// only.
     fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
-        Err(E::custom(format!("put it in quotes, so that no digit is lost: \"{number}\"")))
+        Err(E::custom(format!("put it in quotes so that no digit is lost: \"{number}\"")))
     }
 }
 
@@ -212,7 +212,7 @@ impl<'de> Deserialize<'de> for MaxGwei {
                 return Ok(Self(None));
             }
             let wei = bardo_base::units::TokenAmount::parse(text, 9).map_err(|error| error.to_string())?;
-            u128::try_from(wei.raw()).map(|wei| Self(Some(wei))).map_err(|_| "more gwei than there are".to_owned())
+            u128::try_from(wei.raw()).map(|wei| Self(Some(wei))).map_err(|_| "too many gwei".to_owned())
         })
     }
 }
@@ -309,7 +309,7 @@ impl<'de> Deserialize<'de> for TokenRules {
         for (token, rule) in written {
             let token: TokenRef = token.parse().map_err(D::Error::custom)?;
             if rules.insert(token, rule).is_some() {
-                return Err(D::Error::custom(format!("{token} is there twice")));
+                return Err(D::Error::custom(format!("{token} is listed twice")));
             }
         }
         Ok(Self(rules))

@@ -148,7 +148,7 @@ fn what_is_not_understood_is_refused_with_its_line() {
             "wrong checksum",
         ),
         ("preset = \"demo\"\nallowed_tokens = \"book\"\n", 2, "\"bundled\""),
-        ("preset = \"demo\"\nactive_hours = [\"Fri-Mon 08:00-18:00\"]\n", 2, "no stretch of time"),
+        ("preset = \"demo\"\nactive_hours = [\"Fri-Mon 08:00-18:00\"]\n", 2, "is not a time range"),
         ("preset = \"dmeo\"\n", 1, "did you mean \"demo\"?"),
         ("max_gas_usd = \"5\"\n", 1, "no preset named"),
         ("preset = \"demo\"\nmax_gas_usd = \n", 2, ""),

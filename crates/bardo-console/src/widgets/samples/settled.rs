@@ -267,7 +267,7 @@ pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
             known(&|intent| {
                 intent.status = IntentStatus::Expired;
                 (intent.fill_deadline, intent.refund_from) = (START, Some(START + 61));
-                intent.money = text("locked in settler 0x9f9F…9f9F on ethereum; intent_refund brings it back");
+                intent.money = text("locked in settler 0x9f9F…9f9F on ethereum; intent_refund returns it");
             }),
         ),
         (

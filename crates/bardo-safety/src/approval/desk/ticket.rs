@@ -44,7 +44,7 @@ async fn reaches_both(clock: &dyn Clock, moment: u64, steady: u64) {
 const MOST_SHOWN: usize = 64;
 
 /// One open approval request. Dropping the ticket withdraws the request.
-#[must_use = "a ticket that is dropped withdraws its question"]
+#[must_use = "dropping a pending approval withdraws the request"]
 pub struct Ticket {
     pub(super) desk: ApprovalDesk,
     pub(super) number: u64,
@@ -221,7 +221,7 @@ impl Ticket {
             Some(Answered::Answer(Answer::Refuse { reason }, _)) => Decision::Refused { reason },
             Some(Answered::Answer(Answer::RefuseAndHalt { reason }, _)) => Decision::RefusedAndHalted { reason },
             Some(Answered::Withdrawn(reason)) => Decision::Withdrawn { reason },
-            None => Decision::Withdrawn { reason: SafeText::clean("the question was taken back", MAX_REASON) },
+            None => Decision::Withdrawn { reason: SafeText::clean("the approval request was withdrawn", MAX_REASON) },
         }
     }
 
@@ -371,7 +371,7 @@ impl Drop for Ticket {
         }
         self.finish(ApprovalOutcome::Withdrawn, None);
         if let (true, Some(trail)) = (self.told, &self.desk.inner.trail) {
-            let reason = SafeText::clean("whoever asked went away", MAX_REASON);
+            let reason = SafeText::clean("the caller disconnected", MAX_REASON);
             trail.record_soon(self.answer(ApprovalOutcome::Withdrawn, &Decision::Withdrawn { reason }));
         }
     }
@@ -379,7 +379,7 @@ impl Drop for Ticket {
 
 /// Decision in place of one that could not be recorded, and is therefore invalid.
 fn unrecorded(error: &AuditError) -> Decision {
-    let reason = format!("it could not be put on the audit trail: {error}");
+    let reason = format!("it could not be recorded in the audit log: {error}");
     Decision::Withdrawn { reason: SafeText::clean(&reason, MAX_REASON) }
 }
 
