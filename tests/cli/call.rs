@@ -183,7 +183,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     let error = bad(json!({"token_out": desk.contract("badLookalikeToken")}), "TOKEN_LOOKALIKE", "USDC");
     assert_eq!(error["details"]["candidates"][0]["symbol"], "USDC");
     bad(json!({"token_out": "USD\u{421}"}), "TOKEN_LOOKALIKE", "scripts");
-    let hostile = bad(json!({"token_in": "\u{1b}[31mA\u{202e}B"}), "TOKEN_LOOKALIKE", "cannot be seen");
+    let hostile = bad(json!({"token_in": "\u{1b}[31mA\u{202e}B"}), "TOKEN_LOOKALIKE", "invisible");
     assert!(!hostile["message"].as_str().unwrap().chars().any(|c| c.is_control() || c == '\u{202e}'), "{hostile}");
 
     // Routes. A pair's own share token is a good ERC-20 that no pool trades.
@@ -483,7 +483,7 @@ fn chains_out_of_reach_are_told_as_such() {
     let other = format!("base={}", desk.devnet.url(0));
     let price = json!({"token": "WETH", "chain": "base"}).to_string();
     let answer = call(home.path(), &["get_token_price", &price, "--rpc", &other]);
-    expect(answer, "CHAIN_INCONSISTENT", "answers chain id 31337", "another chain");
+    expect(answer, "CHAIN_INCONSISTENT", "returns chain id 31337", "another chain");
     let half = ["get_balances", "{}", "--rpc", &desk.given, "--rpc", &format!("base=http://127.0.0.1:{port}")];
     let (balances, exit) = call(home.path(), &half);
     assert_eq!((&balances["data"]["not_reached"], exit), (&json!(["base"]), 0), "{balances}");

@@ -228,7 +228,7 @@ fn endpoints_are_asked_for_their_chain_id() {
     let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json", "--rpc", &format!("base={sepolia}")]));
     let (status, detail) = of(&findings(&out), "endpoint");
     assert_eq!((status.as_str(), code), ("fail", 1));
-    assert!(detail.contains("the endpoint of base answers chain id 11155111, but base is 8453"), "{detail}");
+    assert!(detail.contains("the endpoint of base returns chain id 11155111, but base is 8453"), "{detail}");
 }
 
 #[test]

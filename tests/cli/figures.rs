@@ -95,11 +95,9 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     // None is held, and all of three are to be sold. What did not run brings nothing in, which is no rule of its own.
     assert_eq!(
         told(&desk.swap(json!({"token_in": "UNI", "amount": "3"}), &[]), "SAFETY_SIMULATION_FAILED"),
-        [
-            "simulation | every transaction succeeds | transaction 2 reverts: the token could not be taken: too little is \
-          held or allowed, or the token itself refuses; by the contract: TRANSFER_FROM_FAILED | an amount that is held \
-          and allowed, of a token that can be moved"
-        ]
+        ["simulation | every transaction succeeds | transaction 2 reverts: the token could not be taken: balance or \
+          allowance too low, or the token refuses; by the contract: TRANSFER_FROM_FAILED | an amount within balance \
+          and allowance, of a transferable token"]
     );
     let mute: Address = desk.contract("badNoReturnToken").parse().unwrap();
     desk.under(&format!("allowed_tokens = [\"31337:{mute}\", \"31337:native\"]\n"));

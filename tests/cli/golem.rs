@@ -468,8 +468,8 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
 fn a_golem_has_a_name_of_its_own() {
     let home = tempfile::tempdir().unwrap();
     for (name, wanted) in [
-        ("operator", "line 2: 'golem.name': `operator` is you"),
-        ("Operator", "line 2: 'golem.name': `operator` is you"),
+        ("operator", "line 2: 'golem.name': `operator` is reserved for you"),
+        ("Operator", "line 2: 'golem.name': `operator` is reserved for you"),
         ("../ada", "line 2: 'golem.name': "),
         ("", "line 2: 'golem.name': empty"),
     ] {

@@ -176,7 +176,7 @@ fn nothing_is_signed_on_the_word_of_a_liar() {
         ("/quote", changed("/quote/chainId", json!(1)), "ROUTING_QUOTE_REFUSED", "chainId"),
         ("/quote", changed("/quote/output/amount", json!("999999999999")), "ROUTING_QUOTE_REFUSED", "it claims"),
         ("/swap", changed("/swap/to", json!(stranger)), "ROUTING_QUOTE_REFUSED", "swap.to"),
-        ("/swap", changed("/swap/value", json!("0x5")), "ROUTING_QUOTE_REFUSED", "wei along"),
+        ("/swap", changed("/swap/value", json!("0x5")), "ROUTING_QUOTE_REFUSED", "wei, but ours sends"),
         ("/swap", raw("HTTP/1.1 500 Down", "{}"), "SDK_FALLBACK_UNAVAILABLE", "500"),
     ] {
         let liar = Liar::start(&desk.services(), path, lie);

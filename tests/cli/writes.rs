@@ -110,8 +110,8 @@ fn a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent() {
     let lookalike = desk.contract("badLookalikeToken");
     let at = |address: &str| address.parse::<alloy::primitives::Address>().unwrap();
     let imitates = format!(
-        "'USD\u{421}', the symbol of {}, can be taken for USDC: it mixes letters of several scripts; it is not used. The listed \
-         one is USDC {}",
+        "'USD\u{421}', the symbol of {}, can be mistaken for USDC: it mixes letters of several scripts; it is not \
+         used. The listed one is USDC {}",
         at(lookalike),
         at(desk.token("USDC"))
     );
@@ -130,7 +130,7 @@ fn a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent() {
         (
             json!({"amount": "0"}),
             "VALIDATION_FAILED",
-            "parameter `amount`: an amount of zero cannot be swapped; give an amount above zero",
+            "parameter `amount`: an amount of zero cannot be swapped; use an amount above zero",
         ),
         (
             json!({"amount": "-1"}),
@@ -311,8 +311,8 @@ fn a_swap_whose_price_moves_before_its_block_is_told_so_in_words() {
     assert_eq!(
         answer.0["error"]["message"],
         format!(
-            "transaction {hash} is in block {} and reverted: the price moved: less than the least you accept would come \
-             out; by the contract: V3TooLittleReceived()",
+            "transaction {hash} is in block {} and reverted: the price moved: the output would be below the minimum; \
+             by the contract: V3TooLittleReceived()",
             block_of(&desk, hash)
         )
     );

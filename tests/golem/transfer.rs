@@ -100,7 +100,7 @@ async fn each_is_asked_about_unless_the_policy_says_from_when_on() {
     let golem = house.golem("ada", "trade-executor");
     let previewed = golem.call("preview_action", transfer("USDC", ATTACKER, "1")).await;
     let told = previewed.data.as_ref().unwrap_or_else(|| panic!("{previewed:#?}")).to_string();
-    assert!(told.contains("for the first time") && told.contains("transfers value away"), "{told}");
+    assert!(told.contains("a new recipient") && told.contains("transfers value away"), "{told}");
     let refused = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!(code(&refused), Some(ErrorCode::ApprovalRequired), "{refused:#?}");
     // Somebody named is not first seen, and is asked about all the same.

@@ -296,7 +296,7 @@ async fn a_swap_that_reverts_is_told_in_words() {
     let dear = world.swap_enforcing(HUNDRED, Some(expected * U256::from(2))).await;
     assert_eq!(
         said(&told(&world, dear).await),
-        "transaction 2 reverts: the price moved: less than the least you accept would come out; by the contract: \
+        "transaction 2 reverts: the price moved: the output would be below the minimum; by the contract: \
          V3TooLittleReceived() | the same with a new quote, or with more slippage"
     );
     // What goes in is bounded the other way where what comes out is fixed.
@@ -306,7 +306,7 @@ async fn a_swap_that_reverts_is_told_in_words() {
     });
     assert_eq!(
         said(&told(&world, most).await),
-        "transaction 2 reverts: the price moved: more than the most you give would go in; by the contract: \
+        "transaction 2 reverts: the price moved: the input would exceed the maximum; by the contract: \
          V3TooMuchRequested() | the same with a new quote, or with more slippage"
     );
     // Its time is over: the first second of 1970 is past on every chain.
@@ -326,35 +326,35 @@ async fn a_permit_that_reverts_is_told_in_words() {
     let past = with_call(honest.clone(), |_, permit| permit.sigDeadline = U256::from(1));
     assert_eq!(
         said(&told(&world, past).await),
-        "transaction 2 reverts: the signature is past its time; by the contract: ExecutionFailed(commandIndex: 0, \
-         message: …): SignatureExpired(signatureDeadline: 1) | the same with a new signature"
+        "transaction 2 reverts: the signature has expired; by the contract: ExecutionFailed(commandIndex: 0, message: \
+         …): SignatureExpired(signatureDeadline: 1) | the same with a new signature"
     );
     let used = with_call(honest.clone(), |_, permit| permit.details.nonce += U48::from(1));
     assert_eq!(
         said(&told(&world, used).await),
-        "transaction 2 reverts: the signature was used before, or was made void; by the contract: \
+        "transaction 2 reverts: the signature was already used, or was cancelled; by the contract: \
          ExecutionFailed(commandIndex: 0, message: …): InvalidNonce() | the same with a new signature"
     );
     // The allowance is for one unit less than is taken.
     let small = with_call(honest.clone(), |_, permit| permit.details.amount -= U160::from(1));
     assert_eq!(
         said(&told(&world, small).await),
-        "transaction 2 reverts: the allowance in Permit2 is smaller than what is to be taken; by the contract: \
-         InsufficientAllowance(amount: 99999999) | the same with an allowance of the whole amount"
+        "transaction 2 reverts: the Permit2 allowance is below the amount; by the contract: \
+         InsufficientAllowance(amount: 99999999) | the same with an allowance for the full amount"
     );
     let gone = with_call(honest.clone(), |_, permit| permit.details.expiration = U48::from(1));
     assert_eq!(
         said(&told(&world, gone).await),
-        "transaction 2 reverts: the allowance in Permit2 is past its time; by the contract: AllowanceExpired(deadline: \
-         1) | the same with a new allowance"
+        "transaction 2 reverts: the Permit2 allowance has expired; by the contract: AllowanceExpired(deadline: 1) | \
+         the same with a new allowance"
     );
     // Permit2 itself may take nothing of the token.
     let mut alone = honest;
     alone.legs.remove(0);
     assert_eq!(
         said(&told(&world, alone).await),
-        "transaction 1 reverts: the token could not be taken: too little is held or allowed, or the token itself \
-         refuses; by the contract: TRANSFER_FROM_FAILED | an amount that is held and allowed, of a token that can be moved"
+        "transaction 1 reverts: the token could not be taken: balance or allowance too low, or the token refuses; by \
+         the contract: TRANSFER_FROM_FAILED | an amount within balance and allowance, of a transferable token"
     );
 }
 
@@ -370,8 +370,8 @@ async fn a_transfer_of_more_than_is_held_is_told_in_words() {
     // The token subtracts with checks, and names no error of its own.
     assert_eq!(
         said(&told(&world, more).await),
-        "transaction 1 reverts: a sum went below zero or beyond its bounds; with a token, less is held or allowed than \
-         is to go out; by the contract: panic 0x11: arithmetic overflow or underflow | an amount that is held and allowed"
+        "transaction 1 reverts: arithmetic overflow; for a token, the balance or allowance is below the amount; by the \
+         contract: panic 0x11: arithmetic overflow or underflow | an amount within balance and allowance"
     );
 }
 
@@ -396,11 +396,9 @@ async fn an_order_that_cannot_be_settled_is_told_in_words() {
     world.disallow().await;
     assert_eq!(
         told(world, proposal.clone()).await,
-        [
-            "simulation | the order can be settled at its worst | it reverts: the token could not be taken: too little is \
-          held or allowed, or the token itself refuses; by the contract: TRANSFER_FROM_FAILED | an amount that is held \
-          and allowed, of a token that can be moved"
-        ]
+        ["simulation | the order can be settled at its worst | it reverts: the token could not be taken: balance or \
+          allowance too low, or the token refuses; by the contract: TRANSFER_FROM_FAILED | an amount within balance \
+          and allowance, of a transferable token"]
     );
     desk.clear().await;
 }

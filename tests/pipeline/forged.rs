@@ -397,7 +397,7 @@ async fn every_field_of_a_bridge_order_is_looked_at() {
         ("more input", |intent| intent.data.inputAmount += U256::from(1), "at most 100 USDC ("),
         ("no output", |intent| intent.data.outputAmount = U256::ZERO, "the output is zero"),
         ("less output", |intent| intent.data.outputAmount -= U256::from(1), "at least 99 USDC ("),
-        ("coin in", |intent| intent.data.inputToken = Address::ZERO, "native coin"),
+        ("coin in", |intent| intent.data.inputToken = Address::ZERO, "native token"),
         ("other token", |intent| intent.data.outputToken = stranger(), "arrive"),
         ("relayer alone", |intent| intent.data.exclusiveRelayer = stranger(), "exclusive relayer"),
         ("message", |intent| intent.data.message = vec![1].into(), "message"),

@@ -13,7 +13,7 @@ const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /// A text that is not an identifier of the kind wanted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is no {what}")]
+#[error("`{given}` is not a valid {what}")]
 pub struct BadId {
     /// What it should have been, with its form.
     pub what: &'static str,
@@ -183,7 +183,7 @@ impl FromStr for GolemId {
     /// passes limits that hold for Golems.
     fn from_str(given: &str) -> Result<Self, BadId> {
         if given.eq_ignore_ascii_case(OPERATOR) {
-            let what = "golem id (`operator` is the name of the person at the keyboard)";
+            let what = "golem id (`operator` is reserved for the operator)";
             return Err(BadId { what, given: SafeText::clean(given, 60) });
         }
         Self::stored(given)

@@ -11,7 +11,7 @@ use super::text::SafeText;
 
 /// A word that is none of those a closed list knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is no {what}; known: {known}")]
+#[error("`{given}` is not a valid {what}; known: {known}")]
 pub struct UnknownName {
     /// What kind of word was expected, such as "phase".
     pub what: &'static str,

@@ -20,10 +20,10 @@ pub enum ServiceError {
         after: Duration,
     },
     /// It may have taken what was handed in, or not.
-    #[error("the service gave no clear answer: {0}")]
+    #[error("the service's response is unclear: {0}")]
     Unclear(SafeText),
     /// What it says is not what such a service says.
-    #[error("the service answers nonsense: {0}")]
+    #[error("the service returned an invalid response: {0}")]
     Nonsense(SafeText),
 }
 

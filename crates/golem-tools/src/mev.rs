@@ -208,11 +208,11 @@ mod tests {
         }
         // Each thing that stands in its way, alone, and what is said of it.
         for (wanted, service, why) in [
-            (Wanted { preferred: false, ..all }, service, "not asked for"),
+            (Wanted { preferred: false, ..all }, service, "no auction was requested"),
             (all, None, "no order service"),
             (Wanted { signs: false, ..all }, service, "acts for another"),
-            (Wanted { native_in: true, ..all }, service, "own coin"),
-            (Wanted { value: None, ..all }, service, "cannot be told"),
+            (Wanted { native_in: true, ..all }, service, "native token"),
+            (Wanted { value: None, ..all }, service, "value is unknown"),
             (Wanted { value: usd("999.99"), ..all }, service, "less than $1,000.00"),
         ] {
             let way = wanted.decided(service, from);

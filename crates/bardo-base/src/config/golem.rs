@@ -150,7 +150,7 @@ impl GolemSettings {
             shown.push(("model_name", name.value.clone(), &name.origin));
         }
         if let Some(key) = &self.model_key {
-            shown.push(("model_key", "set, not shown".to_owned(), &key.origin));
+            shown.push(("model_key", "set, hidden".to_owned(), &key.origin));
         }
         shown
     }
@@ -207,10 +207,9 @@ impl GolemSettings {
 /// # Errors
 /// In a sentence, why no Golem can have that name.
 pub(super) fn golem_id(name: &str) -> Result<GolemId, String> {
-    let id =
-        GolemId::stored(&name.to_ascii_lowercase()).map_err(|error| format!("{error}; take a name such as Ada"))?;
+    let id = GolemId::stored(&name.to_ascii_lowercase()).map_err(|error| format!("{error}; use a name such as Ada"))?;
     if id == GolemId::operator() {
-        return Err("`operator` is you: what acts under that name acts as you; take a name such as Ada".to_owned());
+        return Err("`operator` is reserved for you, the operator; use a name such as Ada".to_owned());
     }
     Ok(id)
 }

@@ -31,7 +31,7 @@ impl fmt::Display for LogFormat {
 
 /// A name that no log format has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a log format: take text or json")]
+#[error("not a log format: use text or json")]
 pub struct UnknownLogFormat;
 
 impl FromStr for LogFormat {

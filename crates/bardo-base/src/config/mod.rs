@@ -208,8 +208,8 @@ pub enum ConfigError {
 }
 
 /// Why an endpoint or a relay may not be used: what it answers decides about money, and anyone on the way could change it.
-const INSECURE: &str = "is neither encrypted nor on this machine, so anyone on the way can change what it answers. Use \
-                        https:// or wss://, or set allow_insecure_rpc = true in the configuration file";
+const INSECURE: &str = "is neither encrypted nor on this machine, so anyone on the network path can change its \
+                        responses. Use https:// or wss://, or set allow_insecure_rpc = true in the configuration file";
 
 /// Refuses endpoints and relays without encryption, except on this machine and where the file allows them.
 fn encrypted(chains: &BTreeMap<String, ChainSettings>, all_allowed: bool) -> Result<(), ConfigError> {
@@ -235,7 +235,7 @@ pub enum FileProblem {
     #[error("not valid TOML: {0}")]
     Syntax(String),
     /// A key that nothing reads.
-    #[error("unknown key '{key}'{} {place}; known here: {known}", nearest.as_ref().map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default())]
+    #[error("unknown key '{key}'{} {place}; known keys: {known}", nearest.as_ref().map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default())]
     UnknownKey {
         /// The key, cleaned.
         key: String,

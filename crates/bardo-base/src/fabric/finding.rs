@@ -491,15 +491,15 @@ mod tests {
 
     #[test]
     fn a_refusal_of_version_2_becomes_its_checks() {
-        let message = "phase_gate: Defensive does not allow this new-position; slippage_guard: max_loss_bps: only \
-                       $154.93 guaranteed to come in";
+        let message = "phase_gate: Defensive does not allow this new-position; slippage_guard: max_loss_bps: only $154.93 \
+                       are certain to come in";
         let checks = checks_of_earlier_versions(message);
         let [phase, slippage] = checks.as_slice() else { panic!("{checks:?}") };
         assert!(matches!(phase.finding, Finding::PhaseForbids { phase: Phase::Defensive, .. }), "{phase:?}");
         let [violation] = slippage.finding.violations() else { panic!("{slippage:?}") };
         assert!(violation.rule.is(RuleName::MaxLossBps));
-        assert_eq!(violation.value, "only $154.93 guaranteed to come in");
-        for other in ["no pool joins these", "it no longer matches its permit: simulation: it reverts"] {
+        assert_eq!(violation.value, "only $154.93 are certain to come in");
+        for other in ["no pool joins these", "it would no longer do what was permitted: simulation: it reverts"] {
             assert_eq!(checks_of_earlier_versions(other), [], "{other}");
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn hold(info: &Value, order: &Order) -> Result<(), String> {
             return Err(format!("\"quote.orderInfo.{name}\" is missing"));
         }
     }
-    let differs = |what: &str| format!("\"quote.orderInfo.{what}\" is not the encoded order's");
+    let differs = |what: &str| format!("\"quote.orderInfo.{what}\" differs from the encoded order's");
     let address = |value: &Value| value.as_str().and_then(|text| text.parse::<Address>().ok());
     let number = |value: &Value| value.as_str().and_then(|text| U256::from_str_radix(text, 10).ok());
     let at = |name: &str| info.get(name).unwrap_or(&Value::Null);

@@ -50,7 +50,7 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Another process uses the port.
-    #[error("port {0} on 127.0.0.1 is taken: stop what listens there, or choose another with --port")]
+    #[error("port {0} on 127.0.0.1 is in use: stop the process that listens there, or choose another with --port")]
     PortTaken(u16),
     /// The operating system refused to listen.
     #[error("cannot listen on 127.0.0.1:{port}: {source}")]
@@ -136,7 +136,7 @@ where
         if origins.all(|origin| origin.to_str().is_ok_and(is_of_this_machine)) {
             return Either::Left(self.0.call(request));
         }
-        let mut refusal = HttpResponse::new(HttpBody::from("Pages of other machines are not served here.\n"));
+        let mut refusal = HttpResponse::new(HttpBody::from("Requests from web pages of other hosts are rejected.\n"));
         *refusal.status_mut() = StatusCode::FORBIDDEN;
         Either::Right(std::future::ready(Ok(refusal)))
     }
@@ -244,8 +244,11 @@ fn behind(missed: u64) -> SubscriptionError {
 
 fn topic(params: &Params<'static>) -> Result<Topic, String> {
     let mut sequence = params.sequence();
-    let name: String =
-        sequence.next().map_err(|_| "say what to subscribe to: newHeads, logs or newPendingTransactions".to_owned())?;
+    let name: String = sequence.next().map_err(|_| {
+        "the first parameter must name the subscription: newHeads, logs or \
+                                     newPendingTransactions"
+            .to_owned()
+    })?;
     match name.as_str() {
         "newHeads" => Ok(Topic::Heads),
         "newPendingTransactions" => Ok(Topic::PendingTransactions),
@@ -255,7 +258,7 @@ fn topic(params: &Params<'static>) -> Result<Topic, String> {
                 .map_err(|_| "the second parameter must be a filter: {address, topics}".to_owned())?;
             Ok(Topic::Logs(Box::new(filter.unwrap_or_default())))
         }
-        _ => Err("no such subscription: newHeads, logs and newPendingTransactions are there".to_owned()),
+        _ => Err("no such subscription: use newHeads, logs or newPendingTransactions".to_owned()),
     }
 }
 

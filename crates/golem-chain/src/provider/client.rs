@@ -78,7 +78,8 @@ pub enum ConnectError {
     },
     /// Two endpoints of one chain return different chain ids.
     #[error(
-        "the endpoints of {chain} disagree: {first} answers chain id {first_id}, {second} answers {second_id}; remove the wrong one"
+        "the endpoints of {chain} disagree: {first} returns chain id {first_id}, {second} returns {second_id}; remove \
+         the wrong one"
     )]
     Disagree {
         /// Name of the requested chain.
@@ -93,7 +94,7 @@ pub enum ConnectError {
         second_id: u64,
     },
     /// No endpoint returned its chain id.
-    #[error("no endpoint of {chain} answers: {}", list(failures))]
+    #[error("no endpoint of {chain} responds: {}", list(failures))]
     Silent {
         /// Name of the requested chain.
         chain: String,
@@ -223,7 +224,7 @@ impl ChainClient {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        let untold = || ProviderError::Decode { detail: SafeText::clean("no endpoint tells a price of gas", 60) };
+        let untold = || ProviderError::Decode { detail: SafeText::clean("no endpoint returns a gas price", 60) };
         lowest.ok_or_else(|| failure.unwrap_or_else(untold))
     }
 

@@ -109,25 +109,25 @@ pub enum RuleError {
     #[error("the metadata key \"agentWallet\" is reserved: the new wallet sets it by signing")]
     ReservedKey,
     /// An owner rating itself.
-    #[error("{0} owns or operates this agent and may not rate it")]
+    #[error("{0} owns or operates this agent, so it may not rate it")]
     OwnAgent(Address),
     /// Feedback counted from zero.
-    #[error("feedback is counted from 1")]
+    #[error("feedback indices start at 1")]
     IndexZero,
     /// Too many decimals.
     #[error("a feedback value has at most 18 decimals, not {0}")]
     Decimals(u8),
     /// A value beyond the registry's range.
-    #[error("a feedback value lies between -10^38 and 10^38 before its decimals")]
+    #[error("a feedback value must be between -10^38 and 10^38 before its decimals")]
     Value,
     /// An answer above 100.
-    #[error("a validator answers 0 to 100, not {0}")]
+    #[error("a validator's response must be 0 to 100, not {0}")]
     Response(u8),
     /// No new wallet.
-    #[error("the zero address cannot become an agent's wallet: unset it instead")]
+    #[error("the zero address cannot be an agent's wallet: unset the wallet instead")]
     NoWallet,
     /// Too late.
-    #[error("the deadline {deadline} has passed: it is {now} now")]
+    #[error("the deadline {deadline} has passed: the time is {now}")]
     DeadlinePassed {
         /// What was given.
         deadline: u64,
@@ -135,13 +135,13 @@ pub enum RuleError {
         now: u64,
     },
     /// Too early.
-    #[error("the deadline may lie at most 300 s ahead: {latest} at the latest")]
+    #[error("the deadline may be at most 300 s ahead: {latest} at the latest")]
     DeadlineTooFar {
         /// The latest that is taken.
         latest: u64,
     },
     /// A transfer to nobody.
-    #[error("an agent cannot be given to the zero address")]
+    #[error("an agent cannot be transferred to the zero address")]
     NoRecipient,
 }
 

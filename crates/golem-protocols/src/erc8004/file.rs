@@ -115,16 +115,16 @@ pub struct ReadService {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
     /// Too long.
-    #[error("{length} bytes are too long for a registration file: at most {MAX_BYTES} are read")]
+    #[error("{length} bytes are too long for a registration file: at most {MAX_BYTES} are accepted")]
     TooLong {
         /// How long it was.
         length: usize,
     },
     /// Not a data URI.
-    #[error("not a data URI of a registration: it begins with \"data:application/json;base64,\"")]
+    #[error("not a data URI of a registration: it must begin with \"data:application/json;base64,\"")]
     NotData,
     /// Not base64.
-    #[error("the data URI is not in base64")]
+    #[error("the data URI is not valid base64")]
     NotBase64,
     /// Not JSON, or of another shape.
     #[error("not a registration file: {0}")]

@@ -48,7 +48,7 @@ pub struct Intent {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Longer than any order is.
-    #[error("{length} bytes are no order: at most {MAX_ENCODED} are read")]
+    #[error("{length} bytes are too long for an order: at most {MAX_ENCODED} are accepted")]
     TooLong {
         /// How long it was.
         length: usize,
@@ -62,13 +62,13 @@ pub enum DecodeError {
         reason: String,
     },
     /// Readable, but not the encoding that `abi.encode` gives.
-    #[error("the bytes read as an {what} but are not its standard encoding: encode it anew")]
+    #[error("the bytes decode as an {what} but are not its standard encoding: encode it again")]
     NotCanonical {
         /// What was looked for.
         what: &'static str,
     },
     /// Another kind of order data.
-    #[error("the order data is of type {0}, which is not read")]
+    #[error("the order data is of type {0}, which is not supported")]
     AnotherType(B256),
     /// A chain id past 64 bits.
     #[error("the origin chain's id {0} is too large")]

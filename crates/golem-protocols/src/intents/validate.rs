@@ -35,7 +35,7 @@ pub enum Fault {
         expected: Address,
     },
     /// Somebody else's.
-    #[error("the intent is {found}'s, but {expected} would sign it")]
+    #[error("the intent belongs to {found}, but {expected} would sign it")]
     User {
         /// In the intent.
         found: Address,
@@ -59,7 +59,7 @@ pub enum Fault {
         expected: u64,
     },
     /// Nowhere to go.
-    #[error("the intent stays on chain {0}: swap there instead")]
+    #[error("the intent stays on chain {0}: use a swap instead")]
     SameChain(u64),
     /// Somebody else receives.
     #[error("the intent pays {found}, but everything must go to {expected}")]
@@ -70,16 +70,16 @@ pub enum Fault {
         expected: Address,
     },
     /// It pays nothing.
-    #[error("the input is zero: name what is to be sent")]
+    #[error("the input is zero: set the amount to send")]
     ZeroInput,
     /// It brings nothing.
-    #[error("the output is zero: name the least that is to arrive")]
+    #[error("the output is zero: set the minimum that must arrive")]
     ZeroOutput,
     /// The native coin, which the settlers do not hold.
-    #[error("the {0} token is the native coin: wrap it first")]
+    #[error("the {0} token is the native token: wrap it first")]
     NativeCoin(&'static str),
     /// Too late to open.
-    #[error("the open deadline {deadline} is not in the future: it is {now} now")]
+    #[error("the open deadline {deadline} is not in the future: the time is {now}")]
     OpenDeadlinePassed {
         /// In the intent.
         deadline: u32,
@@ -95,10 +95,10 @@ pub enum Fault {
         open: u32,
     },
     /// A relayer alone.
-    #[error("the intent keeps itself for relayer {0}: leave the exclusive relayer out")]
+    #[error("the intent is exclusive to relayer {0}: remove the exclusive relayer")]
     Exclusive(Address),
     /// Something to be called on arrival.
-    #[error("the intent carries a message to be called on arrival: leave it out")]
+    #[error("the intent has a message that is called on arrival: remove it")]
     Message,
 }
 

@@ -78,7 +78,7 @@ pub enum DiscoveryError {
         missing: &'static str,
     },
     /// The block that was asked for is not known to the endpoint.
-    #[error("block {block} is not known; ask for a recent one")]
+    #[error("block {block} is unknown; use a recent one")]
     NoBlock {
         /// As it was asked for.
         block: String,

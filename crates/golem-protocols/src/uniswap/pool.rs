@@ -48,16 +48,16 @@ impl std::fmt::Display for Version {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     /// The pool would run out before the amount is filled.
-    #[error("pool {pool} does not hold enough liquidity for this amount; ask for less")]
+    #[error("pool {pool} has too little liquidity for this amount; reduce it")]
     InsufficientLiquidity {
         /// The pool that runs out.
         pool: Address,
     },
     /// The amount is zero.
-    #[error("an amount of zero cannot be swapped; give an amount above zero")]
+    #[error("an amount of zero cannot be swapped; use an amount above zero")]
     ZeroAmount,
     /// The amount does not fit the signed 256-bit integer pools count with.
-    #[error("the amount is above 2^255 - 1 raw units, the most a pool can count")]
+    #[error("the amount is above 2^255 - 1 raw units, the maximum of a pool")]
     AmountTooLarge,
     /// The token is not one of the pool's two.
     #[error("token {token} is not in pool {pool}")]
@@ -68,7 +68,7 @@ pub enum PoolError {
         pool: Address,
     },
     /// The pool's numbers contradict each other.
-    #[error("pool {pool} reports a state no pool can be in: {what}")]
+    #[error("pool {pool} reports an impossible state: {what}")]
     InvalidState {
         /// The pool.
         pool: Address,

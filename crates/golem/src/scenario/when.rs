@@ -113,7 +113,7 @@ mod tests {
             // It does nothing, so nothing ever comes of it.
             ("{ after = \"idle\" }", "called `idle`"),
             ("{ after = \"look\", status = \"fine\" }", "`fine` is neither a status"),
-            ("{ phase = \"Happy\" }", "line 12: `Happy` is no phase"),
+            ("{ phase = \"Happy\" }", "line 12: `Happy` is not a valid phase"),
             ("{ before = \"look\" }", "unknown field `before`"),
         ] {
             let why = parse("x", &show(when)).unwrap_err().to_string();

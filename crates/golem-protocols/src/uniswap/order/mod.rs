@@ -97,7 +97,7 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Longer than any order is.
-    #[error("{length} bytes are no order: at most {MAX_ENCODED} are read")]
+    #[error("{length} bytes are too long for an order: at most {MAX_ENCODED} are accepted")]
     TooLong {
         /// How long it was.
         length: usize,
@@ -111,7 +111,7 @@ pub enum DecodeError {
         reason: String,
     },
     /// Readable, but not the encoding that `abi.encode` gives, so that its readers could disagree.
-    #[error("the bytes read as a {kind} order but are not its standard encoding: encode the order anew")]
+    #[error("the bytes decode as a {kind} order but are not its standard encoding: encode the order again")]
     NotCanonical {
         /// The kind that was looked for.
         kind: OrderKind,

@@ -85,10 +85,10 @@ pub enum Revert {
     #[error("the cosigner's input is larger than the order's")]
     InvalidCosignerInput,
     /// The cosigner offers less output than the swapper asked for, or not one amount for each output.
-    #[error("the cosigner's outputs are smaller than the order's, or not as many")]
+    #[error("the cosigner's outputs are smaller or fewer than the order's")]
     InvalidCosignerOutput,
     /// Another filler has the sole right for now.
-    #[error("another filler has the sole right to fill until the decay starts")]
+    #[error("the order is exclusive to another filler until the decay starts")]
     NoExclusiveOverride,
     /// Dutch and V2 Dutch: the order has ended; it is Permit2 that says so.
     #[error("the order's deadline has passed")]

@@ -38,7 +38,7 @@ pub enum Fault {
         expected: Address,
     },
     /// Somebody else's order.
-    #[error("the order is {found}'s, but {expected} would sign it")]
+    #[error("the order belongs to {found}, but {expected} would sign it")]
     Swapper {
         /// In the order.
         found: Address,
@@ -46,7 +46,7 @@ pub enum Fault {
         expected: Address,
     },
     /// It has ended.
-    #[error("the deadline {deadline} is not in the future: it is {now} now")]
+    #[error("the deadline {deadline} is not in the future: the time is {now}")]
     DeadlinePassed {
         /// In the order.
         deadline: U256,
@@ -54,10 +54,10 @@ pub enum Fault {
         now: u64,
     },
     /// Its own check, which could refuse every filler but one.
-    #[error("the order lets contract {0} decide who may fill it: leave the validation contract out")]
+    #[error("the order lets contract {0} decide who may fill it: remove the validation contract")]
     ValidationContract(Address),
     /// Data for a check that is not there.
-    #[error("the order carries validation data without a validation contract: leave it out")]
+    #[error("the order has validation data without a validation contract: remove it")]
     ValidationData,
     /// Nobody, or somebody unknown, cosigns.
     #[error("the order names cosigner {found}, but the order service's cosigner is {expected}")]
@@ -68,7 +68,7 @@ pub enum Fault {
         expected: Address,
     },
     /// It pays nothing.
-    #[error("the order has no output: name what is to be received")]
+    #[error("the order has no output: set what must be received")]
     NoOutput,
     /// Somebody else receives.
     #[error("output {index} goes to {found}, but everything must go to {expected}")]
@@ -81,16 +81,16 @@ pub enum Fault {
         expected: Address,
     },
     /// Paid and received are the same.
-    #[error("output {index} is in the token that is paid")]
+    #[error("output {index} is in the input token")]
     SameToken {
         /// Which output, from zero.
         index: usize,
     },
     /// The input can be nothing.
-    #[error("the input is zero: name what is to be paid")]
+    #[error("the input is zero: set the amount to pay")]
     ZeroInput,
     /// An output can be nothing.
-    #[error("output {index} can become zero: name the least that is accepted")]
+    #[error("output {index} can become zero: set the minimum that is accepted")]
     ZeroOutput {
         /// Which output, from zero.
         index: usize,
@@ -124,7 +124,7 @@ pub enum Fault {
         deadline: U256,
     },
     /// A curve that cannot be read in one way.
-    #[error("a decay curve must have at most 16 points at rising distances of at least one block")]
+    #[error("a decay curve must have at most 16 points at increasing distances of at least one block")]
     Curve,
     /// An amount past what can be counted.
     #[error("an amount is too large for a decay curve (2^255 or more)")]

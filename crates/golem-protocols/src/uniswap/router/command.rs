@@ -131,7 +131,7 @@ pub enum CommandError {
         code: u8,
     },
     /// Its input is not what such a command takes.
-    #[error("the input of 0x{code:02x} is not what it takes: {input}")]
+    #[error("the input of 0x{code:02x} is invalid: {input}")]
     Malformed {
         /// Its byte.
         code: u8,

@@ -74,10 +74,10 @@ pub struct Execution {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Another function, or broken encoding.
-    #[error("this is no call of the Universal Router's execute")]
+    #[error("not a call of the Universal Router's execute")]
     NotExecute,
     /// Commands and inputs differ in number.
-    #[error("{commands} commands come with {inputs} inputs: there must be one input for each")]
+    #[error("{commands} commands have {inputs} inputs: each command needs one input")]
     Uneven {
         /// Commands.
         commands: usize,
@@ -93,7 +93,7 @@ pub enum DecodeError {
         error: CommandError,
     },
     /// It reads well and is not what encoding what was read gives: something is hidden between the fields.
-    #[error("the calldata holds more than its fields: encoded again it differs")]
+    #[error("the calldata contains more than its fields: re-encoding gives different bytes")]
     NotCanonical,
 }
 

@@ -25,19 +25,19 @@ pub struct NamedPath {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RebuildError {
     /// None, or more paths than anybody needs.
-    #[error("it has {0} paths; between 1 and {MOST_PATHS} are taken")]
+    #[error("it has {0} paths; 1 to {MOST_PATHS} are accepted")]
     Paths(usize),
     /// A path without a pool, or with more than are routed.
-    #[error("a path has {0} pools; between 1 and {MAX_HOPS} are taken")]
+    #[error("a path has {0} pools; 1 to {MAX_HOPS} are accepted")]
     Hops(usize),
     /// No pool of the known factories between the tokens it names.
-    #[error("{0} is no Uniswap V2 or V3 pool of this chain's factories")]
+    #[error("{0} is not a Uniswap V2 or V3 pool of this chain's factories")]
     UnknownPool(Address),
     /// The pool does not trade what the path has at that point.
-    #[error("the pool {0} does not take what the path brings to it")]
+    #[error("the pool {0} does not have the token that the path delivers to it")]
     NotAChain(Address),
     /// The path ends somewhere else.
-    #[error("a path ends in {0}, not in the token that was asked for")]
+    #[error("a path ends in {0}, not in the requested token")]
     OtherToken(Address),
     /// Two paths, or one twice, through a pool: the second swap finds another price than was told.
     #[error("the pool {0} is used twice")]
@@ -46,13 +46,13 @@ pub enum RebuildError {
     #[error("a path of an exact output mixes V2 and V3 pools")]
     Mixed,
     /// The parts are not the whole.
-    #[error("the parts of its paths do not add up to the amount that was asked for")]
+    #[error("the parts of its paths do not add up to the requested amount")]
     Amounts,
     /// A part too small to count.
     #[error("a path takes less than a hundredth of a percent of the amount")]
     TinyPart,
     /// The pools cannot fill it.
-    #[error("its pools do not hold enough for the amount")]
+    #[error("its pools have too little liquidity for the amount")]
     CannotFill,
     /// The request itself makes no sense here.
     #[error(transparent)]
