@@ -408,7 +408,7 @@ fn read_permit(permit: &Value) -> Result<PermitSingle, Answer> {
 pub(super) async fn swaps(sandbox: &Sandbox, query: &[(String, String)]) -> Result<Answer, Answer> {
     let of = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let asked = of("txHashes").filter(|asked| !asked.is_empty()).ok_or_else(|| invalid("\"txHashes\" is missing"))?;
-    let chain_id = of("chainId").map_or(Ok(1), str::parse).map_err(|_| invalid("\"chainId\" is no number"))?;
+    let chain_id = of("chainId").map_or(Ok(1), str::parse).map_err(|_| invalid("\"chainId\" is not a number"))?;
     let desk = Desk::open(sandbox, chain_id)?;
     let provider = desk.client.provider();
     let mut found = Vec::new();
