@@ -327,11 +327,11 @@ fn explain(policy: &Policy, asked: Option<&str>, json: bool) -> Result<Exit, Fai
     let mut text = String::new();
     if asked.is_none() {
         text.push_str(
-            "# What an agent may do. A file begins with a preset and says where it differs from it; a field\n\
-             # that is not here is refused. Dollars and percent stand in quotes, so that no digit is lost.\n\
+            "# What an agent may do. A file names a preset and then the fields that differ from it; an unknown\n\
+             # field is an error. Dollars and percentages are quoted, so that no digit is lost.\n\
              # Presets: read-only (signs nothing), demo (for the devnet), defi-trading, paranoid.\n\
-             # Tighter figures hold as soon as the file is saved; looser ones wait for your yes.\n\
-             # This is the policy that holds now: what is commented out is what its preset says.\n\n",
+             # Tighter values apply as soon as the file is saved; looser ones wait for your approval.\n\
+             # This is the policy in force: values of its preset are commented out.\n\n",
         );
         text.push_str(&format!("preset = \"{}\"\n", preset.as_str()));
     }
